@@ -62,6 +62,17 @@ Result<DraftHead> FindDraftHead(const Checkpoint& checkpoint) {
   return DraftHead{is_mtp ? HeadKind::kMtp : HeadKind::kDSpark, static_cast<int>(n_stages)};
 }
 
+Status AdoptHead(const DraftHead& head, ModelConfig& config) {
+  if (head.kind != HeadKind::kDSpark) return {};
+  if (!config.dspark) {
+    return MakeError(ErrorCode::kInvalidData,
+                     "config.json: dspark_block_size: expected the numbers of the DSpark drafter "
+                     "that the tensors have (mtp.0.main_proj.weight), found none");
+  }
+  config.dspark->n_stages = head.n_stages;
+  return {};
+}
+
 ExpertFormats FindExpertFormats(const Checkpoint& checkpoint) {
   ExpertFormats formats;
   for (const Checkpoint::Tensor& tensor : checkpoint.tensors()) {

@@ -33,6 +33,10 @@ inline bool IsDraftTensor(std::string_view name) { return name.starts_with("mtp.
 // embedding and the head alone are no draft head.
 Result<DraftHead> FindDraftHead(const Checkpoint& checkpoint);
 
+// Sets what the tensors say of the head: the stages of a DSpark drafter. Error (kInvalidData): the
+// configuration has no numbers of such a drafter.
+Status AdoptHead(const DraftHead& head, ModelConfig& config);
+
 // The number of routed experts of the main layers in each format, by the dtype of w1.weight.
 struct ExpertFormats {
   std::int64_t n_fp4 = 0;    // I8

@@ -1,5 +1,7 @@
 #include "checkpoint/model_config.h"
 
+#include <algorithm>
+#include <functional>
 #include <string>
 
 #include "base/file.h"
@@ -116,6 +118,8 @@ void ReadDSpark(ConfigFields& fields, ModelConfig& config) {
        fields.Integers("dspark_target_layer_ids", {0, n_layers - 1}, 16)) {
     dspark.dspark_target_layer_ids.push_back(static_cast<int>(layer));
   }
+  dspark.n_stages = static_cast<int>(
+      std::max<std::int64_t>(std::ssize(config.compress_ratios) - config.num_hidden_layers, 1));
 }
 
 // A field that had a problem is 0 and passes: one line per mistake.
@@ -184,6 +188,11 @@ void CheckCounts(ConfigFields& fields, const ModelConfig& config) {
                       fmt::format("{} entries", n_ratios));
   }
   if (config.dspark) {
+    const std::vector<int>& targets = config.dspark->dspark_target_layer_ids;
+    if (std::ranges::adjacent_find(targets, std::greater_equal()) != targets.end()) {
+      fields.AddProblem("dspark_target_layer_ids", "ascending layers, each once",
+                        fields.Describe("dspark_target_layer_ids"));
+    }
     CheckIsToken(fields, "dspark_noise_token_id", config.dspark->dspark_noise_token_id, config);
   }
   for (std::size_t i = 0; i < config.compress_ratios.size(); ++i) {

@@ -29,10 +29,13 @@ struct RopeScaling {
 
 // The drafter of Flash-0731 and *-DSpark (docs/spec/mtp.md 2.1).
 struct DSparkConfig {
+  // Blocks of the drafter: as many as compress_ratios has entries behind the layers, until the
+  // tensors have said it (AdoptHead).
+  int n_stages = 0;
   std::int64_t dspark_block_size = 0;  // tokens drafted in one pass
   std::int64_t dspark_markov_rank = 0;
   std::int64_t dspark_noise_token_id = 0;
-  std::vector<int> dspark_target_layer_ids;
+  std::vector<int> dspark_target_layer_ids;  // ascending
 };
 
 // The fields have the names of the file. ReadModelConfig has checked them: every size is positive

@@ -68,16 +68,13 @@ void InspectDraftHead(const Checkpoint& checkpoint, Inspection& inspection) {
   AddProblem(inspection, "draft head", head);
   if (!head) return;
   inspection.head = *head;
-  if (head->kind != HeadKind::kNone && FindDrafter(head->kind) == nullptr) {
-    inspection.warnings.push_back(fmt::format(
-        "the {} drafter is not used yet; the main model runs without it", Name(head->kind)));
-  }
 }
 
 void InspectWeights(const Checkpoint& checkpoint, bool deep, Inspection& inspection) {
-  const ModelConfig& config = *inspection.config;
+  ModelConfig& config = *inspection.config;
+  if (inspection.head) AddProblem(inspection, "draft head", AdoptHead(*inspection.head, config));
   WeightBinder binder(checkpoint);
-  const DrafterKind* drafter = inspection.head ? FindDrafter(inspection.head->kind) : nullptr;
+  const DrafterKind* drafter = FindDrafter(checkpoint, config);
   static_cast<void>(BindWeights(checkpoint, config, drafter, binder));
   AddProblems(inspection, "tensors", {binder.problems().begin(), binder.problems().end()});
   if (auto warning = ExpertFormatWarning(config, inspection.experts)) {

@@ -161,6 +161,11 @@ void ShardWeights(ModelWeights& weights, const ModelConfig& config, const ModelS
     for (BlockWeights& block : weights.draft->blocks) {
       sharder.Shard(block);
     }
+    for (const std::size_t i : weights.draft->vocabulary_matrices) {
+      Weight& matrix = weights.draft->matrices[i];
+      matrix = SliceRows(
+          matrix, DivideEvenly(config.vocab_size, shard.stage_rank(), shard.n_stage_ranks()));
+    }
   }
   DropOtherStages(weights, shard);
 }

@@ -53,6 +53,7 @@ struct StepLimits {
   std::int64_t moe_intermediate = 0;
   std::int64_t sliding_window = 0;
   std::int64_t max_compressed_rows = 0;  // most rows any compressor of one sequence will hold
+  std::int64_t max_block = 0;            // rows of a segment of sees_whole_segment
   std::int64_t max_logit_rows = 0;       // of one call of ChooseTokens
   std::int64_t vocabulary = 0;
 };
@@ -94,6 +95,9 @@ struct AttentionInput {
   std::span<const float> sinks;  // [heads]
   std::int64_t sliding_window = 0;
   RopeRows rope;
+  // A block of drafts (docs/spec/mtp.md 2.5): every row sees the sliding_window positions before
+  // its segment, and all rows of the segment. Layers of ratio 0.
+  bool sees_whole_segment = false;
 };
 
 struct Routing {
@@ -197,6 +201,12 @@ class Backend {
                       Matrix<Bf16> out) = 0;  // out [t, d]
   // Drafts: streams[t][s] = bf16(streams[t][s] + x[t]), in place; x [t, d].
   virtual void AddToStreams(Matrix<const Bf16> x, Matrix<Bf16> streams) = 0;
+  // Drafts: out[t][first_column + i] = bf16((((s0 + s1) + s2) + s3) / 4), of number i of the
+  // streams of t; out [t, at least first_column + d].
+  virtual void MeanOfStreams(Matrix<const Bf16> streams, std::int64_t first_column,
+                             Matrix<Bf16> out) = 0;
+  // out = x + y, all [t, n]. out may be x or y.
+  virtual void Add(Matrix<const float> x, Matrix<const float> y, Matrix<float> out) = 0;
 
   // --- Attention ---
   // q [t, heads * head_dim], in place: unweighted norm of every head (rounded to bf16 at every
@@ -230,8 +240,8 @@ class Backend {
   virtual void CopyRows(std::span<const SequenceRow> rows, const CompressorCache& cache,
                         Matrix<std::uint8_t> out) = 0;
   // out [t, heads * head_dim]: attention over the window and the compressed rows with a sink,
-  // rotated back by the query's position. Reads keys before the batch from the cache; writes
-  // nothing to it.
+  // rotated back by the query's position (docs/numerics.md 7). Reads keys before the batch from the
+  // cache; writes nothing to it.
   virtual void SparseAttention(const AttentionInput& input, const BatchView& batch,
                                const LayerCache& cache, Matrix<Bf16> out) = 0;
   // Stores the batch's own keys [t, head_dim] in the window.

@@ -205,6 +205,16 @@ struct LayerCache {
   CompressorCache indexer;     // ratio 4
 };
 
+// The slots that a ring of `window` positions has filled when it holds the positions before `end`,
+// and the position in one of them.
+constexpr std::int64_t FilledSlots(std::int64_t end, std::int64_t window) {
+  return end < window ? end : window;
+}
+constexpr std::int64_t PositionInRing(std::int64_t slot, std::int64_t end, std::int64_t window) {
+  const std::int64_t round = end / window * window;
+  return slot < end - round ? round + slot : round - window + slot;
+}
+
 // Compressed rows that the query at `position` may see (docs/spec/model.md 5.4).
 constexpr std::int64_t VisibleRows(std::int64_t position, int ratio) {
   return ratio == 0 ? 0 : (position + 1) / ratio;

@@ -84,6 +84,18 @@ void CheckAddToStreams(Matrix<const Bf16> x, Matrix<const Bf16> streams) {
   Check(streams.cols == kStreams * x.cols && streams.rows == x.rows, "AddToStreams: shapes");
 }
 
+void CheckMeanOfStreams(Matrix<const Bf16> streams, std::int64_t first_column,
+                        Matrix<const Bf16> out) {
+  Check(streams.cols % kStreams == 0 && out.rows == streams.rows && first_column >= 0 &&
+            first_column + streams.cols / kStreams <= out.cols,
+        "MeanOfStreams: shapes");
+}
+
+void CheckAdd(Matrix<const float> x, Matrix<const float> y, Matrix<const float> out) {
+  Check(x.rows == out.rows && x.cols == out.cols && y.rows == out.rows && y.cols == out.cols,
+        "Add: shapes");
+}
+
 void CheckQueryHeads(Matrix<const Bf16> q, std::int64_t head_dim, const RopeRows& rope) {
   Check(head_dim > 0 && q.cols % head_dim == 0, "QueryHeads: shapes");
   CheckRope(rope, q.rows, head_dim);
@@ -158,6 +170,8 @@ void CheckAttention(const AttentionInput& input, const BatchView& batch, const L
         "SparseAttention: shapes of the window");
   Check(cache.ratio == 0 || Holds(cache.compressor.rows, layout),
         "SparseAttention: shapes of the compressed rows");
+  Check(!input.sees_whole_segment || (cache.ratio == 0 && input.selected.cols == 0),
+        "SparseAttention: compressed rows of a block of drafts");
   if (input.gathered.cols > 0) {
     Check(input.selected.cols > 0 && input.gathered.cols == KeyBytes(layout),
           "SparseAttention: shapes of the gathered rows");

@@ -24,6 +24,9 @@ void CheckHcPre(Matrix<const Bf16> streams, const HcOptions& options, Matrix<con
 void CheckHcPost(Matrix<const Bf16> y, const HcMix& mix, Matrix<const Bf16> streams);
 void CheckHcHead(Matrix<const Bf16> streams, Matrix<const Bf16> out);
 void CheckAddToStreams(Matrix<const Bf16> x, Matrix<const Bf16> streams);
+void CheckMeanOfStreams(Matrix<const Bf16> streams, std::int64_t first_column,
+                        Matrix<const Bf16> out);
+void CheckAdd(Matrix<const float> x, Matrix<const float> y, Matrix<const float> out);
 void CheckQueryHeads(Matrix<const Bf16> q, std::int64_t head_dim, const RopeRows& rope);
 void CheckWindowKeys(Matrix<const Bf16> kv, std::span<const Bf16> norm, const RopeRows& rope);
 void CheckRoute(Matrix<const float> logits, std::span<const float> bias, const Routing& out);

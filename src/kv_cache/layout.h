@@ -44,7 +44,8 @@ struct CacheShape {
   // others.
   DataRanks data{};
   std::int64_t rollback = 0;  // newest positions that may be overwritten
-  // The last so many layers belong to a draft head; see WindowCache::row_of_position_0.
+  // The keys of the last so many layers depend on the token behind their position; see
+  // WindowCache::row_of_position_0.
   std::int64_t n_draft_layers = 0;
   // Positions beyond the newest one that draft layers store keys of.
   std::int64_t lookahead = 0;

@@ -83,11 +83,14 @@ Status Attention(const Step& step, const AttentionWeights& weights, LayerCache& 
                                 .selected = selected,
                                 .sinks = weights.attn_sink,
                                 .sliding_window = config.sliding_window,
-                                .rope = rope};
+                                .rope = rope,
+                                .sees_whole_segment = step.is_draft_block};
   if (Status ran = step.tensor.SparseAttention(input, step.batch, cache, a, heads_out); !ran) {
     return ran;
   }
-  backend.AppendWindow(a.kv, step.batch, cache.window);
+  if (!step.is_draft_block) {
+    backend.AppendWindow(a.kv, step.batch, cache.window);
+  }
 
   backend.GroupedLinear(heads_out, weights.wo_a, weights.wo_a.n / config.o_lora_rank, latent);
   return step.tensor.RowParallelLinear(latent, weights.wo_b, a.y);

@@ -27,6 +27,9 @@ struct Step {
   TensorParallel& tensor;
   ExpertStore& store;
   ExpertLayer& experts;
+  // A block of drafts: the rows of a segment see each other, and their keys are not kept
+  // (docs/spec/mtp.md 2.5).
+  bool is_draft_block = false;
 
   HcOptions hc_options() const {
     return {.sinkhorn_iterations = config.hc_sinkhorn_iters,

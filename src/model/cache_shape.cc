@@ -17,11 +17,13 @@ CacheShape MakeCacheShape(const ModelConfig& config, const ModelOptions& options
   const auto n_layers = static_cast<std::ptrdiff_t>(config.num_hidden_layers);
   shape.ratios.assign(config.compress_ratios.begin(), config.compress_ratios.begin() + n_layers);
   if (drafter != nullptr) {
-    const DraftCaches caches = drafter->caches(config);
-    shape.ratios.insert(shape.ratios.end(), caches.ratios.begin(), caches.ratios.end());
-    shape.n_draft_layers = std::ssize(caches.ratios);
-    shape.lookahead = kRollbackTokens;
-    shape.stream_bytes = caches.stream_bytes;
+    const DraftSizes sizes = drafter->sizes(config);
+    shape.ratios.insert(shape.ratios.end(), sizes.ratios.begin(), sizes.ratios.end());
+    if (sizes.keys_follow_tokens) {
+      shape.n_draft_layers = std::ssize(sizes.ratios);
+      shape.lookahead = kRollbackTokens;
+    }
+    shape.stream_bytes = sizes.stream_bytes;
   }
   return shape;
 }

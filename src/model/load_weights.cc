@@ -43,7 +43,7 @@ Status PlanExperts(ModelState& model) {
   const Result<CacheShape> caches = model.ShapeOfCaches();
   if (!caches) return Unexpected(caches.error());
   Result<MemoryNeeds> needs =
-      ComputeMemoryNeeds(model.weights, model.config, model.options, *caches,
+      ComputeMemoryNeeds(model.weights, model.config, model.options, model.drafter_kind, *caches,
                          model.parts.tensor->bytes() + model.parts.experts->bytes());
   if (!needs) return Unexpected(needs.error());
   Result<MemoryPlan> plan = PlanMemory(*std::move(needs), *free, model.options.host_experts);

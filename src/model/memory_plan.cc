@@ -97,8 +97,8 @@ std::int64_t MemoryPlan::n_on_device() const {
 }
 
 Result<MemoryNeeds> ComputeMemoryNeeds(const ModelWeights& weights, const ModelConfig& config,
-                                       const ModelOptions& options, const CacheShape& caches,
-                                       std::int64_t rank_bytes) {
+                                       const ModelOptions& options, const DrafterKind* drafter,
+                                       const CacheShape& caches, std::int64_t rank_bytes) {
   const Result<std::int64_t> cache_bytes = SequenceCache::BytesFor(caches);
   if (!cache_bytes) return Unexpected(cache_bytes.error());
   MemoryNeeds needs = {
@@ -107,9 +107,9 @@ Result<MemoryNeeds> ComputeMemoryNeeds(const ModelWeights& weights, const ModelC
       .activations =
           GpuAllocationBytes(WorkspaceBytes(config, {.max_tokens = options.max_batch_tokens,
                                                      .max_logit_rows = options.max_logit_rows,
-                                                     .with_draft = options.with_draft,
+                                                     .drafter = drafter,
                                                      .chooses_tokens = true})) +
-          GpuScratchFor(MakeStepLimits(config, options)).Total() + rank_bytes,
+          GpuScratchFor(MakeStepLimits(config, options, drafter)).Total() + rank_bytes,
       .caches = *cache_bytes + 3 * GpuAllocationBytes(1)};  // tails, blocks, tables
   for (const BlockWeights& block : weights.layers) AddExperts(block, needs);
   if (weights.draft) {

@@ -23,6 +23,22 @@ struct Model::Impl : ModelState {
   HeadWeights head_weights() const { return {.hc = weights.hc_head, .norm = weights.norm}; }
 };
 
+namespace {
+
+// The last stage has the drafter, and must have all layers that the drafter reads.
+Status CheckDraftStage(const ModelState& model) {
+  if (model.drafter_kind == nullptr || !model.stage().is_last) return {};
+  const std::int64_t first = model.drafter_kind->first_layer(model.config);
+  if (first >= model.stage().first_layer) return {};
+  return MakeError(ErrorCode::kUnsupported,
+                   "drafts: expected layer {} and those behind it, which the {} drafter reads, in "
+                   "the last pipeline stage; found layers {} to {} there",
+                   first, Name(model.head.kind), model.stage().first_layer,
+                   model.stage().end_layer - 1);
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Model>> Model::Load(const std::filesystem::path& directory, Backend& backend,
                                            const ModelOptions& options,
                                            const LoadProgress& progress) {
@@ -44,12 +60,14 @@ Result<std::unique_ptr<Model>> Model::Load(ModelConfig config, Checkpoint checkp
   const Result<DraftHead> head =
       ChooseHead(impl->checkpoint, impl->config, options.with_draft, impl->warnings);
   if (!head) return Unexpected(head.error());
+  if (Status known = AdoptHead(*head, impl->config); !known) return Unexpected(known.error());
   impl->head = *head;
   impl->drafter_kind = options.with_draft ? FindDrafter(head->kind) : nullptr;
   Result<ModelParts> parts =
       (options.parts ? options.parts : MakeLocalParts)(backend, impl->config, options);
   if (!parts) return Unexpected(parts.error());
   impl->parts = *std::move(parts);
+  if (Status has = CheckDraftStage(*impl); !has) return Unexpected(has.error());
   if (Status loaded = LoadWeights(*impl, progress); !loaded) return Unexpected(loaded.error());
   if (Status status = impl->Allocate(); !status) return Unexpected(status.error());
   if (impl->drafter_kind != nullptr) {
@@ -106,7 +124,7 @@ Status Model::Forward(const Batch& batch) {
     ran = RunBlock(*step, m.weights.layers[static_cast<std::size_t>(i)], m.CacheOf(i),
                    step->a.streams);
     if (ran && m.drafter != nullptr) {
-      m.drafter->Tap(i, view, step->a.streams);
+      m.drafter->Tap(i, view, *step);
     }
     ran = ran ? tensor.PollLogits() : ran;
   }

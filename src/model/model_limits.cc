@@ -2,13 +2,17 @@
 
 #include <algorithm>
 
+#include "model/draft/drafters.h"
+
 namespace fathom {
 
-StepLimits MakeStepLimits(const ModelConfig& config, const ModelOptions& options) {
-  return {.max_tokens = options.max_batch_tokens,
-          .max_linear_inputs =
-              std::max({config.hidden_size, config.q_lora_rank,
-                        config.o_groups * config.o_lora_rank, config.moe_intermediate_size}),
+StepLimits MakeStepLimits(const ModelConfig& config, const ModelOptions& options,
+                          const DrafterKind* drafter) {
+  const DraftSizes draft = drafter == nullptr ? DraftSizes() : drafter->sizes(config);
+  return {.max_tokens = std::max(options.max_batch_tokens, draft.max_block),
+          .max_linear_inputs = std::max({config.hidden_size, config.q_lora_rank,
+                                         config.o_groups * config.o_lora_rank,
+                                         config.moe_intermediate_size, draft.max_linear_inputs}),
           .hidden = config.hidden_size,
           .head_dim = config.head_dim,
           .experts_per_token = config.num_experts_per_tok,
@@ -16,6 +20,7 @@ StepLimits MakeStepLimits(const ModelConfig& config, const ModelOptions& options
           .moe_intermediate = config.moe_intermediate_size,
           .sliding_window = config.sliding_window,
           .max_compressed_rows = options.max_context / 4,
+          .max_block = draft.max_block,
           .max_logit_rows = options.max_logit_rows,
           .vocabulary = config.vocab_size};
 }

@@ -9,8 +9,11 @@
 
 namespace fathom {
 
+struct DrafterKind;
+
 // The largest step of such a model.
-StepLimits MakeStepLimits(const ModelConfig& config, const ModelOptions& options);
+StepLimits MakeStepLimits(const ModelConfig& config, const ModelOptions& options,
+                          const DrafterKind* drafter);
 
 // Error: a context that the model does not have, or a limit below 1.
 Status CheckOptions(const ModelConfig& config, const ModelOptions& options);

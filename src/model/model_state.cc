@@ -14,8 +14,9 @@ Result<CacheShape> ModelState::ShapeOfCaches() const {
 }
 
 Status ModelState::Allocate() {
-  if (Status reserved = backend.Reserve(MakeStepLimits(config, options)); !reserved)
+  if (Status reserved = backend.Reserve(MakeStepLimits(config, options, drafter_kind)); !reserved) {
     return reserved;
+  }
   const Result<CacheShape> shape = ShapeOfCaches();
   if (!shape) return Unexpected(shape.error());
   Result<SequenceCache> caches = SequenceCache::Create(backend, *shape);
@@ -24,7 +25,7 @@ Status ModelState::Allocate() {
   Result<Workspace> made = Workspace::Create(backend, config,
                                              {.max_tokens = options.max_batch_tokens,
                                               .max_logit_rows = options.max_logit_rows,
-                                              .with_draft = options.with_draft,
+                                              .drafter = drafter_kind,
                                               .chooses_tokens = ChoosesTokens()});
   if (!made) return Unexpected(made.error());
   workspace = std::move(*made);
@@ -110,8 +111,10 @@ Status ModelState::ComputeLogits(Pass pass, Matrix<const Bf16> from,
   const HcOptions hc_options = {.eps = config.hc_eps, .norm_eps = config.rms_norm_eps};
   const Matrix<Bf16> all = a.head_input.Rows(0, std::ssize(rows));
   const Matrix<Bf16> input = all.Rows(0, n_local);
-  backend.HcHead(a.head_streams.Rows(0, n_local), head_weights.hc, hc_options, input);
-  backend.RmsNorm(input, head_weights.norm, config.rms_norm_eps, input);
+  const Matrix<Bf16> hidden =
+      head_weights.hidden.data == nullptr ? input : head_weights.hidden.Rows(0, n_local);
+  backend.HcHead(a.head_streams.Rows(0, n_local), head_weights.hc, hc_options, hidden);
+  backend.RmsNorm(hidden, head_weights.norm, config.rms_norm_eps, input);
   if (Status gathered = parts.tensor->GatherRows(pass, rows, all); !gathered) return gathered;
   backend.Linear(all, weights.head, logits);
   return {};

@@ -36,6 +36,7 @@ struct PassRows {
 struct HeadWeights {
   const HcWeights& hc;
   std::span<const Bf16> norm;
+  Matrix<Bf16> hidden{};  // where the local rows before the norm are kept; empty: nowhere
 };
 
 // Not moved once it is bound to the store. One thread at a time.

@@ -96,7 +96,8 @@ struct BlockWeights {
 struct DraftWeights {
   std::vector<BlockWeights> blocks;
   std::vector<Weight> matrices;
-  std::vector<std::span<const Bf16>> vectors;  // [hidden] each
+  std::vector<std::size_t> vocabulary_matrices;  // those whose rows are divided as the head's
+  std::vector<std::span<const Bf16>> vectors;    // [hidden] each
   HcWeights hc_head;
 };
 

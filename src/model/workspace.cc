@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "model/draft/drafters.h"
+
 namespace fathom {
 namespace {
 
@@ -34,13 +36,14 @@ void LayOutMoe(BufferLayout& memory, const ModelConfig& config, std::int64_t t, 
 }
 
 Activations LayOut(BufferLayout& memory, const ModelConfig& config, const WorkspaceShape& shape) {
-  const std::int64_t t = shape.max_tokens;
   const std::int64_t d = config.hidden_size;
-  const std::int64_t draft_tokens = shape.with_draft ? t : 0;
+  const DraftSizes draft = shape.drafter == nullptr ? DraftSizes() : shape.drafter->sizes(config);
+  const std::int64_t t = std::max(shape.max_tokens, draft.max_block);
+  const std::int64_t draft_tokens = shape.drafter == nullptr ? 0 : t;
   Activations a;
   a.streams = memory.Add<Bf16>(t, kStreams * d);
   a.draft_streams = memory.Add<Bf16>(draft_tokens, kStreams * d);
-  a.draft_input = memory.Add<Bf16>(draft_tokens, kStreams * d);
+  a.draft_input = memory.Add<Bf16>(draft_tokens, draft.input_columns);
   a.hc_post = memory.Add<float>(t, kStreams);
   a.hc_comb = memory.Add<float>(t, kStreams * kStreams);
   a.u = memory.Add<Bf16>(t, d);
@@ -54,6 +57,12 @@ Activations LayOut(BufferLayout& memory, const ModelConfig& config, const Worksp
   a.head_input = memory.Add<Bf16>(shape.max_logit_rows, d);
   a.sampled_logits =
       memory.Add<float>(shape.chooses_tokens ? shape.max_logit_rows : 0, config.vocab_size);
+  const std::int64_t draft_rows = draft.embedding_columns > 0 ? shape.max_logit_rows : 0;
+  a.draft_hidden = memory.Add<Bf16>(draft_rows, d);
+  a.draft_embeddings = memory.Add<Bf16>(draft_rows, draft.embedding_columns);
+  a.draft_pairs = memory.Add<Bf16>(draft_rows, d + draft.embedding_columns);
+  a.draft_logits = memory.Add<float>(draft_rows, config.vocab_size);
+  a.confidences = memory.Add<float>(draft_rows, 1);
   return a;
 }
 

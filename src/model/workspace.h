@@ -11,19 +11,21 @@
 
 namespace fathom {
 
+struct DrafterKind;
+
 struct WorkspaceShape {
-  std::int64_t max_tokens = 0;
+  std::int64_t max_tokens = 0;  // of a step; a block of drafts finds room in any case
   std::int64_t max_logit_rows = 0;
-  bool with_draft = false;
-  bool chooses_tokens = false;  // the backend does, from logits in its own memory
+  const DrafterKind* drafter = nullptr;  // null: none
+  bool chooses_tokens = false;           // the backend does, from logits in its own memory
 };
 
 // Matrices with max_tokens rows; a step uses the first n. Names follow docs/spec/model.md. d =
 // hidden.
 struct Activations {
   Matrix<Bf16> streams;        // [t, 4 d]
-  Matrix<Bf16> draft_streams;  // [t, 4 d], with_draft
-  Matrix<Bf16> draft_input;    // [t, 4 d], with_draft
+  Matrix<Bf16> draft_streams;  // [t, 4 d], with a drafter
+  Matrix<Bf16> draft_input;    // [t, DraftSizes::input_columns]
   Matrix<float> hc_post;       // [t, 4]
   Matrix<float> hc_comb;       // [t, 16]
   Matrix<Bf16> u;              // [t, d]: input of a sub-layer
@@ -59,6 +61,12 @@ struct Activations {
   Matrix<Bf16> head_input;       // [rows, d]
   Matrix<float> logits;          // [rows, vocab], in memory that the host reaches too
   Matrix<float> sampled_logits;  // [rows, vocab], from which the backend chooses tokens
+  // Only for a drafter with embeddings (DraftSizes).
+  Matrix<Bf16> draft_hidden;      // [rows, d]: the inputs of the head before their norm
+  Matrix<Bf16> draft_embeddings;  // [rows, r = DraftSizes::embedding_columns]
+  Matrix<Bf16> draft_pairs;       // [rows, d + r]: rows of both
+  Matrix<float> draft_logits;     // [rows, vocab]
+  Matrix<float> confidences;      // [rows, 1]
 };
 
 // A view of the activations with n rows, for a step of n tokens.

@@ -14,29 +14,25 @@ namespace {
 
 constexpr std::int64_t kLogitRows = 64;  // of one call; more are computed one call after the other
 
-// nullptr also if the checkpoint lacks a head: Model::Load returns that error.
-const DrafterKind* DrafterToLoad(const Checkpoint& checkpoint, const ModelOptions& sizes) {
-  const Result<DraftHead> head = FindDraftHead(checkpoint);
-  return sizes.with_draft && head ? FindDrafter(head->kind) : nullptr;
-}
-
 }  // namespace
 
-bool WantsDrafts(const ServingOptions& serving, const Checkpoint& checkpoint) {
-  if (serving.draft_depth) return *serving.draft_depth > 0;
-  const Result<DraftHead> head = FindDraftHead(checkpoint);
-  return head && FindDrafter(head->kind) != nullptr;
+std::int64_t MostDrafts(const ServingOptions& serving, const Checkpoint& checkpoint,
+                        ModelConfig config) {
+  if (serving.draft_depth) return *serving.draft_depth;
+  const DrafterKind* const drafter = FindDrafter(checkpoint, config);
+  return drafter == nullptr ? 0 : drafter->depth(config);
 }
 
-LoadPlan MakeLoadPlan(const ServingOptions& serving, std::int64_t n_context, bool drafts) {
-  const std::int64_t rows_per_sequence = 1 + (drafts ? GreatestDraftDepth() : 0);
+LoadPlan MakeLoadPlan(const ServingOptions& serving, std::int64_t n_context,
+                      std::int64_t most_drafts) {
+  const std::int64_t rows_per_sequence = 1 + most_drafts;
   return {
       .sizes = {.max_sequences = serving.max_sequences,
                 .max_context = n_context,
                 .max_batch_tokens =
                     std::min(serving.max_batch_tokens, serving.max_sequences * n_context),
                 .max_logit_rows = std::min(serving.max_sequences * rows_per_sequence, kLogitRows),
-                .with_draft = drafts,
+                .with_draft = most_drafts > 0,
                 .kv_memory_bytes = serving.kv_memory_bytes.value_or(kDefaultKvMemory)},
       .prefix_cache = serving.prefix_cache};
 }
@@ -58,29 +54,32 @@ std::int64_t DefaultKvMemory(std::int64_t full_bytes, std::int64_t available_byt
   return std::min(full_bytes + more, available_bytes / 2);
 }
 
-void SetDefaultKvMemory(const ModelConfig& config, const Checkpoint& checkpoint,
-                        const ModelShard& shard, std::int64_t available_bytes, LoadPlan& plan) {
+void SetDefaultKvMemory(ModelConfig config, const Checkpoint& checkpoint, const ModelShard& shard,
+                        std::int64_t available_bytes, LoadPlan& plan) {
   if (plan.sizes.kv_memory_bytes != kDefaultKvMemory) return;
   plan.sizes.kv_memory_bytes = 0;
-  const CacheShape whole =
-      MakeCacheShape(config, plan.sizes, DrafterToLoad(checkpoint, plan.sizes));
+  const DrafterKind* const drafter =
+      plan.sizes.with_draft ? FindDrafter(checkpoint, config) : nullptr;
+  const CacheShape whole = MakeCacheShape(config, plan.sizes, drafter);
   plan.sizes.kv_memory_bytes = DefaultKvMemory(SequenceCache::FullBytes(ShardCache(whole, shard)),
                                                available_bytes, plan.prefix_cache);
 }
 
-Result<MemoryPlan> PlanDeviceMemory(const ModelConfig& config, const Checkpoint& checkpoint,
+Result<MemoryPlan> PlanDeviceMemory(ModelConfig config, const Checkpoint& checkpoint,
                                     const ServingOptions& serving, std::int64_t free,
                                     HostExpertChoice choice) {
   const Result<std::int64_t> n_context = ContextLength({}, kDefaultContext, config);
   if (!n_context) return Unexpected(n_context.error());
-  LoadPlan plan = MakeLoadPlan(serving, *n_context, WantsDrafts(serving, checkpoint));
+  LoadPlan plan = MakeLoadPlan(serving, *n_context, MostDrafts(serving, checkpoint, config));
   SetDefaultKvMemory(config, checkpoint, WholeModel(config), free, plan);
-  const DrafterKind* const drafter = DrafterToLoad(checkpoint, plan.sizes);
+  const DrafterKind* const drafter =
+      plan.sizes.with_draft ? FindDrafter(checkpoint, config) : nullptr;
   WeightBinder binder(checkpoint);
   const ModelWeights weights = BindWeights(checkpoint, config, drafter, binder);
   if (Status bound = binder.Finish(); !bound) return Unexpected(bound.error());
-  Result<MemoryNeeds> needs = ComputeMemoryNeeds(
-      weights, config, plan.sizes, MakeCacheShape(config, plan.sizes, drafter), /*rank_bytes=*/0);
+  Result<MemoryNeeds> needs = ComputeMemoryNeeds(weights, config, plan.sizes, drafter,
+                                                 MakeCacheShape(config, plan.sizes, drafter),
+                                                 /*rank_bytes=*/0);
   if (!needs) return Unexpected(needs.error());
   return PlanMemory(*std::move(needs), free, choice);
 }

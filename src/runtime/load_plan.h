@@ -25,12 +25,15 @@ struct LoadPlan {
   bool prefix_cache = false;
 };
 
-// Whether the model is loaded with its drafter: at a fixed depth in any case, so that the loader,
-// which knows what is missing, refuses a checkpoint without one.
-bool WantsDrafts(const ServingOptions& serving, const Checkpoint& checkpoint);
+// The most tokens that are drafted at once; 0: the model is loaded without its drafter. A fixed
+// depth holds for any checkpoint, so that the loader, which knows what is missing, refuses one
+// without a drafter.
+std::int64_t MostDrafts(const ServingOptions& serving, const Checkpoint& checkpoint,
+                        ModelConfig config);
 
 // The plan of an engine whose sequences have n_context positions.
-LoadPlan MakeLoadPlan(const ServingOptions& serving, std::int64_t n_context, bool drafts);
+LoadPlan MakeLoadPlan(const ServingOptions& serving, std::int64_t n_context,
+                      std::int64_t most_drafts);
 
 // Positions to allocate memory for: run.n_context, or `fallback` but no more than the model has.
 // Error: the model has fewer than n_context.
@@ -45,12 +48,12 @@ std::int64_t DefaultKvMemory(std::int64_t full_bytes, std::int64_t available_byt
 
 // Replaces kDefaultKvMemory in plan.sizes, for a rank with this shard of the model and so much
 // memory available.
-void SetDefaultKvMemory(const ModelConfig& config, const Checkpoint& checkpoint,
-                        const ModelShard& shard, std::int64_t available_bytes, LoadPlan& plan);
+void SetDefaultKvMemory(ModelConfig config, const Checkpoint& checkpoint, const ModelShard& shard,
+                        std::int64_t available_bytes, LoadPlan& plan);
 
 // Plans the memory of a device with `free` bytes as loading the whole model would, with the default
 // context. Errors: those of BindWeights and PlanMemory.
-Result<MemoryPlan> PlanDeviceMemory(const ModelConfig& config, const Checkpoint& checkpoint,
+Result<MemoryPlan> PlanDeviceMemory(ModelConfig config, const Checkpoint& checkpoint,
                                     const ServingOptions& serving, std::int64_t free,
                                     HostExpertChoice choice);
 

@@ -75,8 +75,8 @@ Result<std::unique_ptr<Runtime>> Runtime::Load(const ModelFiles& files,
   Result<std::string> fingerprint = std::string();
   if (!options.serving.kv_disk.empty()) fingerprint = ComputeFingerprint(*checkpoint);
   if (!fingerprint) return Unexpected(fingerprint.error());
-  const bool drafts = WantsDrafts(options.serving, *checkpoint);
-  const LoadPlan plan = MakeLoadPlan(options.serving, *n_context, drafts);
+  const std::int64_t most_drafts = MostDrafts(options.serving, *checkpoint, files.config);
+  const LoadPlan plan = MakeLoadPlan(options.serving, *n_context, most_drafts);
   RuntimeOptions with_ranks = options;
   std::unique_ptr<Runtime> runtime(new Runtime());
   if (options.ranks == nullptr) {
@@ -90,7 +90,8 @@ Result<std::unique_ptr<Runtime>> Runtime::Load(const ModelFiles& files,
                                                  plan, *with_ranks.ranks, options.events);
   if (!loaded) return Unexpected(loaded.error());
   runtime->loaded_ = std::make_unique<LoadedModel>(*std::move(loaded));
-  const Status created = runtime->CreateEngine(files, with_ranks, drafts, *std::move(fingerprint));
+  const Status created =
+      runtime->CreateEngine(files, with_ranks, most_drafts > 0, *std::move(fingerprint));
   if (!created) return Unexpected(created.error());
   runtime->load_seconds_ =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -83,14 +83,16 @@ TEST(EngineOptions, BadValuesAreExplained) {
            Case{"--max-batch-tokens", "65537", "a whole number from 1 to 65536"},
            Case{"--max-sequences", "0", "a whole number from 1 to 4096"},
            Case{"--prefix-cache", "maybe", "one of on off"},
-           Case{"--draft", "0", "one of off auto 1 2 3 4"},
-           Case{"--draft", "5", "one of off auto 1 2 3 4"},
-           Case{"--draft", "on", "one of off auto 1 2 3 4"},
+           Case{"--draft", "0", "one of off auto 1 2 3 4 5 6 7 8"},
+           Case{"--draft", "9", "one of off auto 1 2 3 4 5 6 7 8"},
+           Case{"--draft", "on", "one of off auto 1 2 3 4 5 6 7 8"},
        }) {
     const ProgramRun run = RunProgram({"generate", "x", option, value, "--kv-disk", "/nowhere"});
     ExpectRefusal(run, 2, std::string(option) + ": expected " + message);
     EXPECT_THAT(run.error, HasSubstr(std::string("found \"") + value + "\""));
   }
+  ExpectRefusal(RunProgram({"generate", "x", "--draft", "5"}), 1,
+                "draft depth: expected 0 to 4, found 5");
   ExpectRefusal(RunProgram({"generate", "x", "--draft-acceptance", "1.1"}), 2,
                 "a number from 0 to 1, found \"1.1\"");
   ExpectRefusal(RunProgram({"generate", "x", "--kv-disk-size", "1G"}), 2,
@@ -208,7 +210,8 @@ TEST(EngineOptions, DraftsNeedAHead) {
   std::vector<std::string> options = base;
   options.insert(options.end(), {"--draft", "1"});
   ExpectRefusal(RunGenerate("x", options), 1,
-                "expected an MTP head (mtp.0.e_proj.weight and others), found no mtp.* tensors");
+                "expected an MTP head (mtp.0.e_proj.weight and others) or a DSpark head "
+                "(mtp.0.main_proj.weight and others), found no mtp.* tensors");
 }
 
 TEST(EngineOptions, TraceIsJson) {

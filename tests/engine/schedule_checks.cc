@@ -9,6 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "base/check.h"
+#include "checkpoint/model_config.h"
+#include "checkpoint/safetensors.h"
+#include "model/draft/drafters.h"
 #include "tests/model/test_model.h"
 #include "tests/testing/shared_data.h"
 
@@ -100,6 +104,15 @@ ScheduleCounts ExpectOneAnswerEach(const ScheduleLimits& limits, const MakeModel
   return counts;
 }
 
+// The deepest drafts of a checkpoint.
+static std::int64_t DraftDepthOf(const std::filesystem::path& directory) {
+  Result<ModelConfig> config = ReadModelConfig(directory / "config.json");
+  const Result<Checkpoint> checkpoint = Checkpoint::Open(directory);
+  Check(config && checkpoint, "a checkpoint of the tests");
+  const DrafterKind* const drafter = FindDrafter(*checkpoint, *config);
+  return drafter == nullptr ? 0 : drafter->depth(*config);
+}
+
 ScheduleCounts ExpectOneAnswerEachOf(const std::filesystem::path& directory, const LoadModel& load,
                                      std::uint64_t n_schedules, bool with_disk, int n_data,
                                      const ScheduleSizes& sizes) {
@@ -114,6 +127,7 @@ ScheduleCounts ExpectOneAnswerEachOf(const std::filesystem::path& directory, con
                                  .disk = with_disk,
                                  .constraints = true,
                                  .make_constraint = sizes.make_constraint,
+                                 .max_draft_depth = DraftDepthOf(directory),
                                  .n_data = n_data};
   const ReferenceModel alone = {.logits = std::ref(logits),
                                 .eos_tokens = {1},

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "checkpoint/model_config.h"
-#include "model/draft/drafters.h"
 #include "tests/engine/compiled_constraints.h"
 #include "tests/engine/fake_model.h"
 #include "tests/engine/model_on_backend.h"
@@ -28,7 +27,8 @@ std::unique_ptr<LanguageModel> MakeFake(const ScheduleSetup& setup, int n_data) 
                  .max_batch_tokens = setup.max_batch_tokens,
                  .max_logit_rows = setup.max_logit_rows,
                  .rollback_tokens = 8,
-                 .max_draft_depth = setup.engine.draft.enabled ? GreatestDraftDepth() : 0,
+                 .max_draft_depth =
+                     setup.engine.draft.enabled ? ScheduleLimits().max_draft_depth : 0,
                  .most_in_flight = setup.most_in_flight},
       .n_data = n_data};
   if (setup.small_memory) {
@@ -116,7 +116,8 @@ std::string NameOf(const ::testing::TestParamInfo<const char*>& model) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, SchedulesOfOracle,
-                         ::testing::Values("flash-mini", "pro-mini", "base-mini"), NameOf);
+                         ::testing::Values("flash-mini", "pro-mini", "base-mini", "dspark-mini"),
+                         NameOf);
 
 }  // namespace
 }  // namespace fathom::testing

@@ -8,7 +8,6 @@
 #include <thread>
 #include <utility>
 
-#include "model/draft/drafters.h"
 #include "tests/engine/fake_constraint.h"
 
 namespace fathom::testing {
@@ -127,7 +126,7 @@ void Schedule::Choose(const std::filesystem::path& directory) {
   engine.token_bytes = limits_.token_bytes;
   engine.prefix_cache = !dice_.OneIn(4);
   engine.draft.enabled = dice_.OneIn(2);
-  engine.draft.depth = dice_.Below(GreatestDraftDepth() + 1);
+  engine.draft.depth = dice_.Below(static_cast<int>(limits_.max_draft_depth) + 1);
   engine.stream_events = dice_.Of<std::int64_t>({0, 3, 64});
   engine.target_step_seconds = 0;  // nothing may depend on the time
   engine.max_step_tokens =

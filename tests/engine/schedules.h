@@ -30,7 +30,8 @@ struct ScheduleLimits {
   bool constraints = false;      // some requests have one, with masks that are late now and then
   // Where it is set, half of these constraints come from here, by a random number.
   std::function<std::shared_ptr<const Constraint>(std::uint64_t number)> make_constraint;
-  int n_data = 1;  // ranks of the model, each with slots as one alone would have
+  std::int64_t max_draft_depth = 4;  // of the drafter
+  int n_data = 1;                    // ranks of the model, each with slots as one alone would have
 };
 
 // The options of the engine and its model for one schedule.

@@ -328,6 +328,7 @@ struct AttentionCase {
   std::int64_t top = 0;  // 0: all visible rows
   std::int64_t row_of_position_0 = 0;
   bool gathered = false;  // the rows are not in the cache
+  bool sees_whole_segment = false;
 };
 
 class ConformanceAttention : public ConformanceCache {
@@ -369,7 +370,8 @@ class ConformanceAttention : public ConformanceCache {
                             .selected = selected.As(c.top > 0 ? t : 0, c.top),
                             .sinks = sinks.all(),
                             .sliding_window = c.window,
-                            .rope = angles.View()};
+                            .rope = angles.View(),
+                            .sees_whole_segment = c.sees_whole_segment};
     if (c.gathered) {  // not the first rows, of which some are looked for
       const std::int64_t row_bytes = KeyBytes(layout);
       input.gathered = {compressed.data() + 5 * row_blocks.Stride(row_bytes), kGathered, row_bytes};
@@ -401,6 +403,24 @@ TEST_P(ConformanceAttention, AllLayerKinds) {
     }
   }
   Compare(data, {}, Batch(), Kind::kNormal);
+}
+
+// Blocks of drafts: with no context, a context shorter than the window, and one that fills its
+// ring.
+TEST_P(ConformanceAttention, BlocksOfDrafts) {
+  Data data(6);
+  for (const Kind kind : {Kind::kNormal, Kind::kTiny}) {
+    for (const Batch& batch :
+         {MixedBatch(5, 14, 7, 127), MixedBatch(1, 64, 1, 3), MixedBatch(6, 400, 20, 2000)}) {
+      Compare(data, {.sees_whole_segment = true}, batch, kind);
+      Compare(data,
+              {.heads = 3, .head_dim = 96, .pairs = 16, .window = 37, .sees_whole_segment = true},
+              batch, kind);
+    }
+  }
+  // Left to the reference:
+  Compare(data, {.heads = 2, .head_dim = 36, .pairs = 2, .window = 8, .sees_whole_segment = true},
+          MixedBatch(5, 14, 7, 127), Kind::kNormal);
 }
 
 TEST_P(ConformanceAttention, OddShapes) {

@@ -68,11 +68,14 @@ struct HyperData {
       const HcMix mix = {post.As(t, 4), comb.As(t, 16)};
       Array<Bf16> mixed = streams;
       Array<Bf16> added = streams;
+      Array<Bf16> means(t * (2 * d + 3));
       backend.HcPre(streams.As(t, 4 * d), weights(), {}, pre.As(t, d), mix);
       backend.HcHead(streams.As(t, 4 * d), weights(), {}, head.As(t, d));
       backend.HcPost(y.As(t, d), mix, mixed.As(t, 4 * d));
       backend.AddToStreams(y.As(t, d), added.As(t, 4 * d));
-      return BytesOf(backend, pre, head, post, comb, mixed, added);
+      backend.MeanOfStreams(streams.As(t, 4 * d), 0, means.As(t, 2 * d + 3));
+      backend.MeanOfStreams(mixed.As(t, 4 * d), d + 1, means.As(t, 2 * d + 3));
+      return BytesOf(backend, pre, head, post, comb, mixed, added, means);
     };
   }
 

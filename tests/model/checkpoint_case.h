@@ -28,6 +28,8 @@ inline constexpr CheckpointCase kFlashMini = {"flash_mini", "oracle/flash-mini"}
 inline constexpr CheckpointCase kProMini = {"pro_mini", "oracle/pro-mini"};
 inline constexpr CheckpointCase kBaseMini = {"base_mini", "oracle/base-mini"};
 
+inline constexpr CheckpointCase kDSparkMini = {"dspark_mini", "oracle/dspark-mini"};
+
 inline auto AllCheckpoints() { return ::testing::Values(kFairy, kFlashMini, kProMini, kBaseMini); }
 inline std::string NameOfCase(const ::testing::TestParamInfo<CheckpointCase>& info) {
   return info.param.name;

@@ -69,7 +69,8 @@ TEST(ModelLoad, WithMtpNeedsTheHead) {
   ModelOptions options = kSmall;
   options.with_draft = true;
   ExpectError(LoadError(copy.Write(), options), ErrorCode::kUnsupported,
-              "expected an MTP head (mtp.0.e_proj.weight and others), found no mtp.* tensors");
+              "expected an MTP head (mtp.0.e_proj.weight and others) or a DSpark head "
+              "(mtp.0.main_proj.weight and others), found no mtp.* tensors");
   testing::TestModel without(copy.Write(), kSmall);
   EXPECT_EQ(without.model().head_kind(), HeadKind::kNone);
 }

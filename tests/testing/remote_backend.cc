@@ -284,6 +284,17 @@ void RemoteBackend::AddToStreams(Matrix<const Bf16> x, Matrix<Bf16> streams) {
   Run([this, x = Here(x), streams = Here(streams)] { host_->AddToStreams(x, streams); });
 }
 
+void RemoteBackend::MeanOfStreams(Matrix<const Bf16> streams, std::int64_t first_column,
+                                  Matrix<Bf16> out) {
+  Run([this, streams = Here(streams), first_column, out = Here(out)] {
+    host_->MeanOfStreams(streams, first_column, out);
+  });
+}
+
+void RemoteBackend::Add(Matrix<const float> x, Matrix<const float> y, Matrix<float> out) {
+  Run([this, x = Here(x), y = Here(y), out = Here(out)] { host_->Add(x, y, out); });
+}
+
 void RemoteBackend::QueryHeads(Matrix<Bf16> q, std::int64_t head_dim, float eps,
                                const RopeRows& rope) {
   Run([this, q = Here(q), head_dim, eps, rope = Here(rope)] {

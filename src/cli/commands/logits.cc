@@ -11,6 +11,7 @@
 #include "checkpoint/model_config.h"
 #include "checkpoint/safetensors_writer.h"
 #include "cli/commands/commands.h"
+#include "cli/commands/draft_trace.h"
 #include "cli/commands/row_spool.h"
 #include "cli/options/token_ids.h"
 #include "cli/terminal/interrupt.h"
@@ -35,11 +36,13 @@ struct Plan {
   std::int64_t n_prefill = 0;
   std::int64_t chunk = 0;
   std::int64_t logit_rows = kLogitRows;  // of one call of the model
+  std::optional<DraftTraceRun> drafts{};
 
   std::int64_t n_tokens() const { return static_cast<std::int64_t>(tokens.size()); }
   // Tokens of the step that begins at `position`.
   std::int64_t StepLength(std::int64_t position) const {
-    return position < n_prefill ? std::min(chunk, n_prefill - position) : 1;
+    const std::int64_t n = position < n_prefill ? std::min(chunk, n_prefill - position) : 1;
+    return drafts ? drafts->EndOfStep(position, position + n) - position : n;
   }
 };
 
@@ -61,6 +64,12 @@ Result<Plan> MakeLogitsPlan(const LogitsCommand& command, const ModelConfig& con
     return MakeError(ErrorCode::kInvalidArgument,
                      "--prefill: expected at most {}, the number of tokens, found {}",
                      plan.n_tokens(), plan.n_prefill);
+  }
+  if (!command.draft_at.empty()) {
+    Result<std::vector<std::int64_t>> positions =
+        ParseDraftPositions(command.draft_at, plan.n_tokens());
+    if (!positions) return Unexpected(positions.error());
+    plan.drafts.emplace(*std::move(positions), plan.tokens);
   }
   plan.chunk = std::clamp<std::int64_t>(command.chunk.value_or(plan.n_prefill), 1,
                                         std::max<std::int64_t>(plan.n_prefill, 1));
@@ -123,9 +132,10 @@ Status WriteMtpRows(Model& model, const Plan& plan, std::int64_t position, std::
   });
 }
 
-// `writer`: null on ranks that compute for another. `spool`: null without the MTP head.
-Status ComputeRows(Model& model, const Plan& plan, Interrupt& interrupt, ExpertBalance& balance,
-                   SafetensorsWriter* writer, RowSpool* spool) {
+// `writer`: null on ranks that compute for another, and where no logits are written. `spool`: null
+// without the MTP head.
+Status ComputeRows(Model& model, Plan& plan, Interrupt& interrupt, ExpertBalance& balance,
+                   bool wants_logits, SafetensorsWriter* writer, RowSpool* spool) {
   LogitQueue logits(model, [&](Matrix<const float> rows) {
     return writer != nullptr ? writer->Append(BytesOf(rows)) : Status();
   });
@@ -143,8 +153,9 @@ Status ComputeRows(Model& model, const Plan& plan, Interrupt& interrupt, ExpertB
     Status ran = logits.MakeRoom();
     if (ran) ran = model.Forward(batch);
     if (!ran) return ran;
+    // Without a file of logits none are computed.
     const Status started =
-        ForTiles(n_rows, plan.logit_rows,
+        ForTiles(wants_logits ? n_rows : 0, plan.logit_rows,
                  [&](std::span<const std::int32_t> rows) { return logits.Start(rows); });
     if (!started) return started;
     if (spool != nullptr) {
@@ -155,6 +166,12 @@ Status ComputeRows(Model& model, const Plan& plan, Interrupt& interrupt, ExpertB
       const Status mtp_written = WriteMtpRows(model, plan, position, n_known, *spool);
       if (!mtp_written) return mtp_written;
     }
+    if (plan.drafts) {
+      const Status written = logits.FinishAll();  // the logits of drafts need their place
+      if (!written) return written;
+      const Status drafted = plan.drafts->AfterStep(model, position, n_rows);
+      if (!drafted) return drafted;
+    }
     if (Status balanced = balance.AfterStep(n_rows); !balanced) return balanced;
     position += n_rows;
   }
@@ -162,18 +179,46 @@ Status ComputeRows(Model& model, const Plan& plan, Interrupt& interrupt, ExpertB
   return balance.Finish();
 }
 
+Status CheckFiles(const LogitsCommand& command, const RankProcess& ranks) {
+  const bool traces = !command.draft_at.empty();
+  if (traces != !command.draft_trace.empty()) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--draft-at and --draft-trace: expected both or neither");
+  }
+  if (command.out.empty() && !traces) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--out: expected a file for the logits, found none");
+  }
+  if (command.mtp && (traces || command.out.empty())) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--mtp: expected --out without --draft-at: a checkpoint has an MTP head or a "
+                     "DSpark drafter");
+  }
+  if (traces && !ranks.is_alone()) {
+    return MakeError(ErrorCode::kUnsupported, "--draft-at: expected one rank, found several");
+  }
+  return traces ? CheckRegularOrNone(command.draft_trace) : Status();
+}
+
 }  // namespace
 
 Status RunCommand(const LogitsCommand& command, RankProcess& ranks, Log& log) {
   Interrupt interrupt;  // so that the unfinished file does not stay behind
+  if (Status valid = CheckFiles(command, ranks); !valid) return valid;
   const Result<std::filesystem::path> directory = FindModel(command.run.model);
   if (!directory) return Unexpected(directory.error());
   const Result<ModelConfig> config = ReadModelConfig(*directory / "config.json");
   if (!config) return Unexpected(config.error());
   Result<Plan> plan = MakeLogitsPlan(command, *config);
   if (!plan) return Unexpected(plan.error());
+  Result<Checkpoint> checkpoint = Checkpoint::Open(*directory);
+  if (!checkpoint) return Unexpected(checkpoint.error());
+  if (plan->drafts) {
+    if (Status has = DraftTraceRun::CheckHead(*checkpoint); !has) return has;
+  }
+  const bool wants_logits = !command.out.empty();
   std::optional<SafetensorsWriter> writer;
-  if (ranks.is_first()) {
+  if (ranks.is_first() && wants_logits) {
     Result<SafetensorsWriter> created = CreateFile(command, *plan);
     if (!created) return Unexpected(created.error());
     writer = *std::move(created);
@@ -181,8 +226,6 @@ Status RunCommand(const LogitsCommand& command, RankProcess& ranks, Log& log) {
   Result<RowSpool> spool = RowSpool::Create(command.out.parent_path());
   if (!spool) return Unexpected(spool.error());
 
-  Result<Checkpoint> checkpoint = Checkpoint::Open(*directory);
-  if (!checkpoint) return Unexpected(checkpoint.error());
   SplitForStages(command, *plan);
   LoadDisplay display(*directory, log);
   const Result<LoadedModel> loaded =
@@ -191,13 +234,19 @@ Status RunCommand(const LogitsCommand& command, RankProcess& ranks, Log& log) {
                                    .max_context = plan->n_tokens(),
                                    .max_batch_tokens = plan->chunk,
                                    .max_logit_rows = plan->logit_rows,
-                                   .with_draft = command.mtp}},
+                                   .with_draft = command.mtp || plan->drafts}},
                         ranks, display.events());
   if (!loaded) return Unexpected(loaded.error());
   loaded->BindThread();
-  const Status computed = ComputeRows(loaded->model(), *plan, interrupt, loaded->balance(),
-                                      writer ? &*writer : nullptr, command.mtp ? &*spool : nullptr);
-  if (!computed || !writer) return computed;
+  if (plan->drafts) plan->drafts->Attach(loaded->model());
+  const Status computed =
+      ComputeRows(loaded->model(), *plan, interrupt, loaded->balance(), wants_logits,
+                  writer ? &*writer : nullptr, command.mtp ? &*spool : nullptr);
+  if (!computed) return computed;
+  if (plan->drafts) {
+    if (Status written = plan->drafts->Write(command.draft_trace); !written) return written;
+  }
+  if (!writer) return {};
   const Status copied =
       spool->Replay([&](std::span<const std::byte> bytes) { return writer->Append(bytes); });
   if (!copied) return copied;

@@ -94,12 +94,13 @@ void AddServing(Command& command, ServingOptions& serving) {
        fmt::format("Answers that are computed at once (default: {})", serving.max_sequences),
        Integer(1, 4096, serving.max_sequences)});
   AddKvMemory(command, serving);
-  command.Add({"--draft", "DEPTH",
-               fmt::format("Tokens that the MTP head of the checkpoint drafts, 1 to {}; auto: as "
-                           "many as measurement shows to pay; off (default: auto if there is a "
-                           "head)",
-                           GreatestDraftDepth()),
-               DraftDepth(serving.draft_depth)});
+  command.Add(
+      {"--draft", "DEPTH",
+       fmt::format("Tokens that the head of the checkpoint drafts, 1 to {} (MTP: 4); auto: as "
+                   "many as measurement shows to pay; off (default: auto if there is a "
+                   "head)",
+                   GreatestDraftDepth()),
+       DraftDepth(serving.draft_depth)});
   // Hidden, for measurements: the text is not the model's.
   command.Add({"--draft-acceptance", "", "", Number(0, 1, serving.draft_acceptance)});
   command.Add({"--trace", "FILE",

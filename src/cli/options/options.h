@@ -177,7 +177,9 @@ struct LogitsCommand {
   std::optional<std::int64_t> n_prefill;
   std::optional<std::int64_t> chunk;
   bool mtp = false;
-  std::filesystem::path out;
+  std::filesystem::path out;          // empty: no logits are written
+  std::string draft_at;               // positions; empty: no drafts
+  std::filesystem::path draft_trace;  // with draft_at
 };
 
 // A checkpoint of random weights in the shapes of Flash or Pro.

@@ -15,6 +15,29 @@ constexpr std::int64_t kSlotWork = 8;  // work per number of a key, for one head
 
 const std::uint8_t* Bytes(const Bf16* x) { return reinterpret_cast<const std::uint8_t*>(x); }
 
+// ListKeys of a row of a block of drafts: the positions before the block in the order of a ring,
+// then the block's own.
+void ListKeysOfBlock(const AttentionInput& input, const Segment& segment, const LayerCache& cache,
+                     std::int64_t row, std::span<const std::uint8_t*> keys,
+                     cpu::AttentionTask& task, FaultWord& fault) {
+  Check(input.sliding_window + segment.n_tokens <= std::ssize(keys),
+        "SparseAttention: a longer block of drafts than Reserve announced");
+  std::size_t n = 0;
+  const std::int64_t end = segment.first_position;
+  for (std::int64_t slot = 0; slot < FilledSlots(end, input.sliding_window); ++slot, ++n) {
+    keys[n] = cache.window.Row(segment.sequence, PositionInRing(slot, end, input.sliding_window));
+    if (keys[n] == nullptr) {
+      fault.Set(Fault::kKeyNotCached, row);
+    }
+  }
+  task.keys = keys.data();
+  task.first_own = static_cast<std::int64_t>(n);
+  for (std::int64_t i = 0; i < segment.n_tokens; ++i) {
+    keys[n++] = Bytes(input.keys.Row(segment.first_row + i));
+  }
+  task.end_own = task.n_slots = static_cast<std::int64_t>(n);
+}
+
 // Writes the addresses of the keys that row `row` of the batch sees, null where masked, and their
 // slots to the task. Masked slots behind the last key are left out: they change nothing.
 void ListKeys(const AttentionInput& input, const BatchView& batch, const LayerCache& cache,
@@ -22,6 +45,9 @@ void ListKeys(const AttentionInput& input, const BatchView& batch, const LayerCa
               FaultWord& fault) {
   constexpr auto kTooMany = "SparseAttention: more keys than Reserve announced";
   const Segment& segment = batch.SegmentOf(row);
+  if (input.sees_whole_segment) {
+    return ListKeysOfBlock(input, segment, cache, row, keys, task, fault);
+  }
   const std::int64_t position = batch.positions[static_cast<std::size_t>(row)];
   Check(input.sliding_window <= std::ssize(keys), kTooMany);
   std::size_t n = 0;

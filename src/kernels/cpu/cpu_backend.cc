@@ -134,6 +134,24 @@ void CpuBackend::AddToStreams(Matrix<const Bf16> x, Matrix<Bf16> streams) {
   });
 }
 
+void CpuBackend::MeanOfStreams(Matrix<const Bf16> streams, std::int64_t first_column,
+                               Matrix<Bf16> out) {
+  CheckMeanOfStreams(streams, first_column, out);
+  ForItems(out.rows, streams.cols * kElementWork, [&](std::int64_t first, std::int64_t end) {
+    for (std::int64_t row = first; row < end; ++row) {
+      kernels_.mean_of_streams(Bits(streams.Row(row)), streams.cols / kStreams,
+                               Bits(out.Row(row) + first_column));
+    }
+  });
+}
+
+void CpuBackend::Add(Matrix<const float> x, Matrix<const float> y, Matrix<float> out) {
+  CheckAdd(x, y, out);
+  ForItems(out.rows, out.cols * kElementWork, [&](std::int64_t first, std::int64_t end) {
+    kernels_.add_rows(x.Row(first), y.Row(first), (end - first) * out.cols, out.Row(first));
+  });
+}
+
 void CpuBackend::QueryHeads(Matrix<Bf16> q, std::int64_t head_dim, float eps,
                             const RopeRows& rope) {
   CheckQueryHeads(q, head_dim, rope);

@@ -32,6 +32,22 @@ void AddBf16Row(const uint16_t* a, int64_t n, uint16_t* sum) {
   });
 }
 
+void AddRows(const float* x, const float* y, int64_t n, float* out) {
+  ForVectors(n, [&](int64_t i, int lanes) {
+    StoreSome(out + i, LoadSome(x + i, lanes) + LoadSome(y + i, lanes), lanes);
+  });
+}
+
+void MeanOfStreams(const uint16_t* streams, int64_t d, uint16_t* mean) {
+  ForVectors(d, [&](int64_t i, int lanes) {
+    const uint16_t* x = streams + i;
+    const F32 sum =
+        ((LoadBf16Some(x, lanes) + LoadBf16Some(x + d, lanes)) + LoadBf16Some(x + 2 * d, lanes)) +
+        LoadBf16Some(x + 3 * d, lanes);
+    StoreBf16Some(mean + i, Set(0.25f) * sum, lanes);
+  });
+}
+
 void CombineRow(const uint16_t* rows, int64_t count, const uint16_t* shared, int64_t d,
                 uint16_t* out) {
   ForVectors(d, [&](int64_t i, int lanes) {

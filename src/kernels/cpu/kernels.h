@@ -180,6 +180,9 @@ struct Kernels {
   void (*pack_index)(const uint16_t* x, uint8_t* packed);  // Hadamard, then FP4: [128] -> [68]
   void (*add)(const float* a, int64_t n, float* sum);      // sum += a
   void (*add_bf16)(const uint16_t* a, int64_t n, uint16_t* sum);
+  void (*add_rows)(const float* x, const float* y, int64_t n, float* out);  // out = x + y
+  // streams [4, d], mean [d]
+  void (*mean_of_streams)(const uint16_t* streams, int64_t d, uint16_t* mean);
   // out [d] = bf(chain of rows [count] of d, then shared)
   void (*combine)(const uint16_t* rows, int64_t count, const uint16_t* shared, int64_t d,
                   uint16_t* out);

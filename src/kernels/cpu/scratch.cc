@@ -36,7 +36,8 @@ void LayOut(const StepLimits& limits, std::int64_t threads, BufferLayout& memory
   take(pairs, s.pair_rows);
   take(limits.n_experts + 1, s.first_pair);
   take(2 * limits.n_experts, s.products);
-  take(threads * (limits.sliding_window + limits.max_compressed_rows), s.keys);
+  take(threads * (limits.sliding_window + std::max(limits.max_compressed_rows, limits.max_block)),
+       s.keys);
   take(threads * cpu::AttentionScratch(limits.head_dim), s.attention);
   take(threads * limits.max_compressed_rows, s.row_scores);
   take(threads * limits.max_compressed_rows, s.row_order);

@@ -36,7 +36,7 @@ struct Scratch {
   std::span<std::int32_t> first_pair;   // [n_experts + 1]
   std::span<cpu::Product> products;     // [2 * n_experts]
 
-  std::span<const std::uint8_t*> keys;  // per thread: [sliding_window + max_compressed_rows]
+  std::span<const std::uint8_t*> keys;  // per thread: of one row
   std::span<float> attention;           // per thread: AttentionScratch(head_dim)
   std::span<float> row_scores;          // per thread: [max_compressed_rows]
   std::span<std::uint64_t> row_order;   // per thread: [max_compressed_rows]

@@ -16,6 +16,8 @@ const cpu::Kernels& Table() {
       .pack_index = PackIndex,
       .add = AddRow,
       .add_bf16 = AddBf16Row,
+      .add_rows = AddRows,
+      .mean_of_streams = MeanOfStreams,
       .combine = CombineRow,
       .router_scores = RouterScores,
       .hyper_chains = HyperChains,

@@ -180,6 +180,7 @@ void GpuBackend::SparseAttention(const AttentionInput& input, const BatchView& b
              .sinks = input.sinks.data(),
              .heads = heads,
              .sliding_window = input.sliding_window,
+             .sees_whole_segment = input.sees_whole_segment,
              .rope = input.rope,
              .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_dim))),
              .batch = batch_.View(batch),

@@ -177,4 +177,18 @@ void GpuBackend::AddToStreams(Matrix<const Bf16> x, Matrix<Bf16> streams) {
                   gpu::AddToStreamsArguments{.x = x, .streams = streams});
 }
 
+void GpuBackend::MeanOfStreams(Matrix<const Bf16> streams, std::int64_t first_column,
+                               Matrix<Bf16> out) {
+  CheckMeanOfStreams(streams, first_column, out);
+  LaunchOnNumbers(
+      GpuKernel::kMeanOfStreams, streams.rows * (streams.cols / kStreams),
+      gpu::MeanOfStreamsArguments{.streams = streams, .first_column = first_column, .out = out});
+}
+
+void GpuBackend::Add(Matrix<const float> x, Matrix<const float> y, Matrix<float> out) {
+  CheckAdd(x, y, out);
+  LaunchOnNumbers(GpuKernel::kAdd, out.rows * out.cols,
+                  gpu::AddArguments{.x = x, .y = y, .out = out});
+}
+
 }  // namespace fathom

@@ -102,6 +102,11 @@ std::int64_t Bytes(Call, const HcPostArguments& a) {
   return Sum(a.y, a.post, a.comb, a.streams, a.streams);
 }
 std::int64_t Bytes(Call, const AddToStreamsArguments& a) { return Sum(a.x, a.streams, a.streams); }
+std::int64_t Bytes(Call, const MeanOfStreamsArguments& a) {
+  return Sum(a.streams) +
+         a.streams.rows * a.streams.cols / kStreams * static_cast<std::int64_t>(sizeof(Bf16));
+}
+std::int64_t Bytes(Call, const AddArguments& a) { return Sum(a.x, a.y, a.out); }
 
 std::int64_t AddPositionBytes(Call, const CompressArguments& a) {
   return Sum(a.scores, a.scores) +
@@ -153,6 +158,7 @@ std::int64_t Bytes(Call call, const AttentionArguments& a) {
   std::int64_t keys = 0;
   for (const std::int32_t position : call.device.Read(a.batch.positions, a.out.rows)) {
     const std::int64_t visible = VisibleRows(position, a.ratio);
+    // With blocks of drafts, the own keys of a row's block are few.
     keys += std::min<std::int64_t>(position + 1, a.sliding_window) +
             (a.selected.cols > 0 ? std::min(visible, a.selected.cols) : visible);
   }
@@ -240,6 +246,10 @@ std::optional<double> Count(Call call, GpuKernel kernel, const std::byte* bytes)
       return of.operator()<HcPostArguments>(Bytes);
     case GpuKernel::kAddToStreams:
       return of.operator()<AddToStreamsArguments>(Bytes);
+    case GpuKernel::kMeanOfStreams:
+      return of.operator()<MeanOfStreamsArguments>(Bytes);
+    case GpuKernel::kAdd:
+      return of.operator()<AddArguments>(Bytes);
     case GpuKernel::kAddPositionScores:
       return of(AddPositionBytes);
     case GpuKernel::kCompressRows:

@@ -36,9 +36,29 @@ Key Unpack(const std::uint8_t* packed, const KeyLayout& layout, std::int64_t row
   return key;
 }
 
+// The keys that a row of a block of drafts sees: the positions before it in the order of a ring,
+// then the block's own.
+KeyList KeysOfBlock(const AttentionInput& input, const BatchView& batch, const LayerCache& cache,
+                    std::int64_t row, FaultWord& fault) {
+  const Segment& segment = batch.SegmentOf(row);
+  KeyList keys;
+  const std::int64_t end = segment.first_position;
+  for (std::int64_t slot = 0; slot < FilledSlots(end, input.sliding_window); ++slot) {
+    const std::int64_t p = PositionInRing(slot, end, input.sliding_window);
+    keys.push_back(
+        Unpack(cache.window.Row(segment.sequence, p), cache.window.rows.layout, row, fault));
+  }
+  for (std::int64_t i = 0; i < segment.n_tokens; ++i) {
+    const auto own = input.keys.RowSpan(segment.first_row + i);
+    keys.emplace_back(own.begin(), own.end());
+  }
+  return keys;
+}
+
 // The keys that row `row` of the batch sees.
 KeyList KeysOf(const AttentionInput& input, const BatchView& batch, const LayerCache& cache,
                std::int64_t row, FaultWord& fault) {
+  if (input.sees_whole_segment) return KeysOfBlock(input, batch, cache, row, fault);
   const Segment& segment = batch.SegmentOf(row);
   const std::int64_t position = batch.positions[static_cast<std::size_t>(row)];
   KeyList keys;

@@ -147,4 +147,26 @@ void ReferenceBackend::AddToStreams(Matrix<const Bf16> x, Matrix<Bf16> streams) 
   }
 }
 
+void ReferenceBackend::MeanOfStreams(Matrix<const Bf16> streams, std::int64_t first_column,
+                                     Matrix<Bf16> out) {
+  CheckMeanOfStreams(streams, first_column, out);
+  const std::int64_t d = streams.cols / kStreams;
+  for (std::int64_t row = 0; row < out.rows; ++row) {
+    for (std::int64_t i = 0; i < d; ++i) {
+      float sum = ToFloat(streams.Row(row)[i]);
+      for (std::int64_t stream = 1; stream < kStreams; ++stream) {
+        sum = sum + ToFloat(streams.Row(row)[stream * d + i]);
+      }
+      out.Row(row)[first_column + i] = ToBf16(sum * (1.0f / kStreams));
+    }
+  }
+}
+
+void ReferenceBackend::Add(Matrix<const float> x, Matrix<const float> y, Matrix<float> out) {
+  CheckAdd(x, y, out);
+  for (std::int64_t i = 0; i < out.rows * out.cols; ++i) {
+    out.data[i] = x.data[i] + y.data[i];
+  }
+}
+
 }  // namespace fathom

@@ -62,6 +62,9 @@ class ReferenceBackend : public Backend {
   void HcHead(Matrix<const Bf16> streams, const HcWeights& w, const HcOptions& options,
               Matrix<Bf16> out) override;
   void AddToStreams(Matrix<const Bf16> x, Matrix<Bf16> streams) override;
+  void MeanOfStreams(Matrix<const Bf16> streams, std::int64_t first_column,
+                     Matrix<Bf16> out) override;
+  void Add(Matrix<const float> x, Matrix<const float> y, Matrix<float> out) override;
 
   // compressor.cc
   void Compress(const CompressorInput& input, const BatchView& batch,

@@ -254,6 +254,17 @@ DraftCosts ModelCosts::Draft() const {
   const std::int64_t d = config_.hidden_size;
   DraftCosts draft = {.block = LayerBuilder(config_, formats_).Build(0, /*hash_routed=*/false),
                       .rest = HyperHead(d)};
+  if (config_.dspark) {
+    const std::int64_t rank = config_.dspark->dspark_markov_rank;
+    draft.n_blocks = config_.dspark->n_stages;
+    draft.rest += Vector(2 * 2 * d);  // norms: of the features, of the result
+    draft.rest +=
+        Fp8(d, std::ssize(config_.dspark->dspark_target_layer_ids) * d, formats_.scale_bytes);
+    draft.rest += Vector(2 * config_.vocab_size * rank);  // of which a row is read
+    draft.rest += Bf16Matrix(config_.vocab_size, rank);
+    draft.rest += Bf16Matrix(1, d + rank);
+    return draft;
+  }
   draft.rest += Vector(2 * 3 * d);  // norms: of the embedding, the streams, the result
   draft.rest += Fp8(d, d, formats_.scale_bytes);
   const Cost streams = Fp8(d, d, formats_.scale_bytes);  // multiplied with every stream

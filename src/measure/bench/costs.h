@@ -79,10 +79,12 @@ struct AttentionCost {
   Cost indexer;  // the choice of rows in layers of ratio 4
 };
 
-// The costs of the draft head, without embedding and logits.
+// The costs of the drafter, without embedding and logits: DSpark where the configuration announces
+// it, else a head of one block.
 struct DraftCosts {
-  LayerCosts block;
-  Cost rest;  // projections, norms, hyper-connections
+  LayerCosts block;  // each of n_blocks
+  std::int64_t n_blocks = 1;
+  Cost rest;  // projections, tables, norms, hyper-connections
 };
 
 // Immutable; any thread.

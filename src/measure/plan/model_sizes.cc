@@ -65,13 +65,14 @@ ModelSizes::ModelSizes(std::string name, const ModelConfig& config)
     : ModelSizes(std::move(name), config, ReadStoredFormats(config), AnnouncedDrafter(config)) {}
 
 Result<ModelSizes> ModelSizes::Read(const fs::path& directory) {
-  const Result<ModelConfig> config = ReadModelConfig(directory / "config.json");
+  Result<ModelConfig> config = ReadModelConfig(directory / "config.json");
   if (!config) return Unexpected(config.error());
   if (!HoldsTensors(directory)) return ModelSizes(NameOf(directory), *config);
   const Result<Checkpoint> checkpoint = Checkpoint::Open(directory);
   if (!checkpoint) return Unexpected(checkpoint.error());
   const Result<DraftHead> head = FindDraftHead(*checkpoint);
   if (!head) return Unexpected(head.error());
+  if (Status known = AdoptHead(*head, *config); !known) return Unexpected(known.error());
   ModelSizes sizes(NameOf(directory), *config, bench::FindStoredFormats(*checkpoint),
                    FindDrafter(head->kind));
   sizes.stage_weights_ = WeighStages(*checkpoint, *config);
@@ -90,7 +91,7 @@ void ModelSizes::WeighByFormulas() {
   double last = costs_.embedding_bytes() + Sum(costs_.outside()).bytes;
   if (drafter_ != nullptr) {
     const bench::DraftCosts draft = costs_.Draft();
-    last += layer_bytes(draft.block) + draft.rest.bytes;
+    last += static_cast<double>(draft.n_blocks) * layer_bytes(draft.block) + draft.rest.bytes;
   }
   stage_weights_.first = Whole(costs_.embedding_bytes());
   stage_weights_.last = Whole(last);
@@ -144,7 +145,7 @@ std::int64_t ModelSizes::WeightsOfRank(const ParallelLayout& layout, int stage,
   const bool has_draft = drafter_ != nullptr && share.is_last_stage();
   if (has_draft) {
     const bench::DraftCosts draft = costs_.Draft();
-    bytes += layer_bytes(draft.block) + draft.rest.bytes;
+    bytes += static_cast<double>(draft.n_blocks) * layer_bytes(draft.block) + draft.rest.bytes;
   }
   if (share.is_first_stage() || has_draft) bytes += costs_.embedding_bytes() / layout.n_tensor;
   if (share.is_last_stage()) bytes += Sum(OutsideOfRank(layout)).bytes;
@@ -168,7 +169,10 @@ MemoryNeeds ModelSizes::NeedsOfRank(const ParallelLayout& layout, int stage,
     add(costs_.layers()[static_cast<std::size_t>(i)]);
   }
   const bool has_draft = drafter_ != nullptr && share.is_last_stage();
-  if (has_draft) add(costs_.Draft().block);
+  const bench::DraftCosts draft = costs_.Draft();
+  for (std::int64_t i = 0; has_draft && i < draft.n_blocks; ++i) {
+    add(draft.block);
+  }
   const bool has_embedding = share.is_first_stage() || has_draft;
   needs.dense = WeightsOfRank(layout, stage, n_redundant) - in_experts -
                 (has_embedding ? Whole(costs_.embedding_bytes() / layout.n_tensor) : 0);
@@ -188,9 +192,9 @@ double ModelSizes::CacheBytesPerToken() const {
 
 std::int64_t ModelSizes::WorkspaceOfRank(const ParallelLayout& layout, std::int64_t n_tokens,
                                          std::int64_t n_logit_rows) const {
-  return WorkspaceBytes(config_, {.max_tokens = n_tokens,
-                                  .max_logit_rows = n_logit_rows,
-                                  .with_draft = drafter_ != nullptr}) +
+  return WorkspaceBytes(
+             config_,
+             {.max_tokens = n_tokens, .max_logit_rows = n_logit_rows, .drafter = drafter_}) +
          RankWorkspaceBytes(config_, ShareOf(layout, 0),
                             {.max_tokens = n_tokens, .max_logit_rows = n_logit_rows});
 }

@@ -20,6 +20,9 @@
 
 namespace fathom {
 
+struct DSparkTrace;
+struct Step;
+
 // The place of the hidden streams of committed positions.
 enum class StreamSource {
   kForward,  // in rows of the last Forward of the model
@@ -38,6 +41,9 @@ struct DraftLogits {
   std::span<const std::int32_t> requests;
   Matrix<const float> logits;            // with several ranks: no rows, but on rank 0
   bool every_rank_needs_tokens = false;  // the drafter computes further drafts from the tokens
+  // The drafter's opinion of each draft that is chosen now: the logit of the probability that it is
+  // right if those before it are. Empty where the drafter has none.
+  std::span<const float> confidences{};
 };
 
 // A request gets no more drafts.
@@ -67,9 +73,9 @@ class Drafter {
   virtual int max_depth() const = 0;
 
   // Called by Model::Forward behind each layer that this process has, before the batch counts as
-  // computed: reads what Commit will need of the layer's streams, those of the rows of `whole` that
-  // this process computes.
-  virtual void Tap(std::int64_t layer, const BatchView& whole, Matrix<const Bf16> streams) = 0;
+  // computed: reads what it will need of the layer's streams, step.a.streams, those of the rows of
+  // `whole` that this process computes.
+  virtual void Tap(std::int64_t layer, const BatchView& whole, const Step& step) = 0;
 
   // The checks and errors of Commit, and room in the caches; the same call of Commit finds it.
   virtual Status Prepare(const Batch& next, std::span<const std::int32_t> stream_rows,
@@ -87,6 +93,10 @@ class Drafter {
   // Propose for a model that ChoosesTokens: the logits stay on the backend.
   virtual Status ProposeTokens(std::span<const DraftRequest> requests,
                                const DraftSampling& sampling) = 0;
+
+  // Records what later calls compute (dspark_trace.h); null: nothing. A drafter of another kind
+  // records nothing.
+  virtual void set_trace(DSparkTrace* /*trace*/) {}
 };
 
 }  // namespace fathom

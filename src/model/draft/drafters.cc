@@ -4,6 +4,7 @@
 #include <array>
 #include <string>
 
+#include "model/draft/dspark.h"
 #include "model/draft/mtp.h"
 
 namespace fathom {
@@ -12,6 +13,7 @@ namespace {
 // A new drafter is a file of its own and a line here.
 constexpr std::array kDrafters = {
     &kMtpDrafter,
+    &kDSparkDrafter,
 };
 
 template <class Accept>
@@ -31,9 +33,14 @@ const DrafterKind* AnnouncedDrafter(const ModelConfig& config) {
   return FindIf([&](const DrafterKind& kind) { return kind.is_announced(config); });
 }
 
+const DrafterKind* FindDrafter(const Checkpoint& checkpoint, ModelConfig& config) {
+  const Result<DraftHead> head = FindDraftHead(checkpoint);
+  return head && AdoptHead(*head, config) ? FindDrafter(head->kind) : nullptr;
+}
+
 std::int64_t NumBlocks(const ModelConfig& config) {
   const DrafterKind* drafter = AnnouncedDrafter(config);
-  const std::int64_t n_draft = drafter == nullptr ? 1 : std::ssize(drafter->caches(config).ratios);
+  const std::int64_t n_draft = drafter == nullptr ? 1 : std::ssize(drafter->sizes(config).ratios);
   return config.num_hidden_layers + n_draft;
 }
 

@@ -18,12 +18,6 @@ Result<DraftHead> ChooseHead(const Checkpoint& checkpoint, const ModelConfig& co
     warnings.push_back(std::move(*warning));
   }
   const bool is_supported = FindDrafter(head->kind) != nullptr;
-  if (head->kind != HeadKind::kNone && !is_supported) {
-    warnings.push_back(fmt::format(
-        "this checkpoint has a {} drafter of {} stages, which is not used yet; the main model "
-        "runs without it",
-        Name(head->kind), head->n_stages));
-  }
   if (with_draft && !is_supported) {
     return MakeError(ErrorCode::kUnsupported, "{}: expected {}, found {}",
                      checkpoint.path().string(), DescribeDraftHeads(),

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "model/draft/stream_check.h"
 #include "model/model_limits.h"
 #include "model/model_state.h"
 #include "model/weight_scope.h"
@@ -37,16 +38,20 @@ constinit const DrafterKind kMtpDrafter = {
     .head = HeadKind::kMtp,
     .description = "an MTP head (mtp.0.e_proj.weight and others)",
     .max_depth = kMtpDepth,
+    .depth = [](const ModelConfig&) { return kMtpDepth; },
+    .first_layer = [](const ModelConfig& config) { return config.num_hidden_layers - 1; },
     .is_announced =
         [](const ModelConfig& config) {
           return config.num_nextn_predict_layers > 0 && !config.dspark;
         },
     .bind = BindMtp,
-    .caches =
+    .sizes =
         [](const ModelConfig& config) {
-          return DraftCaches{.ratios = {0},
-                             .stream_bytes = kStreams * config.hidden_size *
-                                             static_cast<std::int64_t>(sizeof(Bf16))};
+          const std::int64_t columns = kStreams * config.hidden_size;
+          return DraftSizes{.ratios = {0},
+                            .keys_follow_tokens = true,
+                            .stream_bytes = columns * static_cast<std::int64_t>(sizeof(Bf16)),
+                            .input_columns = columns};
         },
     .make = [](ModelState& model) -> std::unique_ptr<Drafter> {
       return std::make_unique<MtpDrafter>(model);
@@ -71,7 +76,7 @@ MtpDrafter::MtpDrafter(ModelState& model)
 
 // Keeps the streams behind the last layer that commits of later steps may need: those of the newest
 // position of each sequence, and of the last position of each block.
-void MtpDrafter::Tap(std::int64_t layer, const BatchView& whole, Matrix<const Bf16> streams) {
+void MtpDrafter::Tap(std::int64_t layer, const BatchView& whole, const Step& step) {
   if (layer + 1 < model_.config.num_hidden_layers) return;
   kept_streams_.clear();
   for (const Segment& segment : whole.segments) {
@@ -80,46 +85,18 @@ void MtpDrafter::Tap(std::int64_t layer, const BatchView& whole, Matrix<const Bf
       const std::int64_t position = segment.first_position + i;
       if (i + 1 == segment.n_tokens || (position + 1) % kBlockTokens == 0) {
         const std::int64_t row = model_.main.local.RowOf(segment.first_row + i);
-        kept_streams_.push_back({segment.sequence, position, streams.Row(row)});
+        kept_streams_.push_back({segment.sequence, position, step.a.streams.Row(row)});
       }
     }
   }
   model_.cache->KeepStreams(kept_streams_);
 }
 
-// Every row's streams must be those of its position.
-Status MtpDrafter::CheckStreams(const BatchView& next, std::span<const std::int32_t> stream_rows,
-                                StreamSource source) const {
-  const bool kept = source == StreamSource::kKept;
-  Check(std::ssize(stream_rows) == (kept ? 0 : next.n_tokens()),
-        "one stream row per token of the MTP batch");
-  for (std::int64_t i = 0; i < next.n_tokens(); ++i) {
-    const TokenPosition found = PositionOf(next, i);
-    TokenPosition expected = {
-        found.sequence, static_cast<std::int32_t>(model_.cache->next_position(found.sequence)) - 1};
-    std::int32_t row = -1;
-    if (!kept) {
-      row = stream_rows[static_cast<std::size_t>(i)];
-      Check(row >= 0 && row < std::ssize(model_.main.positions),
-            "an MTP row that the last step did not have");
-      expected = model_.main.positions[static_cast<std::size_t>(row)];
-    }
-    if (expected != found || model_.cache->next_position(found.sequence) == 0) {
-      return MakeError(ErrorCode::kInvalidArgument,
-                       "MTP row {}: expected sequence {} position {} (row {} of the last step), "
-                       "found sequence {} position {}",
-                       i, expected.sequence, expected.position, row, found.sequence,
-                       found.position);
-    }
-  }
-  return {};
-}
-
 Status MtpDrafter::Prepare(const Batch& next, std::span<const std::int32_t> stream_rows,
                            StreamSource source) {
   const BatchView view = next.View();
   if (Status status = CheckBatch(view, model_.config, model_.options); !status) return status;
-  if (Status status = CheckStreams(view, stream_rows, source); !status) return status;
+  if (Status status = CheckStreams(model_, view, stream_rows, source); !status) return status;
   for (const Segment& segment : view.segments) {
     if (source != StreamSource::kKept) break;
     const std::int64_t position = model_.cache->next_position(segment.sequence);

@@ -22,7 +22,7 @@ class MtpDrafter : public Drafter {
   explicit MtpDrafter(ModelState& model);
 
   int max_depth() const override { return kMtpDrafter.max_depth; }
-  void Tap(std::int64_t layer, const BatchView& whole, Matrix<const Bf16> streams) override;
+  void Tap(std::int64_t layer, const BatchView& whole, const Step& step) override;
   Status Prepare(const Batch& next, std::span<const std::int32_t> stream_rows,
                  StreamSource source) override;
   Status Commit(const Batch& next, std::span<const std::int32_t> stream_rows,
@@ -32,8 +32,6 @@ class MtpDrafter : public Drafter {
                        const DraftSampling& sampling) override;
 
  private:
-  Status CheckStreams(const BatchView& next, std::span<const std::int32_t> stream_rows,
-                      StreamSource source) const;
   Status DraftAgain(const Batch& next, std::span<const std::int32_t> stream_rows);
   template <class StreamsOf>
   Status Forward(const BatchView& next, const StreamsOf& streams_of);

@@ -24,8 +24,28 @@ GPU_DEVICE SlotKey CachedKey(const AttentionArguments& a, const uint8_t* cached,
   return {nullptr, cached};
 }
 
+// The key of one slot of a row of a block of drafts: first the ring, then the block's own.
+GPU_DEVICE SlotKey KeyOfBlockSlot(const AttentionArguments& a, int64_t row, int64_t slot) {
+  const Segment& segment = SegmentOf(a.batch, row);
+  const int64_t end = segment.first_position;
+  const int64_t n_filled = FilledSlots(end, a.sliding_window);
+  if (slot >= n_filled) return {a.keys.Row(segment.first_row + slot - n_filled), nullptr};
+  const int64_t p = PositionInRing(slot, end, a.sliding_window);
+  return CachedKey(a, a.window.Row(segment.sequence, p), row);
+}
+
+GPU_DEVICE int64_t NumSlots(const AttentionArguments& a, int64_t row) {
+  if (a.sees_whole_segment) {
+    const Segment& segment = SegmentOf(a.batch, row);
+    return FilledSlots(segment.first_position, a.sliding_window) + segment.n_tokens;
+  }
+  return a.sliding_window +
+         (a.selected.cols > 0 ? a.selected.cols : VisibleRows(a.batch.positions[row], a.ratio));
+}
+
 // The key of one slot of a row: first the window, then the compressed rows.
 GPU_DEVICE SlotKey KeyOfSlot(const AttentionArguments& a, int64_t row, int64_t slot) {
+  if (a.sees_whole_segment) return KeyOfBlockSlot(a, row, slot);
   const Segment& segment = SegmentOf(a.batch, row);
   const int64_t position = a.batch.positions[row];
   if (slot < a.sliding_window) {
@@ -92,9 +112,7 @@ GPU_KERNEL(SparseAttention, AttentionArguments a) {
   const int64_t head = BlockX() % a.heads;
   const Bf16* const q = a.q.Row(row) + head * head_dim;
   const KeyLayout layout = a.window.rows.layout;
-  const int64_t n_slots =
-      a.sliding_window +
-      (a.selected.cols > 0 ? a.selected.cols : VisibleRows(a.batch.positions[row], a.ratio));
+  const int64_t n_slots = NumSlots(a, row);
   for (int64_t i = ThreadX(); i < head_dim; i += BlockThreads()) {
     o[i] = 0.0f;
   }

@@ -160,4 +160,22 @@ GPU_KERNEL(AddToStreams, AddToStreamsArguments a) {
   a.streams.data[i] = ToBf16(ToFloat(a.streams.data[i]) + ToFloat(a.x.Row(row)[column]));
 }
 
+GPU_KERNEL(MeanOfStreams, MeanOfStreamsArguments a) {
+  const int64_t i = BlockX() * BlockThreads() + ThreadX();
+  const int64_t d = a.streams.cols / kStreams;
+  if (i >= a.streams.rows * d) return;
+  const Bf16* const x = a.streams.Row(i / d) + i % d;
+  float sum = ToFloat(x[0]);
+  for (int64_t stream = 1; stream < kStreams; ++stream) {
+    sum = sum + ToFloat(x[stream * d]);
+  }
+  a.out.Row(i / d)[a.first_column + i % d] = ToBf16(sum * (1.0f / kStreams));
+}
+
+GPU_KERNEL(Add, AddArguments a) {
+  const int64_t i = BlockX() * BlockThreads() + ThreadX();
+  if (i >= a.out.rows * a.out.cols) return;
+  a.out.data[i] = a.x.data[i] + a.y.data[i];
+}
+
 }  // namespace fathom::gpu

@@ -39,4 +39,18 @@ struct AddToStreamsArguments {
   Matrix<Bf16> streams;
 };
 
+// A thread per number of a mean.
+struct MeanOfStreamsArguments {
+  Matrix<const Bf16> streams;
+  std::int64_t first_column = 0;
+  Matrix<Bf16> out;
+};
+
+// A thread per number of out.
+struct AddArguments {
+  Matrix<const float> x;
+  Matrix<const float> y;
+  Matrix<float> out;
+};
+
 }  // namespace fathom::gpu

@@ -1,0 +1,392 @@
+#include "model/draft/dspark.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/check.h"
+#include "model/draft/stream_check.h"
+#include "model/model_limits.h"
+#include "model/model_state.h"
+#include "model/weight_scope.h"
+
+namespace fathom {
+namespace {
+
+enum DSparkMatrices {
+  kMainProj,    // [hidden, targets * hidden]
+  kMarkovW1,    // [vocab, rank]: a row for the token before a draft
+  kMarkovW2,    // [vocab, rank]
+  kConfidence,  // [1, hidden + rank]
+};
+enum DSparkVectors { kMainNorm, kLastNorm };  // [hidden]
+
+// More drafts than can be taken back cannot be verified.
+constexpr int kMaxDepth = static_cast<int>(kRollbackTokens);
+
+DraftWeights BindDSpark(const WeightScope& root, const ModelConfig& config) {
+  const DSparkConfig& dspark = *config.dspark;
+  const std::int64_t hidden = config.hidden_size;
+  const std::int64_t rank = dspark.dspark_markov_rank;
+  DraftWeights weights;
+  for (int i = 0; i < dspark.n_stages; ++i) {
+    weights.blocks.push_back(BindBlock(root.Inner(fmt::format("mtp.{}.", i)), config,
+                                       config.num_hidden_layers + i, 0, false));
+  }
+  const WeightScope first = root.Inner("mtp.0.");
+  const WeightScope last = root.Inner(fmt::format("mtp.{}.", dspark.n_stages - 1));
+  weights.matrices = {
+      first.Fp8Matrix("main_proj", hidden, std::ssize(dspark.dspark_target_layer_ids) * hidden),
+      last.Bf16Matrix("markov_head.markov_w1", config.vocab_size, rank),
+      last.Bf16Matrix("markov_head.markov_w2", config.vocab_size, rank),
+      last.Bf16Matrix("confidence_head.proj", 1, hidden + rank),
+  };
+  weights.vectors = {first.Vector<Bf16>("main_norm.weight", DType::kBF16, hidden),
+                     last.Vector<Bf16>("norm.weight", DType::kBF16, hidden)};
+  weights.hc_head = last.HyperConnection("hc_head", hidden, true);
+  weights.vocabulary_matrices = {kMarkovW2};
+  return weights;
+}
+
+DraftSizes SizesOfDSpark(const ModelConfig& config) {
+  const DSparkConfig& dspark = *config.dspark;
+  const std::int64_t inputs = std::ssize(dspark.dspark_target_layer_ids) * config.hidden_size;
+  return {.ratios = std::vector<int>(static_cast<std::size_t>(dspark.n_stages), 0),
+          .input_columns = inputs,
+          .embedding_columns = dspark.dspark_markov_rank,
+          .max_linear_inputs = std::max(inputs, config.hidden_size + dspark.dspark_markov_rank),
+          .max_block = dspark.dspark_block_size};
+}
+
+// The first n rows of a matrix with fewer columns, in its memory.
+template <class T>
+Matrix<T> WithColumns(Matrix<T> memory, std::int64_t n, std::int64_t cols) {
+  return {memory.data, n, cols};
+}
+
+}  // namespace
+
+constinit const DrafterKind kDSparkDrafter = {
+    .head = HeadKind::kDSpark,
+    .description = "a DSpark head (mtp.0.main_proj.weight and others)",
+    .max_depth = kMaxDepth,
+    .depth =
+        [](const ModelConfig& config) {
+          return std::min(kMaxDepth, static_cast<int>(config.dspark->dspark_block_size));
+        },
+    .first_layer = [](const ModelConfig& config) -> std::int64_t {
+      return config.dspark->dspark_target_layer_ids.front();
+    },
+    .is_announced = [](const ModelConfig& config) { return config.dspark.has_value(); },
+    .bind = BindDSpark,
+    .sizes = SizesOfDSpark,
+    .make = [](ModelState& model) -> std::unique_ptr<Drafter> {
+      return std::make_unique<DSparkDrafter>(model);
+    },
+};
+
+DSparkDrafter::DSparkDrafter(ModelState& model) : model_(model) {
+  const ModelOptions& options = model.options;
+  const auto n_rows = static_cast<std::size_t>(options.max_logit_rows);
+  committed_.reserve(static_cast<std::size_t>(options.max_batch_tokens));
+  anchors_.reserve(static_cast<std::size_t>(options.max_batch_tokens));
+  blocks_.Reserve(std::max(options.max_batch_tokens, config().dspark_block_size),
+                  options.max_sequences);
+  block_tokens_.assign(static_cast<std::size_t>(config().dspark_block_size),
+                       static_cast<Token>(config().dspark_noise_token_id));
+  drafting_.reserve(n_rows);
+  for (auto* list : {&rows_, &indices_}) list->reserve(n_rows);
+  tokens_.reserve(n_rows);
+  confidences_.reserve(n_rows);
+  choices_.reserve(n_rows);
+}
+
+int DSparkDrafter::max_depth() const { return kDSparkDrafter.depth(model_.config); }
+const DSparkConfig& DSparkDrafter::config() const { return *model_.config.dspark; }
+const DraftWeights& DSparkDrafter::weights() const { return *model_.weights.draft; }
+
+// --- Keys of positions (docs/spec/mtp.md 2.3, 2.4) ---
+
+void DSparkDrafter::Tap(std::int64_t layer, const BatchView& /*whole*/, const Step& step) {
+  const std::vector<int>& targets = config().dspark_target_layer_ids;
+  const auto target = std::ranges::find(targets, static_cast<int>(layer));
+  if (target == targets.end()) return;
+  step.backend.MeanOfStreams(step.a.streams, (target - targets.begin()) * step.config.hidden_size,
+                             step.a.draft_input);
+  if (target + 1 == targets.end()) AppendKeys(step);
+}
+
+// step.a.draft_input: the features of the step's positions.
+void DSparkDrafter::AppendKeys(const Step& step) {
+  Backend& backend = step.backend;
+  const float eps = step.config.rms_norm_eps;
+  const Matrix<Bf16> main_x = step.a.y;
+  backend.Linear(step.a.draft_input, weights().matrices[kMainProj], main_x);
+  backend.RmsNorm(main_x, weights().vectors[kMainNorm], eps, main_x);
+  for (const BlockWeights& stage : weights().blocks) {
+    backend.Linear(main_x, stage.attn.wkv, step.a.kv);
+    backend.WindowKeys(step.a.kv, stage.attn.kv_norm, eps, step.Rope(0));
+    backend.AppendWindow(step.a.kv, step.batch, model_.CacheOf(stage.index).window);
+  }
+  if (trace_ != nullptr) trace_->AddMainX(backend, main_x);
+}
+
+Status DSparkDrafter::Prepare(const Batch& next, std::span<const std::int32_t> stream_rows,
+                              StreamSource source) {
+  const BatchView view = next.View();
+  if (Status status = CheckBatch(view, model_.config, model_.options); !status) return status;
+  return CheckStreams(model_, view, stream_rows, source);
+}
+
+// The keys of the positions are stored already.
+Status DSparkDrafter::Commit(const Batch& next, std::span<const std::int32_t> stream_rows,
+                             StreamSource source) {
+  if (Status prepared = Prepare(next, stream_rows, source); !prepared) return prepared;
+  const BatchView view = next.View();
+  ListPositions(view, committed_);
+  anchors_.assign(view.tokens.begin(), view.tokens.end());
+  return {};
+}
+
+// --- Blocks (docs/spec/mtp.md 2.5) ---
+
+Status DSparkDrafter::Propose(std::span<const DraftRequest> requests, const ChooseDrafts& choose) {
+  return ForTiles(requests, /*on_device=*/false, choose);
+}
+
+Status DSparkDrafter::ProposeTokens(std::span<const DraftRequest> requests,
+                                    const DraftSampling& sampling) {
+  Check(model_.ChoosesTokens(), "drafts of a model that does not choose tokens");
+  return ForTiles(
+      requests, /*on_device=*/true, [&](const DraftLogits& found, std::span<Token> tokens) {
+        choices_.resize(tokens.size());
+        model_.backend.ChooseTokens(found.logits, sampling.describe(found.requests), choices_);
+        if (Status done = model_.backend.Synchronize(); !done) return done;
+        sampling.take(found.requests, choices_, tokens);
+        return Status();
+      });
+}
+
+// As many requests at a time as one pass has rows for, and one call of the head.
+Status DSparkDrafter::ForTiles(std::span<const DraftRequest> requests, bool on_device,
+                               const ChooseDrafts& choose) {
+  const std::int64_t block = config().dspark_block_size;
+  // A process alone has room for a block in any case (WorkspaceShape).
+  const std::int64_t max_rows = model_.parts.tensor->is_whole()
+                                    ? std::max(model_.options.max_batch_tokens, block)
+                                    : model_.options.max_batch_tokens;
+  if (block > max_rows) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "batch: expected at least {} tokens, the rows of a DSpark block, found {}",
+                     block, max_rows);
+  }
+  std::size_t first = 0;
+  while (first < requests.size()) {
+    drafting_.clear();
+    blocks_.Clear();
+    std::int64_t n_logits = 0;
+    std::size_t end = first;
+    for (; end < requests.size(); ++end) {
+      const auto [row, wanted] = requests[end];
+      Check(row >= 0 && row < std::ssize(committed_), "drafts behind a row that was not committed");
+      const std::int64_t n = std::min({wanted, block, model_.options.max_logit_rows});
+      if (n <= 0) continue;
+      if (n_logits + n > model_.options.max_logit_rows || blocks_.n_tokens() + block > max_rows) {
+        break;
+      }
+      const auto at = static_cast<std::size_t>(row);
+      drafting_.push_back({.request = static_cast<std::int32_t>(end),
+                           .block_row = static_cast<std::int32_t>(blocks_.n_tokens()),
+                           .logits_row = static_cast<std::int32_t>(n_logits),
+                           .n_left = n,
+                           .token = anchors_[at]});
+      block_tokens_.front() = anchors_[at];
+      blocks_.Add(committed_[at].sequence, committed_[at].position + 1, block_tokens_);
+      n_logits += n;
+    }
+    first = end;
+    if (Status drafted = DraftTile(on_device, choose); !drafted) return drafted;
+  }
+  return {};
+}
+
+// Runs the blocks of drafting_ and chooses their drafts.
+Status DSparkDrafter::DraftTile(bool on_device, const ChooseDrafts& choose) {
+  if (drafting_.empty()) return {};
+  if (model_.stage().is_last) {
+    Status ran = RunBlocks();
+    if (ran) ran = ComputeLogits();
+    if (!ran) {
+      model_.ResetSequences(blocks_.View().segments);
+      return ran;
+    }
+  }
+  for (std::int64_t depth = 0; !drafting_.empty(); ++depth) {
+    if (Status chosen = Choose(depth, on_device, choose); !chosen) return chosen;
+    std::erase_if(drafting_, [](const Drafting& drafting) {
+      return drafting.token == kNoDraft || drafting.n_left == 0;
+    });
+  }
+  return {};
+}
+
+// blocks_ -> a.draft_streams.
+Status DSparkDrafter::RunBlocks() {
+  Result<Step> step = model_.MakeStep(Pass::kDraft, blocks_.View());
+  if (!step) return Unexpected(step.error());
+  step->is_draft_block = true;
+  const Matrix<Bf16> streams = step->a.draft_streams;
+  if (Status status = step->tensor.Embed(step->batch, model_.weights.embed, step->a, streams);
+      !status) {
+    return status;
+  }
+  if (trace_ != nullptr) trace_->BeginBlocks(step->backend, streams);
+  for (const BlockWeights& stage : weights().blocks) {
+    if (Status ran = RunBlock(*step, stage, model_.CacheOf(stage.index), streams); !ran) {
+      return ran;
+    }
+    if (trace_ != nullptr) trace_->AddStreams(step->backend, streams);
+  }
+  ListPositions(blocks_.View(), model_.draft.positions);
+  return {};
+}
+
+// The logits of all drafts that are wanted, without the bias, into a.draft_logits.
+Status DSparkDrafter::ComputeLogits() {
+  rows_.clear();
+  for (const Drafting& drafting : drafting_) {
+    for (std::int64_t i = 0; i < drafting.n_left; ++i) {
+      rows_.push_back(drafting.block_row + static_cast<std::int32_t>(i));
+    }
+  }
+  const Activations& a = model_.workspace->activations();
+  const Matrix<float> logits =
+      WithColumns(a.draft_logits, std::ssize(rows_), model_.weights.head.n);
+  return model_.ComputeLogits(
+      Pass::kDraft, a.draft_streams, rows_,
+      {.hc = weights().hc_head, .norm = weights().vectors[kLastNorm], .hidden = a.draft_hidden},
+      logits);
+}
+
+// Adds to the logits of the drafts at `depth` the bias of the tokens before them; logits
+// [drafting_, columns of this process].
+void DSparkDrafter::AddBias(std::int64_t depth, Matrix<float> logits) {
+  Backend& backend = model_.backend;
+  const Activations& a = model_.workspace->activations();
+  const std::int64_t n = std::ssize(drafting_);
+  const Weight& table = weights().matrices[kMarkovW1];
+  const Matrix<Bf16> embeddings = a.draft_embeddings.Rows(0, n);
+  std::vector<PieceCopy>& copies = model_.copies;
+  copies.clear();
+  for (std::int64_t i = 0; i < n; ++i) {
+    const Token token = drafting_[static_cast<std::size_t>(i)].token;
+    copies.push_back({embeddings.Row(i),
+                      reinterpret_cast<const Bf16*>(table.data) + token * table.k,
+                      table.k * static_cast<std::int64_t>(sizeof(Bf16))});
+  }
+  backend.CopyPieces(copies);
+  backend.Linear(embeddings, weights().matrices[kMarkovW2], logits);
+  const Matrix<float> base = WithColumns(a.draft_logits, a.draft_logits.rows, logits.cols);
+  for (std::int64_t i = 0; i < n; ++i) {
+    const std::int64_t row = drafting_[static_cast<std::size_t>(i)].logits_row + depth;
+    if (trace_ != nullptr) trace_->AddBaseLogits(backend, base.Rows(row, 1));
+    backend.Add(base.Rows(row, 1), logits.Rows(i, 1), logits.Rows(i, 1));
+  }
+  if (trace_ != nullptr) trace_->AddLogits(backend, logits);
+}
+
+// Computes the confidences of the drafts at `depth`, whose embeddings are known.
+void DSparkDrafter::ComputeConfidences(std::int64_t depth) {
+  Backend& backend = model_.backend;
+  const Activations& a = model_.workspace->activations();
+  const std::int64_t n = std::ssize(drafting_);
+  std::vector<PieceCopy>& copies = model_.copies;
+  copies.clear();
+  const auto bytes = [](std::int64_t cols) {
+    return cols * static_cast<std::int64_t>(sizeof(Bf16));
+  };
+  for (std::int64_t i = 0; i < n; ++i) {
+    const std::int64_t row = drafting_[static_cast<std::size_t>(i)].logits_row + depth;
+    Bf16* const pair = a.draft_pairs.Row(i);
+    copies.push_back({pair, a.draft_hidden.Row(row), bytes(a.draft_hidden.cols)});
+    copies.push_back(
+        {pair + a.draft_hidden.cols, a.draft_embeddings.Row(i), bytes(a.draft_embeddings.cols)});
+  }
+  backend.CopyPieces(copies);
+  backend.Linear(a.draft_pairs.Rows(0, n), weights().matrices[kConfidence],
+                 a.confidences.Rows(0, n));
+  confidences_.resize(static_cast<std::size_t>(n));
+  backend.Download(std::as_writable_bytes(std::span(confidences_)), a.confidences.data);
+}
+
+// Has the drafts at `depth` chosen.
+Status DSparkDrafter::Choose(std::int64_t depth, bool on_device, const ChooseDrafts& choose) {
+  const std::int64_t n = std::ssize(drafting_);
+  TensorParallel& tensor = *model_.parts.tensor;
+  confidences_.clear();
+  Matrix<const float> logits;
+  if (on_device) {
+    const Matrix<float> room = model_.workspace->activations().sampled_logits.Rows(0, n);
+    AddBias(depth, room);
+    logits = room;
+  } else if (model_.stage().is_last) {
+    AddBias(depth, tensor.LocalLogits(n));
+  }
+  if (model_.stage().is_last && tensor.is_whole()) {
+    ComputeConfidences(depth);
+  }
+  if (!on_device) {
+    if (Status done = model_.backend.Synchronize(); !done) return done;
+    if (Status started = tensor.StartLogits(n, 0); !started) return started;
+    const Result<Matrix<const float>> gathered = tensor.FinishLogits(0);
+    if (!gathered) return Unexpected(gathered.error());
+    logits = *gathered;
+  }
+  indices_.clear();
+  bool goes_on = false;
+  for (Drafting& drafting : drafting_) {
+    indices_.push_back(drafting.request);
+    goes_on = goes_on || drafting.n_left > 1;
+  }
+  tokens_.assign(static_cast<std::size_t>(n), kNoDraft);
+  if (trace_ != nullptr) trace_->AddConfidences(confidences_);
+  if (Status chosen = choose({indices_, logits, goes_on, confidences_}, tokens_); !chosen) {
+    return chosen;
+  }
+  for (std::size_t i = 0; i < drafting_.size(); ++i) {
+    drafting_[i].token = tokens_[i];
+    --drafting_[i].n_left;
+  }
+  return {};
+}
+
+// --- Parts alone ---
+
+Status DSparkDrafter::StoreKeys(const Batch& batch, Matrix<const Bf16> features) {
+  const Result<Step> step = model_.MakeStep(Pass::kMain, batch.View());
+  if (!step) return Unexpected(step.error());
+  Check(features.rows == step->a.draft_input.rows && features.cols == step->a.draft_input.cols,
+        "features [t, targets * hidden]");
+  step->backend.Upload(step->a.draft_input.data, BytesOf(features));
+  AppendKeys(*step);
+  return step->backend.Synchronize();
+}
+
+Status DSparkDrafter::RunStage(std::int64_t stage, const Batch& blocks, Matrix<Bf16> streams) {
+  Result<Step> step = model_.MakeStep(Pass::kDraft, blocks.View());
+  if (!step) return Unexpected(step.error());
+  step->is_draft_block = true;
+  Check(streams.rows == step->a.draft_streams.rows && streams.cols == step->a.draft_streams.cols,
+        "streams [t, 4 * hidden]");
+  step->backend.Upload(step->a.draft_streams.data, BytesOf(Matrix<const Bf16>(streams)));
+  const BlockWeights& block = weights().blocks[static_cast<std::size_t>(stage)];
+  if (Status ran = RunBlock(*step, block, model_.CacheOf(block.index), step->a.draft_streams);
+      !ran) {
+    return ran;
+  }
+  step->backend.Download(BytesOf(streams), step->a.draft_streams.data);
+  return step->backend.Synchronize();
+}
+
+}  // namespace fathom

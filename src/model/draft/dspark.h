@@ -1,0 +1,87 @@
+// The DSpark drafter (docs/spec/mtp.md 2): blocks that draft several tokens in one pass.
+//
+// Every position has a key in every stage, which depends on the streams of some main layers alone:
+// Tap stores it. A block of rows, one per draft, then attends to these keys and to itself; a bias
+// that depends on the token before each draft is added as the drafts are chosen.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "model/batch.h"
+#include "model/block.h"
+#include "model/draft/drafter.h"
+#include "model/draft/drafters.h"
+#include "model/draft/dspark_trace.h"
+#include "model/token_position.h"
+
+namespace fathom {
+
+extern const DrafterKind kDSparkDrafter;
+
+struct DraftWeights;
+
+class DSparkDrafter : public Drafter {
+ public:
+  explicit DSparkDrafter(ModelState& model);
+
+  int max_depth() const override;
+  void Tap(std::int64_t layer, const BatchView& whole, const Step& step) override;
+  Status Prepare(const Batch& next, std::span<const std::int32_t> stream_rows,
+                 StreamSource source) override;
+  Status Commit(const Batch& next, std::span<const std::int32_t> stream_rows,
+                StreamSource source) override;
+  Status Propose(std::span<const DraftRequest> requests, const ChooseDrafts& choose) override;
+  Status ProposeTokens(std::span<const DraftRequest> requests,
+                       const DraftSampling& sampling) override;
+
+  // Records what later steps compute; null: nothing. On the host, so for one process and slow.
+  void set_trace(DSparkTrace* trace) override { trace_ = trace; }
+
+  // For comparison with goldens. Both take matrices of the host and leave the caches of the
+  // positions as they are computed from them.
+  // features [t, targets * hidden]: stores the keys of the batch's positions, which are cached.
+  Status StoreKeys(const Batch& batch, Matrix<const Bf16> features);
+  // Runs one stage on the streams [t, 4 * hidden] of blocks, in place. The blocks begin where their
+  // sequences end.
+  Status RunStage(std::int64_t stage, const Batch& blocks, Matrix<Bf16> streams);
+
+ private:
+  // A request of Propose, while its drafts are chosen.
+  struct Drafting {
+    std::int32_t request = 0;     // index
+    std::int32_t block_row = 0;   // first row of its block
+    std::int32_t logits_row = 0;  // of its first draft
+    std::int64_t n_left = 0;
+    Token token = kNoDraft;  // the last one: the anchor, then drafts
+  };
+  const DraftWeights& weights() const;
+  const DSparkConfig& config() const;
+  void AppendKeys(const Step& step);
+  Status ForTiles(std::span<const DraftRequest> requests, bool on_device,
+                  const ChooseDrafts& choose);
+  Status DraftTile(bool on_device, const ChooseDrafts& choose);
+  Status RunBlocks();
+  Status ComputeLogits();
+  void AddBias(std::int64_t depth, Matrix<float> logits);
+  void ComputeConfidences(std::int64_t depth);
+  Status Choose(std::int64_t depth, bool on_device, const ChooseDrafts& choose);
+
+  ModelState& model_;
+  DSparkTrace* trace_ = nullptr;
+  std::vector<TokenPosition> committed_;  // of the last Commit
+  std::vector<Token> anchors_;            // the tokens behind these positions
+  // Scratch of one tile of Propose.
+  Batch blocks_;
+  std::vector<Token> block_tokens_;
+  std::vector<Drafting> drafting_;
+  std::vector<std::int32_t> rows_;
+  std::vector<std::int32_t> indices_;
+  std::vector<Token> tokens_;
+  std::vector<float> confidences_;
+  std::vector<TokenChoice> choices_;
+};
+
+}  // namespace fathom
