@@ -132,7 +132,8 @@ bool Matcher::CanDifferAt(const Leaf& leaf, int depth) {
     const UniqueText& text = TextAt(state.leaves[0], depth);
     const UniqueScope* scope = FrameOf(leaf.frame).scope.get();
     while (scope->depth > depth) scope = scope->outer.get();
-    ByteSet known = FirstBytes(text);
+    const ByteSet next = FirstBytes(text);
+    ByteSet known = next;
     if (scope->is_ascending && !text.rests.empty() && !text.rests.front().empty()) {
       known = ByteSet::Range(0, static_cast<std::uint8_t>(text.rests.front()[0]));
     }
@@ -140,7 +141,7 @@ bool Matcher::CanDifferAt(const Leaf& leaf, int depth) {
     differs = TakesOtherByte(state, known, to);
     for (unsigned value = 0; value < 256 && !differs; ++value) {
       const auto byte = static_cast<std::uint8_t>(value);
-      if (!FirstBytes(text).Has(byte)) continue;
+      if (!next.Has(byte)) continue;
       search_ended_ = false;
       const bool lives = Step(state, byte, to);
       differs = search_ended_;
