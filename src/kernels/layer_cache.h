@@ -207,12 +207,14 @@ struct LayerCache {
 
 // The slots that a ring of `window` positions has filled when it holds the positions before `end`,
 // and the position in one of them.
-constexpr std::int64_t FilledSlots(std::int64_t end, std::int64_t window) {
+constexpr std::int32_t FilledSlots(std::int32_t end, std::int32_t window) {
   return end < window ? end : window;
 }
-constexpr std::int64_t PositionInRing(std::int64_t slot, std::int64_t end, std::int64_t window) {
-  const std::int64_t round = end / window * window;
-  return slot < end - round ? round + slot : round - window + slot;
+constexpr std::int32_t PositionInRing(std::int32_t slot, std::int32_t end, std::int32_t window) {
+  // Without sign, which takes fewer registers of a GPU.
+  const auto next_slot = static_cast<std::int32_t>(static_cast<std::uint32_t>(end) %
+                                                   static_cast<std::uint32_t>(window));
+  return end - next_slot + slot - (slot < next_slot ? 0 : window);
 }
 
 // Compressed rows that the query at `position` may see (docs/spec/model.md 5.4).

@@ -23,9 +23,10 @@ void ListKeysOfBlock(const AttentionInput& input, const Segment& segment, const 
   Check(input.sliding_window + segment.n_tokens <= std::ssize(keys),
         "SparseAttention: a longer block of drafts than Reserve announced");
   std::size_t n = 0;
-  const std::int64_t end = segment.first_position;
-  for (std::int64_t slot = 0; slot < FilledSlots(end, input.sliding_window); ++slot, ++n) {
-    keys[n] = cache.window.Row(segment.sequence, PositionInRing(slot, end, input.sliding_window));
+  const std::int32_t end = segment.first_position;
+  const auto window = static_cast<std::int32_t>(input.sliding_window);
+  for (std::int32_t slot = 0; slot < FilledSlots(end, window); ++slot, ++n) {
+    keys[n] = cache.window.Row(segment.sequence, PositionInRing(slot, end, window));
     if (keys[n] == nullptr) {
       fault.Set(Fault::kKeyNotCached, row);
     }

@@ -171,7 +171,8 @@ void GpuBackend::SparseAttention(const AttentionInput& input, const BatchView& b
   const std::int64_t heads = std::ssize(input.sinks);
   const std::int64_t chains = gpu::kAttentionBlock * DivideUp(head_dim, gpu::kScoreChain) *
                               static_cast<std::int64_t>(sizeof(float));
-  Launch(GpuKernel::kSparseAttention, out.rows * heads,
+  Launch(input.sees_whole_segment ? GpuKernel::kBlockAttention : GpuKernel::kSparseAttention,
+         out.rows * heads,
          gpu::AttentionArguments{
              .q = input.q,
              .keys = input.keys,
@@ -180,7 +181,6 @@ void GpuBackend::SparseAttention(const AttentionInput& input, const BatchView& b
              .sinks = input.sinks.data(),
              .heads = heads,
              .sliding_window = input.sliding_window,
-             .sees_whole_segment = input.sees_whole_segment,
              .rope = input.rope,
              .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_dim))),
              .batch = batch_.View(batch),

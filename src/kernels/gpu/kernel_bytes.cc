@@ -263,6 +263,7 @@ std::optional<double> Count(Call call, GpuKernel kernel, const std::byte* bytes)
     case GpuKernel::kChooseRows:
       return of(ChooseRowBytes);
     case GpuKernel::kSparseAttention:
+    case GpuKernel::kBlockAttention:
       return of.operator()<AttentionArguments>(Bytes);
     case GpuKernel::kAppendWindow:
       return of.operator()<AppendWindowArguments>(Bytes);

@@ -16,7 +16,7 @@ namespace fathom {
   X(HcPre) X(HcPost) X(AddToStreams) X(MeanOfStreams) X(Add) \
   X(AddPositionScores) X(CompressRows) X(KeepInputs) \
   X(IndexQueries) X(IndexScores) X(ChooseRows) \
-  X(SparseAttention) X(AppendWindow) X(CopyRows) \
+  X(SparseAttention) X(BlockAttention) X(AppendWindow) X(CopyRows) \
   X(Route) X(RouteByToken) X(ExpertHidden) X(ExpertOutput) X(CombineExperts) \
   X(ScanLogits) X(ChangeLogits) X(OrderTokens) X(KeepTopK) X(WeighTokens) X(KeepTopP) \
   X(DrawTokens) X(TakeTokens) \

@@ -42,9 +42,10 @@ KeyList KeysOfBlock(const AttentionInput& input, const BatchView& batch, const L
                     std::int64_t row, FaultWord& fault) {
   const Segment& segment = batch.SegmentOf(row);
   KeyList keys;
-  const std::int64_t end = segment.first_position;
-  for (std::int64_t slot = 0; slot < FilledSlots(end, input.sliding_window); ++slot) {
-    const std::int64_t p = PositionInRing(slot, end, input.sliding_window);
+  const std::int32_t end = segment.first_position;
+  const auto window = static_cast<std::int32_t>(input.sliding_window);
+  for (std::int32_t slot = 0; slot < FilledSlots(end, window); ++slot) {
+    const std::int64_t p = PositionInRing(slot, end, window);
     keys.push_back(
         Unpack(cache.window.Row(segment.sequence, p), cache.window.rows.layout, row, fault));
   }

@@ -24,53 +24,60 @@ GPU_DEVICE SlotKey CachedKey(const AttentionArguments& a, const uint8_t* cached,
   return {nullptr, cached};
 }
 
-// The key of one slot of a row of a block of drafts: first the ring, then the block's own.
-GPU_DEVICE SlotKey KeyOfBlockSlot(const AttentionArguments& a, int64_t row, int64_t slot) {
-  const Segment& segment = SegmentOf(a.batch, row);
-  const int64_t end = segment.first_position;
-  const int64_t n_filled = FilledSlots(end, a.sliding_window);
-  if (slot >= n_filled) return {a.keys.Row(segment.first_row + slot - n_filled), nullptr};
-  const int64_t p = PositionInRing(slot, end, a.sliding_window);
-  return CachedKey(a, a.window.Row(segment.sequence, p), row);
-}
-
-GPU_DEVICE int64_t NumSlots(const AttentionArguments& a, int64_t row) {
-  if (a.sees_whole_segment) {
-    const Segment& segment = SegmentOf(a.batch, row);
-    return FilledSlots(segment.first_position, a.sliding_window) + segment.n_tokens;
+// The slots of a row: first the window, then the compressed rows.
+struct RowSlots {
+  GPU_DEVICE static int64_t Count(const AttentionArguments& a, int64_t row) {
+    return a.sliding_window +
+           (a.selected.cols > 0 ? a.selected.cols : VisibleRows(a.batch.positions[row], a.ratio));
   }
-  return a.sliding_window +
-         (a.selected.cols > 0 ? a.selected.cols : VisibleRows(a.batch.positions[row], a.ratio));
-}
 
-// The key of one slot of a row: first the window, then the compressed rows.
-GPU_DEVICE SlotKey KeyOfSlot(const AttentionArguments& a, int64_t row, int64_t slot) {
-  if (a.sees_whole_segment) return KeyOfBlockSlot(a, row, slot);
-  const Segment& segment = SegmentOf(a.batch, row);
-  const int64_t position = a.batch.positions[row];
-  if (slot < a.sliding_window) {
-    const int64_t before = position - a.sliding_window + 1;
-    const int64_t p = (before > 0 ? before : 0) + slot;
-    if (p > position) return {};
-    if (p >= segment.first_position) {
-      return {a.keys.Row(segment.first_row + p - segment.first_position), nullptr};
+  GPU_DEVICE static SlotKey KeyOf(const AttentionArguments& a, int64_t row, int64_t slot) {
+    const Segment& segment = SegmentOf(a.batch, row);
+    const int64_t position = a.batch.positions[row];
+    if (slot < a.sliding_window) {
+      const int64_t before = position - a.sliding_window + 1;
+      const int64_t p = (before > 0 ? before : 0) + slot;
+      if (p > position) return {};
+      if (p >= segment.first_position) {
+        return {a.keys.Row(segment.first_row + p - segment.first_position), nullptr};
+      }
+      return CachedKey(a, a.window.Row(segment.sequence, p), row);
     }
+    const int64_t i = slot - a.sliding_window;
+    if (a.selected.cols == 0) {
+      return CachedKey(a, a.compressed.Row(segment.sequence, i), row);
+    }
+    const int64_t c = a.selected.Row(row)[i];
+    const bool gathered = a.gathered.cols > 0;
+    if (c >= (gathered ? a.gathered.rows : VisibleRows(position, a.ratio))) {
+      SetFault(a.fault, Fault::kRowNotVisible, row);
+      return {};
+    }
+    if (c < 0) return {};
+    return gathered ? SlotKey{nullptr, a.gathered.Row(c)}
+                    : CachedKey(a, a.compressed.Row(segment.sequence, c), row);
+  }
+};
+
+// The slots of a row of a block of drafts: first the ring of the window, then the block's own. A
+// kernel of its own: both kinds together need more registers than some architectures have.
+struct BlockSlots {
+  GPU_DEVICE static int64_t Count(const AttentionArguments& a, int64_t row) {
+    const Segment& segment = SegmentOf(a.batch, row);
+    return segment.n_tokens +
+           FilledSlots(segment.first_position, static_cast<int32_t>(a.sliding_window));
+  }
+
+  GPU_DEVICE static SlotKey KeyOf(const AttentionArguments& a, int64_t row, int64_t slot) {
+    const Segment& segment = SegmentOf(a.batch, row);
+    const int32_t end = segment.first_position;
+    const auto window = static_cast<int32_t>(a.sliding_window);
+    const int32_t n_filled = FilledSlots(end, window);
+    if (slot >= n_filled) return {a.keys.Row(segment.first_row + slot - n_filled), nullptr};
+    const int32_t p = PositionInRing(static_cast<int32_t>(slot), end, window);
     return CachedKey(a, a.window.Row(segment.sequence, p), row);
   }
-  const int64_t i = slot - a.sliding_window;
-  if (a.selected.cols == 0) {
-    return CachedKey(a, a.compressed.Row(segment.sequence, i), row);
-  }
-  const int64_t c = a.selected.Row(row)[i];
-  const bool gathered = a.gathered.cols > 0;
-  if (c >= (gathered ? a.gathered.rows : VisibleRows(position, a.ratio))) {
-    SetFault(a.fault, Fault::kRowNotVisible, row);
-    return {};
-  }
-  if (c < 0) return {};
-  return gathered ? SlotKey{nullptr, a.gathered.Row(c)}
-                  : CachedKey(a, a.compressed.Row(segment.sequence, c), row);
-}
+};
 
 GPU_DEVICE float NumberOf(const SlotKey& key, const KeyLayout& layout, int64_t i) {
   return ToFloat(key.own != nullptr ? key.own[i] : KeyNumber(key.cached, layout, i));
@@ -93,9 +100,8 @@ GPU_DEVICE float SumOfProbabilities(const P& p, int n) {
   return sum;
 }
 
-}  // namespace
-
-GPU_KERNEL(SparseAttention, AttentionArguments a) {
+template <class Slots>
+GPU_DEVICE void Attend(const AttentionArguments& a) {
   const int64_t head_dim = a.keys.cols;
   const int64_t n_chains = TileCount(head_dim, kScoreChain);
   const int64_t n_items = kAttentionBlock * n_chains;
@@ -112,7 +118,7 @@ GPU_KERNEL(SparseAttention, AttentionArguments a) {
   const int64_t head = BlockX() % a.heads;
   const Bf16* const q = a.q.Row(row) + head * head_dim;
   const KeyLayout layout = a.window.rows.layout;
-  const int64_t n_slots = NumSlots(a, row);
+  const int64_t n_slots = Slots::Count(a, row);
   for (int64_t i = ThreadX(); i < head_dim; i += BlockThreads()) {
     o[i] = 0.0f;
   }
@@ -123,7 +129,7 @@ GPU_KERNEL(SparseAttention, AttentionArguments a) {
     const int n = static_cast<int>(rest < kAttentionBlock ? rest : kAttentionBlock);
     SyncBlock();
     if (ThreadX() < n) {
-      const SlotKey key = KeyOfSlot(a, row, first + ThreadX());
+      const SlotKey key = Slots::KeyOf(a, row, first + ThreadX());
       own[ThreadX()] = key.own;
       cached[ThreadX()] = key.cached;
     }
@@ -211,6 +217,12 @@ GPU_KERNEL(SparseAttention, AttentionArguments a) {
     out[i + 1] = pair.y;
   }
 }
+
+}  // namespace
+
+GPU_KERNEL(SparseAttention, AttentionArguments a) { Attend<RowSlots>(a); }
+
+GPU_KERNEL(BlockAttention, AttentionArguments a) { Attend<BlockSlots>(a); }
 
 GPU_KERNEL(AppendWindow, AppendWindowArguments a) {
   const Segment& segment = SegmentOf(a.batch, BlockX());

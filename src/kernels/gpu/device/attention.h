@@ -23,7 +23,6 @@ struct AttentionArguments {
   const float* sinks = nullptr;
   std::int64_t heads = 0;
   std::int64_t sliding_window = 0;
-  bool sees_whole_segment = false;
   RopeRows rope;
   float scale = 0.0f;  // 1 / sqrt(head_dim)
   DeviceBatch batch;
