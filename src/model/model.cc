@@ -1,5 +1,6 @@
 #include "model/model.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
@@ -63,8 +64,12 @@ Result<std::unique_ptr<Model>> Model::Load(ModelConfig config, Checkpoint checkp
   if (Status known = AdoptHead(*head, impl->config); !known) return Unexpected(known.error());
   impl->head = *head;
   impl->drafter_kind = options.with_draft ? FindDrafter(head->kind) : nullptr;
+  if (impl->drafter_kind != nullptr) {  // a pass has room for a block of drafts
+    impl->options.max_batch_tokens =
+        std::max(impl->options.max_batch_tokens, impl->drafter_kind->sizes(impl->config).max_block);
+  }
   Result<ModelParts> parts =
-      (options.parts ? options.parts : MakeLocalParts)(backend, impl->config, options);
+      (options.parts ? options.parts : MakeLocalParts)(backend, impl->config, impl->options);
   if (!parts) return Unexpected(parts.error());
   impl->parts = *std::move(parts);
   if (Status has = CheckDraftStage(*impl); !has) return Unexpected(has.error());

@@ -37,7 +37,7 @@ namespace fathom {
 struct ModelOptions {
   std::int64_t max_sequences = 1;       // slots 0 ... max_sequences - 1
   std::int64_t max_context = 4096;      // positions per sequence
-  std::int64_t max_batch_tokens = 256;  // rows of one Forward
+  std::int64_t max_batch_tokens = 256;  // rows of one Forward; raised to a block of the drafter
   std::int64_t max_logit_rows = 16;     // rows of one Logits call
   bool with_draft = false;              // load the drafter; an error if the checkpoint has none
   // Memory of all caches together; 0: as much as all sequences can need at once.

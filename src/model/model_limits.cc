@@ -9,7 +9,7 @@ namespace fathom {
 StepLimits MakeStepLimits(const ModelConfig& config, const ModelOptions& options,
                           const DrafterKind* drafter) {
   const DraftSizes draft = drafter == nullptr ? DraftSizes() : drafter->sizes(config);
-  return {.max_tokens = std::max(options.max_batch_tokens, draft.max_block),
+  return {.max_tokens = options.max_batch_tokens,
           .max_linear_inputs = std::max({config.hidden_size, config.q_lora_rank,
                                          config.o_groups * config.o_lora_rank,
                                          config.moe_intermediate_size, draft.max_linear_inputs}),

@@ -38,7 +38,7 @@ void LayOutMoe(BufferLayout& memory, const ModelConfig& config, std::int64_t t, 
 Activations LayOut(BufferLayout& memory, const ModelConfig& config, const WorkspaceShape& shape) {
   const std::int64_t d = config.hidden_size;
   const DraftSizes draft = shape.drafter == nullptr ? DraftSizes() : shape.drafter->sizes(config);
-  const std::int64_t t = std::max(shape.max_tokens, draft.max_block);
+  const std::int64_t t = shape.max_tokens;
   const std::int64_t draft_tokens = shape.drafter == nullptr ? 0 : t;
   Activations a;
   a.streams = memory.Add<Bf16>(t, kStreams * d);

@@ -14,7 +14,7 @@ namespace fathom {
 struct DrafterKind;
 
 struct WorkspaceShape {
-  std::int64_t max_tokens = 0;  // of a step; a block of drafts finds room in any case
+  std::int64_t max_tokens = 0;
   std::int64_t max_logit_rows = 0;
   const DrafterKind* drafter = nullptr;  // null: none
   bool chooses_tokens = false;           // the backend does, from logits in its own memory

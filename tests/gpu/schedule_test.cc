@@ -36,6 +36,15 @@ SchedulesCase Emulated(int wave_size, std::uint64_t seed, const std::string& nam
           happens};
 }
 
+// Blocks of DSpark, whose tokens the device chooses.
+SchedulesCase EmulatedDSpark(std::uint64_t seed) {
+  return {EmulatedGpu({.wave_size = 32, .runs_when_awaited = true}),
+          kDSparkMini,
+          {.max_prompt = 150, .max_answer = 16, .max_requests = 4, .first_seed = seed},
+          "",
+          [](const ScheduleCounts& counts) { return counts.metrics.accepted[0] > 0; }};
+}
+
 class GpuSchedules : public ::testing::TestWithParam<SchedulesCase> {};
 
 TEST_P(GpuSchedules, GiveEachRequestItsAnswer) {
@@ -78,6 +87,7 @@ INSTANTIATE_TEST_SUITE_P(Emulator, GpuSchedules,
                                                     [](const ScheduleCounts& counts) {
                                                       return counts.metrics.preemptions > 0;
                                                     }),
+                                           EmulatedDSpark(6),
                                            Emulated(64, 14, "Drafts",
                                                     [](const ScheduleCounts& counts) {
                                                       return counts.metrics.accepted[0] > 0;

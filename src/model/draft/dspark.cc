@@ -91,8 +91,7 @@ DSparkDrafter::DSparkDrafter(ModelState& model) : model_(model) {
   const auto n_rows = static_cast<std::size_t>(options.max_logit_rows);
   committed_.reserve(static_cast<std::size_t>(options.max_batch_tokens));
   anchors_.reserve(static_cast<std::size_t>(options.max_batch_tokens));
-  blocks_.Reserve(std::max(options.max_batch_tokens, config().dspark_block_size),
-                  options.max_sequences);
+  blocks_.Reserve(options.max_batch_tokens, options.max_sequences);
   block_tokens_.assign(static_cast<std::size_t>(config().dspark_block_size),
                        static_cast<Token>(config().dspark_noise_token_id));
   drafting_.reserve(n_rows);
@@ -172,15 +171,6 @@ Status DSparkDrafter::ProposeTokens(std::span<const DraftRequest> requests,
 Status DSparkDrafter::ForTiles(std::span<const DraftRequest> requests, bool on_device,
                                const ChooseDrafts& choose) {
   const std::int64_t block = config().dspark_block_size;
-  // A process alone has room for a block in any case (WorkspaceShape).
-  const std::int64_t max_rows = model_.parts.tensor->is_whole()
-                                    ? std::max(model_.options.max_batch_tokens, block)
-                                    : model_.options.max_batch_tokens;
-  if (block > max_rows) {
-    return MakeError(ErrorCode::kInvalidArgument,
-                     "batch: expected at least {} tokens, the rows of a DSpark block, found {}",
-                     block, max_rows);
-  }
   std::size_t first = 0;
   while (first < requests.size()) {
     drafting_.clear();
@@ -192,7 +182,8 @@ Status DSparkDrafter::ForTiles(std::span<const DraftRequest> requests, bool on_d
       Check(row >= 0 && row < std::ssize(committed_), "drafts behind a row that was not committed");
       const std::int64_t n = std::min({wanted, block, model_.options.max_logit_rows});
       if (n <= 0) continue;
-      if (n_logits + n > model_.options.max_logit_rows || blocks_.n_tokens() + block > max_rows) {
+      if (n_logits + n > model_.options.max_logit_rows ||
+          blocks_.n_tokens() + block > model_.options.max_batch_tokens) {
         break;
       }
       const auto at = static_cast<std::size_t>(row);

@@ -25,7 +25,7 @@ class RanksModel::Rank {
   void Load(const std::filesystem::path& directory, const RankCounts& counts, ModelOptions options,
             bool small_memory, TestMemory memory) {
     Result<Checkpoint> checkpoint = Checkpoint::Open(directory);
-    const Result<ModelConfig> config = ReadModelConfig(directory / "config.json");
+    Result<ModelConfig> config = ReadModelConfig(directory / "config.json");
     Result<std::unique_ptr<RankGroups>> groups =
         RankGroups::Join(*all_, *config, WeighStages(*checkpoint, *config), counts);
     Check(groups.has_value(), groups ? "" : groups.error().message);
@@ -33,8 +33,7 @@ class RanksModel::Rank {
     options.parts = ShardedParts(&groups_->ranks());
     if (small_memory) {
       const std::unique_ptr<Backend> backend = *MakeCpuBackend(std::nullopt, 1);
-      const DrafterKind* drafter =
-          options.with_draft ? FindDrafter(FindDraftHead(*checkpoint)->kind) : nullptr;
+      const DrafterKind* drafter = options.with_draft ? FindDrafter(*checkpoint, *config) : nullptr;
       options.kv_memory_bytes = SmallMemory(*SequenceCache::Create(
           *backend, ShardCache(MakeCacheShape(*config, options, drafter), groups_->ranks().shard)));
     }

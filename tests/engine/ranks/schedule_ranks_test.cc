@@ -67,6 +67,8 @@ INSTANTIATE_TEST_SUITE_P(
         RanksCase{"flash_mini_data_2", kFlashMini, DataRanksOf(2, 1, ExpertPath::kGather)},
         RanksCase{"flash_mini_stages_2", kFlashMini, {1, 2, false}},
         RanksCase{"pro_mini_tensor_2_stages_2", kProMini, {2, 2, true}},
+        RanksCase{"dspark_mini_tensor_2", kDSparkMini, {2, 1, true}},
+        RanksCase{"dspark_mini_data_2", kDSparkMini, DataRanksOf(2, 1, ExpertPath::kFused)},
         RanksCase{"base_mini_stages_4", kBaseMini, {1, 4, false}}),
     [](const auto& test) { return std::string(test.param.name); });
 
