@@ -118,7 +118,7 @@ class AnthropicTest(unittest.TestCase):
         self.assertEqual(message.parsed_output, Day(city="Paris", sunny=True))
         self.assertEqual(message.stop_reason, "end_turn")
         self.assertEqual(self.create("json_length").stop_reason, "max_tokens")
-        schema = {"type": "array", "uniqueItems": True, "items": {"type": "object"}}
+        schema = {"type": "string", "pattern": r"\bword"}
         with self.assertRaises(anthropic.BadRequestError) as refused:
             self.create("json", output_config={
                 "format": {"type": "json_schema", "schema": schema}})
@@ -126,7 +126,7 @@ class AnthropicTest(unittest.TestCase):
         self.assertEqual((error["type"], error["code"], error["param"]),
                          ("invalid_request_error", "unsupported_schema",
                           "output_config.format.schema"))
-        self.assertEqual(error["errors"][0]["keyword"], "uniqueItems")
+        self.assertEqual(error["errors"][0]["keyword"], "pattern")
 
     def test_request_ids(self):
         self.assertTrue(self.create("plain")._request_id.startswith("req_"))

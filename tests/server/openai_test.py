@@ -232,14 +232,14 @@ class OpenAiTest(ClientTest):
             self.assertNotIn("x-constraint-relaxed", raw.headers)
             self.assertEqual(raw.parse().choices[0].finish_reason, "tool_calls")
         strict[0]["function"]["parameters"] = {"type": "object", "properties": {
-            "a": {"type": "array", "uniqueItems": True, "items": {"type": "object"}}}}
+            "a": {"type": "string", "pattern": r"\bword"}}}
         with self.assertRaises(openai.BadRequestError) as refused:
             self.chat("tool", tools=strict)
         self.assertEqual(refused.exception.body["param"], "tools[0].function.parameters")
         self.assertEqual(refused.exception.code, "unsupported_schema")
         place = refused.exception.body["errors"][0]
         self.assertEqual((place["pointer"], place["keyword"]),
-                         ("/properties/a", "uniqueItems"))
+                         ("/properties/a", "pattern"))
 
     def test_parsed_models(self):
         class Day(pydantic.BaseModel):
