@@ -72,9 +72,11 @@ void InspectDraftHead(const Checkpoint& checkpoint, Inspection& inspection) {
 
 void InspectWeights(const Checkpoint& checkpoint, bool deep, Inspection& inspection) {
   ModelConfig& config = *inspection.config;
-  if (inspection.head) AddProblem(inspection, "draft head", AdoptHead(*inspection.head, config));
+  const Status adopted = inspection.head ? AdoptHead(*inspection.head, config) : Status();
+  AddProblem(inspection, "draft head", adopted);
   WeightBinder binder(checkpoint);
-  const DrafterKind* drafter = FindDrafter(checkpoint, config);
+  const DrafterKind* drafter =
+      inspection.head && adopted ? FindDrafter(inspection.head->kind) : nullptr;
   static_cast<void>(BindWeights(checkpoint, config, drafter, binder));
   AddProblems(inspection, "tensors", {binder.problems().begin(), binder.problems().end()});
   if (auto warning = ExpertFormatWarning(config, inspection.experts)) {

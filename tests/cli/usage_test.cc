@@ -105,7 +105,7 @@ TEST(UsageTest, MissingArgumentsAreNamed) {
   ExpectRefusal(RunProgram({"encode"}), 2, "messages");
   ExpectRefusal(RunProgram({"parse"}), 2, "answer");
   ExpectRefusal(RunProgram({"tokenize"}), 2, "--decode");
-  ExpectRefusal(RunProgram({"logits", "--tokens", "1"}), 1, "--out");
+  ExpectRefusal(RunProgram({"logits", "--tokens", "1"}), 2, "--out");
   ExpectRefusal(RunProgram({"logits", "--out", "x"}), 2, "--tokens");
 }
 

@@ -185,10 +185,6 @@ Status CheckFiles(const LogitsCommand& command, const RankProcess& ranks) {
     return MakeError(ErrorCode::kInvalidArgument,
                      "--draft-at and --draft-trace: expected both or neither");
   }
-  if (command.out.empty() && !traces) {
-    return MakeError(ErrorCode::kInvalidArgument,
-                     "--out: expected a file for the logits, found none");
-  }
   if (command.mtp && (traces || command.out.empty())) {
     return MakeError(ErrorCode::kInvalidArgument,
                      "--mtp: expected --out without --draft-at: a checkpoint has an MTP head or a "

@@ -170,8 +170,12 @@ void AddLogits(Command& root, LogitsCommand& options) {
   command.Require("--tokens", "IDS|FILE",
                   "Token ids separated by commas or blanks, or a file of them",
                   Text(options.tokens));
-  command.Add(
+  Command files = command.AddSomeOf("Files");
+  files.Add(
       {"--out", "FILE", "The file to write: logits, F32 [tokens, vocabulary]", Text(options.out)});
+  files.Add({"--draft-trace", "FILE",
+             "The file for the drafts of --draft-at and what they were computed from",
+             Text(options.draft_trace)});
   command.Add({"--prefill", "N",
                "The first N tokens in chunks, the others one by one (default: all in chunks)",
                AtLeast(0, options.n_prefill)});
@@ -181,9 +185,6 @@ void AddLogits(Command& root, LogitsCommand& options) {
                   "Also mtp_logits, F32 [tokens - 1, vocabulary], of the MTP head");
   command.Add(
       {"--draft-at", "P1,P2", "Draft with DSpark behind these positions", Text(options.draft_at)});
-  command.Add({"--draft-trace", "FILE",
-               "The file for the drafts of --draft-at and what they were computed from",
-               Text(options.draft_trace)});
   AddModel(command, options.run.model);
   AddMachine(command, options.run);
   AddRanks(command, options.run.ranks);

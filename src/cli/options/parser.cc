@@ -169,6 +169,12 @@ Command Command::AddOneOf(const std::string& heading) {
   return Command(group);
 }
 
+Command Command::AddSomeOf(const std::string& heading) {
+  CLI::App* group = app_->add_option_group(heading);
+  group->require_option(1, 0);
+  return Command(group);
+}
+
 void Command::Group(const std::string& heading) { app_->option_defaults()->group(heading); }
 
 void Command::Add(OptionSpec spec) {

@@ -47,6 +47,8 @@ class Command {
   Command AddCommand(const std::string& name, const std::string& help);
   // Options of which exactly one is to be given.
   Command AddOneOf(const std::string& heading);
+  // As AddOneOf; several may be given.
+  Command AddSomeOf(const std::string& heading);
   // The heading in --help of the options that are added from now on.
   void Group(const std::string& heading);
   void Add(OptionSpec spec);
