@@ -150,7 +150,7 @@ class Backend {
   virtual Result<std::unique_ptr<RooflineProbe>> MakeRooflineProbe(
       const RooflineOptions& options) const = 0;
   // Makes a profiler of the operations (profile.h), which the backend must outlive; one at a time.
-  // Error: kUnsupported where operations are not kernels of a GPU.
+  // Error: kUnsupported where the backend was not made for it (BackendOptions::can_profile).
   virtual Result<std::unique_ptr<Profiler>> MakeProfiler();
 
   // Copies to the memory of the backend. `from` is read before the call returns.

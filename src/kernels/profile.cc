@@ -13,8 +13,8 @@ double Profile::seconds() const {
 }
 
 Result<std::unique_ptr<Profiler>> Backend::MakeProfiler() {
-  return MakeError(ErrorCode::kUnsupported, "a profile by kernel: expected a GPU, found {}",
-                   Name());
+  return MakeError(ErrorCode::kUnsupported,
+                   "a profile: expected a backend made to be profiled, found {}", Name());
 }
 
 }  // namespace fathom

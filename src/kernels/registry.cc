@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <iterator>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/gpu/gpu_backend.h"
 #include "kernels/gpu_module.h"
+#include "kernels/profiled_backend.h"
 #include "kernels/reference/reference_backend.h"
 
 namespace fathom {
@@ -37,7 +39,10 @@ Result<std::unique_ptr<Backend>> MakeBackend(std::string_view name, const Backen
   if (std::ranges::find(GpuBackendNames(), name) != GpuBackendNames().end()) {
     return MakeGpuBackend(name, options);
   }
-  return MakeCpuBackend(options.cpu_isa, options.n_threads, options.processors);
+  Result<std::unique_ptr<Backend>> backend =
+      MakeCpuBackend(options.cpu_isa, options.n_threads, options.processors);
+  if (!backend || !options.can_profile) return backend;
+  return std::make_unique<ProfiledBackend>(*std::move(backend));
 }
 
 Result<std::unique_ptr<Backend>> MakeCpuBackend(std::optional<Isa> isa, int n_threads,

@@ -21,6 +21,7 @@ struct BackendOptions {
   int n_threads = 1;              // of the host, including the caller's; >= 1
   std::vector<int> processors{};  // to which these threads are bound (ThreadTeam); empty: not bound
   std::optional<Isa> cpu_isa{};   // missing: the widest of this machine
+  bool can_profile = false;       // the CPU: MakeProfiler works (GPUs: it always does)
   int device = 0;                 // of a GPU backend: its number in the driver's order
 };
 

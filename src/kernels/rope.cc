@@ -9,7 +9,7 @@
 namespace fathom {
 namespace {
 
-constexpr double kLn2 = 0.6931471805599453094;
+constexpr double kLogOf2 = 0.6931471805599453094;
 
 struct HostDoubleOps {
   static double Floor(double x) { return std::floor(x); }
@@ -27,12 +27,12 @@ double Log(double x) {
   for (int k = 23; k >= 1; k -= 2) {
     series = std::fma(series, z, 1.0 / k);
   }
-  return std::fma(static_cast<double>(e), kLn2, 2.0 * s * series);
+  return std::fma(static_cast<double>(e), kLogOf2, 2.0 * s * series);
 }
 
 // e^x for |x| < 700.
 double Exp(double x) {
-  const double n = std::floor(x / kLn2 + 0.5);
+  const double n = std::floor(x / kLogOf2 + 0.5);
   double r = std::fma(n, -0x1.62e42fefa39efp-1, x);
   r = std::fma(n, -0x1.abc9e3b39803fp-56, r);
   double series = 1.0;

@@ -126,6 +126,7 @@ Status Model::Forward(const Batch& batch) {
   Status ran =
       step ? tensor.BeginStreams(step->batch, m.weights.embed, step->a) : Unexpected(step.error());
   for (std::int64_t i = m.stage().first_layer; ran && i < m.stage().end_layer; ++i) {
+    if (m.layer_observer) m.layer_observer(i);
     ran = RunBlock(*step, m.weights.layers[static_cast<std::size_t>(i)], m.CacheOf(i),
                    step->a.streams);
     if (ran && m.drafter != nullptr) {
@@ -133,6 +134,7 @@ Status Model::Forward(const Batch& batch) {
     }
     ran = ran ? tensor.PollLogits() : ran;
   }
+  if (m.layer_observer) m.layer_observer(std::nullopt);
   if (ran) {
     ran = tensor.EndStreams(step->a.streams);
   }
@@ -231,6 +233,8 @@ Status Model::FillCache(std::int32_t sequence, std::int64_t n_tokens, std::uint6
 void Model::ObserveRouting(RoutingObserver observer) {
   impl_->routing_observer = std::move(observer);
 }
+
+void Model::ObserveLayers(LayerObserver observer) { impl_->layer_observer = std::move(observer); }
 
 Status Model::RunLayer(std::int64_t layer, const Batch& batch, Matrix<Bf16> streams) {
   Impl& m = *impl_;

@@ -29,6 +29,7 @@
 #include "model/draft/drafter.h"
 #include "model/memory_plan.h"
 #include "model/model_parts.h"
+#include "model/layer_observer.h"
 #include "model/routing_observer.h"
 #include "sampling/sampling_row.h"
 
@@ -135,6 +136,10 @@ class Model {
   // Calls `observer` with the experts of every layer from the next step on; an empty one is not
   // called.
   void ObserveRouting(RoutingObserver observer);
+
+  // Calls `observer` before every layer of a step from the next one on, and behind the last; an
+  // empty one is not called.
+  void ObserveLayers(LayerObserver observer);
 
   // The cached state of the sequences; its blocks can be shared and counted.
   SequenceCache& cache();

@@ -55,6 +55,7 @@ struct ModelState {
   std::optional<Workspace> workspace;
   std::optional<RopeTables> rope;
   RoutingObserver routing_observer;
+  LayerObserver layer_observer;
   PassRows main, draft;           // the last of each
   std::vector<PieceCopy> copies;  // of one call of Backend::CopyPieces
 

@@ -53,6 +53,7 @@ Result<std::unique_ptr<Backend>> ChooseBackend(const RunOptions& run,
       MakeBackend(run.backend, {.n_threads = run.n_threads,
                                 .processors = {processors.begin(), processors.end()},
                                 .cpu_isa = *isa,
+                                .can_profile = run.can_profile,
                                 .device = run.device.value_or(0)});
   if (!backend) return backend;
   if (run.host_experts != HostExpertChoice::kAuto && !(*backend)->DeviceMemory()) {

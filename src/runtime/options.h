@@ -46,6 +46,7 @@ struct RunOptions {
   int n_threads = 1;                      // >= 1
   std::string cpu_isa;                    // "scalar", "avx2" ... (isa.h); empty: the best there is
   std::optional<std::int64_t> n_context;  // tokens; missing: the caller's default (ContextLength)
+  bool can_profile = false;               // make a backend that can be profiled (Profiler)
   bool pin = false;                       // bind each thread to a physical core
   std::vector<int> processors{};          // bind the n_threads threads to these; empty: see `pin`
   WeightMemory weights{};

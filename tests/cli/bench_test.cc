@@ -5,6 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
+#include <set>
+#include <string>
 
 #include "base/processors.h"
 #include "tests/cli/program.h"
@@ -14,6 +17,7 @@ namespace fathom::testing {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::IsSupersetOf;
 
 // Little memory and few tokens: the figures mean nothing.
 ProgramRun Bench(std::vector<std::string> options) {
@@ -21,10 +25,37 @@ ProgramRun Bench(std::vector<std::string> options) {
   return RunProgram(options);
 }
 
-TEST(BenchTest, ProfilesAreOfGpus) {
-  const ProgramRun run = Bench({"--rows", "tg1", "--profile"});
-  EXPECT_EQ(run.exit_code, 1);
-  EXPECT_THAT(run.error, HasSubstr("a profile by kernel: expected a GPU, found "));
+TEST(BenchTest, ProfileIsOfEveryRowAndATrace) {
+  const TemporaryDirectory directory;
+  const std::string trace = (directory.path() / "step.json").string();
+  const ProgramRun run =
+      Bench({"--rows", "tg1,pp8", "--reps", "1", "--profile", "--trace", trace, "--json"});
+  ASSERT_EQ(run.exit_code, 0) << run.error;
+  const nlohmann::json report = ParseOutput(run);
+  for (const nlohmann::json& row : report["rows"]) {
+    double seconds = 0;
+    for (const nlohmann::json& kernel : row["profile"]["kernels"]) {
+      seconds += kernel["seconds"].get<double>();
+    }
+    EXPECT_NEAR(seconds, row["profile"]["seconds"].get<double>(), 1e-9);
+    EXPECT_GT(seconds, 0);
+  }
+  const nlohmann::json events = nlohmann::json::parse(std::ifstream(trace), nullptr, false);
+  ASSERT_TRUE(events.is_array());
+  std::set<std::string> tracks;
+  std::set<std::string> names;
+  for (const nlohmann::json& event : events) {
+    if (event["name"] == "thread_name") tracks.insert(event["args"]["name"]);
+    if (event["ph"] == "X") names.insert(event["name"]);
+  }
+  EXPECT_THAT(tracks, IsSupersetOf({"tg1", "pp8", "tg1: hash, ratio 0", "pp8: learned, ratio 4"}));
+  EXPECT_THAT(names, IsSupersetOf({"HcPre", "SparseAttention", "ExpertRows"}));
+}
+
+TEST(BenchTest, TraceNeedsAProfile) {
+  const ProgramRun run = Bench({"--rows", "tg1", "--trace", "x.json"});
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_THAT(run.error, HasSubstr("--profile"));
 }
 
 TEST(BenchTest, JsonHasTheRowsAndTheLimits) {

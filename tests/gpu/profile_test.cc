@@ -34,10 +34,10 @@ TEST(GpuProfile, HasEveryByteThatAStepNeeds) {
   std::map<std::string, std::int64_t> n;
   double bytes = 0;
   for (const ProfileRow& row : profile.rows) {
-    n[row.name] = row.n;
+    n[row.name] += row.n;
     EXPECT_GT(row.seconds, 0) << row.name;
-    EXPECT_EQ(row.bytes.has_value(), row.name != "(between)") << row.name;
-    if (row.name.front() != '(') bytes += *row.bytes;
+    EXPECT_EQ(row.cost.bytes.has_value(), row.name != "(between)") << row.name;
+    if (row.name.front() != '(') bytes += *row.cost.bytes;
   }
   const std::int64_t n_layers = model->config().num_hidden_layers;
   EXPECT_EQ(n["SparseAttention"], n_layers);

@@ -4,7 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <map>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,6 +16,7 @@
 #include "kernels/gpu/device/elementwise.h"
 #include "kernels/gpu/gpu_backend.h"
 #include "kernels/gpu/profiled_driver.h"
+#include "kernels/profile_recorder.h"
 #include "kernels/registry.h"
 #include "tests/kernels/fake_gpu.h"
 
@@ -52,10 +56,10 @@ TEST_P(FakeProfile, CountsEveryPieceOnce) {
   std::map<std::string, ProfileRow> rows = ByName(profile);
   EXPECT_EQ(rows["SwiGlu"].n, kLaunches);
   EXPECT_NEAR(rows["SwiGlu"].seconds, 1e-3 * kLaunches, 1e-6);
-  EXPECT_EQ(rows["SwiGlu"].bytes, 600.0 * kLaunches);
+  EXPECT_EQ(rows["SwiGlu"].cost.bytes, 600.0 * kLaunches);
   EXPECT_EQ(rows["(copies to the device)"].n, 1);
-  EXPECT_EQ(rows["(copies to the device)"].bytes, 8.0);
-  EXPECT_EQ(rows["(between)"].bytes, std::nullopt);
+  EXPECT_EQ(rows["(copies to the device)"].cost.bytes, 8.0);
+  EXPECT_EQ(rows["(between)"].cost.bytes, std::nullopt);
   EXPECT_EQ(profile.rows.front().name, "SwiGlu");
   EXPECT_NEAR(profile.seconds(), 1e-3 * (kLaunches + 1), 1e-6);
   EXPECT_EQ(fake().launches.size(), kLaunches + 1u);
@@ -104,15 +108,76 @@ TEST(Profile, ReadsTheBytesThatTheDeviceHasChosen) {
   std::map<std::string, ProfileRow> rows = ByName(profiler->Stop().value());
   ASSERT_EQ(rows.size(), 2u);  // nothing between: the ids were read
   constexpr double kMatrix = 2.0 * kHidden * kWidth;
-  EXPECT_EQ(rows["ExpertHidden"].bytes, 2 * 2 * kMatrix + 2.0 * (2 * kHidden + 4 * kWidth));
-  EXPECT_EQ(rows["ExpertOutput"].bytes, 2 * kMatrix + 2.0 * (4 * kWidth + 4 * kHidden));
+  EXPECT_EQ(rows["ExpertHidden"].cost.bytes, 2 * 2 * kMatrix + 2.0 * (2 * kHidden + 4 * kWidth));
+  EXPECT_EQ(rows["ExpertOutput"].cost.bytes, 2 * kMatrix + 2.0 * (4 * kWidth + 4 * kHidden));
 }
 
-TEST(Profile, OfProcessorsIsRefused) {
+TEST(Profile, OfABackendThatWasNotMadeForItIsRefused) {
   const std::unique_ptr<Backend> backend = MakeCpuBackend(Isa::kScalar, 1).value();
   const Result<std::unique_ptr<Profiler>> profiler = backend->MakeProfiler();
   ASSERT_FALSE(profiler);
-  EXPECT_EQ(profiler.error().message, "a profile by kernel: expected a GPU, found reference");
+  EXPECT_EQ(profiler.error().message,
+            "a profile: expected a backend made to be profiled, found reference");
+}
+
+TEST(ProfileRecorder, AddsUpByPartAndName) {
+  ProfileRecorder recorder;
+  recorder.Add(recorder.part(), "Embed", 1, {.bytes = 8.0});
+  recorder.EnterPart("ratio 4");
+  recorder.Add(recorder.part(), "Linear", 2, {.bytes = 10.0, .flops = 3.0});
+  recorder.AddBetween(0.5);
+  recorder.EnterPart("ratio 128");
+  recorder.Add(recorder.part(), "Linear", 4, {.bytes = 10.0, .flops = 3.0});
+  recorder.EnterPart("ratio 4");
+  recorder.Add(recorder.part(), "Linear", 8, {.flops = 5.0});
+  const Profile profile = recorder.Take();
+  EXPECT_EQ(profile.seconds(), 15.5);
+  ASSERT_EQ(profile.rows.size(), 4u);
+  EXPECT_EQ(profile.rows[0].part, "ratio 4");
+  EXPECT_EQ(profile.rows[0].n, 2);
+  EXPECT_EQ(profile.rows[0].cost.bytes, std::nullopt);  // of one of the two
+  EXPECT_EQ(profile.rows[0].cost.flops, 8.0);
+  EXPECT_EQ(profile.rows[1].part, "ratio 128");
+  EXPECT_EQ(profile.rows[3].name, "(between)");
+  ASSERT_EQ(profile.events.size(), 5u);
+  EXPECT_EQ(profile.events[3].start, 3.5);
+  EXPECT_EQ(profile.events[3].seconds, 4);
+  EXPECT_EQ(recorder.Take().rows.size(), 0u);
+}
+
+// The operations give what they give without a profile (conformance tests them); a profile counts
+// them, and its rows are all of its time.
+TEST(Profile, OfProcessorsHasEveryOperation) {
+  constexpr std::int64_t kWidth = 256;
+  const std::unique_ptr<Backend> backend =
+      MakeBackend("cpu", {.cpu_isa = Isa::kScalar, .can_profile = true}).value();
+  const std::unique_ptr<Profiler> profiler = backend->MakeProfiler().value();
+  const std::vector<Bf16> weights(kWidth * kWidth, ToBf16(1.0f));
+  const std::vector<Bf16> x(3 * kWidth, ToBf16(1.0f));
+  std::vector<Bf16> y(3 * kWidth);
+  const Weight w = {
+      .data = reinterpret_cast<const std::byte*>(weights.data()), .n = kWidth, .k = kWidth};
+  const auto run = [&] {
+    backend->Linear({x.data(), 3, kWidth}, w, Matrix<Bf16>{y.data(), 3, kWidth});
+  };
+  run();  // before the profile
+  const auto start = std::chrono::steady_clock::now();
+  ASSERT_TRUE(profiler->Start());
+  profiler->EnterPart("ratio 4");
+  run();
+  run();
+  const Profile profile = profiler->Stop().value();
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  EXPECT_EQ(y.front(), ToBf16(256.0f));
+  std::map<std::string, ProfileRow> rows = ByName(profile);
+  const ProfileRow& row = rows["Linear BF16 [256, 256]"];
+  EXPECT_EQ(row.n, 2);
+  EXPECT_EQ(row.part, "ratio 4");
+  EXPECT_EQ(row.cost.bytes, 2 * 2.0 * (kWidth * kWidth + 2 * 3 * kWidth));
+  EXPECT_EQ(row.cost.flops, 2 * 2.0 * 3 * kWidth * kWidth);
+  EXPECT_EQ(rows["(between)"].n, 3);
+  EXPECT_LE(profile.seconds(), seconds.count());
+  EXPECT_GT(profile.seconds(), 0);
 }
 
 }  // namespace

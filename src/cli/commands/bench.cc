@@ -1,4 +1,7 @@
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <string>
 #include <system_error>
@@ -12,6 +15,7 @@
 #include "cli/terminal/load_display.h"
 #include "cli/terminal/output.h"
 #include "cli/terminal/progress.h"
+#include "engine/trace.h"
 #include "kernels/profile.h"
 #include "kernels/roofline.h"
 #include "measure/bench/costs.h"
@@ -78,6 +82,32 @@ Result<Measured> AddUp(const Measured& mine, Communicator& ranks) {
   return sum;
 }
 
+// Each row, and in it each kind of layer, has a track of its own.
+Status WriteTrace(const bench::Report& report, TraceWriter& trace) {
+  const auto begin = TraceWriter::Clock::now();
+  const auto moment = [begin](double seconds) {
+    return begin + std::chrono::duration_cast<TraceWriter::Clock::duration>(
+                       std::chrono::duration<double>(seconds));
+  };
+  std::vector<std::string> tracks;
+  for (const bench::RowResult& row : report.rows) {
+    if (!row.profile) continue;
+    for (const ProfileEvent& event : row.profile->events) {
+      if (event.name == kBetween) continue;  // gaps show it
+      const std::string name =
+          fmt::format("{}{}{}", Name(row.row), event.part.empty() ? "" : ": ", event.part);
+      const auto found = std::ranges::find(tracks, name);
+      const std::int64_t track = found - tracks.begin();
+      if (found == tracks.end()) {
+        tracks.push_back(name);
+        trace.NameTrack(track, name);
+      }
+      trace.Span(event.name, track, moment(event.start), moment(event.start + event.seconds));
+    }
+  }
+  return trace.Close();
+}
+
 }  // namespace
 
 Status RunCommand(const BenchCommand& command, RankProcess& ranks, Log& log) {
@@ -99,9 +129,16 @@ Status RunCommand(const BenchCommand& command, RankProcess& ranks, Log& log) {
   const bench::ModelCosts costs = MakeCosts(*checkpoint, *config, ranks, log);
 
   LoadDisplay display(*directory, log);
-  const Result<LoadedModel> loaded =
-      LoadedModel::Load(*config, *std::move(checkpoint), command.run, {.sizes = OptionsFor(*plan)},
-                        ranks, display.events());
+  RunOptions run = command.run;
+  run.can_profile = command.profile;
+  std::unique_ptr<TraceWriter> trace;
+  if (!command.trace.empty() && ranks.is_first()) {
+    Result<std::unique_ptr<TraceWriter>> opened = TraceWriter::Open(command.trace);
+    if (!opened) return Unexpected(opened.error());
+    trace = *std::move(opened);
+  }
+  const Result<LoadedModel> loaded = LoadedModel::Load(
+      *config, *std::move(checkpoint), run, {.sizes = OptionsFor(*plan)}, ranks, display.events());
   if (!loaded) return Unexpected(loaded.error());
   loaded->BindThread();
   plan->ranks = loaded->ranks();
@@ -150,6 +187,9 @@ Status RunCommand(const BenchCommand& command, RankProcess& ranks, Log& log) {
       .best_roofline = measured->best,
       .n_rooflines = (*probe)->n_measurements(),
       .rows = *std::move(rows)};
+  if (trace != nullptr) {
+    if (Status written = WriteTrace(report, *trace); !written) return written;
+  }
   if (!command.plot.empty()) {
     if (Status drawn = WriteFile(command.plot, ToSvg(report)); !drawn) return drawn;
   }

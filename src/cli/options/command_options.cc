@@ -257,7 +257,13 @@ Command AddBench(Command& root, BenchCommand& options) {
                "MiB of memory to measure the read bandwidth with (default: 1024)",
                Integer(1, 1 << 20, options.bandwidth_mib)});
   command.AddFlag("--profile", options.profile,
-                  "Also run each row once more and show the time of each kernel (GPUs)");
+                  "Also run each row once more and show the time of each operation or kernel by "
+                  "kind of layer, beside the limits");
+  command.Add({.names = "--trace",
+               .value = "FILE",
+               .help = "Write the profile as a trace, for chrome://tracing or ui.perfetto.dev",
+               .read = Text(options.trace),
+               .needs = "--profile"});
   command.AddFlag("--json", options.json, "One JSON object");
   command.AddFlag("--csv", options.csv, "Comma-separated values", "--json");
   command.Add({"--plot", "FILE", "Also draw throughput against depth, as SVG", Text(options.plot)});

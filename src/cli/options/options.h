@@ -204,7 +204,8 @@ struct BenchCommand {
   int n_repetitions = 5;
   std::int64_t chunk = 512;           // tokens of a prefill step
   std::int64_t bandwidth_mib = 1024;  // memory the read bandwidth is measured with
-  bool profile = false;               // each row by kernel
+  bool profile = false;               // each row by operation
+  std::filesystem::path trace;        // of the profile; empty: none
   bool json = false;
   bool csv = false;
   std::filesystem::path plot;  // empty: none

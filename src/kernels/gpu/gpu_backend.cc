@@ -18,6 +18,7 @@ class GpuProfiler final : public Profiler {
  public:
   explicit GpuProfiler(ProfiledDriver& driver) : driver_(driver) {}
   Status Start() override { return driver_.StartProfile(); }
+  void EnterPart(std::string_view part) override { driver_.EnterPart(part); }
   Result<Profile> Stop() override { return driver_.StopProfile(); }
 
  private:

@@ -17,6 +17,7 @@
 #include "kernels/gpu/device/norm.h"
 #include "kernels/gpu/device/roofline.h"
 #include "kernels/gpu/device/route.h"
+#include "kernels/matrix_bytes.h"
 
 namespace fathom {
 namespace gpu {
@@ -49,24 +50,8 @@ struct Call {
   const GpuGrid& grid;
 };
 
-template <class T>
-std::int64_t SizeOf(const Matrix<T>& matrix) {
-  return matrix.data == nullptr ? 0
-                                : matrix.rows * matrix.cols * static_cast<std::int64_t>(sizeof(T));
-}
-std::int64_t SizeOf(const RopeRows& rope) { return SizeOf(rope.cos) + SizeOf(rope.sin); }
-// Nothing for weights that the device does not have.
-std::int64_t SizeOf(const Weight& w) {
-  return w.data == nullptr ? 0 : std::ssize(w.Bytes()) + std::ssize(w.ScaleBytes());
-}
-// Adds the bytes of the matrices and weights, each once.
-template <class... Part>
-std::int64_t Sum(const Part&... parts) {
-  return (SizeOf(parts) + ... + 0);
-}
-
 std::int64_t Bytes(Call, const EmbedArguments& a) {
-  return a.out.rows * a.table.cols * static_cast<std::int64_t>(sizeof(Bf16)) + Sum(a.out);
+  return a.out.rows * a.table.cols * static_cast<std::int64_t>(sizeof(Bf16)) + SumOfSizes(a.out);
 }
 std::int64_t Bytes(Call, const SwiGluArguments& a) {
   return 3 * a.n * static_cast<std::int64_t>(sizeof(Bf16));
@@ -82,34 +67,38 @@ std::int64_t Bytes(Call, const ChangeTablesArguments& a) {
   return a.n * static_cast<std::int64_t>(sizeof(TableChange) + sizeof(std::int32_t));
 }
 std::int64_t Bytes(Call, const RmsNormArguments& a) {
-  return Sum(a.x, a.out) + a.x.cols * static_cast<std::int64_t>(sizeof(Bf16));
+  return SumOfSizes(a.x, a.out) + a.x.cols * static_cast<std::int64_t>(sizeof(Bf16));
 }
-std::int64_t Bytes(Call, const QueryHeadsArguments& a) { return Sum(a.q, a.q, a.rope); }
+std::int64_t Bytes(Call, const QueryHeadsArguments& a) { return SumOfSizes(a.q, a.q, a.rope); }
 std::int64_t Bytes(Call, const WindowKeysArguments& a) {
-  return Sum(a.kv, a.kv, a.rope) + a.kv.cols * static_cast<std::int64_t>(sizeof(Bf16));
+  return SumOfSizes(a.kv, a.kv, a.rope) + a.kv.cols * static_cast<std::int64_t>(sizeof(Bf16));
 }
-std::int64_t Bytes(Call, const RopeRowsArguments& a) { return Sum(a.cos, a.sin); }
-std::int64_t Bytes(Call, const QuantizeRowsArguments& a) { return Sum(a.x, a.codes, a.scales); }
+std::int64_t Bytes(Call, const RopeRowsArguments& a) { return SumOfSizes(a.cos, a.sin); }
+std::int64_t Bytes(Call, const QuantizeRowsArguments& a) {
+  return SumOfSizes(a.x, a.codes, a.scales);
+}
 std::int64_t Bytes(Call, const LinearArguments& a) {
-  return Sum(a.x, a.codes, a.scales, a.w, a.out, a.exact);
+  return SumOfSizes(a.x, a.codes, a.scales, a.w, a.out, a.exact);
 }
 std::int64_t Bytes(Call, const HcPreArguments& a) {
   const std::int64_t rows_of_fn = a.post.data == nullptr ? kStreams : kHcGates;
-  return Sum(a.streams, a.out, a.post, a.comb) +
+  return SumOfSizes(a.streams, a.out, a.post, a.comb) +
          rows_of_fn * a.streams.cols * static_cast<std::int64_t>(sizeof(float));
 }
 std::int64_t Bytes(Call, const HcPostArguments& a) {
-  return Sum(a.y, a.post, a.comb, a.streams, a.streams);
+  return SumOfSizes(a.y, a.post, a.comb, a.streams, a.streams);
 }
-std::int64_t Bytes(Call, const AddToStreamsArguments& a) { return Sum(a.x, a.streams, a.streams); }
+std::int64_t Bytes(Call, const AddToStreamsArguments& a) {
+  return SumOfSizes(a.x, a.streams, a.streams);
+}
 std::int64_t Bytes(Call, const MeanOfStreamsArguments& a) {
-  return Sum(a.streams) +
+  return SumOfSizes(a.streams) +
          a.streams.rows * a.streams.cols / kStreams * static_cast<std::int64_t>(sizeof(Bf16));
 }
-std::int64_t Bytes(Call, const AddArguments& a) { return Sum(a.x, a.y, a.out); }
+std::int64_t Bytes(Call, const AddArguments& a) { return SumOfSizes(a.x, a.y, a.out); }
 
 std::int64_t AddPositionBytes(Call, const CompressArguments& a) {
-  return Sum(a.scores, a.scores) +
+  return SumOfSizes(a.scores, a.scores) +
          a.cache.ratio * a.scores.cols * static_cast<std::int64_t>(sizeof(float));
 }
 // The inputs of the rows that tokens complete, and these rows.
@@ -123,10 +112,10 @@ std::int64_t CompressBytes(Call call, const CompressArguments& a) {
   return n_rows * (a.cache.Span() * a.width * kInput + row_bytes);
 }
 std::int64_t KeepBytes(Call, const CompressArguments& a) {
-  return Sum(a.values, a.values, a.scores, a.scores);
+  return SumOfSizes(a.values, a.values, a.scores, a.scores);
 }
 
-std::int64_t Bytes(Call, const IndexQueriesArguments& a) { return Sum(a.q, a.rope, a.out); }
+std::int64_t Bytes(Call, const IndexQueriesArguments& a) { return SumOfSizes(a.q, a.rope, a.out); }
 // The rows that the tokens of a call score, all tokens together.
 std::int64_t ScoredRows(Call call, const ChooseRowsArguments& a) {
   std::int64_t n = 0;
@@ -145,12 +134,12 @@ constexpr auto kScoreBytes = static_cast<std::int64_t>(sizeof(std::uint32_t));
 std::int64_t IndexScoreBytes(Call call, const ChooseRowsArguments& a) {
   const std::int64_t tokens = a.scores.rows;
   return ScoredRows(call, a) * (a.rows.row_bytes + kScoreBytes) +
-         Sum(a.queries.Rows(0, tokens), a.head_weights.Rows(0, tokens));
+         SumOfSizes(a.queries.Rows(0, tokens), a.head_weights.Rows(0, tokens));
 }
 std::int64_t ChooseRowBytes(Call call, const ChooseRowsArguments& a) {
   const std::int64_t tokens = a.scores.rows;
-  const std::int64_t chosen =
-      a.ranges == nullptr ? Sum(a.chosen.Rows(0, tokens)) : Sum(a.best.Rows(0, tokens));
+  const std::int64_t chosen = a.ranges == nullptr ? SumOfSizes(a.chosen.Rows(0, tokens))
+                                                  : SumOfSizes(a.best.Rows(0, tokens));
   return ScoredRows(call, a) * kScoreBytes + chosen;
 }
 
@@ -162,18 +151,19 @@ std::int64_t Bytes(Call call, const AttentionArguments& a) {
     keys += std::min<std::int64_t>(position + 1, a.sliding_window) +
             (a.selected.cols > 0 ? std::min(visible, a.selected.cols) : visible);
   }
-  return keys * KeyBytes(a.window.rows.layout) + Sum(a.q, a.rope, a.selected, a.out);
+  return keys * KeyBytes(a.window.rows.layout) + SumOfSizes(a.q, a.rope, a.selected, a.out);
 }
 std::int64_t Bytes(Call, const AppendWindowArguments& a) {
-  return Sum(a.keys) + a.keys.rows * KeyBytes(a.cache.rows.layout);
+  return SumOfSizes(a.keys) + a.keys.rows * KeyBytes(a.cache.rows.layout);
 }
-std::int64_t Bytes(Call, const CopyRowsArguments& a) { return Sum(a.out, a.out); }
+std::int64_t Bytes(Call, const CopyRowsArguments& a) { return SumOfSizes(a.out, a.out); }
 
 std::int64_t Bytes(Call, const RouteArguments& a) {
-  return Sum(a.logits, a.ids, a.weights) + a.logits.cols * static_cast<std::int64_t>(sizeof(float));
+  return SumOfSizes(a.logits, a.ids, a.weights) +
+         a.logits.cols * static_cast<std::int64_t>(sizeof(float));
 }
 std::int64_t Bytes(Call, const RouteByTokenArguments& a) {
-  return Sum(a.logits, a.ids, a.weights) +
+  return SumOfSizes(a.logits, a.ids, a.weights) +
          a.ids.rows * a.table.cols * static_cast<std::int64_t>(sizeof(std::int64_t));
 }
 // The experts that rows choose, each once.
@@ -188,14 +178,15 @@ std::int64_t ChosenExpertBytes(Call call, const ExpertArguments& a, const SizeOf
   return bytes;
 }
 std::int64_t ExpertHiddenBytes(Call call, const ExpertArguments& a) {
-  return ChosenExpertBytes(call, a, [](const ExpertWeights& e) { return Sum(e.w1, e.w3); }) +
-         Sum(a.codes, a.scales, a.hidden) + (a.codes.data == nullptr ? Sum(a.x) : 0);
+  return ChosenExpertBytes(call, a, [](const ExpertWeights& e) { return SumOfSizes(e.w1, e.w3); }) +
+         SumOfSizes(a.codes, a.scales, a.hidden) + (a.codes.data == nullptr ? SumOfSizes(a.x) : 0);
 }
 std::int64_t ExpertOutputBytes(Call call, const ExpertArguments& a) {
-  return ChosenExpertBytes(call, a, [](const ExpertWeights& e) { return Sum(e.w2); }) +
-         Sum(a.codes, a.scales, a.rows) + (a.codes.data == nullptr ? Sum(a.hidden) : 0);
+  return ChosenExpertBytes(call, a, [](const ExpertWeights& e) { return SumOfSizes(e.w2); }) +
+         SumOfSizes(a.codes, a.scales, a.rows) +
+         (a.codes.data == nullptr ? SumOfSizes(a.hidden) : 0);
 }
-std::int64_t Bytes(Call, const CombineArguments& a) { return Sum(a.rows, a.shared, a.out); }
+std::int64_t Bytes(Call, const CombineArguments& a) { return SumOfSizes(a.rows, a.shared, a.out); }
 
 std::int64_t Bytes(Call, const ReadMemoryArguments& a) {
   return a.n * static_cast<std::int64_t>(sizeof(MemoryVector));

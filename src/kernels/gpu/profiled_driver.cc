@@ -1,6 +1,5 @@
 #include "kernels/gpu/profiled_driver.h"
 
-#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -12,7 +11,6 @@ namespace {
 constexpr std::size_t kMaxPieces = 2048;  // whose marks are kept
 constexpr std::string_view kUploads = "(copies to the device)";
 constexpr std::string_view kDownloads = "(copies from the device)";
-constexpr std::string_view kBetween = "(between)";
 
 }  // namespace
 
@@ -21,7 +19,7 @@ Status ProfiledDriver::StartProfile() {
   if (!timer) return Unexpected(timer.error());
   timer_ = *std::move(timer);
   pieces_.clear();
-  rows_.clear();
+  recorder_.Clear();
   has_waited_ = true;
   status_ = {};
   return driver_->Synchronize();
@@ -32,19 +30,14 @@ Result<Profile> ProfiledDriver::StopProfile() {
   timer_.reset();
   if (Status ended = driver_->Synchronize(); !ended) return Unexpected(ended.error());
   if (!status_) return Unexpected(status_.error());
-  Profile profile;
-  for (auto& [name, row] : rows_) {
-    row.name = name;
-    profile.rows.push_back(std::move(row));
-  }
-  std::ranges::stable_sort(profile.rows, std::ranges::greater(), &ProfileRow::seconds);
-  return profile;
+  return recorder_.Take();
 }
 
 template <class Work>
 void ProfiledDriver::Measure(Piece piece, const Work& work) {
   if (pieces_.size() == kMaxPieces) Collect();
   piece.follows = !std::exchange(has_waited_, false);
+  piece.part = recorder_.part();
   const int mark = 2 * static_cast<int>(pieces_.size());
   timer_->Mark(mark);
   work();
@@ -62,20 +55,11 @@ void ProfiledDriver::Collect() {
       if (!*one && status_) status_ = Unexpected(one->error());
     }
     if (!status_) return;
-    Add(piece.name, *seconds, piece.bytes);
-    if (piece.follows) Add(kBetween, *before, std::nullopt);
+    if (piece.follows) recorder_.AddBetween(*before);
+    recorder_.Add(piece.part, piece.name, *seconds, {.bytes = piece.bytes});
   }
   pieces_.clear();
   has_waited_ = true;
-}
-
-// A row has bytes if all of its pieces have.
-void ProfiledDriver::Add(std::string_view name, double seconds, std::optional<double> bytes) {
-  ProfileRow& row = rows_[name];
-  if (row.n == 0) row.bytes = 0.0;
-  ++row.n;
-  row.seconds += seconds;
-  row.bytes = row.bytes && bytes ? std::optional(*row.bytes + *bytes) : std::nullopt;
 }
 
 void ProfiledDriver::Upload(void* to, std::span<const std::byte> from) {

@@ -5,8 +5,8 @@
 // waits and reads it; that time is left out.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -16,6 +16,7 @@
 #include "base/result.h"
 #include "kernels/gpu/driver.h"
 #include "kernels/profile.h"
+#include "kernels/profile_recorder.h"
 
 namespace fathom {
 
@@ -27,6 +28,7 @@ class ProfiledDriver final : public GpuDriver {
 
   // Contracts: Profiler.
   Status StartProfile();
+  void EnterPart(std::string_view part) { recorder_.EnterPart(part); }
   Result<Profile> StopProfile();
 
   const GpuDevice& device() const override { return driver_->device(); }
@@ -48,22 +50,22 @@ class ProfiledDriver final : public GpuDriver {
   struct Piece {
     std::string_view name;
     std::optional<double> bytes;
-    bool follows = true;  // the time since the piece before counts
+    std::size_t part = 0;  // of the model
+    bool follows = true;   // the time since the piece before counts
   };
 
   bool is_on() const { return timer_ != nullptr; }
   // Runs `work` between two marks.
   template <class Work>
   void Measure(Piece piece, const Work& work);
-  // Adds the times of all pieces to the rows.
+  // Tells the recorder the times of all pieces.
   void Collect();
-  void Add(std::string_view name, double seconds, std::optional<double> bytes);
 
   std::unique_ptr<GpuDriver> driver_;
   std::unique_ptr<GpuTimer> timer_;  // while a profile is taken
   std::vector<Piece> pieces_;
   bool has_waited_ = true;  // since the last piece
-  std::map<std::string_view, ProfileRow> rows_;
+  ProfileRecorder recorder_;
   Status status_;  // the first error of the timer
 };
 

@@ -9,12 +9,14 @@
 
 namespace fathom::bench {
 
-// Writes a heading and one line per kernel, the longest first, with its share of the time and of
-// the copy bandwidth. `row` names what was profiled.
+// Writes a heading and one line per part of the model and operation or kernel, the longest first,
+// with its share of the time and of the limits: of GPUs the copy bandwidth, of processors the read
+// bandwidth and the multiply-adds. `row` names what was profiled.
 std::string ProfileTable(const std::string& row, const Profile& profile, const Roofline& roofline);
 
-// Returns {seconds, kernels [{name, n, seconds, bytes, gb_s, percent_copy}]}; the last three where
-// the bytes are known.
+// Returns {seconds, kernels [{part, name, n, seconds, bytes, gb_s, percent_copy or percent_read,
+// flops, gflop_s, percent_fma}]}; bytes and flops, and what follows from them, where they are
+// known.
 JsonValue ProfileJson(const Profile& profile, const Roofline& roofline);
 
 }  // namespace fathom::bench

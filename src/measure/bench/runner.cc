@@ -1,10 +1,14 @@
 #include "measure/bench/runner.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <span>
+#include <string>
 
 #include "base/check.h"
 #include "comm/communicator.h"
@@ -170,11 +174,21 @@ Result<double> TimeOnce(RowRunner& runner, const ModelRanks* ranks) {
   return seconds.count();
 }
 
+// The kind of a layer: those of one kind cost the same.
+std::string KindOfLayer(const ModelConfig& config, std::int64_t layer) {
+  return fmt::format("{}, ratio {}", layer < config.num_hash_layers ? "hash" : "learned",
+                     config.compress_ratios[static_cast<std::size_t>(layer)]);
+}
+
 // Runs the row once more, under the profiler; what readies it is not profiled.
-Result<Profile> ProfileOnce(RowRunner& runner, Profiler& profiler) {
+Result<Profile> ProfileOnce(RowRunner& runner, Model& model, Profiler& profiler) {
   if (Status prepared = runner.Prepare(); !prepared) return Unexpected(prepared.error());
   if (Status started = profiler.Start(); !started) return Unexpected(started.error());
+  model.ObserveLayers([&](std::optional<std::int64_t> layer) {
+    profiler.EnterPart(layer ? KindOfLayer(model.config(), *layer) : std::string());
+  });
   const Status ran = runner.Run();
+  model.ObserveLayers({});
   Result<Profile> profile = profiler.Stop();
   if (!ran) return Unexpected(ran.error());
   return profile;
@@ -204,7 +218,7 @@ Result<RowResult> RunRow(Model& model, const ModelCosts& costs, const RowSpec& r
   const Cost cost = runner.CostOf(costs);
   std::optional<Profile> profile;
   if (plan.profiler != nullptr) {
-    Result<Profile> taken = ProfileOnce(runner, *plan.profiler);
+    Result<Profile> taken = ProfileOnce(runner, model, *plan.profiler);
     if (!taken) return Unexpected(taken.error());
     profile = *std::move(taken);
   }

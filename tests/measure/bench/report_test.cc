@@ -92,8 +92,8 @@ Report OfAGpu() {
   report.rows.resize(2);
   for (RowResult& row : report.rows) row.tok_s = {.min = 100, .median = 210, .max = 220};
   report.rows[1].profile =
-      Profile{{{.name = "LinearFp8", .n = 3, .seconds = 0.75e-3, .bytes = 1.575e9},
-               {.name = "(between)", .n = 2, .seconds = 0.25e-3, .bytes = std::nullopt}}};
+      Profile{{{.name = "LinearFp8", .n = 3, .seconds = 0.75e-3, .cost = {.bytes = 1.575e9}},
+               {.name = "(between)", .n = 2, .seconds = 0.25e-3}}};
   return report;
 }
 
@@ -105,7 +105,7 @@ TEST(Report, TableOfAGpu) {
   // 210 tok/s of 0.5 GB and 2 GFLOP.
   EXPECT_THAT(table, ::testing::ContainsRegex(
                          "pp512 +100\\.00 +210\\.00 +220\\.00 +0\\.10 +2\\.5 +0\\.42 +0\\.7\n"));
-  EXPECT_THAT(table, ::testing::ContainsRegex("\ntg128 +n +us"));
+  EXPECT_THAT(table, ::testing::ContainsRegex("\ntg128 +layers +n +us"));
   EXPECT_THAT(table, ::testing::ContainsRegex(
                          "LinearFp8 +3 +750\\.0 +75\\.0 +1575\\.000 +2\\.100 +50\\.0\n"));
   EXPECT_THAT(table, ::testing::ContainsRegex("\\(between\\) +2 +250\\.0 +25\\.0\n"));

@@ -1,9 +1,15 @@
 // Rows on the embedded model: counts and reports. Speed is not tested.
 #include "measure/bench/runner.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <set>
+#include <string>
+
+#include "kernels/profile.h"
 #include "kernels/registry.h"
 #include "tests/testing/shared_data.h"
 
@@ -27,6 +33,45 @@ TEST(Plan, ModelHasRoomForEveryRow) {
   EXPECT_EQ(options.max_batch_tokens, 64);
   EXPECT_EQ(options.max_logit_rows, 7);
   EXPECT_EQ(OptionsFor({.rows = *ParseRows("tg5x7"), .chunk = 64}).max_batch_tokens, 7);
+}
+
+// Every operation of every layer, by kind; the rows read what the formulas say.
+TEST(Runner, ProfilesARowByOperationAndKindOfLayer) {
+  const std::filesystem::path fairy = testing::ProjectPath("models/fairy");
+  const std::unique_ptr<Backend> backend =
+      MakeBackend("cpu", {.n_threads = 2, .can_profile = true}).value();
+  const std::unique_ptr<Profiler> profiler = backend->MakeProfiler().value();
+  const Plan plan = {.rows = *ParseRows("tg2@200"), .profiler = profiler.get()};
+  const std::unique_ptr<Model> model = Model::Load(fairy, *backend, OptionsFor(plan)).value();
+  const Checkpoint checkpoint = Checkpoint::Open(fairy).value();
+  const ModelCosts costs(model->config(), FindStoredFormats(checkpoint));
+  const std::unique_ptr<RooflineProbe> probe =
+      backend->MakeRooflineProbe({.buffer_bytes = 1 << 20}).value();
+  const auto results = RunRows(*model, costs, plan, *probe, {});
+  ASSERT_TRUE(results) << results.error().message;
+  ASSERT_TRUE(results->front().profile);
+  std::map<std::string, std::int64_t> n;
+  std::set<std::string> parts;
+  double bytes = 0;
+  for (const ProfileRow& row : results->front().profile->rows) {
+    n[row.name] += row.n;
+    parts.insert(row.part);
+    bytes += row.cost.bytes.value_or(0);
+  }
+  const ModelConfig& config = model->config();
+  std::set<std::string> kinds = {""};
+  for (std::int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
+    kinds.insert(fmt::format("{}, ratio {}", layer < config.num_hash_layers ? "hash" : "learned",
+                             config.compress_ratios[static_cast<std::size_t>(layer)]));
+  }
+  EXPECT_EQ(parts, kinds);
+  EXPECT_EQ(n["SparseAttention"], 2 * config.num_hidden_layers);
+  EXPECT_EQ(n["ExpertRows"], 2 * config.num_hidden_layers);
+  EXPECT_EQ(n["HcPre"], 4 * config.num_hidden_layers);
+  EXPECT_EQ(n["HcHead"], 2);
+  // Weights and cached rows as the formulas count them, and activations.
+  EXPECT_GE(bytes, 2e9 * results->front().gb_per_token);
+  EXPECT_LE(bytes, 3e9 * results->front().gb_per_token);
 }
 
 class RunnerTest : public ::testing::Test {

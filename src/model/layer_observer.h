@@ -1,0 +1,13 @@
+// LayerObserver: says which layer of a step begins, for measurements by layer.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+namespace fathom {
+
+// Called on the thread of the step. Missing: what follows belongs to no layer.
+using LayerObserver = std::function<void(std::optional<std::int64_t> layer)>;
+
+}  // namespace fathom
