@@ -1,6 +1,7 @@
 #include "checkpoint/safetensors.h"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <system_error>
 #include <unordered_set>
@@ -270,6 +271,18 @@ std::vector<std::span<const std::byte>> Checkpoint::Memory() const {
     }
   }
   return memory;
+}
+
+std::optional<Checkpoint::Place> Checkpoint::Locate(const std::byte* address) const {
+  for (std::size_t i = 0; i < files_.size(); ++i) {
+    const std::span<const std::byte> bytes = files_[i].bytes();
+    // std::less orders pointers into different mappings too.
+    if (!std::less<>()(address, bytes.data()) &&
+        std::less<>()(address, bytes.data() + bytes.size())) {
+      return Place{.shard = i, .offset = address - bytes.data()};
+    }
+  }
+  return std::nullopt;
 }
 
 bool IsAligned(const TensorView& view) {

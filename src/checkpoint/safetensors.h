@@ -58,6 +58,14 @@ class Checkpoint {
   std::vector<const Tensor*> TensorsByName() const;
   // Ascending by file name.
   std::span<const Shard> shards() const { return shards_; }
+  // Where bytes lie in their shard.
+  struct Place {
+    std::size_t shard;    // index in shards()
+    std::int64_t offset;  // of the first byte in the file
+  };
+  // The place of the byte at this address; nullopt: it is not in a mapped file.
+  std::optional<Place> Locate(const std::byte* address) const;
+
   // Returns the mapped files of all tensors.
   std::vector<std::span<const std::byte>> Memory() const;
   // The argument of Open.

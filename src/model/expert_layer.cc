@@ -1,21 +1,48 @@
 #include "model/expert_layer.h"
 
 namespace fathom {
+namespace {
+
+// Each row is computed alone and all are added in the order of their ids afterwards: the result
+// does not depend on which experts come first, nor on how many come together.
+struct RowsOfExperts {
+  Backend& backend;
+  Matrix<const Bf16> x;
+  Matrix<float> weights;
+  float swiglu_limit;
+  Matrix<Bf16> rows;
+
+  void operator()(const ExpertLease& lease) const {
+    if (lease.is_empty()) return;
+    backend.ExpertRows(x, {.ids = lease.ids, .weights = weights}, lease.experts, swiglu_limit,
+                       rows);
+  }
+};
+
+}  // namespace
 
 Status RunExperts(Backend& backend, ExpertStore& store, std::int64_t block, Matrix<const Bf16> x,
                   const Routing& routing, float swiglu_limit, Matrix<Bf16> rows) {
+  const RowsOfExperts compute = {backend, x, routing.weights, swiglu_limit, rows};
   const Result<ExpertLease> lease = store.Acquire(block, routing.ids);
   if (!lease) return Unexpected(lease.error());
-  backend.ExpertRows(x, routing, lease->experts, swiglu_limit, rows);
-  return {};
+  compute(*lease);
+  return store.Await([&compute](const ExpertLease& arrived) { compute(arrived); });
 }
 
 Status LocalExperts::Run(const ExpertInput& input) {
-  Status status =
-      RunExperts(backend_, store_, input.block, input.x, input.routing, swiglu_limit_, input.rows);
-  if (status) status = input.shared();
-  if (status) backend_.CombineExperts(input.rows, input.y, input.y);
-  return status;
+  const RowsOfExperts compute = {backend_, input.x, input.routing.weights, swiglu_limit_,
+                                 input.rows};
+  const Result<ExpertLease> lease = store_.Acquire(input.block, input.routing.ids);
+  if (!lease) return Unexpected(lease.error());
+  compute(*lease);
+  if (Status shared = input.shared(); !shared) return shared;
+  if (Status awaited = store_.Await([&compute](const ExpertLease& arrived) { compute(arrived); });
+      !awaited) {
+    return awaited;
+  }
+  backend_.CombineExperts(input.rows, input.y, input.y);
+  return {};
 }
 
 }  // namespace fathom

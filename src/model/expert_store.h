@@ -3,20 +3,35 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
+#include <functional>
 
 #include "base/result.h"
 #include "base/tensor.h"
 #include "checkpoint/safetensors.h"
 #include "kernels/backend.h"
+#include "model/tensor_parallel.h"
 #include "model/weights.h"
 
 namespace fathom {
 
-// Weights that products may read until the block ends. Only the experts that were acquired have
-// data.
+// Weights that products may read: until the store is asked for others, or the block ends.
 struct ExpertLease {
   ExpertSet experts;
+  // The ids that were asked for, with kRemoteExpert in place of experts that the lease does not
+  // have; no data: it has none.
+  Matrix<std::int32_t> ids;
+
+  bool is_empty() const { return ids.data == nullptr; }
+};
+
+// Computes what needs the experts of a lease.
+using VisitExperts = std::function<void(const ExpertLease&)>;
+
+// Where bound weights are.
+struct BoundWeights {
+  const Checkpoint& checkpoint;
+  bool is_mapped = true;  // weights other than routed experts are read from the files in steps
+  bool lock = false;      // experts that arrive later are locked in memory
 };
 
 // Blocks are numbered as the layers; the draft block follows them. One thread at a time.
@@ -27,20 +42,26 @@ class ExpertStore {
   // --- Loading ---
   // Takes the data of the experts that this process does not have out of bound weights.
   virtual void ShardWeights(ModelWeights& /*weights*/) const {}
-  // Manages the experts of `weights`, which outlive this object and stay where they are. `mapped`:
-  // the files that the weights are read from while steps run; nullptr: they are in memory. `lock`:
-  // experts that arrive later are locked in memory.
-  virtual Status Bind(ModelWeights& weights, const Checkpoint* mapped, bool lock) = 0;
+  // True if the store reads routed experts itself: loading leaves them in the files.
+  virtual bool ReadsExperts() const { return false; }
+  // Manages the experts of `weights`, which outlive this object and stay where they are.
+  virtual Status Bind(ModelWeights& weights, const BoundWeights& bound) = 0;
 
   // --- A step ---
+  // Before the blocks of a pass run: the tokens that this process computes.
+  virtual void BeginPass(Pass /*pass*/, const BatchView& /*batch*/) {}
   // Around the work of each block; a store may read or move weights beside that work. Error: a
   // process that cannot be reached.
   virtual Status BeginBlock(std::int64_t block) = 0;
   virtual Status EndBlock(std::int64_t /*block*/) { return {}; }
-  // The experts that ids [t, k] (memory of the backend) names: ids of experts that this process
-  // has, or kRemoteExpert. Error kInvalidData: the weights of an expert are invalid; the message
+  // Asks for the experts that ids [t, k] (memory of the backend) names: ids of experts that this
+  // process has, or kRemoteExpert. Returns a lease of those that are there; Await, which must
+  // follow, has the others. Error kInvalidData: the weights of an expert are invalid; the message
   // names the tensor.
-  virtual Result<ExpertLease> Acquire(std::int64_t block, Matrix<const std::int32_t> ids) = 0;
+  virtual Result<ExpertLease> Acquire(std::int64_t block, Matrix<std::int32_t> ids) = 0;
+  // Calls visit for the other experts as they arrive, each once, in any order and division. Ends
+  // the lease of Acquire. Errors: as Acquire; kIo: an expert cannot be read.
+  virtual Status Await(const VisitExperts& /*visit*/) { return {}; }
 };
 
 }  // namespace fathom

@@ -17,7 +17,9 @@ namespace {
 Status HoldInMemory(ModelState& model, const LoadProgress& progress) {
   const WeightMemory& memory = model.options.weights;
   ThreadTeam team(model.options.n_load_threads);
-  MemoryPieces pieces = WeightPieces(model.weights);
+  const WalkedWeights held_weights =
+      model.parts.store->ReadsExperts() ? WalkedWeights::kResident : WalkedWeights::kAll;
+  MemoryPieces pieces = WeightPieces(model.weights, held_weights);
   if (Status room = CheckRoom(model.checkpoint, pieces, memory); !room) return room;
   UnmapUnusedPages(model.checkpoint, pieces);
   if (Status valid =
@@ -29,8 +31,8 @@ Status HoldInMemory(ModelState& model, const LoadProgress& progress) {
   Result<PageMemory> held = HoldWeights(pieces, memory, team, progress, model.warnings);
   if (!held) return Unexpected(held.error());
   if (memory.huge_pages) {
-    MoveWeights(model.weights, pieces, *std::move(held));
-    model.checkpoint = Checkpoint();
+    MoveWeights(model.weights, held_weights, pieces, *std::move(held));
+    if (held_weights == WalkedWeights::kAll) model.checkpoint = Checkpoint();
   }
   return {};
 }
@@ -68,7 +70,9 @@ Status LoadWeights(ModelState& model, const LoadProgress& progress) {
   }
   if (Status intact = CheckLostPages(); !intact) return intact;
   const WeightMemory& memory = model.options.weights;
-  return parts.store->Bind(model.weights, memory.Any() ? nullptr : &model.checkpoint, memory.lock);
+  return parts.store->Bind(
+      model.weights,
+      {.checkpoint = model.checkpoint, .is_mapped = !memory.Any(), .lock = memory.lock});
 }
 
 }  // namespace fathom

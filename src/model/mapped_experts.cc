@@ -1,9 +1,6 @@
 #include "model/mapped_experts.h"
 
 #include <algorithm>
-#include <array>
-#include <optional>
-#include <string_view>
 #include <utility>
 
 #include "base/check.h"
@@ -14,30 +11,11 @@
 namespace fathom {
 namespace {
 
-std::array<std::pair<std::string_view, const Weight*>, 3> MatricesOf(const ExpertWeights& expert) {
-  return {{{"w1", &expert.w1}, {"w3", &expert.w3}, {"w2", &expert.w2}}};
-}
-
-// A step reads single rows or experts of these tensors, and all others as a whole.
-bool IsReadInParts(std::string_view name) {
-  return name.find(".ffn.experts.") != name.npos || name.find("tid2eid") != name.npos;
-}
-
-std::vector<std::vector<std::span<const std::byte>>> BytesOfLayers(const Checkpoint& checkpoint,
-                                                                   std::int64_t n_layers) {
-  std::vector<std::vector<std::span<const std::byte>>> layers(static_cast<std::size_t>(n_layers));
-  for (const Checkpoint::Tensor& tensor : checkpoint.tensors()) {
-    const std::optional<std::int64_t> layer = ParseLayer(tensor.name);
-    if (!layer || *layer >= n_layers || IsReadInParts(tensor.name)) continue;
-    auto& ranges = layers[static_cast<std::size_t>(*layer)];
-    const std::span<const std::byte> bytes = tensor.view.bytes;
-    if (!ranges.empty() && ranges.back().data() + ranges.back().size() == bytes.data()) {
-      ranges.back() = {ranges.back().data(), ranges.back().size() + bytes.size()};
-    } else {
-      ranges.push_back(bytes);
-    }
+void RequestExpert(const ExpertWeights& expert) {
+  for (const Weight* weight : {&expert.w1, &expert.w3, &expert.w2}) {
+    AdviseReadAhead(weight->ScaleBytes());
+    AdviseReadAhead(weight->Bytes());
   }
-  return layers;
 }
 
 }  // namespace
@@ -53,10 +31,10 @@ MappedExperts::MappedExperts(Backend& backend, const ModelConfig& config, const 
   fresh_.reserve(static_cast<std::size_t>(n_experts_));
 }
 
-Status MappedExperts::Bind(ModelWeights& weights, const Checkpoint* mapped, bool /*lock*/) {
+Status MappedExperts::Bind(ModelWeights& weights, const BoundWeights& bound) {
   weights_ = &weights;
-  if (mapped != nullptr) {
-    block_bytes_ = BytesOfLayers(*mapped, n_layers_);
+  if (bound.is_mapped) {
+    read_ahead_ = BlockReadAhead(bound.checkpoint, stage_.end_layer);
   }
   return backend_.DeviceMemory() ? BindAll() : Status();
 }
@@ -77,18 +55,9 @@ Status MappedExperts::BindAll() {
   return backend_.Synchronize();
 }
 
-void MappedExperts::RequestBlock(std::int64_t block) {
-  if (block < std::min(stage_.end_layer, std::ssize(block_bytes_))) {
-    for (const std::span<const std::byte> bytes :
-         std::exchange(block_bytes_[static_cast<std::size_t>(block)], {})) {
-      AdviseReadAhead(bytes);
-    }
-  }
-}
-
 Status MappedExperts::BeginBlock(std::int64_t block) {
-  RequestBlock(block);
-  RequestBlock(block + 1);
+  read_ahead_.Request(block);
+  read_ahead_.Request(block + 1);
   return {};
 }
 
@@ -118,7 +87,7 @@ void MappedExperts::SetPresent(std::int64_t block, std::span<const std::int32_t>
                     [&](std::int32_t expert) { return IsChecked(block, expert) == 0; });
 }
 
-Result<ExpertLease> MappedExperts::Acquire(std::int64_t block, Matrix<const std::int32_t> ids) {
+Result<ExpertLease> MappedExperts::Acquire(std::int64_t block, Matrix<std::int32_t> ids) {
   if (n_unchecked_[static_cast<std::size_t>(block)] > 0) {
     host_ids_.resize(static_cast<std::size_t>(ids.rows * ids.cols));
     backend_.Download(std::as_writable_bytes(std::span(host_ids_)), ids.data);
@@ -127,7 +96,7 @@ Result<ExpertLease> MappedExperts::Acquire(std::int64_t block, Matrix<const std:
       return Unexpected(checked.error());
     }
   }
-  return ExpertLease{SetOf(block)};
+  return ExpertLease{.experts = SetOf(block), .ids = ids};
 }
 
 const ExpertSet& MappedExperts::SetOf(std::int64_t block) {
@@ -150,20 +119,15 @@ Status MappedExperts::CheckScales(std::int64_t block, std::span<const std::int32
     }
   }
   for (const std::int32_t id : fresh_) {
-    for (const auto& [name, weight] : MatricesOf(weights.experts[static_cast<std::size_t>(id)])) {
-      AdviseReadAhead(weight->ScaleBytes());
-      AdviseReadAhead(weight->Bytes());
-    }
+    RequestExpert(weights.experts[static_cast<std::size_t>(id)]);
   }
   Status status;
   for (const std::int32_t id : fresh_) {
-    for (const auto& [name, weight] : MatricesOf(weights.experts[static_cast<std::size_t>(id)])) {
-      const auto bad = FindBadScale(weight->ScaleBytes(), weight->scale_format);
-      if (bad) {
-        IsChecked(block, id) = 0;
-        status = MakeError(ErrorCode::kInvalidData, "{}.experts.{}.{}.scale: {}", weights.name, id,
-                           name, *bad);
-      }
+    Status valid =
+        CheckExpertScales(weights.experts[static_cast<std::size_t>(id)], weights.name, id);
+    if (!valid) {
+      IsChecked(block, id) = 0;
+      status = std::move(valid);
     }
     n_unchecked_[static_cast<std::size_t>(block)] -= IsChecked(block, id);
   }

@@ -8,13 +8,13 @@
 // experts when they are bound, all of them: what is read whole can be checked whole.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "kernels/backend.h"
+#include "model/block_read_ahead.h"
 #include "model/expert_store.h"
 #include "model/tensor_parallel.h"
 
@@ -25,9 +25,9 @@ class MappedExperts : public ExpertStore {
  public:
   MappedExperts(Backend& backend, const ModelConfig& config, const Stage& stage);
 
-  Status Bind(ModelWeights& weights, const Checkpoint* mapped, bool lock) override;
+  Status Bind(ModelWeights& weights, const BoundWeights& bound) override;
   Status BeginBlock(std::int64_t block) override;
-  Result<ExpertLease> Acquire(std::int64_t block, Matrix<const std::int32_t> ids) override;
+  Result<ExpertLease> Acquire(std::int64_t block, Matrix<std::int32_t> ids) override;
 
  protected:
   // The experts of `block` that this process has, each once; all experts until the first call.
@@ -46,7 +46,6 @@ class MappedExperts : public ExpertStore {
   Status BindAll();
   Status CheckScales(std::int64_t block, std::span<const std::int32_t> ids);
   const ExpertSet& SetOf(std::int64_t block);
-  void RequestBlock(std::int64_t block);
   std::uint8_t& IsChecked(std::int64_t block, std::int32_t expert) {
     return is_checked_[static_cast<std::size_t>(block * n_experts_ + expert)];
   }
@@ -60,8 +59,7 @@ class MappedExperts : public ExpertStore {
   std::vector<std::int32_t> host_ids_;     // of one call of Acquire
   // Per block, bound at the first use after its experts have changed.
   std::vector<std::optional<ExpertSet>> sets_;
-  // Per block what every token reads of it; empty after the request.
-  std::vector<std::vector<std::span<const std::byte>>> block_bytes_;
+  BlockReadAhead read_ahead_;
 };
 
 }  // namespace fathom

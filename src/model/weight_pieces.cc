@@ -158,14 +158,15 @@ std::int64_t WeightBytes(const ModelWeights& weights) {
   return sum;
 }
 
-void MoveWeights(ModelWeights& weights, const MemoryPieces& places, PageMemory memory) {
+void MoveWeights(ModelWeights& weights, WalkedWeights which, const MemoryPieces& places,
+                 PageMemory memory) {
   auto place = places.begin();
   const auto next = [&](std::span<const std::byte> bytes) {
     Check(place != places.end() && place->size() == bytes.size(), "a place for every weight");
     return (place++)->data();
   };
-  WeightWalk(next, WalkedWeights::kAll).Walk(weights);
-  weights.aligned_copies.clear();
+  WeightWalk(next, which).Walk(weights);
+  if (which == WalkedWeights::kAll) weights.aligned_copies.clear();
   weights.memory = std::move(memory);
 }
 

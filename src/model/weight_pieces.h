@@ -13,8 +13,9 @@ namespace fathom {
 
 enum class WalkedWeights {
   kAll,
-  kDense,  // without the drafter, the routed experts and the embedding
-  kDraft,  // those of the drafter, without its routed experts
+  kResident,  // without the routed experts and the embedding: what every token reads
+  kDense,     // without the drafter, the routed experts and the embedding
+  kDraft,     // those of the drafter, without its routed experts
 };
 
 // Bound data, in files or copied, always in the same order; no piece is empty. The pieces of an
@@ -23,9 +24,10 @@ MemoryPieces WeightPieces(const ModelWeights& weights, WalkedWeights which = Wal
 // Their bytes.
 std::int64_t WeightBytes(const ModelWeights& weights);
 
-// Points the weights to `places` in `memory`, to which HoldWeights has moved the WeightPieces;
-// files and earlier copies are not used any more.
-void MoveWeights(ModelWeights& weights, const MemoryPieces& places, PageMemory memory);
+// Points the weights to `places` in `memory`, to which HoldWeights has moved their pieces. With
+// kAll, files and earlier copies are not used any more.
+void MoveWeights(ModelWeights& weights, WalkedWeights which, const MemoryPieces& places,
+                 PageMemory memory);
 
 // Imports the weights into memory of the backend (Backend::Import), but for the routed experts,
 // which Backend::BindExperts readies, and the embedding, which the host may read. The weights stay

@@ -73,6 +73,18 @@ std::optional<std::string> FindBadScale(std::span<const std::byte> scales, Scale
   return std::nullopt;
 }
 
+Status CheckExpertScales(const ExpertWeights& expert, std::string_view moe, std::int32_t id) {
+  constexpr std::string_view kNames[] = {"w1", "w3", "w2"};
+  const Weight* const weights[] = {&expert.w1, &expert.w3, &expert.w2};
+  for (std::size_t i = 0; i < std::size(kNames); ++i) {
+    if (const auto bad = FindBadScale(weights[i]->ScaleBytes(), weights[i]->scale_format)) {
+      return MakeError(ErrorCode::kInvalidData, "{}.experts.{}.{}.scale: {}", moe, id, kNames[i],
+                       *bad);
+    }
+  }
+  return {};
+}
+
 Status CheckWeightValues(const Checkpoint& checkpoint, const ModelConfig& config,
                          WeightValues which, ThreadTeam& team, const MemoryPieces* share) {
   std::vector<const Checkpoint::Tensor*> tensors;

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 #include "base/thread_team.h"
@@ -18,6 +20,10 @@ namespace fathom {
 // The first scale that is no number (E8M0 255, F32 that is not finite) in words: "expected finite
 // scales, found NaN (byte 255) at element 3"; nullopt if there is none. Any alignment.
 std::optional<std::string> FindBadScale(std::span<const std::byte> scales, ScaleFormat format);
+
+// Error kInvalidData: a scale of the expert is no number. `moe`: the name of its layer's experts
+// (MoeWeights::name).
+Status CheckExpertScales(const ExpertWeights& expert, std::string_view moe, std::int32_t id);
 
 // The tensors that CheckWeightValues reads.
 enum class WeightValues {

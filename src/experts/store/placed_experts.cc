@@ -67,10 +67,10 @@ void PlacedExperts::ShardWeights(ModelWeights& weights) const {
   }
 }
 
-Status PlacedExperts::Bind(ModelWeights& weights, const Checkpoint* mapped, bool lock) {
-  if (Status bound = MappedExperts::Bind(weights, mapped, lock); !bound) return bound;
+Status PlacedExperts::Bind(ModelWeights& weights, const BoundWeights& bound) {
+  if (Status done = MappedExperts::Bind(weights, bound); !done) return done;
   memory_.emplace(backend_, options_.max_moved_bytes,
-                  lock ? std::optional(WeightBytes(weights)) : std::nullopt);
+                  bound.lock ? std::optional(WeightBytes(weights)) : std::nullopt);
   Result<ExpertLoads> loads = ExpertLoads::Create(n_blocks(), n_experts(), options_.window_steps);
   if (!loads) return Unexpected(loads.error());
   loads_ = *std::move(loads);
@@ -90,7 +90,7 @@ Status PlacedExperts::BeginBlock(std::int64_t block) {
   return begun ? shipment_.Start() : begun;
 }
 
-Result<ExpertLease> PlacedExperts::Acquire(std::int64_t block, Matrix<const std::int32_t> ids) {
+Result<ExpertLease> PlacedExperts::Acquire(std::int64_t block, Matrix<std::int32_t> ids) {
   if (Status polled = shipment_.Poll(); !polled) return Unexpected(polled.error());
   Count(block, ids);
   return MappedExperts::Acquire(block, ids);

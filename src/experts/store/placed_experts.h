@@ -46,14 +46,14 @@ class PlacedExperts : public MappedExperts {
   static PlacedExperts& Of(Model& model);
 
   void ShardWeights(ModelWeights& weights) const override;
-  Status Bind(ModelWeights& weights, const Checkpoint* mapped, bool lock) override;
+  Status Bind(ModelWeights& weights, const BoundWeights& bound) override;
 
   // --- Within a step ---
   void BeginStep() { loads_->BeginStep(); }
   // Pieces of experts that are moving travel beside each block.
   Status BeginBlock(std::int64_t block) override;
   Status EndBlock(std::int64_t /*block*/) override { return shipment_.Wait(); }
-  Result<ExpertLease> Acquire(std::int64_t block, Matrix<const std::int32_t> ids) override;
+  Result<ExpertLease> Acquire(std::int64_t block, Matrix<std::int32_t> ids) override;
   // The expert rank that computes `expert` for the token at `position` of its sequence.
   int RankOf(std::int64_t block, std::int32_t position, std::int32_t expert) const {
     return map(block).RankOf(position, expert);

@@ -1,18 +1,27 @@
 // Options of a model whose routed experts are read from disk while it runs.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
+
+#include "base/result.h"
+#include "checkpoint/block_reader.h"
+#include "checkpoint/safetensors.h"
 
 namespace fathom {
 
-// With fewer slots a step of one token waits for memory instead of the disk; fewer are refused.
-inline constexpr std::int64_t kFewestExpertSlots = 24;
+// The smallest pool, for a token's experts that are computed, those that are read meanwhile, and
+// some that stay: 24 experts of Flash or Pro.
+constexpr std::int64_t FewestExpertSlots(std::int64_t experts_per_token) {
+  return 4 * experts_per_token;
+}
 
 enum class ReadMode {
   kMeasured,  // the faster of both, measured at start; direct if there is little between them
-  kDirect,    // past the page cache; buffered where the file system refuses
+  kDirect,    // past the page cache; through it where the file system refuses
   kBuffered,  // through the page cache, whose pages are dropped after each read
 };
 
@@ -24,9 +33,13 @@ struct StreamingOptions {
   int n_read_threads = 0;          // reads in flight; 0: measured at start
   double calibration_seconds = 1;  // most time that measuring at start takes
   bool prefetch = true;            // read experts of hash layers as soon as their tokens are known
-  // Each is called from any thread; may be empty. `warn`: the disk is slow, direct reads are
-  // refused.
+  // A read that takes longer is reported; one that takes longest fails the step that waits for it.
+  std::chrono::nanoseconds slow_read = std::chrono::seconds(10);
+  std::chrono::nanoseconds longest_read = std::chrono::seconds(60);
+  // Called from any thread; may be empty: the disk is slow, direct reads are refused.
   std::function<void(const std::string& message)> warn{};
+  // Makes what reads the shards, without a measurement; empty: FileBlockReader.
+  std::function<Result<std::unique_ptr<BlockReader>>(const Checkpoint& checkpoint)> open{};
 };
 
 }  // namespace fathom

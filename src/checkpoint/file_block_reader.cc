@@ -1,0 +1,117 @@
+#include "checkpoint/file_block_reader.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+namespace fathom {
+namespace {
+
+std::string Describe(int error) { return std::generic_category().message(error); }
+
+// True if the kernel takes offsets and addresses of kReadBlockBytes for direct reads of the file,
+// or does not say what it takes.
+bool TakesBlocks(int descriptor) {
+#ifdef STATX_DIOALIGN
+  struct statx found = {};
+  if (::statx(descriptor, "", AT_EMPTY_PATH, STATX_DIOALIGN, &found) == 0 &&
+      (found.stx_mask & STATX_DIOALIGN) != 0) {
+    return found.stx_dio_offset_align > 0 && kReadBlockBytes % found.stx_dio_offset_align == 0 &&
+           kReadBlockBytes % found.stx_dio_mem_align == 0;
+  }
+#endif
+  return descriptor >= 0;
+}
+
+bool AreBlocks(std::int64_t offset, std::span<const std::byte> to) {
+  return offset % kReadBlockBytes == 0 && std::ssize(to) % kReadBlockBytes == 0 &&
+         reinterpret_cast<std::uintptr_t>(to.data()) % kReadBlockBytes == 0;
+}
+
+}  // namespace
+
+Result<FileBlockReader::File> FileBlockReader::OpenFile(const std::filesystem::path& path,
+                                                        std::int64_t bytes) {
+  File file{.path = path, .buffered = Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC))};
+  if (file.buffered.get() < 0) {
+    return MakeError(ErrorCode::kIo, "{}: cannot open it: {}", path.string(), Describe(errno));
+  }
+  struct stat found = {};
+  if (::fstat(file.buffered.get(), &found) != 0) {
+    return MakeError(ErrorCode::kIo, "{}: {}", path.string(), Describe(errno));
+  }
+  if (found.st_size != bytes) {
+    return MakeError(ErrorCode::kInvalidData,
+                     "{}: checkpoint changed while it was loaded: expected {} bytes, found {}",
+                     path.string(), bytes, found.st_size);
+  }
+  // The pieces that follow each other in time do not follow each other in the file.
+  ::posix_fadvise(file.buffered.get(), 0, 0, POSIX_FADV_RANDOM);
+  file.direct = Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT));
+  if (!TakesBlocks(file.direct.get())) file.direct.Close();
+  file.bytes = bytes;
+  file.changed_seconds = found.st_mtim.tv_sec;
+  file.changed_nanoseconds = found.st_mtim.tv_nsec;
+  return file;
+}
+
+Result<std::unique_ptr<FileBlockReader>> FileBlockReader::Open(
+    const Checkpoint& checkpoint, std::function<void(const std::string&)> warn) {
+  std::unique_ptr<FileBlockReader> reader(new FileBlockReader(std::move(warn)));
+  std::error_code ignored;
+  const std::filesystem::path directory = std::filesystem::is_directory(checkpoint.path(), ignored)
+                                              ? checkpoint.path()
+                                              : checkpoint.path().parent_path();
+  for (const Checkpoint::Shard& shard : checkpoint.shards()) {
+    Result<File> file = OpenFile(directory / shard.file, shard.bytes);
+    if (!file) return Unexpected(file.error());
+    if (file->direct.get() < 0) reader->Refuse(file->path);
+    reader->files_.push_back(*std::move(file));
+  }
+  return reader;
+}
+
+void FileBlockReader::Refuse(const std::filesystem::path& path) {
+  if (refused_.exchange(true) || !warn_) return;
+  warn_(fmt::format("{}: the file system refuses direct reads; reading through the page cache",
+                    path.string()));
+}
+
+void FileBlockReader::DropPages(std::size_t file, std::int64_t offset, std::int64_t bytes) const {
+  ::posix_fadvise(files_[file].buffered.get(), offset, bytes, POSIX_FADV_DONTNEED);
+}
+
+std::int64_t FileBlockReader::Read(std::size_t file, std::int64_t offset, std::span<std::byte> to) {
+  const File& from = files_[file];
+  // The rest behind a short read is not aligned: it comes through the page cache.
+  if (IsDirect() && AreBlocks(offset, to)) {
+    const ssize_t n = ::pread(from.direct.get(), to.data(), to.size(), offset);
+    if (n >= 0 || errno != EINVAL) return n >= 0 ? n : -errno;
+    Refuse(from.path);
+  }
+  const ssize_t n = ::pread(from.buffered.get(), to.data(), to.size(), offset);
+  if (n < 0) return -errno;
+  DropPages(file, offset, n);
+  return n;
+}
+
+Status FileBlockReader::CheckUnchanged(std::size_t file) {
+  const File& from = files_[file];
+  struct stat found = {};
+  if (::fstat(from.buffered.get(), &found) != 0) return {};
+  if (found.st_size == from.bytes && found.st_mtim.tv_sec == from.changed_seconds &&
+      found.st_mtim.tv_nsec == from.changed_nanoseconds) {
+    return {};
+  }
+  return MakeError(
+      ErrorCode::kInvalidData,
+      "{}: checkpoint changed while running: expected {} bytes, unchanged since it was "
+      "opened, found {} bytes",
+      from.path.string(), from.bytes, found.st_size);
+}
+
+}  // namespace fathom

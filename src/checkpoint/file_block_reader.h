@@ -1,0 +1,59 @@
+// FileBlockReader: the shards of a checkpoint as files, read directly or through the page cache.
+#pragma once
+
+#include <atomic>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/descriptor.h"
+#include "base/result.h"
+#include "checkpoint/block_reader.h"
+#include "checkpoint/safetensors.h"
+
+namespace fathom {
+
+// Holds two descriptors for each shard. A shard that is renamed or replaced stays open as it was.
+class FileBlockReader : public BlockReader {
+ public:
+  // Errors: a shard cannot be opened, or is not the file that the checkpoint has mapped. `warn`
+  // gets at most one message, from any thread: the file system refuses direct reads.
+  static Result<std::unique_ptr<FileBlockReader>> Open(
+      const Checkpoint& checkpoint, std::function<void(const std::string&)> warn);
+
+  // Reads directly from now on where the file system can; else through the page cache, whose pages
+  // are dropped after each read.
+  void SetDirect(bool direct) { direct_ = direct; }
+  // True if reads are direct: asked for and not refused.
+  bool IsDirect() const { return direct_ && !refused_; }
+  // Drops pages of the page cache that no process maps.
+  void DropPages(std::size_t file, std::int64_t offset, std::int64_t bytes) const;
+
+  std::int64_t Read(std::size_t file, std::int64_t offset, std::span<std::byte> to) override;
+  std::string NameOf(std::size_t file) const override { return files_[file].path.string(); }
+  // By size and time of the last change.
+  Status CheckUnchanged(std::size_t file) override;
+
+ private:
+  struct File {
+    std::filesystem::path path;
+    Descriptor buffered;
+    Descriptor direct;  // none: refused
+    std::int64_t bytes = 0;
+    std::int64_t changed_seconds = 0;
+    std::int64_t changed_nanoseconds = 0;
+  };
+
+  explicit FileBlockReader(std::function<void(const std::string&)> warn) : warn_(std::move(warn)) {}
+  static Result<File> OpenFile(const std::filesystem::path& path, std::int64_t bytes);
+  void Refuse(const std::filesystem::path& path);
+
+  std::vector<File> files_;
+  std::function<void(const std::string&)> warn_;
+  std::atomic<bool> direct_ = true;
+  std::atomic<bool> refused_ = false;
+};
+
+}  // namespace fathom

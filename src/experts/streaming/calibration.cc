@@ -1,0 +1,117 @@
+#include "experts/streaming/calibration.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "base/guarded.h"
+#include "base/pages.h"
+#include "base/signal_mask.h"
+#include "experts/streaming/read_queue.h"
+
+namespace fathom {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr double kMargin = 0.95;
+
+// Reads whole experts piece by piece until the deadline.
+void ReadExperts(FileBlockReader& reader, const ExpertFiles& files, std::span<std::byte> memory,
+                 std::uint32_t seed, Clock::time_point deadline, std::atomic<std::int64_t>& total) {
+  std::minstd_rand random(seed);
+  while (Clock::now() < deadline) {
+    for (const FileRange& range : files.RangesOf(random() % files.n_keys())) {
+      for (std::int64_t begin = 0; begin < range.bytes && Clock::now() < deadline;
+           begin += kReadPieceBytes) {
+        const std::int64_t bytes = std::min(kReadPieceBytes, range.bytes - begin);
+        if (!reader.IsDirect()) reader.DropPages(range.file, range.offset + begin, bytes);
+        const std::int64_t n = reader.Read(range.file, range.offset + begin,
+                                           memory.first(static_cast<std::size_t>(bytes)));
+        if (n <= 0) return;
+        total += n;
+      }
+    }
+  }
+}
+
+Status Measure(FileBlockReader& reader, const ExpertFiles& files, std::span<std::byte> memory,
+               double seconds, Calibration& way) {
+  reader.SetDirect(way.direct);
+  std::atomic<std::int64_t> total = 0;
+  const Clock::time_point begin = Clock::now();
+  const Clock::time_point deadline =
+      begin + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  const Status measured = Guarded([&]() -> Status {
+    const SignalsBlocked blocked;
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < way.n_threads; ++i) {
+      threads.emplace_back([&, i] {
+        ReadExperts(reader, files,
+                    memory.subspan(static_cast<std::size_t>(i * kReadPieceBytes),
+                                   static_cast<std::size_t>(kReadPieceBytes)),
+                    static_cast<std::uint32_t>(100 * way.n_threads + i + 1), deadline, total);
+      });
+    }
+    return {};
+  });
+  way.bytes_per_second =
+      static_cast<double>(total) / std::chrono::duration<double>(Clock::now() - begin).count();
+  return measured;
+}
+
+std::vector<Calibration> ListWays(const FileBlockReader& reader, const StreamingOptions& options) {
+  std::vector<int> depths = {4, 8, 16, 32};
+  if (options.n_read_threads > 0) depths = {options.n_read_threads};
+  const bool may_be_direct = options.mode != ReadMode::kBuffered && reader.IsDirect();
+  std::vector<Calibration> ways;
+  for (const int depth : depths) {
+    if (may_be_direct) ways.push_back({.direct = true, .n_threads = depth});
+    // The page cache gains little from more threads.
+    const bool is_usual = depth == 8 || depths.size() == 1;
+    if (!may_be_direct || (options.mode == ReadMode::kMeasured && is_usual)) {
+      ways.push_back({.direct = false, .n_threads = depth});
+    }
+  }
+  return ways;
+}
+
+}  // namespace
+
+Calibration ChooseReads(std::span<const Calibration> measured) {
+  double best = 0;
+  for (const Calibration& way : measured) best = std::max(best, way.bytes_per_second);
+  const Calibration* chosen = nullptr;
+  for (const Calibration& way : measured) {
+    if (way.bytes_per_second < kMargin * best) continue;
+    const bool is_better = chosen == nullptr || (way.direct && !chosen->direct) ||
+                           (way.direct == chosen->direct && way.n_threads < chosen->n_threads);
+    if (is_better) chosen = &way;
+  }
+  return *chosen;
+}
+
+Result<Calibration> CalibrateReads(FileBlockReader& reader, const ExpertFiles& files,
+                                   const StreamingOptions& options) {
+  std::vector<Calibration> ways = ListWays(reader, options);
+  if (ways.size() == 1 || options.calibration_seconds <= 0) {
+    return *std::ranges::min_element(
+        ways, {}, [](const Calibration& way) { return std::abs(way.n_threads - 8); });
+  }
+  int most_threads = 0;
+  for (const Calibration& way : ways) most_threads = std::max(most_threads, way.n_threads);
+  const Result<PageMemory> memory = PageMemory::Allocate(most_threads * kReadPieceBytes);
+  if (!memory) return Unexpected(memory.error());
+  for (Calibration& way : ways) {
+    const double seconds = options.calibration_seconds / static_cast<double>(ways.size());
+    if (Status measured = Measure(reader, files, memory->bytes(), seconds, way); !measured) {
+      return Unexpected(measured.error());
+    }
+  }
+  return ChooseReads(ways);
+}
+
+}  // namespace fathom

@@ -1,0 +1,126 @@
+// ReadQueue: many reads of experts in flight at once, each by a thread that waits for the disk.
+//
+// A disk is fast only with many requests: experts are divided into pieces, and threads take the
+// pieces of all experts that are wanted. Blocking reads work everywhere; io_uring, which would save
+// the threads, is blocked in many containers.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/result.h"
+#include "checkpoint/block_reader.h"
+#include "experts/streaming/expert_files.h"
+
+namespace fathom {
+
+// Bytes of one read: enough for the full speed of a disk, and so few that an expert of Flash keeps
+// seven threads busy.
+inline constexpr std::int64_t kReadPieceBytes = std::int64_t{2} << 20;
+
+// The more urgent first. Within one urgency, experts are read in the order in which they came.
+enum class ReadUrgency : std::uint8_t { kDemand, kAhead };
+
+// A read that has ended.
+struct EndedRead {
+  std::size_t slot = 0;
+  Status status;
+};
+
+// Totals since the start.
+struct ReadCounts {
+  std::int64_t bytes = 0;  // of blocks, so that a disk would count the same
+  std::int64_t experts = 0;
+  double busy_seconds = 0;  // time with at least one read in flight
+};
+
+// Reader, slots and ranges outlive the threads: if Stop returns false, they must live until the
+// process ends. Submit, Promote, WaitForEnd and TakeEnded are for one thread.
+class ReadQueue {
+ public:
+  // Reads of at most n_slots slots. Errors: the system starts no more threads.
+  static Result<std::unique_ptr<ReadQueue>> Create(BlockReader& reader, std::size_t n_slots,
+                                                   int n_threads);
+  // Calls Stop; ends the process if it returns false.
+  ~ReadQueue();
+
+  // Reads `ranges` into the slot, whose memory begins at `memory`. The slot is in no other read.
+  void Submit(std::size_t slot, std::span<const FileRange> ranges, std::byte* memory,
+              ReadUrgency urgency);
+  // Makes a read that may wait behind others a demand read.
+  void Promote(std::size_t slot);
+  // Waits until a read has ended that TakeEnded has not returned, at most so long. True: there is
+  // one.
+  bool WaitForEnd(std::chrono::nanoseconds longest);
+  // Appends the reads that have ended since the last call.
+  void TakeEnded(std::vector<EndedRead>& ended);
+
+  // Any thread.
+  ReadCounts counts() const;
+
+  // Ends the threads as soon as they have read the pieces that they are reading; pieces that wait
+  // are not read. False: a thread still reads after `longest`, perhaps without end; it ends with
+  // the process.
+  bool Stop(std::chrono::nanoseconds longest = std::chrono::seconds(2));
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+
+  // The read of one slot.
+  struct Read {
+    std::span<const FileRange> ranges;
+    std::byte* memory = nullptr;
+    ReadUrgency urgency = ReadUrgency::kDemand;
+    std::size_t range = 0;                       // of the next piece
+    std::int64_t begin = 0;                      // of the next piece in that range
+    int n_reading = 0;                           // pieces that threads are reading
+    Status status;                               // the first error
+    std::size_t before = kNone, behind = kNone;  // in its list
+
+    bool HasPiece() const { return range < ranges.size(); }
+  };
+  // Reads that have pieces left.
+  struct List {
+    std::size_t first = kNone, last = kNone;
+  };
+  struct Piece {
+    std::size_t slot;
+    std::size_t file;
+    std::int64_t offset;
+    std::int64_t n_needed;
+    std::span<std::byte> to;
+  };
+
+  ReadQueue(BlockReader& reader, std::size_t n_slots);
+  void Run();
+  bool HasPiece() const { return lists_[0].first != kNone || lists_[1].first != kNone; }
+  Piece TakePiece();
+  void EndPiece(const Piece& piece, Status status);
+  void Append(std::size_t slot);
+  void Remove(std::size_t slot);
+
+  BlockReader& reader_;
+  std::vector<std::thread> threads_;
+
+  mutable std::mutex mutex_;  // guards what follows
+  std::condition_variable has_piece_, has_ended_, has_stopped_;
+  std::vector<Read> reads_;  // by slot
+  List lists_[2];            // by urgency
+  std::vector<EndedRead> ended_;
+  ReadCounts counts_;
+  Clock::time_point busy_since_;
+  int n_reading_ = 0;
+  int n_running_ = 0;  // threads
+  bool stops_ = false;
+};
+
+}  // namespace fathom

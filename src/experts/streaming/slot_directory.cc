@@ -1,0 +1,92 @@
+#include "experts/streaming/slot_directory.h"
+
+#include "base/check.h"
+
+namespace fathom {
+
+SlotDirectory::SlotDirectory(std::size_t n_keys, std::size_t n_slots)
+    : slot_of_(n_keys, kNone),
+      slots_(n_slots),
+      recent_(n_keys),
+      frequent_(n_keys),
+      race_(n_keys, n_slots) {
+  free_.reserve(n_slots);
+  for (std::size_t slot = n_slots; slot-- > 0;) {
+    free_.push_back(static_cast<std::uint32_t>(slot));
+  }
+}
+
+void SlotDirectory::InsertEvictable(std::uint32_t key, bool is_cold) {
+  recent_.Insert(key, is_cold);
+  frequent_.Insert(key, race_.counts()[key], is_cold);
+  ++n_evictable_;
+}
+
+void SlotDirectory::RemoveEvictable(std::uint32_t key) {
+  recent_.Remove(key);
+  frequent_.Remove(key);
+  --n_evictable_;
+}
+
+std::uint32_t SlotDirectory::Assign(std::uint32_t key) {
+  Check(slot_of_[key] == kNone, "an expert without a slot");
+  std::uint32_t slot = kNone;
+  if (!free_.empty()) {
+    slot = free_.back();
+    free_.pop_back();
+  } else if (const std::uint32_t victim = Victim(); victim != kNone) {
+    RemoveEvictable(victim);
+    slot = slot_of_[victim];
+    slot_of_[victim] = kNone;
+    --n_ready_;
+  } else {
+    return kNone;
+  }
+  slot_of_[key] = slot;
+  slots_[slot] = {.key = key, .state = State::kFilling};
+  return slot;
+}
+
+void SlotDirectory::MarkReady(std::uint32_t slot) {
+  Check(slots_[slot].state == State::kFilling, "a slot that is being filled");
+  slots_[slot].state = State::kReady;
+  ++n_ready_;
+  if (IsEvictable(slot)) InsertEvictable(slots_[slot].key, /*is_cold=*/false);
+}
+
+void SlotDirectory::MarkFree(std::uint32_t slot) {
+  Check(slots_[slot].state == State::kFilling && slots_[slot].n_leases == 0,
+        "a slot that is being filled, without a lease");
+  slot_of_[slots_[slot].key] = kNone;
+  slots_[slot] = {};
+  free_.push_back(slot);
+}
+
+void SlotDirectory::Lease(std::uint32_t slot) {
+  Check(slots_[slot].state != State::kFree, "a lease of an expert");
+  if (IsEvictable(slot)) RemoveEvictable(slots_[slot].key);
+  ++slots_[slot].n_leases;
+}
+
+void SlotDirectory::Release(std::uint32_t slot, bool is_scan) {
+  Check(slots_[slot].n_leases > 0, "a slot with a lease");
+  --slots_[slot].n_leases;
+  if (!IsEvictable(slot)) return;
+  const std::uint32_t key = slots_[slot].key;
+  const std::uint32_t other = recent_.FirstWarm();
+  InsertEvictable(key, is_scan && (other == kNone || race_.counts()[key] <= race_.counts()[other]));
+}
+
+void SlotDirectory::Use(std::uint32_t key, std::int64_t uses, bool is_scan) {
+  const std::uint32_t slot = slot_of_[key];
+  const bool moves = slot != kNone && IsEvictable(slot);
+  if (moves) frequent_.Remove(key);
+  race_.Use(key, uses, is_scan);
+  if (moves) frequent_.Insert(key, race_.counts()[key]);
+}
+
+void SlotDirectory::EndStep(std::int64_t n_tokens) {
+  if (race_.EndStep(n_tokens)) frequent_.Halve();
+}
+
+}  // namespace fathom

@@ -1,0 +1,77 @@
+// SlotDirectory: which expert lies in which slot of the pool, and which one makes room for another.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "experts/streaming/policy_race.h"
+#include "experts/streaming/use_orders.h"
+
+namespace fathom {
+
+// Experts have keys 0 to n_keys - 1; smaller keys are earlier layers. A slot is free, is being
+// filled, or is ready; a leased slot keeps its expert. All operations take constant time, and
+// nothing is allocated after the constructor. One thread at a time.
+class SlotDirectory {
+ public:
+  static constexpr std::uint32_t kNone = KeyLists::kNone;
+
+  SlotDirectory(std::size_t n_keys, std::size_t n_slots);
+
+  std::size_t n_slots() const { return slots_.size(); }
+  // kNone: the expert has no slot.
+  std::uint32_t SlotOf(std::uint32_t key) const { return slot_of_[key]; }
+  std::uint32_t KeyOf(std::uint32_t slot) const { return slots_[slot].key; }
+  bool IsReady(std::uint32_t slot) const { return slots_[slot].state == State::kReady; }
+  bool IsLeased(std::uint32_t slot) const { return slots_[slot].n_leases > 0; }
+  // Slots that Assign can give away.
+  std::size_t n_available() const { return free_.size() + n_evictable_; }
+  std::size_t n_ready() const { return n_ready_; }
+
+  // Gives an expert without a slot a free one, or that of an expert that is not leased; it is then
+  // being filled. kNone: there is none.
+  std::uint32_t Assign(std::uint32_t key);
+  // A slot has been filled.
+  void MarkReady(std::uint32_t slot);
+  // Filling a slot has failed: nobody leases it.
+  void MarkFree(std::uint32_t slot);
+  void Lease(std::uint32_t slot);
+  // Ends one lease. `is_scan`: the expert was read for a prompt, which uses nearly all experts
+  // once. It is among the next to go then, unless it has been used more often than the least
+  // recently used of the others.
+  void Release(std::uint32_t slot, bool is_scan = false);
+
+  // PolicyRace::Use and EndStep.
+  void Use(std::uint32_t key, std::int64_t uses, bool is_scan);
+  void EndStep(std::int64_t n_tokens);
+  const PolicyRace& race() const { return race_; }
+
+ private:
+  enum class State : std::uint8_t { kFree, kFilling, kReady };
+  struct Slot {
+    std::uint32_t key = kNone;
+    std::uint32_t n_leases = 0;
+    State state = State::kFree;
+  };
+  bool IsEvictable(std::uint32_t slot) const {
+    return slots_[slot].state == State::kReady && slots_[slot].n_leases == 0;
+  }
+  std::uint32_t Victim() const {
+    return race_.best() == EvictionPolicy::kLeastRecent ? recent_.First() : frequent_.First();
+  }
+  void InsertEvictable(std::uint32_t key, bool is_cold);
+  void RemoveEvictable(std::uint32_t key);
+
+  std::vector<std::uint32_t> slot_of_;  // by key
+  std::vector<Slot> slots_;
+  std::vector<std::uint32_t> free_;
+  // Experts that may make room.
+  RecencyOrder recent_;
+  FrequencyOrder frequent_;
+  std::size_t n_evictable_ = 0;
+  std::size_t n_ready_ = 0;
+  PolicyRace race_;
+};
+
+}  // namespace fathom

@@ -1,0 +1,443 @@
+#include "experts/streaming/streamed_experts.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/check.h"
+#include "checkpoint/file_block_reader.h"
+#include "experts/streaming/calibration.h"
+#include "model/draft/drafters.h"
+#include "model/weight_values.h"
+
+namespace fathom {
+namespace {
+
+// A segment of more tokens than a step verifies drafts is a piece of a prompt.
+constexpr std::int64_t kMostDecodedTokens = 16;
+
+std::size_t Index(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+}  // namespace
+
+Result<std::unique_ptr<StreamedExperts>> StreamedExperts::Create(Backend& backend,
+                                                                 const ModelConfig& config,
+                                                                 std::int64_t max_tokens,
+                                                                 StreamingOptions options) {
+  const std::int64_t fewest = FewestExpertSlots(config.num_experts_per_tok);
+  if (options.slots < fewest) {
+    return MakeError(ErrorCode::kOutOfMemory,
+                     "experts streamed from disk: expected memory for at least {} experts, found "
+                     "memory for {}",
+                     fewest, options.slots);
+  }
+  if (!backend.OnHost()) {
+    return MakeError(ErrorCode::kUnsupported,
+                     "experts streamed from disk: expected the backend cpu, found {}",
+                     backend.Name());
+  }
+  options.slots = std::min(options.slots, NumBlocks(config) * config.n_routed_experts);
+  return std::unique_ptr<StreamedExperts>(
+      new StreamedExperts(backend, config, max_tokens, std::move(options)));
+}
+
+StreamedExperts::StreamedExperts(Backend& backend, const ModelConfig& config,
+                                 std::int64_t max_tokens, StreamingOptions options)
+    : backend_(backend),
+      n_layers_(config.num_hidden_layers),
+      n_hash_layers_(config.num_hash_layers),
+      n_experts_(config.n_routed_experts),
+      n_blocks_(NumBlocks(config)),
+      experts_per_token_(config.num_experts_per_tok),
+      options_(std::move(options)),
+      directory_(Index(n_blocks_ * n_experts_), Index(options_.slots)),
+      is_checked_(Index(n_blocks_ * n_experts_)),
+      was_ahead_(Index(options_.slots)),
+      uses_(Index(n_experts_)),
+      is_in_group_(Index(n_experts_)),
+      group_ids_(Index(max_tokens * experts_per_token_)) {
+  for (std::vector<std::int32_t>* list : {&wanted_, &missing_}) list->reserve(Index(n_experts_));
+  for (std::vector<Waiting>* list : {&waiting_, &group_}) list->reserve(Index(n_experts_));
+  ahead_.reserve(Index(options_.slots));
+  ended_.reserve(Index(options_.slots));
+}
+
+StreamedExperts* StreamedExperts::Of(Model& model) {
+  return dynamic_cast<StreamedExperts*>(&model.expert_store());
+}
+
+StreamedExperts::~StreamedExperts() {
+  if (pool_ != nullptr && pool_->queue != nullptr && !pool_->queue->Stop()) {
+    static_cast<void>(pool_.release());  // a thread still reads into it
+  }
+}
+
+MoeWeights& StreamedExperts::Moe(std::int64_t block) const {
+  return block < n_layers_ ? weights_->layers[Index(block)].ffn
+                           : weights_->draft->blocks[Index(block - n_layers_)].ffn;
+}
+
+Status StreamedExperts::Bind(ModelWeights& weights, const BoundWeights& bound) {
+  weights_ = &weights;
+  if (bound.is_mapped) read_ahead_ = BlockReadAhead(bound.checkpoint, n_layers_);
+  n_blocks_ = n_layers_ + (weights.draft ? std::ssize(weights.draft->blocks) : 0);
+  std::vector<std::span<const ExpertWeights>> blocks;
+  for (std::int64_t block = 0; block < n_blocks_; ++block) blocks.push_back(Moe(block).experts);
+  Result<ExpertFiles> files = ExpertFiles::Create(bound.checkpoint, blocks);
+  if (!files) return Unexpected(files.error());
+  auto pool = std::make_unique<Pool>();
+  pool->files = *std::move(files);
+  for (std::int64_t block = 0; block < n_blocks_; ++block) {
+    std::vector<ExpertWeights>& table = tables_.emplace_back(Moe(block).experts);
+    for (ExpertWeights& expert : table) expert = WithoutData(expert);
+  }
+  for (std::int64_t block = 0; block < n_blocks_; ++block) {
+    sets_.push_back(backend_.BindExperts(block, tables_[Index(block)]));
+  }
+  if (Status opened = OpenPool(bound.checkpoint, *pool); !opened) return opened;
+  pool_ = std::move(pool);
+  return {};
+}
+
+Status StreamedExperts::OpenPool(const Checkpoint& checkpoint, Pool& pool) {
+  Calibration found;
+  if (options_.open) {
+    Result<std::unique_ptr<BlockReader>> reader = options_.open(checkpoint);
+    if (!reader) return Unexpected(reader.error());
+    pool.reader = *std::move(reader);
+    found.n_threads = std::max(options_.n_read_threads, 1);
+  } else {
+    Result<std::unique_ptr<FileBlockReader>> reader =
+        FileBlockReader::Open(checkpoint, options_.warn);
+    if (!reader) return Unexpected(reader.error());
+    Result<Calibration> measured = CalibrateReads(**reader, pool.files, options_);
+    if (!measured) return Unexpected(measured.error());
+    found = *measured;
+    (*reader)->SetDirect(found.direct);
+    found.direct = (*reader)->IsDirect();
+    pool.reader = *std::move(reader);
+  }
+  Result<PageMemory> memory = PageMemory::Allocate(options_.slots * pool.files.slot_bytes());
+  if (!memory) return Unexpected(memory.error());
+  pool.memory = *std::move(memory);
+  Result<std::unique_ptr<ReadQueue>> queue =
+      ReadQueue::Create(*pool.reader, Index(options_.slots), found.n_threads);
+  if (!queue) return Unexpected(queue.error());
+  pool.queue = *std::move(queue);
+  const std::lock_guard lock(mutex_);
+  counts_.slots = options_.slots;
+  counts_.slot_bytes = pool.files.slot_bytes();
+  counts_.read_threads = found.n_threads;
+  counts_.reads_directly = found.direct;
+  counts_.measured_bytes_per_second = found.bytes_per_second;
+  return {};
+}
+
+void StreamedExperts::BeginPass(Pass pass, const BatchView& batch) {
+  Cancel();
+  TakeEnded();
+  ReleaseAhead(-1);
+  if (pass == Pass::kDraft) return;
+  directory_.EndStep(std::exchange(step_tokens_, batch.n_tokens()));
+  is_scan_ = std::ranges::any_of(batch.segments,
+                                 [](const Segment& s) { return s.n_tokens > kMostDecodedTokens; });
+  {
+    const std::lock_guard lock(mutex_);
+    counts_.tokens += batch.n_tokens();
+    counts_.policy_switches = directory_.race().n_switches();
+    counts_.evicts_least_frequent = directory_.race().best() == EvictionPolicy::kLeastFrequent;
+    counts_.used_slots = static_cast<std::int64_t>(directory_.n_ready());
+  }
+  if (options_.prefetch) Prefetch(batch);
+}
+
+Status StreamedExperts::BeginBlock(std::int64_t block) {
+  Cancel();
+  read_ahead_.Request(block);
+  read_ahead_.Request(block + 1);
+  return {};
+}
+
+Status StreamedExperts::EndBlock(std::int64_t block) {
+  ReleaseAhead(block);
+  return {};
+}
+
+// --- Reading ahead ---
+
+void StreamedExperts::Prefetch(const BatchView& batch) {
+  for (std::int64_t block = 0; block < n_hash_layers_ && MayReadAhead(); ++block) {
+    PrefetchBlock(block, batch);
+  }
+}
+
+// Half of the pool is left to the blocks that run, and a prompt reads no more than the disk needs.
+bool StreamedExperts::MayReadAhead() const {
+  return ahead_.size() < (is_scan_ ? MostScanReads() : directory_.n_slots() / 2);
+}
+
+void StreamedExperts::PrefetchBlock(std::int64_t block, const BatchView& batch) {
+  const Matrix<const std::int64_t> table = Moe(block).tid2eid;
+  std::ranges::fill(uses_, 0);
+  for (const Token token : batch.tokens) {
+    if (token < 0 || token >= table.rows) continue;  // the kernel reports it
+    for (std::int64_t i = 0; i < table.cols; ++i) {
+      std::int64_t id = 0;  // the table may lie at any address of its file
+      std::memcpy(&id, table.Row(token) + i, sizeof id);
+      if (id >= 0 && id < n_experts_) uses_[Index(id)] = 1;
+    }
+  }
+  for (std::int32_t expert = 0; expert < n_experts_ && MayReadAhead(); ++expert) {
+    if (uses_[Index(expert)] == 0) continue;
+    const std::uint32_t key = KeyOf(block, expert);
+    const bool is_missing = directory_.SlotOf(key) == SlotDirectory::kNone;
+    if (is_missing) {
+      if (!StartRead(key, ReadUrgency::kAhead)) return;
+      was_ahead_[directory_.SlotOf(key)] = 1;
+      const std::lock_guard lock(mutex_);
+      ++counts_.ahead_experts;
+    }
+    directory_.Lease(directory_.SlotOf(key));
+    ahead_.push_back({block, directory_.SlotOf(key), is_missing});
+  }
+}
+
+void StreamedExperts::ReleaseAhead(std::int64_t block) {
+  std::erase_if(ahead_, [&](const Ahead& ahead) {
+    if (block >= 0 && ahead.block != block) return false;
+    directory_.Release(ahead.slot, is_scan_ && ahead.was_read);
+    return true;
+  });
+}
+
+// --- The block that runs ---
+
+void StreamedExperts::ListWanted(Matrix<const std::int32_t> ids) {
+  std::ranges::fill(uses_, 0);
+  for (std::int64_t i = 0; i < ids.rows * ids.cols; ++i) {
+    const std::int32_t id = ids.data[i];
+    if (id == kRemoteExpert) continue;
+    Check(id >= 0 && id < n_experts_, "Acquire: unknown expert");
+    ++uses_[Index(id)];
+  }
+  wanted_.clear();
+  for (std::int32_t id = 0; id < n_experts_; ++id) {
+    if (uses_[Index(id)] > 0) wanted_.push_back(id);
+  }
+}
+
+bool StreamedExperts::StartRead(std::uint32_t key, ReadUrgency urgency) {
+  const std::uint32_t slot = directory_.Assign(key);
+  if (slot == SlotDirectory::kNone) return false;
+  was_ahead_[slot] = 0;
+  pool_->queue->Submit(slot, pool_->files.RangesOf(key), MemoryOf(slot), urgency);
+  return true;
+}
+
+bool StreamedExperts::MayStartMissing() const {
+  return !missing_.empty() && directory_.n_available() > 0 &&
+         (!is_scan_ || waiting_.size() < MostScanReads());
+}
+
+void StreamedExperts::StartMissing() {
+  while (MayStartMissing()) {
+    const std::uint32_t key = KeyOf(block_, missing_.back());
+    StartRead(key, ReadUrgency::kDemand);
+    const std::uint32_t slot = directory_.SlotOf(key);
+    directory_.Lease(slot);
+    waiting_.push_back({missing_.back(), slot, /*was_read=*/true});
+    missing_.pop_back();
+  }
+}
+
+Result<ExpertLease> StreamedExperts::Acquire(std::int64_t block, Matrix<std::int32_t> ids) {
+  Cancel();
+  TakeEnded();
+  block_ = block;
+  ids_ = ids;
+  ListWanted(ids);
+  std::int64_t n_hits = 0;
+  std::int64_t n_ahead = 0;
+  for (const std::int32_t expert : wanted_) {
+    const std::uint32_t key = KeyOf(block, expert);
+    directory_.Use(key, uses_[Index(expert)], is_scan_);
+    const std::uint32_t slot = directory_.SlotOf(key);
+    if (slot == SlotDirectory::kNone) {
+      missing_.push_back(expert);
+      continue;
+    }
+    directory_.Lease(slot);
+    const bool was_ahead = std::exchange(was_ahead_[slot], 0) != 0;
+    n_ahead += was_ahead ? 1 : 0;
+    n_hits += was_ahead ? 0 : 1;
+    if (directory_.IsReady(slot)) {
+      group_.push_back({expert, slot, was_ahead});
+    } else {
+      pool_->queue->Promote(slot);
+      waiting_.push_back({expert, slot, was_ahead});
+    }
+  }
+  std::ranges::reverse(missing_);
+  StartMissing();
+  {
+    const std::lock_guard lock(mutex_);
+    (IsHashBlock(block) ? counts_.hash_uses : counts_.learned_uses) += std::ssize(wanted_);
+    (IsHashBlock(block) ? counts_.hash_hits : counts_.learned_hits) += n_hits;
+    counts_.ahead_used += n_ahead;
+  }
+  return LeaseGroup();
+}
+
+ExpertLease StreamedExperts::LeaseGroup() {
+  ExpertLease lease{.experts = sets_[Index(block_)]};
+  if (group_.empty()) return lease;
+  for (const Waiting& member : group_) {
+    const std::uint32_t key = KeyOf(block_, member.expert);
+    tables_[Index(block_)][Index(member.expert)] =
+        files().InSlot(key, Moe(block_).experts[Index(member.expert)], MemoryOf(member.slot));
+    is_in_group_[Index(member.expert)] = 1;
+  }
+  for (std::int64_t i = 0; i < ids_.rows * ids_.cols; ++i) {
+    const std::int32_t id = ids_.data[i];
+    group_ids_[Index(i)] = id != kRemoteExpert && is_in_group_[Index(id)] != 0 ? id : kRemoteExpert;
+  }
+  lease.ids = {group_ids_.data(), ids_.rows, ids_.cols};
+  return lease;
+}
+
+// An expert that is not leased has no data: reading it by mistake faults.
+void StreamedExperts::ReleaseGroup() {
+  for (const Waiting& member : group_) {
+    ExpertWeights& expert = tables_[Index(block_)][Index(member.expert)];
+    expert = WithoutData(expert);
+    is_in_group_[Index(member.expert)] = 0;
+    directory_.Release(member.slot, is_scan_ && member.was_read);
+  }
+  group_.clear();
+}
+
+Status StreamedExperts::Await(const VisitExperts& visit) {
+  for (;;) {
+    ReleaseGroup();
+    TakeEnded();
+    StartMissing();
+    if (!failed_) break;
+    std::erase_if(waiting_, [this](const Waiting& one) {
+      if (!directory_.IsReady(one.slot)) return false;
+      group_.push_back(one);
+      return true;
+    });
+    if (!group_.empty()) {
+      visit(LeaseGroup());
+    } else if (waiting_.empty() && missing_.empty()) {
+      return {};
+    } else if (Status waited = WaitForOne(); !waited) {
+      failed_ = std::move(waited);
+      break;
+    }
+  }
+  Status failed = std::exchange(failed_, {});
+  Cancel();
+  return failed;
+}
+
+bool StreamedExperts::MayGoOn() const {
+  if (!failed_ || MayStartMissing()) return true;
+  return std::ranges::any_of(waiting_,
+                             [this](const Waiting& one) { return directory_.IsReady(one.slot); });
+}
+
+// Names the first read that the block waits for.
+std::string StreamedExperts::DescribeWait(Clock::duration waited) const {
+  const double seconds = std::chrono::duration<double>(waited).count();
+  if (waiting_.empty()) {
+    return fmt::format("storage_error: all {} slots of experts wait for reads for {:.1f} s",
+                       directory_.n_slots(), seconds);
+  }
+  const FileRange& range = files().RangesOf(directory_.KeyOf(waiting_.front().slot)).front();
+  return fmt::format("storage_error: {}, offset {}: a read has not ended for {:.1f} s",
+                     pool_->reader->NameOf(range.file), range.offset, seconds);
+}
+
+Status StreamedExperts::WaitForOne() {
+  const Clock::time_point begin = Clock::now();
+  bool is_reported = false;
+  Status status;
+  while (status && !MayGoOn()) {
+    const Clock::duration waited = Clock::now() - begin;
+    if (waited >= options_.longest_read) {
+      status = Unexpected(Error{ErrorCode::kIo, DescribeWait(waited)});
+    } else if (waited >= options_.slow_read && !is_reported) {
+      is_reported = true;
+      if (options_.warn) options_.warn(DescribeWait(waited));
+    } else {
+      pool_->queue->WaitForEnd((is_reported ? options_.longest_read
+                                            : std::min(options_.slow_read, options_.longest_read)) -
+                               waited);
+      TakeEnded();
+    }
+  }
+  const std::lock_guard lock(mutex_);
+  counts_.stall_seconds += std::chrono::duration<double>(Clock::now() - begin).count();
+  counts_.failed_reads += status ? 0 : 1;
+  return status;
+}
+
+void StreamedExperts::TakeEnded() {
+  ended_.clear();
+  pool_->queue->TakeEnded(ended_);
+  for (const EndedRead& ended : ended_) EndRead(ended);
+}
+
+void StreamedExperts::EndRead(const EndedRead& ended) {
+  const auto slot = static_cast<std::uint32_t>(ended.slot);
+  const std::uint32_t key = directory_.KeyOf(slot);
+  Status status = ended.status;
+  if (status && is_checked_[key] == 0) {
+    const std::int64_t block = key / n_experts_;
+    const auto expert = static_cast<std::int32_t>(key % n_experts_);
+    status =
+        CheckExpertScales(files().InSlot(key, Moe(block).experts[Index(expert)], MemoryOf(slot)),
+                          Moe(block).name, expert);
+    is_checked_[key] = status ? 1 : 0;
+  }
+  if (status) {
+    directory_.MarkReady(slot);
+    return;
+  }
+  const auto of_slot = [slot](const auto& one) { return one.slot == slot; };
+  const auto n_waiting = std::erase_if(waiting_, of_slot);
+  const auto n_ahead = std::erase_if(ahead_, of_slot);
+  for (std::size_t i = 0; i < n_waiting + n_ahead; ++i) directory_.Release(slot);
+  directory_.MarkFree(slot);
+  // Nobody waits for a failed read ahead: the block that needs the expert reads it again.
+  if (n_waiting > 0 && failed_) failed_ = std::move(status);
+  const std::lock_guard lock(mutex_);
+  ++counts_.failed_reads;
+}
+
+// Reads that are under way end as if they had been read ahead.
+void StreamedExperts::Cancel() {
+  if (block_ < 0) return;
+  ReleaseGroup();
+  for (const Waiting& one : waiting_) directory_.Release(one.slot, is_scan_);
+  waiting_.clear();
+  missing_.clear();
+  failed_ = {};
+  block_ = -1;
+}
+
+StreamingCounts StreamedExperts::counts() const {
+  StreamingCounts counts;
+  {
+    const std::lock_guard lock(mutex_);
+    counts = counts_;
+  }
+  const ReadCounts reads = pool_->queue->counts();
+  counts.read_bytes = reads.bytes;
+  counts.read_experts = reads.experts;
+  counts.disk_busy_seconds = reads.busy_seconds;
+  return counts;
+}
+
+}  // namespace fathom

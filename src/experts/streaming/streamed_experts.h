@@ -1,0 +1,154 @@
+// StreamedExperts: routed experts that are read from disk when a step needs them, and stay in
+// memory as long as there is room (docs/streaming.md).
+//
+// Where an expert is changes the time of a step and nothing else: the same bytes reach the same
+// kernel, and rows are added in the order of their ids whenever they were computed.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/pages.h"
+#include "checkpoint/block_reader.h"
+#include "checkpoint/model_config.h"
+#include "experts/streaming/expert_files.h"
+#include "experts/streaming/read_queue.h"
+#include "experts/streaming/slot_directory.h"
+#include "experts/streaming/streaming_counts.h"
+#include "experts/streaming/streaming_options.h"
+#include "model/block_read_ahead.h"
+#include "model/expert_store.h"
+#include "model/model.h"
+
+namespace fathom {
+
+// For a backend that computes when its operations are called, in memory of the host. Allocates in
+// Create and Bind only.
+class StreamedExperts : public ExpertStore {
+ public:
+  // For steps of at most max_tokens. Errors: fewer slots than FewestExpertSlots.
+  static Result<std::unique_ptr<StreamedExperts>> Create(Backend& backend,
+                                                         const ModelConfig& config,
+                                                         std::int64_t max_tokens,
+                                                         StreamingOptions options);
+  // The store of a model whose experts are streamed; nullptr: they are not.
+  static StreamedExperts* Of(Model& model);
+  // Returns within seconds, even if a read never does.
+  ~StreamedExperts() override;
+
+  bool ReadsExperts() const override { return true; }
+  // Opens the files and measures the disk. Errors: those of FileBlockReader, ExpertFiles and
+  // ReadQueue; no memory for the slots.
+  Status Bind(ModelWeights& weights, const BoundWeights& bound) override;
+
+  void BeginPass(Pass pass, const BatchView& batch) override;
+  Status BeginBlock(std::int64_t block) override;
+  Status EndBlock(std::int64_t block) override;
+  Result<ExpertLease> Acquire(std::int64_t block, Matrix<std::int32_t> ids) override;
+  Status Await(const VisitExperts& visit) override;
+
+  StreamingCounts counts() const;  // any thread
+  const ExpertFiles& files() const { return pool_->files; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  // The slots and what fills them. Lives until the process ends if a read never returns.
+  struct Pool {
+    std::unique_ptr<BlockReader> reader;
+    PageMemory memory;
+    ExpertFiles files;
+    std::unique_ptr<ReadQueue> queue;
+  };
+  // An expert of the block that runs.
+  struct Waiting {
+    std::int32_t expert;
+    std::uint32_t slot;
+    bool was_read;  // for this use
+  };
+  // An expert of a later block, leased until that block has run.
+  struct Ahead {
+    std::int64_t block;
+    std::uint32_t slot;
+    bool was_read;
+  };
+
+  StreamedExperts(Backend& backend, const ModelConfig& config, std::int64_t max_tokens,
+                  StreamingOptions options);
+  // Opens the files, chooses how to read them, allocates the slots.
+  Status OpenPool(const Checkpoint& checkpoint, Pool& pool);
+  std::byte* MemoryOf(std::uint32_t slot) const {
+    return pool_->memory.bytes().data() + slot * static_cast<std::size_t>(files().slot_bytes());
+  }
+  std::uint32_t KeyOf(std::int64_t block, std::int32_t expert) const {
+    return static_cast<std::uint32_t>(block * n_experts_ + expert);
+  }
+  MoeWeights& Moe(std::int64_t block) const;
+  bool IsHashBlock(std::int64_t block) const { return block < n_hash_layers_; }
+
+  // The distinct experts of `ids` with the number of their uses, ascending, in wanted_.
+  void ListWanted(Matrix<const std::int32_t> ids);
+  bool StartRead(std::uint32_t key, ReadUrgency urgency);
+  // Starts as many reads of missing_ as there is room for.
+  void StartMissing();
+  bool MayStartMissing() const;
+  // Takes note of reads that have ended.
+  void TakeEnded();
+  void EndRead(const EndedRead& ended);
+  // Waits until an expert of waiting_ is ready or has failed, or a missing one may be read.
+  Status WaitForOne();
+  bool MayGoOn() const;
+  std::string DescribeWait(Clock::duration waited) const;
+  // Makes a lease of the experts in group_.
+  ExpertLease LeaseGroup();
+  void ReleaseGroup();
+  // Ends what a failed step has left.
+  void Cancel();
+  void Prefetch(const BatchView& batch);
+  void PrefetchBlock(std::int64_t block, const BatchView& batch);
+  bool MayReadAhead() const;
+  // Experts that are read at once for a prompt: enough for the disk, without taking the pool.
+  std::size_t MostScanReads() const { return std::min<std::size_t>(12, directory_.n_slots() / 2); }
+  void ReleaseAhead(std::int64_t block);  // -1: of all blocks
+
+  Backend& backend_;
+  std::int64_t n_layers_, n_hash_layers_, n_experts_, n_blocks_, experts_per_token_;
+  StreamingOptions options_;
+  std::unique_ptr<Pool> pool_;
+  ModelWeights* weights_ = nullptr;  // null before Bind
+  SlotDirectory directory_;
+  BlockReadAhead read_ahead_;
+  std::vector<std::vector<ExpertWeights>> tables_;  // per block: data of leased experts only
+  std::vector<ExpertSet> sets_;
+  std::vector<std::uint8_t> is_checked_;  // by key: the scales are numbers
+  std::vector<std::uint8_t> was_ahead_;   // by slot: read ahead and not used yet
+
+  // --- The block that runs ---
+  std::int64_t block_ = -1;
+  Matrix<std::int32_t> ids_;
+  std::vector<std::int64_t> uses_;         // [experts]
+  std::vector<std::int32_t> wanted_;       // ascending
+  std::vector<std::int32_t> missing_;      // descending: without a slot
+  std::vector<Waiting> waiting_;           // slots that are being filled
+  std::vector<Waiting> group_;             // experts of the lease
+  std::vector<std::uint8_t> is_in_group_;  // [experts]
+  std::vector<std::int32_t> group_ids_;    // [t, k]
+  std::vector<Ahead> ahead_;
+  std::vector<EndedRead> ended_;
+  Status failed_;  // of a read that the block waits for
+
+  bool is_scan_ = false;  // the step computes tokens of prompts
+  std::int64_t step_tokens_ = 0;
+
+  mutable std::mutex mutex_;
+  StreamingCounts counts_;  // guarded
+};
+
+}  // namespace fathom

@@ -1,0 +1,36 @@
+// StreamingCounts: what streaming experts from disk did and cost since the start.
+#pragma once
+
+#include <cstdint>
+
+namespace fathom {
+
+struct StreamingCounts {
+  // Uses of experts: an expert counts once per layer and step, however many tokens use it.
+  std::int64_t hash_uses = 0;  // in layers that choose experts by the token
+  std::int64_t hash_hits = 0;  // the expert was in memory and had not been read for this use
+  std::int64_t learned_uses = 0;
+  std::int64_t learned_hits = 0;
+  std::int64_t read_experts = 0;
+  std::int64_t read_bytes = 0;
+  std::int64_t ahead_experts = 0;  // reads that began before the experts' layer
+  std::int64_t ahead_used = 0;     // those that the layer used
+  std::int64_t failed_reads = 0;
+  std::int64_t tokens = 0;       // of all steps
+  double stall_seconds = 0;      // time that steps waited for the disk
+  double disk_busy_seconds = 0;  // time with at least one read in flight
+  std::int64_t policy_switches = 0;
+  // Now.
+  bool evicts_least_frequent = false;  // else: least recent
+  std::int64_t slots = 0;
+  std::int64_t used_slots = 0;
+  std::int64_t slot_bytes = 0;
+  std::int64_t read_threads = 0;
+  bool reads_directly = false;
+  double measured_bytes_per_second = 0;  // at start; 0: not measured
+
+  std::int64_t uses() const { return hash_uses + learned_uses; }
+  std::int64_t hits() const { return hash_hits + learned_hits; }
+};
+
+}  // namespace fathom
