@@ -1,0 +1,150 @@
+#include "base/usable_memory.h"
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "base/pages.h"
+#include "base/parse_text.h"
+
+namespace fathom {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The files of a version of cgroups.
+struct CgroupFiles {
+  std::string_view folder;                  // where the groups lie, below the root
+  std::array<std::string_view, 2> limits;   // the second may be empty
+  std::string_view current;                 // with pages of files
+  std::array<std::string_view, 2> dropped;  // fields of memory.stat: pages of files
+};
+
+constexpr CgroupFiles kVersion2 = {.folder = "sys/fs/cgroup",
+                                   .limits = {"memory.max", "memory.high"},
+                                   .current = "memory.current",
+                                   .dropped = {"inactive_file ", "active_file "}};
+constexpr CgroupFiles kVersion1 = {.folder = "sys/fs/cgroup/memory",
+                                   .limits = {"memory.limit_in_bytes", ""},
+                                   .current = "memory.usage_in_bytes",
+                                   .dropped = {"total_inactive_file ", "total_active_file "}};
+
+std::optional<std::string> FirstLineOf(const fs::path& path) {
+  std::ifstream file(path);
+  std::string line;
+  if (!file || !std::getline(file, line)) return std::nullopt;
+  return line;
+}
+
+class RoomFinder {
+ public:
+  explicit RoomFinder(const fs::path& root) : root_(root) {}
+
+  Result<UsableMemory> Find() {
+    if (const std::optional<std::int64_t> available = AvailableMemory(root_)) {
+      Limit(*available, "/proc/meminfo");
+    } else {
+      Warn("/proc/meminfo: expected MemAvailable in kB, found none");
+    }
+    std::ifstream file(root_ / "proc/self/cgroup");
+    for (std::string line; std::getline(file, line);) AddGroupsOf(line);
+    if (!known_) {
+      return MakeError(ErrorCode::kNotFound,
+                       "neither MemAvailable of /proc/meminfo nor a limit of a memory cgroup says "
+                       "how much memory there is");
+    }
+    found_.reserve = MemoryReserve(found_.room);
+    return std::move(found_);
+  }
+
+ private:
+  void Warn(std::string message) { found_.warnings.push_back(std::move(message)); }
+
+  void Limit(std::int64_t room, std::string name) {
+    if (known_ && room >= found_.room) return;
+    known_ = true;
+    found_.room = std::max<std::int64_t>(room, 0);
+    found_.limited_by = std::move(name);
+  }
+
+  // A line of /proc/self/cgroup: NUMBER:CONTROLLERS:PATH, with number 0 and no controllers in
+  // version 2.
+  void AddGroupsOf(std::string_view line) {
+    const std::size_t controllers = line.find(':');
+    const std::size_t path = controllers == line.npos ? line.npos : line.find(':', controllers + 1);
+    if (path == line.npos) return;
+    const std::string names =
+        fmt::format(",{},", line.substr(controllers + 1, path - controllers - 1));
+    if (names == ",,") AddAncestors(kVersion2, line.substr(path + 1));
+    if (names.find(",memory,") != names.npos) AddAncestors(kVersion1, line.substr(path + 1));
+  }
+
+  // A container sees its own group at the top, whatever the path says: folders of the path that are
+  // not there have no files.
+  void AddAncestors(const CgroupFiles& files, const fs::path& path) {
+    fs::path group = files.folder;
+    AddGroup(files, group);
+    for (const fs::path& name : path.relative_path()) {
+      if (name == "..") continue;
+      group /= name;
+      AddGroup(files, group);
+    }
+  }
+
+  void AddGroup(const CgroupFiles& files, const fs::path& group) {
+    for (const std::string_view name : files.limits) {
+      if (name.empty()) continue;
+      const std::optional<std::int64_t> limit = ReadBytes(group / name);
+      if (limit) Limit(*limit - Used(files, group), fmt::format("/{}", (group / name).string()));
+    }
+  }
+
+  // The bytes of a group that cannot be dropped.
+  std::int64_t Used(const CgroupFiles& files, const fs::path& group) {
+    const std::optional<std::int64_t> current = ReadBytes(group / files.current);
+    if (!current) {
+      Warn(fmt::format("/{}: expected a number, found none; counted as 0",
+                       (group / files.current).string()));
+      return 0;
+    }
+    std::int64_t dropped = 0;
+    std::ifstream file(root_ / group / "memory.stat");
+    for (std::string line; std::getline(file, line);) {
+      for (const std::string_view name : files.dropped) {
+        std::string_view text = line;
+        if (!TakePrefix(text, name)) continue;
+        dropped += std::clamp<std::int64_t>(ParseNumber<std::int64_t>(text).value_or(0), 0,
+                                            *current - dropped);
+      }
+    }
+    return *current - dropped;
+  }
+
+  // nullopt: no such file, or no limit ("max").
+  std::optional<std::int64_t> ReadBytes(const fs::path& path) {
+    const std::optional<std::string> line = FirstLineOf(root_ / path);
+    if (!line || *line == "max") return std::nullopt;
+    const std::optional<std::int64_t> bytes = ParseNumber<std::int64_t>(*line);
+    if (bytes && *bytes >= 0) return bytes;
+    Warn(fmt::format("/{}: expected a number or max, found \"{}\"; left out", path.string(),
+                     line->substr(0, 40)));
+    return std::nullopt;
+  }
+
+  const fs::path& root_;
+  UsableMemory found_;
+  bool known_ = false;
+};
+
+}  // namespace
+
+std::int64_t MemoryReserve(std::int64_t room) { return std::max(std::int64_t{1} << 30, room / 20); }
+
+Result<UsableMemory> FindUsableMemory(const std::filesystem::path& root) {
+  return RoomFinder(root).Find();
+}
+
+}  // namespace fathom
