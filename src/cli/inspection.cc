@@ -95,6 +95,18 @@ void InspectTexts(const std::filesystem::path& directory, Inspection& inspection
   AddProblem(inspection, "tokenizer.json", Tokenizer::Load(directory));
 }
 
+// Plans the memory of a host as loading with the default options would.
+void PlanForHost(const Checkpoint& checkpoint, std::int64_t memory, Inspection& inspection) {
+  const ModelConfig& config = *inspection.config;
+  const Result<std::int64_t> n_context = ContextLength({}, kDefaultContext, config);
+  AddProblem(inspection, "host", n_context);
+  if (!n_context) return;
+  LoadPlan load = MakeLoadPlan({}, *n_context, MostDrafts({}, checkpoint, config));
+  const Result<HostPlan> plan = PlanHost(config, checkpoint, load, AvailableCores(), memory);
+  AddProblem(inspection, "host", plan);
+  if (plan) inspection.host = *plan;
+}
+
 }  // namespace
 
 Inspection InspectModel(const std::filesystem::path& directory, const InspectionOptions& options) {
@@ -118,6 +130,10 @@ Inspection InspectModel(const std::filesystem::path& directory, const Inspection
                                                      *options.device_memory, options.experts);
     AddProblem(inspection, "device", plan);
     if (plan) inspection.device = *plan;
+  }
+  if (options.memory && inspection.problems.empty()) {
+    inspection.speeds = options.speeds;
+    PlanForHost(files.checkpoint, *options.memory, inspection);
   }
   return inspection;
 }

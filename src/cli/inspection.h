@@ -13,6 +13,7 @@
 #include "checkpoint/model_config.h"
 #include "checkpoint/safetensors.h"
 #include "model/memory_plan.h"
+#include "runtime/host_plan.h"
 
 namespace fathom::cli {
 
@@ -40,7 +41,7 @@ struct CacheMemory {
 // The problems of one part of a checkpoint.
 struct ProblemGroup {
   // "files", "config.json", "tensors", "draft head", "values", "generation_config.json",
-  // "tokenizer.json", "device"
+  // "tokenizer.json", "device", "host"
   std::string subject;
   std::vector<Error> problems;
 };
@@ -57,7 +58,10 @@ struct Inspection {
   std::optional<ModelConfig> config;
   LayerCounts layers;
   CacheMemory cache;
-  std::optional<MemoryPlan> device;  // missing: not asked for, or there are problems
+  // Missing: not asked for, or there are problems.
+  std::optional<MemoryPlan> device;
+  std::optional<HostPlan> host;
+  HostSpeeds speeds;  // of the host
 
   std::vector<std::string> warnings;
   std::vector<ProblemGroup> problems;  // empty groups are left out
@@ -70,6 +74,9 @@ struct InspectionOptions {
   // Free bytes of a device, to plan as loading would, and what computes the experts beyond.
   std::optional<std::int64_t> device_memory{};
   HostExpertChoice experts = HostExpertChoice::kAuto;
+  // Bytes of a host's memory, to plan as loading would, and the speeds to expect.
+  std::optional<std::int64_t> memory{};
+  HostSpeeds speeds{};
 };
 
 // Opens the checkpoint, makes the checks of a command that answers, and goes on whatever is wrong.

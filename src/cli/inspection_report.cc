@@ -9,6 +9,7 @@
 #include "cli/inspection.h"
 #include "json/json_value.h"
 #include "json/json_writer.h"
+#include "runtime/host_plan_report.h"
 
 namespace fathom::cli {
 namespace {
@@ -87,6 +88,9 @@ std::string DescribeMemory(const Inspection& inspection) {
   if (inspection.device) {
     text += fmt::format("              {}\n", Describe(*inspection.device));
   }
+  if (inspection.host) {
+    text += fmt::format("              {}\n", Describe(*inspection.host, inspection.speeds));
+  }
   return text;
 }
 
@@ -149,6 +153,9 @@ JsonValue MemoryToJson(const Inspection& inspection) {
   }
   if (inspection.device) {
     memory["device"] = DeviceToJson(*inspection.device);
+  }
+  if (inspection.host) {
+    memory["host"] = ToJson(*inspection.host, inspection.speeds);
   }
   return memory;
 }

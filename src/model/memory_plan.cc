@@ -7,6 +7,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/gigabytes.h"
 #include "kernels/gpu/memory_sizes.h"
 #include "kv_cache/sequence_cache.h"
 #include "model/model.h"
@@ -20,8 +21,6 @@ namespace {
 // The part of the free memory that the driver may take later, for modules, stacks and what is lost
 // between allocations: one of so many.
 constexpr std::int64_t kKeptPart = 64;
-
-double Gigabytes(std::int64_t bytes) { return static_cast<double>(bytes) / 1e9; }
 
 std::int64_t AllocationsOf(const MemoryPieces& pieces) {
   std::int64_t bytes = 0;
@@ -62,17 +61,12 @@ std::vector<std::int64_t> Distribute(std::int64_t n, const std::vector<std::int6
 }
 
 // "3.50 GB dense weights, 0.17 GB draft head, ...".
-std::string DescribeParts(const MemoryPlan& plan) {
+std::string DescribeNeeds(const MemoryPlan& plan) {
   const MemoryNeeds& needs = plan.needs;
   const std::pair<std::int64_t, std::string_view> parts[] = {
       {needs.dense, "dense weights"},     {needs.draft, "draft head"}, {needs.caches, "caches"},
       {needs.activations, "activations"}, {needs.staging, "staging"},  {plan.kept, "driver"}};
-  std::string text;
-  for (const auto& [bytes, name] : parts) {
-    if (bytes == 0) continue;
-    text += fmt::format("{}{:.3f} GB {}", text.empty() ? "" : ", ", Gigabytes(bytes), name);
-  }
-  return text;
+  return DescribeParts(parts);
 }
 
 // "4", or "4 to 5".
@@ -130,7 +124,7 @@ Result<MemoryPlan> PlanMemory(MemoryNeeds needs, std::int64_t free, HostExpertCh
                      "memory of the device: expected at least {:.3f} GB ({}), found {:.3f} GB "
                      "free; smaller values of --kv-memory, --context, --max-sequences or "
                      "--max-batch-tokens need less",
-                     Gigabytes(least), DescribeParts(plan), Gigabytes(free));
+                     Gigabytes(least), DescribeNeeds(plan), Gigabytes(free));
   }
   const std::int64_t n = plan.n_experts();
   const std::int64_t fitting =
@@ -147,7 +141,7 @@ std::string Describe(const MemoryPlan& plan) {
   const std::int64_t n = plan.n_experts();
   const std::int64_t on_device = plan.n_on_device();
   std::string text =
-      fmt::format("{:.3f} GB free on the device: {}; ", Gigabytes(plan.free), DescribeParts(plan));
+      fmt::format("{:.3f} GB free on the device: {}; ", Gigabytes(plan.free), DescribeNeeds(plan));
   if (on_device == n) return text + fmt::format("all {} experts there", n);
   const std::string others =
       plan.places.host_computes

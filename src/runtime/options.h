@@ -69,6 +69,13 @@ struct ServingOptions {
   std::filesystem::path trace;             // empty: none
 };
 
+// The speeds of a host, for predictions (runtime/host_plan.h).
+struct HostSpeeds {
+  double disk = 3e9;     // bytes per second, of many reads of experts at once
+  double memory = 40e9;  // bytes per second, read by all threads
+  bool measured = false;
+};
+
 // Called while a model loads and runs; each may be empty.
 struct RuntimeEvents {
   std::function<void(const std::string& message)> info{};  // any thread

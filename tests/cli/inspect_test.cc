@@ -57,6 +57,40 @@ TEST(InspectTest, JsonHasTheSameNumbers) {
   EXPECT_EQ(object["memory"]["kv_bytes_per_1000_tokens"], 1000 * 3 * 67 + 2 * 1000 * 200 / 128);
 }
 
+// Full size, of zeros that take no disk.
+TEST(InspectTest, PlansTheMemoryOfAHostAsPlanDoes) {
+  const auto config = SharedData("data/tokenizer/config.DeepSeek-V4-Flash.json");
+  if (!config) GTEST_SKIP() << kNoSharedData;
+  const TemporaryDirectory directory;
+  WriteSparseCheckpoint(directory.path(), ReadFile(*config), {});
+  LinkTokenizer(directory.path());
+  const std::vector<std::string> memory = {"--memory", "16G", "--disk-gb-s", "2.5"};
+  const auto with_memory = [&](std::vector<std::string> words) {
+    words.insert(words.end(), memory.begin(), memory.end());
+    return RunProgram(words);
+  };
+  const ProgramRun text = with_memory({"inspect", directory.path()});
+  EXPECT_EQ(text.exit_code, 0) << text.error;
+  EXPECT_THAT(text.out, AllOf(HasSubstr("17.180 GB of memory: "), HasSubstr(" of 11008 experts ("),
+                              HasSubstr(" tokens/s (disk 2.5 GB/s, memory 40 GB/s, assumed)\n")));
+  const json host =
+      ParseOutput(with_memory({"inspect", "--json", directory.path()}))["memory"]["host"];
+  EXPECT_GT(host["slots"], 400);
+  EXPECT_LT(host["slots"], 800);
+  EXPECT_EQ(
+      host,
+      ParseOutput(with_memory({"plan", "--format", "json", "--model", directory.path()}))["host"]);
+}
+
+TEST(InspectTest, AHostThatIsTooSmallIsAProblem) {
+  const ProgramRun run = RunProgram({"inspect", "--memory", "10M"});
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.out, HasSubstr("memory of the host: expected at least "));
+  EXPECT_THAT(RunProgram({"inspect", "--memory", "1M"}).out,
+              HasSubstr("memory of the host: 0.001 GB for caches: expected at least "));
+  EXPECT_THAT(RunProgram({"inspect", "--memory", "1G"}).out, HasSubstr("all of it fits"));
+}
+
 TEST(InspectTest, OracleCheckpointsHaveNoProblems) {
   for (const char* name : {"flash-mini", "pro-mini", "base-mini"}) {
     const auto path = SharedData(std::string("oracle/") + name);

@@ -43,6 +43,29 @@ TEST(PlanTest, ProDoesNotFitOneDeviceAndSaysWhy) {
                              HasSubstr("memory: 864.7 GB for weights")));
 }
 
+TEST(PlanTest, OneHostStreamsWhatDoesNotFit) {
+  const ProgramRun run = RunProgram(
+      {"plan", "--memory", "14G", "--shape", "flash", "--disk-gb-s", "5", "--memory-gb-s", "20"});
+  ASSERT_EQ(run.exit_code, 0) << run.error;
+  EXPECT_EQ(run.error, "");
+  EXPECT_THAT(run.out, AllOf(HasSubstr("model     flash, 159.61 GB of weights, 3.51 KB"),
+                             HasSubstr("host      15.032 GB of memory: "),
+                             HasSubstr(" GB dense weights; "), HasSubstr(" of 11008 experts ("),
+                             HasSubstr("(disk 5 GB/s, memory 20 GB/s, assumed)"),
+                             HasSubstr("\ndisk GB/s     0.5       3       6      12\ntokens/s ")));
+  const nlohmann::json small =
+      ParseOutput(RunProgram({"plan", "--memory", "8G", "--shape", "pro", "--format", "json"}));
+  EXPECT_GT(small["host"]["dense_streamed_bytes"], 15e9);
+  EXPECT_EQ(small["host"]["slots"], 24);
+  EXPECT_EQ(small["by_disk"].size(), 4);
+  const nlohmann::json large =
+      ParseOutput(RunProgram({"plan", "--memory", "1T", "--shape", "flash", "--format", "json"}));
+  EXPECT_EQ(large["host"]["fits"], true);
+  EXPECT_EQ(large["host"]["read_bytes_per_token"], 0);
+  ExpectRefusal(RunProgram({"plan", "--memory", "100M", "--shape", "flash"}), 1,
+                "memory of the host: expected at least ");
+}
+
 TEST(PlanTest, JsonHasEverything) {
   const ProgramRun run =
       Plan({"--shape", "flash", "--format", "json", "--zipf", "1", "--redundant-experts", "64"});
@@ -138,7 +161,10 @@ TEST(PlanTest, ReadsATraceOfExperts) {
 }
 
 TEST(PlanTest, RefusesWhatItCannotRead) {
-  ExpectRefusal(RunProgram({"plan"}), 2, "--hardware is required");
+  ExpectRefusal(RunProgram({"plan"}), 2, "--hardware");
+  ExpectRefusal(RunProgram({"plan", "--memory", "1G", "--hardware", "/none.json"}), 2, "--memory");
+  ExpectRefusal(RunProgram({"plan", "--memory", "1G", "--disk-gb-s", "0"}), 2, "--disk-gb-s");
+  ExpectRefusal(Plan({"--disk-gb-s", "1"}), 2, "--memory");
   ExpectRefusal(RunProgram({"plan", "--hardware", "/none.json"}), 1, "/none.json");
   const TemporaryDirectory directory;
   const std::string file = directory.path() / "h.json";

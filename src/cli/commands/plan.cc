@@ -1,14 +1,18 @@
 #include <algorithm>
 #include <string>
 
+#include "base/processors.h"
 #include "cli/commands/commands.h"
 #include "cli/terminal/output.h"
 #include "measure/plan/expert_load.h"
 #include "measure/plan/hardware.h"
+#include "measure/plan/host_needs.h"
 #include "measure/plan/model_sizes.h"
 #include "measure/plan/plan_report.h"
 #include "measure/plan/planner.h"
 #include "measure/slice/shapes.h"
+#include "runtime/host_plan.h"
+#include "runtime/load_plan.h"
 #include "runtime/model_files.h"
 
 namespace fathom::cli {
@@ -53,9 +57,31 @@ plan::Workload WorkloadOf(const PlanCommand& command, const ModelConfig& config)
                       .n_redundant = command.n_redundant}};
 }
 
+// Plans a host that streams from disk what does not fit.
+Status PlanOneHost(const PlanCommand& command, std::int64_t memory) {
+  const Result<plan::ModelSizes> model = ReadModel(command);
+  if (!model) return Unexpected(model.error());
+  const Result<std::int64_t> n_context =
+      ContextLength({.n_context = command.n_context}, kContext, model->config());
+  if (!n_context) return Unexpected(n_context.error());
+  const Result<HostNeeds> needs =
+      plan::ComputeHostNeeds(*model,
+                             {.context = *n_context,
+                              .n_sequences = command.concurrency,
+                              .step_tokens = std::max(command.chunk, command.concurrency),
+                              .n_threads = AvailableCores()},
+                             memory);
+  if (!needs) return Unexpected(needs.error());
+  const Result<HostPlan> plan = PlanHostMemory(*needs, memory);
+  if (!plan) return Unexpected(plan.error());
+  return Print(command.json ? plan::ToJson(*model, *plan, command.speeds)
+                            : plan::ToTable(*model, *plan, command.speeds));
+}
+
 }  // namespace
 
 Status RunCommand(const PlanCommand& command, Log&) {
+  if (command.memory) return PlanOneHost(command, *command.memory);
   const Result<plan::Hardware> hardware = ReadHardware(command.hardware);
   if (!hardware) return Unexpected(hardware.error());
   const Result<plan::ModelSizes> model = ReadModel(command);

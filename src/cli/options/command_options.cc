@@ -72,12 +72,18 @@ void AddInspect(Command& root, InspectCommand& options) {
                "Plan this much free memory of a GPU, like 24G, for a sequence of 8192 tokens",
                MemorySize([&options](std::int64_t bytes) { options.device_memory = bytes; })});
   AddHostExperts(command, options.experts);
+  command.Add({"--memory", "SIZE",
+               "Plan this much memory of a host, like 32G, for a sequence of 8192 tokens: what "
+               "stays in it, and the speed with the rest on disk (docs/memory.md)",
+               MemorySize([&options](std::int64_t bytes) { options.memory = bytes; })});
+  AddHostSpeeds(command, options.speeds);
   command.Footer(
       "Exit code 1 if anything is wrong with the files; all problems are listed.\n"
       "Examples:\n"
       "  fathom inspect DIR\n"
       "  fathom inspect --deep --json DIR\n"
-      "  fathom inspect --device-memory 80G DIR");
+      "  fathom inspect --device-memory 80G DIR\n"
+      "  fathom inspect --memory 32G --disk-gb-s 5 DIR");
 }
 
 void AddTokenize(Command& root, TokenizeCommand& options) {

@@ -189,6 +189,20 @@ void AddHostExperts(Command& command, HostExpertChoice& choice) {
                OneOf(kHostExpertNames, choice)});
 }
 
+void AddHostSpeeds(Command& command, HostSpeeds& speeds) {
+  constexpr double kGiga = 1e9;
+  command.Add({.names = "--disk-gb-s",
+               .value = "X",
+               .help = "GB/s of the disk, for many reads at once (default: 3)",
+               .read = ReadNumber(0, 1e6, false, [&](double x) { speeds.disk = x * kGiga; }),
+               .needs = "--memory"});
+  command.Add({.names = "--memory-gb-s",
+               .value = "X",
+               .help = "GB/s that all threads read from memory (default: 40)",
+               .read = ReadNumber(0, 1e6, false, [&](double x) { speeds.memory = x * kGiga; }),
+               .needs = "--memory"});
+}
+
 void AddRanks(Command& command, RankOptions& ranks) {
   command.Group("Ranks (fathom launch, mpirun)");
   command.Add({"--tp", "N",

@@ -21,6 +21,8 @@ void AddThreads(Command& command, int& n_threads);
 void AddMachine(Command& command, RunOptions& run);
 // Adds the choice of who computes the experts for which a GPU has no memory.
 void AddHostExperts(Command& command, HostExpertChoice& choice);
+// Adds the speeds of a host's disk and memory, for predictions.
+void AddHostSpeeds(Command& command, HostSpeeds& speeds);
 // The division of the model among ranks.
 void AddRanks(Command& command, RankOptions& ranks);
 // Adds model, machine and context; how requests are served (caches, batches, drafts, the trace);

@@ -125,6 +125,8 @@ struct InspectCommand {
   std::filesystem::path model;
   std::optional<std::int64_t> device_memory;  // bytes, for a plan of them; missing: no plan
   HostExpertChoice experts = HostExpertChoice::kAuto;
+  std::optional<std::int64_t> memory;  // bytes of a host, for a plan of them; missing: no plan
+  HostSpeeds speeds;
   bool json = false;
   bool deep = false;
 };
@@ -240,7 +242,9 @@ struct BenchServeCommand {
 
 // Options of plan.
 struct PlanCommand {
-  std::filesystem::path hardware;
+  std::filesystem::path hardware;      // empty: of a host with `memory`
+  std::optional<std::int64_t> memory;  // bytes
+  HostSpeeds speeds;
   std::filesystem::path model;
   std::string shape;  // "flash", "pro"; empty: see `model`
   std::optional<std::int64_t> n_context;

@@ -54,8 +54,13 @@ void AddExperts(Command& command, PlanCommand& options) {
 void AddPlan(Command& root, PlanCommand& options) {
   Command command = root.AddCommand(
       "plan", "Predict which parallel layouts of a model fit some hardware, and their speed");
-  command.Require("--hardware", "FILE", "Description of the devices and links (docs/plan.md)",
-                  Text(options.hardware));
+  Command machine = command.AddOneOf("Machine");
+  machine.Add({"--hardware", "FILE", "Description of the devices and links (docs/plan.md)",
+               Text(options.hardware)});
+  machine.Add({"--memory", "SIZE",
+               "Memory of a host that streams from disk what does not fit, like 16G "
+               "(docs/memory.md)",
+               MemorySize([&options](std::int64_t bytes) { options.memory = bytes; })});
   AddModel(command, options.model);
   command.Group(kOwnGroup);
   command.Add({.names = "--shape",
@@ -69,11 +74,14 @@ void AddPlan(Command& root, PlanCommand& options) {
       {"--top", "N", "Rows of the table (default: 16; 0: all)", AtLeast(0, options.n_rows)});
   AddWork(command, options);
   AddExperts(command, options);
+  command.Group("Host");
+  AddHostSpeeds(command, options.speeds);
   command.Footer(
       "A directory with nothing but config.json is enough. docs/plan.md says what the figures\n"
       "mean and how far they were from measured ones.\n"
       "Examples:\n"
       "  fathom plan --shape flash --hardware docs/hardware/h200x8.json --concurrency 64\n"
+      "  fathom plan --shape flash --memory 32G --disk-gb-s 5\n"
       "  fathom plan --model DIR --hardware FILE --context 131072 --zipf 0.8 "
       "--redundant-experts 64 --format json");
 }

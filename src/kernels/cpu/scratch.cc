@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "kernels/buffer_layout.h"
+#include "kernels/cpu/scratch_bytes.h"
 #include "kernels/host_buffer.h"
 
 namespace fathom {
@@ -13,6 +14,10 @@ constexpr std::int64_t kMaxTileRows = 256;
 // For one token, all groups of wo_a at once, each of which counts as a row; for more tokens, fewer
 // groups at once.
 constexpr std::int64_t kMinTileRows = 16;
+
+std::int64_t TileRows(const StepLimits& limits) {
+  return std::clamp(limits.max_tokens, kMinTileRows, kMaxTileRows);
+}
 
 // The pieces; their memory comes from `memory`, which may only measure.
 void LayOut(const StepLimits& limits, std::int64_t threads, BufferLayout& memory, Scratch& s) {
@@ -48,12 +53,18 @@ void LayOut(const StepLimits& limits, std::int64_t threads, BufferLayout& memory
 
 }  // namespace
 
-Result<Scratch> Scratch::Make(const StepLimits& limits, int n_threads) {
+std::int64_t CpuScratchBytes(const StepLimits& limits, int n_threads) {
   Scratch scratch;
-  scratch.tile_rows = std::clamp(limits.max_tokens, kMinTileRows, kMaxTileRows);
+  scratch.tile_rows = TileRows(limits);
   BufferLayout measure;
   LayOut(limits, n_threads, measure, scratch);
-  Result<std::unique_ptr<Buffer>> buffer = AllocateHostBuffer(measure.bytes());
+  return measure.bytes();
+}
+
+Result<Scratch> Scratch::Make(const StepLimits& limits, int n_threads) {
+  Scratch scratch;
+  scratch.tile_rows = TileRows(limits);
+  Result<std::unique_ptr<Buffer>> buffer = AllocateHostBuffer(CpuScratchBytes(limits, n_threads));
   if (!buffer) return Unexpected(buffer.error());
   scratch.buffer = std::move(*buffer);
   BufferLayout memory(scratch.buffer->address(), scratch.buffer->bytes());

@@ -1,0 +1,91 @@
+#include "measure/plan/host_needs.h"
+
+#include <fmt/format.h>
+
+#include "json/json_value.h"
+#include "json/json_writer.h"
+#include "kv_cache/sequence_cache.h"
+#include "measure/bench/costs.h"
+#include "measure/plan/hardware.h"
+#include "model/cache_shape.h"
+#include "model/draft/drafters.h"
+#include "runtime/host_plan_report.h"
+
+namespace fathom::plan {
+namespace {
+
+std::int64_t WholeBytes(double bytes) { return static_cast<std::int64_t>(bytes); }
+
+// Adds the weights: by the formulas, which equal the tensors to the byte.
+void AddWeights(const ModelSizes& sizes, HostNeeds& needs) {
+  const bench::ModelCosts& costs = sizes.costs();
+  const bench::Costs& outside = costs.outside();
+  const double head = outside[static_cast<std::size_t>(bench::Component::kHead)].bytes;
+  double dense = Sum(outside).bytes - head;
+  for (const bench::LayerCosts& layer : costs.layers()) {
+    dense += Sum(layer.dense).bytes + layer.table_bytes;
+  }
+  needs.head = WholeBytes(head);
+  needs.dense = WholeBytes(dense);
+  needs.expert = WholeBytes(costs.layers().front().expert.bytes);
+  needs.n_experts = needs.n_layers * sizes.config().n_routed_experts;
+  if (sizes.drafter() == nullptr) return;
+  const bench::DraftCosts draft = costs.Draft();
+  needs.draft =
+      WholeBytes(draft.rest.bytes +
+                 Number(draft.n_blocks) * (Sum(draft.block.dense).bytes + draft.block.table_bytes));
+  needs.n_draft_experts = draft.n_blocks * sizes.config().n_routed_experts;
+}
+
+}  // namespace
+
+Result<HostNeeds> ComputeHostNeeds(const ModelSizes& sizes, const HostWork& work,
+                                   std::int64_t budget) {
+  const DrafterKind* const drafter = sizes.drafter();
+  LoadPlan plan =
+      MakeLoadPlan({.max_batch_tokens = work.step_tokens,
+                    .max_sequences = work.n_sequences,
+                    .prefix_cache = work.prefix_cache},
+                   work.context, drafter == nullptr ? 0 : drafter->depth(sizes.config()));
+  plan.sizes.kv_memory_bytes = 0;
+  const std::int64_t full =
+      SequenceCache::FullBytes(MakeCacheShape(sizes.config(), plan.sizes, drafter));
+  plan.sizes.kv_memory_bytes = DefaultKvMemory(full, budget, plan.prefix_cache);
+  Result<HostNeeds> needs = ComputeStepNeeds(sizes.config(), plan.sizes, drafter, work.n_threads);
+  if (!needs) return needs;
+  AddWeights(sizes, *needs);
+  needs->slot = SlotBytes(needs->expert);
+  return needs;
+}
+
+std::string ToTable(const ModelSizes& sizes, const HostPlan& plan, const HostSpeeds& speeds) {
+  std::string text =
+      fmt::format("model     {}, {:.2f} GB of weights, {:.2f} KB of cache a token\n", sizes.name(),
+                  Number(sizes.bytes()) / kGiga, sizes.CacheBytesPerToken() / 1e3);
+  text += fmt::format("host      {}\n", Describe(plan, speeds));
+  if (plan.fits) return text;
+  std::string disks = "disk GB/s";
+  std::string rates = "tokens/s ";
+  for (const double disk : kComparedDisks) {
+    const double seconds = plan.SecondsPerToken({.disk = disk * kGiga, .memory = speeds.memory});
+    disks += fmt::format(" {:>7.3g}", disk);
+    rates += fmt::format(" {:>7.2f}", 1 / seconds);
+  }
+  return text + "\n" + disks + "\n" + rates + "\n";
+}
+
+std::string ToJson(const ModelSizes& sizes, const HostPlan& plan, const HostSpeeds& speeds) {
+  JsonValue rates = JsonValue::Array();
+  for (const double disk : kComparedDisks) {
+    const double seconds = plan.SecondsPerToken({.disk = disk * kGiga, .memory = speeds.memory});
+    rates.push_back({{"disk_gb_s", disk}, {"tokens_per_s", 1 / seconds}});
+  }
+  return WriteJson(JsonValue{{"model", sizes.name()},
+                             {"model_bytes", sizes.bytes()},
+                             {"host", fathom::ToJson(plan, speeds)},
+                             {"by_disk", rates}},
+                   2) +
+         "\n";
+}
+
+}  // namespace fathom::plan

@@ -1,0 +1,33 @@
+// The memory that a model needs on a host, from its configuration alone.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/result.h"
+#include "measure/plan/model_sizes.h"
+#include "runtime/host_plan.h"
+
+namespace fathom::plan {
+
+struct HostWork {
+  std::int64_t context = 8192;     // positions of a sequence
+  std::int64_t n_sequences = 1;    // decoded at once
+  std::int64_t step_tokens = 512;  // most of a step
+  int n_threads = 1;
+  bool prefix_cache = true;  // has memory of its own
+};
+
+// Returns the needs of the whole model, drafter included. `budget`: at most half of it is for
+// caches. Errors: as Model::Load says of caches.
+Result<HostNeeds> ComputeHostNeeds(const ModelSizes& sizes, const HostWork& work,
+                                   std::int64_t budget);
+
+// The speeds of disks that a report compares, in GB/s.
+inline constexpr double kComparedDisks[] = {0.5, 3, 6, 12};
+
+// Returns the plan with tokens per second, for kComparedDisks too, as text and as JSON.
+std::string ToTable(const ModelSizes& sizes, const HostPlan& plan, const HostSpeeds& speeds);
+std::string ToJson(const ModelSizes& sizes, const HostPlan& plan, const HostSpeeds& speeds);
+
+}  // namespace fathom::plan

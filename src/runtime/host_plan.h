@@ -1,0 +1,101 @@
+// HostPlan: what of a model stays in the memory of a host, and how fast it decodes with the rest
+// streamed from disk. One formula, for loading and for predictions (docs/spec/streaming.md 1).
+//
+// Memory is given out in this order: activations, caches, the least pool of experts; the dense
+// weights; the head; further experts; the drafter. A byte of the dense weights saves a byte of
+// reading per token, a byte of an expert as much as the expert is likely to be chosen. The
+// embedding stays mapped: a token reads one row.
+#pragma once
+
+#include <cstdint>
+
+#include "base/result.h"
+#include "checkpoint/model_config.h"
+#include "checkpoint/safetensors.h"
+#include "model/model.h"
+#include "runtime/load_plan.h"
+#include "runtime/options.h"
+
+namespace fathom {
+
+struct DrafterKind;
+
+// The memory that a model needs, in bytes.
+struct HostNeeds {
+  std::int64_t activations = 0;  // of the model and of the operations, for one step
+  // More activations per token of a chunk of a prompt that passes layer by layer; 0: prompts pass
+  // in steps.
+  std::int64_t chunk_token = 0;
+  std::int64_t caches = 0;
+  std::int64_t dense = 0;   // weights but the embedding, the head, routed experts, the drafter
+  std::int64_t head = 0;    // the matrix of the logits
+  std::int64_t draft = 0;   // dense weights of the drafter
+  std::int64_t expert = 0;  // the largest routed expert in the files
+  std::int64_t slot = 0;    // its place in the pool
+
+  std::int64_t n_experts = 0;        // of all layers
+  std::int64_t n_draft_experts = 0;  // of the drafter
+  std::int64_t n_layers = 0;
+  std::int64_t experts_per_token = 0;  // of one layer
+  std::int64_t max_sequences = 1;
+  std::int64_t most_drafts = 0;  // per sequence and step
+  std::int64_t step_tokens = 0;  // most of one step
+  bool must_draft = false;       // the drafter counts with the dense weights
+
+  // The bytes of all weights without embedding and drafter; of the drafter.
+  std::int64_t WeightBytes() const { return dense + head + n_experts * expert; }
+  std::int64_t DraftBytes() const { return draft + n_draft_experts * expert; }
+  // The bytes of the routed experts that a token reads.
+  std::int64_t RoutedPerToken() const { return n_layers * experts_per_token * expert; }
+  // Slots without which no step can run: 24, or two tokens' experts of a layer and 12 in flight.
+  std::int64_t LeastSlots() const;
+  // Slots of a step with every sequence and all drafts, and 12 in flight. What is more caches.
+  std::int64_t WantedSlots() const;
+};
+
+// Returns the memory of a slot for an expert of so many bytes in the files: weights and scales,
+// each widened to whole blocks of the disk.
+std::int64_t SlotBytes(std::int64_t expert);
+
+struct HostPlan {
+  std::int64_t budget = 0;
+  HostNeeds needs;
+  // All weights fit: they are mapped, and nothing is streamed. No other field counts then.
+  bool fits = false;
+  std::int64_t chunk_tokens = 0;  // of a prompt, if needs.chunk_token > 0
+  std::int64_t resident = 0;      // bytes of dense weights and head in memory
+  std::int64_t streamed = 0;      // the other bytes of them, read for each step
+  std::int64_t n_slots = 0;       // experts in memory
+  bool draft_resident = false;
+  double hit_rate = 0;  // of the experts that tokens choose
+
+  double share() const;  // of the experts that are in memory
+  // Bytes that a token reads from disk, and from memory.
+  double ReadPerToken() const;
+  double TouchedPerToken() const;
+  // Seconds of a token of one sequence: reading from disk and from memory, of which the shorter
+  // overlaps by 30 %.
+  double SecondsPerToken(const HostSpeeds& speeds) const;
+};
+
+// Returns the expected share of chosen experts that are in a pool with this share of all experts:
+// measured points of an ideal choice on V4-Flash, interpolated over the logarithm of the share. A
+// pool of `useless`, the share of the slots that a step itself needs, has no hits.
+double ExpectedHitRate(double share, double useless);
+
+// Plans for so many bytes. Error kOutOfMemory: less than activations, caches and the least pool;
+// the message says how much is enough and of what.
+Result<HostPlan> PlanHostMemory(const HostNeeds& needs, std::int64_t budget);
+
+// Returns the needs that follow from configuration and options alone: all but the sizes of weights.
+// plan.sizes.kv_memory_bytes is set. Errors: as Model::Load says of caches.
+Result<HostNeeds> ComputeStepNeeds(const ModelConfig& config, const ModelOptions& options,
+                                   const DrafterKind* drafter, int n_threads);
+
+// Plans what loading the model with these options would: `plan` of MakeLoadPlan, where
+// kDefaultKvMemory becomes the default for this budget. Reads no weights. Errors: those of
+// BindWeights and PlanHostMemory.
+Result<HostPlan> PlanHost(ModelConfig config, const Checkpoint& checkpoint, LoadPlan& plan,
+                          int n_threads, std::int64_t budget);
+
+}  // namespace fathom

@@ -1,0 +1,81 @@
+#include "runtime/host_plan_report.h"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <string_view>
+#include <utility>
+
+#include "base/gigabytes.h"
+
+namespace fathom {
+namespace {
+
+constexpr double kGiga = 1e9;
+
+std::int64_t ActivationBytes(const HostPlan& plan) {
+  return plan.needs.activations + plan.chunk_tokens * plan.needs.chunk_token;
+}
+
+// Three digits, without an exponent.
+std::string RateText(double rate) {
+  return rate < 999.5 ? fmt::format("{:.3g}", rate) : fmt::format("{:.0f}", rate);
+}
+
+}  // namespace
+
+std::string Describe(const HostPlan& plan) {
+  const HostNeeds& needs = plan.needs;
+  std::string text = fmt::format("{:.3f} GB of memory: ", Gigabytes(plan.budget));
+  const std::pair<std::int64_t, std::string_view> parts[] = {
+      {needs.caches, "caches"},
+      {ActivationBytes(plan), "activations"},
+      {plan.fits ? needs.WeightBytes() : plan.resident, plan.fits ? "weights" : "dense weights"}};
+  text += DescribeParts(parts);
+  if (plan.fits) {
+    text += "; all of it fits";
+    if (needs.DraftBytes() > 0 && !plan.draft_resident) text += " but for the draft head";
+    return text;
+  }
+  if (plan.streamed > 0) {
+    text += fmt::format(", {:.3f} GB of them do not fit", Gigabytes(plan.streamed));
+  }
+  return text + fmt::format(
+                    "; {} of {} experts ({:.1f} %), expected hit rate {:.2f}, {:.3f} GB read per "
+                    "token",
+                    plan.n_slots, needs.n_experts, 100 * plan.share(), plan.hit_rate,
+                    plan.ReadPerToken() / kGiga);
+}
+
+std::string Describe(const HostPlan& plan, const HostSpeeds& speeds) {
+  const std::string disk = plan.fits ? "" : fmt::format("disk {:.3g} GB/s, ", speeds.disk / kGiga);
+  return fmt::format("{}, {}{} tokens/s ({}memory {:.3g} GB/s, {})", Describe(plan),
+                     plan.fits ? "at most " : "", RateText(1 / plan.SecondsPerToken(speeds)), disk,
+                     speeds.memory / kGiga, speeds.measured ? "measured" : "assumed");
+}
+
+JsonValue ToJson(const HostPlan& plan, const HostSpeeds& speeds) {
+  const HostNeeds& needs = plan.needs;
+  return {{"memory_bytes", plan.budget},
+          {"fits", plan.fits},
+          {"cache_bytes", needs.caches},
+          {"activation_bytes", ActivationBytes(plan)},
+          {"chunk_tokens", plan.chunk_tokens},
+          {"dense_bytes", needs.dense + needs.head},
+          {"dense_resident_bytes", plan.resident},
+          {"dense_streamed_bytes", plan.streamed},
+          {"draft_head_bytes", needs.DraftBytes()},
+          {"draft_head_resident", plan.draft_resident},
+          {"expert_bytes", needs.expert},
+          {"slot_bytes", needs.slot},
+          {"experts", needs.n_experts},
+          {"slots", plan.n_slots},
+          {"hit_rate", plan.hit_rate},
+          {"read_bytes_per_token", plan.ReadPerToken()},
+          {"disk_bytes_per_s", speeds.disk},
+          {"memory_bytes_per_s", speeds.memory},
+          {"speeds_measured", speeds.measured},
+          {"tokens_per_s", 1 / plan.SecondsPerToken(speeds)}};
+}
+
+}  // namespace fathom

@@ -1,0 +1,221 @@
+#include "runtime/host_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+
+#include "json/json_value.h"
+#include "runtime/host_plan_report.h"
+#include "runtime/model_files.h"
+#include "tests/testing/shared_data.h"
+
+namespace fathom {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr std::int64_t kMegabyte = 1'000'000;
+
+// 100 experts of 10 MB; 24 of them, caches and activations are 280 MB.
+HostNeeds Needs() {
+  return {.activations = 10 * kMegabyte,
+          .caches = 30 * kMegabyte,
+          .dense = 60 * kMegabyte,
+          .head = 40 * kMegabyte,
+          .draft = 5 * kMegabyte,
+          .expert = 10 * kMegabyte,
+          .slot = 10 * kMegabyte,
+          .n_experts = 100,
+          .n_draft_experts = 10,
+          .n_layers = 5,
+          .experts_per_token = 2,
+          .most_drafts = 1,
+          .step_tokens = 8};
+}
+
+HostPlan PlanOf(const HostNeeds& needs, std::int64_t megabytes) {
+  const Result<HostPlan> plan = PlanHostMemory(needs, megabytes * kMegabyte);
+  EXPECT_TRUE(plan) << (plan ? "" : plan.error().message);
+  return plan.value_or(HostPlan());
+}
+
+TEST(HostPlanTest, GivesOutMemoryInTheOrderOfWhatItSaves) {
+  struct Case {
+    std::int64_t megabytes;
+    std::int64_t resident;
+    std::int64_t n_slots;
+    bool fits, draft;
+  };
+  for (const Case& c : {Case{280, 0, 24, false, false}, Case{281, 1, 24, false, false},
+                        Case{379, 99, 24, false, false}, Case{380, 100, 24, false, false},
+                        Case{389, 100, 24, false, false}, Case{390, 100, 25, false, false},
+                        Case{1139, 100, 99, false, false}, Case{1140, 100, 100, true, false},
+                        Case{1244, 100, 100, true, false}, Case{1245, 100, 100, true, true}}) {
+    SCOPED_TRACE(c.megabytes);
+    const HostPlan plan = PlanOf(Needs(), c.megabytes);
+    EXPECT_EQ(plan.resident, c.resident * kMegabyte);
+    EXPECT_EQ(plan.streamed, (100 - c.resident) * kMegabyte);
+    EXPECT_EQ(plan.n_slots, c.n_slots);
+    EXPECT_EQ(plan.fits, c.fits);
+    EXPECT_EQ(plan.draft_resident, c.draft);
+  }
+}
+
+TEST(HostPlanTest, ADrafterThatMustDraftComesBeforeFurtherExperts) {
+  HostNeeds needs = Needs();
+  needs.must_draft = true;
+  EXPECT_EQ(PlanOf(needs, 380).streamed, 5 * kMegabyte);
+  EXPECT_EQ(PlanOf(needs, 385).streamed, 0);
+  EXPECT_TRUE(PlanOf(needs, 385).draft_resident);
+  EXPECT_EQ(PlanOf(needs, 394).n_slots, 24);
+  EXPECT_EQ(PlanOf(needs, 395).n_slots, 25);
+  EXPECT_FALSE(PlanOf(needs, 1244).fits);
+  EXPECT_TRUE(PlanOf(needs, 1245).fits);
+}
+
+TEST(HostPlanTest, BelowTheLeastPoolSaysWhatIsEnough) {
+  EXPECT_TRUE(PlanHostMemory(Needs(), 280 * kMegabyte));
+  const Result<HostPlan> plan = PlanHostMemory(Needs(), 280 * kMegabyte - 1);
+  ASSERT_FALSE(plan);
+  EXPECT_EQ(plan.error().code, ErrorCode::kOutOfMemory);
+  EXPECT_EQ(plan.error().message,
+            "memory of the host: expected at least 0.280 GB (0.030 GB caches, 0.010 GB "
+            "activations, 0.240 GB for 24 experts), found 0.280 GB; smaller values of "
+            "--kv-memory, --context, --max-sequences or --max-batch-tokens need less");
+  EXPECT_FALSE(PlanHostMemory(Needs(), 0));
+}
+
+TEST(HostPlanTest, CountsSlots) {
+  HostNeeds needs = {.n_experts = 11'008, .experts_per_token = 6};
+  EXPECT_EQ(needs.LeastSlots(), 24);
+  EXPECT_EQ(needs.WantedSlots(), 18);
+  needs.most_drafts = 4;
+  EXPECT_EQ(needs.WantedSlots(), 42);
+  needs.max_sequences = 8;
+  EXPECT_EQ(needs.WantedSlots(), 252);
+  needs.n_experts = 20;
+  EXPECT_EQ(needs.LeastSlots(), 20);
+  EXPECT_EQ(needs.WantedSlots(), 20);
+  EXPECT_EQ((HostNeeds{.n_experts = 900, .experts_per_token = 10}).LeastSlots(), 32);
+}
+
+TEST(HostPlanTest, LongChunksAreForLargeBudgets) {
+  HostNeeds needs = Needs();
+  needs.chunk_token = 1000;  // 4.1 MB for 4096 tokens
+  EXPECT_EQ(PlanOf(needs, 400).chunk_tokens, 8192);
+  needs.chunk_token = 3000;
+  EXPECT_EQ(PlanOf(needs, 400).chunk_tokens, 4096);
+  EXPECT_EQ(PlanOf(needs, 600).chunk_tokens, 8192);
+  EXPECT_EQ(PlanOf(needs, 287).chunk_tokens, 2048);
+  needs.chunk_token = 100'000;
+  EXPECT_EQ(PlanOf(needs, 287).chunk_tokens, 64);
+  const Result<HostPlan> least = PlanHostMemory(needs, 280 * kMegabyte);
+  ASSERT_FALSE(least);  // the shortest is a step
+  EXPECT_THAT(least.error().message, HasSubstr("expected at least 0.281 GB"));
+}
+
+TEST(HostPlanTest, HitRateIsInterpolatedOverTheLogarithmOfTheShare) {
+  constexpr double kUseless = .0018;
+  EXPECT_DOUBLE_EQ(ExpectedHitRate(.031, kUseless), .36);
+  EXPECT_DOUBLE_EQ(ExpectedHitRate(.25, kUseless), .71);
+  EXPECT_DOUBLE_EQ(ExpectedHitRate(1, kUseless), 1);
+  EXPECT_DOUBLE_EQ(ExpectedHitRate(2, kUseless), 1);
+  EXPECT_NEAR(ExpectedHitRate(.17678, kUseless), .645, 1e-4);  // sqrt(.125 * .25)
+  EXPECT_EQ(ExpectedHitRate(kUseless, kUseless), 0);
+  EXPECT_EQ(ExpectedHitRate(0, kUseless), 0);
+  double last = 0;
+  for (double share = kUseless; share < 1.1; share *= 1.05) {
+    const double hits = ExpectedHitRate(share, kUseless);
+    EXPECT_GE(hits, last) << share;
+    last = hits;
+  }
+  // Small models: what a step needs may be a large share.
+  EXPECT_EQ(ExpectedHitRate(.02, .3), 0);
+  EXPECT_GT(ExpectedHitRate(.35, .3), .7);
+}
+
+TEST(HostPlanTest, TimeIsReadingFromDiskAndFromMemoryOfWhichSomeOverlaps) {
+  const HostPlan plan = PlanOf(Needs(), 340);  // 60 MB of the dense weights, no more slots
+  EXPECT_DOUBLE_EQ(plan.hit_rate, ExpectedHitRate(.24, .16));
+  const double read = 40e6 + 100e6 * (1 - plan.hit_rate);
+  EXPECT_DOUBLE_EQ(plan.ReadPerToken(), read);
+  EXPECT_DOUBLE_EQ(plan.TouchedPerToken(), 200e6);
+  const double disk = read / 1e9;
+  const double memory = 200e6 / 10e9;
+  EXPECT_DOUBLE_EQ(plan.SecondsPerToken({.disk = 1e9, .memory = 10e9}),
+                   disk + memory - .3 * memory);
+  EXPECT_DOUBLE_EQ(plan.SecondsPerToken({.disk = 100e9, .memory = 1e9}),
+                   read / 100e9 + .2 - .3 * (read / 100e9));
+  const HostPlan fits = PlanOf(Needs(), 2000);
+  EXPECT_EQ(fits.ReadPerToken(), 0);
+  EXPECT_DOUBLE_EQ(fits.SecondsPerToken({.disk = 1e9, .memory = 10e9}), .02);
+}
+
+TEST(HostPlanTest, IsDescribedInOneLine) {
+  EXPECT_EQ(Describe(PlanOf(Needs(), 640), {.disk = 1e9, .memory = 10e9}),
+            "0.640 GB of memory: 0.030 GB caches, 0.010 GB activations, 0.100 GB dense weights; 50 "
+            "of 100 experts (50.0 %), expected hit rate 0.87, 0.013 GB read per token, 34.4 "
+            "tokens/s (disk 1 GB/s, memory 10 GB/s, assumed)");
+  EXPECT_THAT(Describe(PlanOf(Needs(), 340)),
+              AllOf(HasSubstr("0.060 GB dense weights, 0.040 GB of them do not fit; 24 of 100"),
+                    Not(HasSubstr("tokens/s"))));
+  EXPECT_EQ(Describe(PlanOf(Needs(), 1200), {.measured = true}),
+            "1.200 GB of memory: 0.030 GB caches, 0.010 GB activations, 1.100 GB weights; all of "
+            "it fits but for the draft head, at most 200 tokens/s (memory 40 GB/s, measured)");
+}
+
+TEST(HostPlanTest, JsonHasEverything) {
+  const JsonValue json = ToJson(PlanOf(Needs(), 640), {.disk = 1e9, .memory = 10e9});
+  for (const char* name : {"memory_bytes",
+                           "fits",
+                           "cache_bytes",
+                           "activation_bytes",
+                           "chunk_tokens",
+                           "dense_bytes",
+                           "dense_resident_bytes",
+                           "dense_streamed_bytes",
+                           "draft_head_bytes",
+                           "draft_head_resident",
+                           "expert_bytes",
+                           "slot_bytes",
+                           "experts",
+                           "slots",
+                           "hit_rate",
+                           "read_bytes_per_token",
+                           "disk_bytes_per_s",
+                           "memory_bytes_per_s",
+                           "speeds_measured",
+                           "tokens_per_s"}) {
+    EXPECT_NE(json.Find(name), nullptr) << name;
+  }
+}
+
+// The embedded model: 48 experts of 0.2 MB.
+TEST(HostPlanTest, OfACheckpointReadsNoWeights) {
+  const std::filesystem::path directory = testing::ProjectPath("models/fairy");
+  const Checkpoint checkpoint = Checkpoint::Open(directory).value();
+  const ModelConfig config = ReadModelConfig(directory / "config.json").value();
+  const auto plan = [&](std::int64_t budget) {
+    LoadPlan load = MakeLoadPlan({}, 8192, MostDrafts({}, checkpoint, config));
+    return PlanHost(config, checkpoint, load, 2, budget);
+  };
+  const HostPlan whole = plan(1000 * kMegabyte).value();
+  EXPECT_TRUE(whole.fits);
+  EXPECT_TRUE(whole.draft_resident);
+  EXPECT_EQ(whole.needs.n_experts, 48);
+  EXPECT_EQ(whole.needs.n_draft_experts, 8);
+  const HostNeeds& needs = whole.needs;
+  const std::int64_t embedding = config.vocab_size * config.hidden_size * 2;
+  EXPECT_EQ(needs.WeightBytes() + needs.DraftBytes() + embedding, 17'164'792);
+
+  const Result<HostPlan> none = plan(0);
+  ASSERT_FALSE(none);
+  EXPECT_THAT(none.error().message, HasSubstr("for 24 experts"));
+}
+
+}  // namespace
+}  // namespace fathom
