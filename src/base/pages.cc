@@ -53,6 +53,15 @@ std::optional<std::int64_t> Kilobytes(std::string_view line, std::string_view na
   return value ? std::optional(*value * 1024) : std::nullopt;
 }
 
+std::optional<std::int64_t> FieldOfMeminfo(const std::filesystem::path& root,
+                                           std::string_view name) {
+  std::ifstream file(root / "proc/meminfo");
+  for (std::string line; std::getline(file, line);) {
+    if (const auto bytes = Kilobytes(line, name)) return bytes;
+  }
+  return std::nullopt;
+}
+
 // Returns the sum of these fields over all mappings that overlap with `ranges`, in bytes.
 std::int64_t SumOfMappings(std::span<const std::span<const std::byte>> ranges,
                            std::initializer_list<std::string_view> names) {
@@ -180,11 +189,11 @@ Status LockPages(std::span<const std::byte> bytes, std::int64_t total, std::stri
 }
 
 std::optional<std::int64_t> AvailableMemory(const std::filesystem::path& root) {
-  std::ifstream file(root / "proc/meminfo");
-  for (std::string line; std::getline(file, line);) {
-    if (const auto bytes = Kilobytes(line, "MemAvailable:")) return bytes;
-  }
-  return std::nullopt;
+  return FieldOfMeminfo(root, "MemAvailable:");
+}
+
+std::int64_t SwapBytes(const std::filesystem::path& root) {
+  return FieldOfMeminfo(root, "SwapTotal:").value_or(0);
 }
 
 std::int64_t BytesInHugePages(std::span<const std::byte> bytes) {

@@ -60,6 +60,9 @@ Status LockPages(std::span<const std::byte> bytes, std::int64_t total, std::stri
 // not say.
 std::optional<std::int64_t> AvailableMemory(const std::filesystem::path& root = "/");
 
+// Returns the bytes that private memory can be swapped to (SwapTotal); 0: the system does not say.
+std::int64_t SwapBytes(const std::filesystem::path& root = "/");
+
 // Returns how many of these bytes of private memory are in huge pages.
 std::int64_t BytesInHugePages(std::span<const std::byte> bytes);
 

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "base/control_groups.h"
 #include "base/parse_text.h"
 
 namespace fathom {
@@ -33,12 +33,6 @@ class Mask {
   std::vector<cpu_set_t> sets_;
 };
 
-std::optional<std::string> FirstLine(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  std::string line;
-  return std::getline(file, line) ? std::optional(line) : std::nullopt;
-}
-
 std::optional<double> FirstNumber(std::string_view text) { return TakeNumber<double>(text); }
 
 double Ratio(std::optional<double> quota, std::optional<double> period) {
@@ -47,7 +41,7 @@ double Ratio(std::optional<double> quota, std::optional<double> period) {
 
 // cpu.max is "QUOTA PERIOD" in microseconds, or "max PERIOD".
 double LimitV2(const std::filesystem::path& group) {
-  const std::string line = FirstLine(group / "cpu.max").value_or("");
+  const std::string line = FirstLineOf(group / "cpu.max").value_or("");
   const std::size_t blank = line.find(' ');
   return blank == std::string::npos
              ? kNoLimit
@@ -56,22 +50,8 @@ double LimitV2(const std::filesystem::path& group) {
 
 // A quota of -1 means no limit.
 double LimitV1(const std::filesystem::path& group) {
-  return Ratio(FirstNumber(FirstLine(group / "cpu.cfs_quota_us").value_or("")),
-               FirstNumber(FirstLine(group / "cpu.cfs_period_us").value_or("")));
-}
-
-// Returns the smallest limit of `group` ("/a/b") and the groups above. A container may not see the
-// upper folders of its path; the visible part is mounted at `mount`.
-template <class Limit>
-double SmallestLimit(const std::filesystem::path& mount, std::string_view group,
-                     const Limit& limit) {
-  double smallest = kNoLimit;
-  std::filesystem::path relative = std::filesystem::path(group).relative_path();
-  while (true) {
-    smallest = std::min(smallest, limit(mount / relative));
-    if (relative.empty()) return smallest;
-    relative = relative.parent_path();
-  }
+  return Ratio(FirstNumber(FirstLineOf(group / "cpu.cfs_quota_us").value_or("")),
+               FirstNumber(FirstLineOf(group / "cpu.cfs_period_us").value_or("")));
 }
 
 }  // namespace
@@ -94,8 +74,8 @@ std::vector<int> OnePerCore(std::span<const int> allowed, const std::filesystem:
   std::vector<std::string> cores;  // each core as the list of its processors, equal for all of them
   for (const int processor : allowed) {
     const auto list =
-        FirstLine(root / "sys/devices/system/cpu" / ("cpu" + std::to_string(processor)) /
-                  "topology/thread_siblings_list");
+        FirstLineOf(root / "sys/devices/system/cpu" / ("cpu" + std::to_string(processor)) /
+                    "topology/thread_siblings_list");
     if (list && std::find(cores.begin(), cores.end(), *list) != cores.end()) continue;
     if (list) {
       cores.push_back(*list);
@@ -106,23 +86,10 @@ std::vector<int> OnePerCore(std::span<const int> allowed, const std::filesystem:
 }
 
 double ProcessorQuota(const std::filesystem::path& root) {
-  const std::filesystem::path mount = root / "sys/fs/cgroup";
-  // Lines are NUMBER:CONTROLLERS:PATH; version 2 has no controllers.
-  std::ifstream file(root / "proc/self/cgroup");
   double smallest = kNoLimit;
-  for (std::string line; std::getline(file, line);) {
-    const std::size_t first = line.find(':');
-    const std::size_t second = first == std::string::npos ? first : line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1);
-    const std::string_view group = std::string_view(line).substr(second + 1);
-    if (controllers.empty()) {
-      smallest = std::min({smallest, SmallestLimit(mount, group, LimitV2),
-                           SmallestLimit(mount / "unified", group, LimitV2)});
-    } else if (("," + controllers + ",").find(",cpu,") != std::string::npos) {
-      smallest = std::min({smallest, SmallestLimit(mount / "cpu", group, LimitV1),
-                           SmallestLimit(mount / controllers, group, LimitV1)});
-    }
+  for (const ControlGroup& group : ControlGroupsOf("cpu", root)) {
+    smallest =
+        std::min(smallest, group.version == 2 ? LimitV2(group.folder) : LimitV1(group.folder));
   }
   return smallest;
 }

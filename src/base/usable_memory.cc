@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/control_groups.h"
 #include "base/pages.h"
 #include "base/parse_text.h"
 
@@ -17,27 +18,17 @@ namespace fs = std::filesystem;
 
 // The files of a version of cgroups.
 struct CgroupFiles {
-  std::string_view folder;                  // where the groups lie, below the root
   std::array<std::string_view, 2> limits;   // the second may be empty
   std::string_view current;                 // with pages of files
   std::array<std::string_view, 2> dropped;  // fields of memory.stat: pages of files
 };
 
-constexpr CgroupFiles kVersion2 = {.folder = "sys/fs/cgroup",
-                                   .limits = {"memory.max", "memory.high"},
+constexpr CgroupFiles kVersion2 = {.limits = {"memory.max", "memory.high"},
                                    .current = "memory.current",
                                    .dropped = {"inactive_file ", "active_file "}};
-constexpr CgroupFiles kVersion1 = {.folder = "sys/fs/cgroup/memory",
-                                   .limits = {"memory.limit_in_bytes", ""},
+constexpr CgroupFiles kVersion1 = {.limits = {"memory.limit_in_bytes", ""},
                                    .current = "memory.usage_in_bytes",
                                    .dropped = {"total_inactive_file ", "total_active_file "}};
-
-std::optional<std::string> FirstLineOf(const fs::path& path) {
-  std::ifstream file(path);
-  std::string line;
-  if (!file || !std::getline(file, line)) return std::nullopt;
-  return line;
-}
 
 class RoomFinder {
  public:
@@ -49,8 +40,9 @@ class RoomFinder {
     } else {
       Warn("/proc/meminfo: expected MemAvailable in kB, found none");
     }
-    std::ifstream file(root_ / "proc/self/cgroup");
-    for (std::string line; std::getline(file, line);) AddGroupsOf(line);
+    for (const ControlGroup& group : ControlGroupsOf("memory", root_)) {
+      AddGroup(group.version == 2 ? kVersion2 : kVersion1, group.folder);
+    }
     if (!known_) {
       return MakeError(ErrorCode::kNotFound,
                        "neither MemAvailable of /proc/meminfo nor a limit of a memory cgroup says "
@@ -63,6 +55,11 @@ class RoomFinder {
  private:
   void Warn(std::string message) { found_.warnings.push_back(std::move(message)); }
 
+  // The path without the root of a test.
+  std::string Name(const fs::path& path) const {
+    return fmt::format("/{}", path.lexically_relative(root_).string());
+  }
+
   void Limit(std::int64_t room, std::string name) {
     if (known_ && room >= found_.room) return;
     known_ = true;
@@ -70,35 +67,11 @@ class RoomFinder {
     found_.limited_by = std::move(name);
   }
 
-  // A line of /proc/self/cgroup: NUMBER:CONTROLLERS:PATH, with number 0 and no controllers in
-  // version 2.
-  void AddGroupsOf(std::string_view line) {
-    const std::size_t controllers = line.find(':');
-    const std::size_t path = controllers == line.npos ? line.npos : line.find(':', controllers + 1);
-    if (path == line.npos) return;
-    const std::string names =
-        fmt::format(",{},", line.substr(controllers + 1, path - controllers - 1));
-    if (names == ",,") AddAncestors(kVersion2, line.substr(path + 1));
-    if (names.find(",memory,") != names.npos) AddAncestors(kVersion1, line.substr(path + 1));
-  }
-
-  // A container sees its own group at the top, whatever the path says: folders of the path that are
-  // not there have no files.
-  void AddAncestors(const CgroupFiles& files, const fs::path& path) {
-    fs::path group = files.folder;
-    AddGroup(files, group);
-    for (const fs::path& name : path.relative_path()) {
-      if (name == "..") continue;
-      group /= name;
-      AddGroup(files, group);
-    }
-  }
-
   void AddGroup(const CgroupFiles& files, const fs::path& group) {
     for (const std::string_view name : files.limits) {
       if (name.empty()) continue;
       const std::optional<std::int64_t> limit = ReadBytes(group / name);
-      if (limit) Limit(*limit - Used(files, group), fmt::format("/{}", (group / name).string()));
+      if (limit) Limit(*limit - Used(files, group), Name(group / name));
     }
   }
 
@@ -106,12 +79,12 @@ class RoomFinder {
   std::int64_t Used(const CgroupFiles& files, const fs::path& group) {
     const std::optional<std::int64_t> current = ReadBytes(group / files.current);
     if (!current) {
-      Warn(fmt::format("/{}: expected a number, found none; counted as 0",
-                       (group / files.current).string()));
+      Warn(fmt::format("{}: expected a number, found none; counted as 0",
+                       Name(group / files.current)));
       return 0;
     }
     std::int64_t dropped = 0;
-    std::ifstream file(root_ / group / "memory.stat");
+    std::ifstream file(group / "memory.stat");
     for (std::string line; std::getline(file, line);) {
       for (const std::string_view name : files.dropped) {
         std::string_view text = line;
@@ -125,11 +98,11 @@ class RoomFinder {
 
   // nullopt: no such file, or no limit ("max").
   std::optional<std::int64_t> ReadBytes(const fs::path& path) {
-    const std::optional<std::string> line = FirstLineOf(root_ / path);
+    const std::optional<std::string> line = FirstLineOf(path);
     if (!line || *line == "max") return std::nullopt;
     const std::optional<std::int64_t> bytes = ParseNumber<std::int64_t>(*line);
     if (bytes && *bytes >= 0) return bytes;
-    Warn(fmt::format("/{}: expected a number or max, found \"{}\"; left out", path.string(),
+    Warn(fmt::format("{}: expected a number or max, found \"{}\"; left out", Name(path),
                      line->substr(0, 40)));
     return std::nullopt;
   }
@@ -141,7 +114,9 @@ class RoomFinder {
 
 }  // namespace
 
-std::int64_t MemoryReserve(std::int64_t room) { return std::max(std::int64_t{1} << 30, room / 20); }
+std::int64_t MemoryReserve(std::int64_t room) {
+  return std::min(std::max(std::int64_t{1} << 30, room / 20), room / 2);
+}
 
 Result<UsableMemory> FindUsableMemory(const std::filesystem::path& root) {
   return RoomFinder(root).Find();

@@ -2,7 +2,7 @@
 //
 //   room   = min(MemAvailable, over all memory cgroups of this process and their ancestors
 //                min(memory.max, memory.high) - (memory.current - file pages))
-//   usable = room - max(1 GiB, 5 % of room)
+//   usable = room - max(1 GiB, 5 % of room), but at least half of room
 //
 // MemAvailable counts pages of files that the system can drop as available, so the same pages are
 // taken out of memory.current here: else a container that has once read a large file would have no
@@ -25,7 +25,7 @@ struct UsableMemory {
   // Files that said something else than a number; they were left out, and the messages say so.
   std::vector<std::string> warnings;
 
-  std::int64_t usable() const { return room > reserve ? room - reserve : 0; }
+  std::int64_t usable() const { return room - reserve; }
 };
 
 // The part of `room` that is left to others.

@@ -118,6 +118,9 @@ TEST(Pages, AvailableMemory) {
   testing::WriteFile(root.path() / "proc/meminfo",
                      "MemTotal:       24684084 kB\nMemAvailable:   23220996 kB\n");
   EXPECT_EQ(AvailableMemory(root.path()), 23220996 * std::int64_t{1024});
+  EXPECT_EQ(SwapBytes(root.path()), 0);
+  testing::WriteFile(root.path() / "proc/meminfo", "MemAvailable: 1 kB\nSwapTotal:  12 kB\n");
+  EXPECT_EQ(SwapBytes(root.path()), 12 * 1024);
   testing::WriteFile(root.path() / "proc/meminfo", "MemAvailable:\n");
   EXPECT_EQ(AvailableMemory(root.path()), std::nullopt);
 }

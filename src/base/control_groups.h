@@ -1,0 +1,26 @@
+// The control groups of this process, whose limits hold for it beside those of the machine.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace fathom {
+
+struct ControlGroup {
+  std::filesystem::path folder;
+  int version = 2;  // 1 or 2: the names of its files
+};
+
+// Returns the folders where the groups of this process and all groups above them may have files of
+// a controller ("cpu", "memory"), below `root`. A container may not see the upper folders of its
+// path; those that do not exist are returned, too.
+std::vector<ControlGroup> ControlGroupsOf(std::string_view controller,
+                                          const std::filesystem::path& root = "/");
+
+// Returns the first line of a file; nullopt: no file, or an empty one.
+std::optional<std::string> FirstLineOf(const std::filesystem::path& path);
+
+}  // namespace fathom
