@@ -197,8 +197,7 @@ TEST(EngineOptions, DraftsNeedAHead) {
   const TemporaryDirectory directory;
   ThreadTeam team(1);
   const auto written = WriteSlice(
-      directory.path(),
-      {.config = TinyConfig({.ratios = {0, 4}, .vocab_size = 512, .draft = false}), .seed = 3},
+      directory.path(), {.config = TinyConfig({.ratios = {0, 4}, .vocab_size = 512}), .seed = 3},
       team, {});
   ASSERT_TRUE(written) << written.error().message;
   const std::vector<std::string> base = {"--model", directory.path(), "-n", "3", "--seed", "1"};

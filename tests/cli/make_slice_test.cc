@@ -54,6 +54,7 @@ TEST(MakeSliceTest, BadOptionsAreExplained) {
            Case{"--vocab", "1000000", "found \"1000000\""},
            Case{"--seed", "-1", "found \"-1\""},
            Case{"--threads", "0", "found \"0\""},
+           Case{"--draft", "medusa", "expected one of none mtp dspark, found \"medusa\""},
        }) {
     const ProgramRun run = RunProgram(Arguments(out, option, value));
     ExpectRefusal(run, 2, message);
@@ -70,12 +71,13 @@ TEST(MakeSliceTest, WhatIsThereIsNotTouched) {
   EXPECT_EQ(ReadFile(out.path() / "notes.txt"), "mine");
 }
 
-class TinySlice : public ::testing::Test {
+class TinySlice : public ::testing::TestWithParam<HeadKind> {
  protected:
   void SetUp() override {
     ThreadTeam team(2);
     const SliceOptions options = {
-        .config = TinyConfig({.ratios = {0, 4, 128}, .vocab_size = 512, .draft = true}), .seed = 3};
+        .config = TinyConfig({.ratios = {0, 4, 128}, .vocab_size = 512, .draft = GetParam()}),
+        .seed = 3};
     const Result<SliceSummary> written = WriteSlice(directory_.path(), options, team, {});
     ASSERT_TRUE(written) << written.error().message;
   }
@@ -85,7 +87,7 @@ class TinySlice : public ::testing::Test {
   TemporaryDirectory directory_;
 };
 
-TEST_F(TinySlice, IsAFlawlessCheckpoint) {
+TEST_P(TinySlice, IsAFlawlessCheckpoint) {
   const ProgramRun run = RunProgram({"inspect", "--deep", "--json", path()});
   EXPECT_EQ(run.exit_code, 0) << run.error;
   const nlohmann::json report = ParseOutput(run);
@@ -93,7 +95,7 @@ TEST_F(TinySlice, IsAFlawlessCheckpoint) {
   EXPECT_EQ(report["warnings"].size(), 0u);
 }
 
-TEST_F(TinySlice, GeneratesAndChats) {
+TEST_P(TinySlice, GeneratesAndChats) {
   const ProgramRun text =
       RunProgram({"generate", "--model", path(), "-n", "8", "--ignore-eos", "--json", "hello"});
   EXPECT_EQ(text.exit_code, 0) << text.error;
@@ -104,6 +106,10 @@ TEST_F(TinySlice, GeneratesAndChats) {
       RunProgram({"chat", "--model", path(), "-n", "4"}, {.standard_input = "Hi\n"});
   EXPECT_EQ(answer.exit_code, 0) << answer.error;
 }
+
+INSTANTIATE_TEST_SUITE_P(Heads, TinySlice,
+                         ::testing::Values(HeadKind::kNone, HeadKind::kMtp, HeadKind::kDSpark),
+                         [](const auto& test) { return std::string(Name(test.param)); });
 
 }  // namespace
 }  // namespace fathom::testing

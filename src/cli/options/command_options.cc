@@ -233,7 +233,10 @@ void AddMakeSlice(Command& root, MakeSliceCommand& options) {
       {"--vocab", "V",
        fmt::format("Tokens, {} to {} (default: 1024)", SmallestVocabulary(), LargestVocabulary()),
        Integer(SmallestVocabulary(), LargestVocabulary(), options.vocab_size)});
-  command.AddFlag("--draft", options.draft, "With the MTP head");
+  command.Add({"--draft", "HEAD",
+               "The head that drafts: none, mtp, or dspark, three stages that read the last three "
+               "layers (default: none)",
+               OneOf(kDraftHeadNames, options.draft)});
   command.Add({"--seed", "N", "Same seed, same bytes (default: 0)",
                Seed([&options](std::uint64_t seed) { options.seed = seed; })});
   command.Require("--out", "DIR", "The directory to write: empty or not there yet",
@@ -242,8 +245,9 @@ void AddMakeSlice(Command& root, MakeSliceCommand& options) {
   command.Footer(
       "Examples:\n"
       "  fathom make-slice --shape flash --layers 4,128 --out DIR\n"
-      "  fathom make-slice --shape pro --layers 0,4,128 --experts 16 --vocab 4096 --draft --seed 7 "
-      "--out DIR");
+      "  fathom make-slice --shape pro --layers 0,4,128 --experts 16 --vocab 4096 --draft mtp "
+      "--seed "
+      "7 --out DIR");
 }
 
 Command AddBench(Command& root, BenchCommand& options) {

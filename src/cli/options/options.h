@@ -13,6 +13,7 @@
 
 #include "api/common/answer_constraint.h"
 #include "base/tensor.h"
+#include "checkpoint/head_kind.h"
 #include "cli/terminal/log.h"
 #include "runtime/options.h"
 
@@ -184,13 +185,16 @@ struct LogitsCommand {
   std::filesystem::path draft_trace;  // with draft_at
 };
 
+// In the order of HeadKind.
+inline constexpr std::string_view kDraftHeadNames[] = {"none", "mtp", "dspark"};
+
 // A checkpoint of random weights in the shapes of Flash or Pro.
 struct MakeSliceCommand {
   bool pro = false;
   std::vector<int> ratios;                // of each layer
   std::optional<std::int64_t> n_experts;  // missing: the published number
   std::int64_t vocab_size = 1024;
-  bool draft = false;
+  HeadKind draft = HeadKind::kNone;
   std::uint64_t seed = 0;
   int n_threads = 1;  // >= 1
   std::filesystem::path out;

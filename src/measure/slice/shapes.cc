@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "json/json_value.h"
@@ -18,6 +19,21 @@ std::vector<int> PublishedRatios(int first_two, int n_layers) {
   }
   ratios.push_back(0);
   return ratios;
+}
+
+// The drafter that is published for models of this size, behind the layers of a slice.
+DSparkConfig SliceDSpark(const ModelConfig& slice) {
+  constexpr std::int64_t kNoiseToken = 128'799;
+  DSparkConfig dspark = {
+      .n_stages = 3,
+      .dspark_block_size = 5,
+      .dspark_markov_rank = slice.hidden_size > FlashConfig().hidden_size ? 512 : 256,
+      .dspark_noise_token_id = std::min(kNoiseToken, slice.vocab_size - 1)};
+  const auto n_layers = static_cast<int>(slice.num_hidden_layers);
+  for (int layer = std::max(n_layers - 3, 0); layer < n_layers; ++layer) {
+    dspark.dspark_target_layer_ids.push_back(layer);
+  }
+  return dspark;
 }
 
 // 10 as 10, and 1e-6 as 1e-06, not as the double next to the float.
@@ -87,17 +103,18 @@ ModelConfig SliceConfig(ModelConfig whole, const SliceSizes& sizes) {
   whole.num_hidden_layers = static_cast<std::int64_t>(sizes.ratios.size());
   whole.n_routed_experts = sizes.n_experts.value_or(whole.n_routed_experts);
   whole.num_hash_layers = 0;
-  whole.num_nextn_predict_layers = sizes.draft ? 1 : 0;
+  whole.num_nextn_predict_layers = sizes.draft == HeadKind::kNone ? 0 : 1;  // for DSpark, too
+  if (sizes.draft == HeadKind::kDSpark) whole.dspark = SliceDSpark(whole);
   whole.compress_ratios = sizes.ratios;
-  if (sizes.draft) {
-    whole.compress_ratios.push_back(0);
-  }
+  const std::int64_t n_draft =
+      whole.dspark ? whole.dspark->n_stages : whole.num_nextn_predict_layers;
+  whole.compress_ratios.insert(whole.compress_ratios.end(), static_cast<std::size_t>(n_draft), 0);
   return whole;
 }
 
 std::string ConfigJson(const ModelConfig& config) {
   const RopeScaling& rope = config.rope_scaling;
-  const JsonValue json = {
+  JsonValue json = {
       {"architectures", JsonValue::Array({"DeepseekV4ForCausalLM"})},
       {"attention_bias", false},
       {"attention_dropout", 0.0},
@@ -157,6 +174,13 @@ std::string ConfigJson(const ModelConfig& config) {
       {"compress_rope_theta", Number(config.compress_rope_theta)},
       {"compress_ratios", config.compress_ratios},
   };
+  if (config.dspark) {
+    const DSparkConfig& dspark = *config.dspark;
+    json["dspark_block_size"] = dspark.dspark_block_size;
+    json["dspark_noise_token_id"] = dspark.dspark_noise_token_id;
+    json["dspark_target_layer_ids"] = dspark.dspark_target_layer_ids;
+    json["dspark_markov_rank"] = dspark.dspark_markov_rank;
+  }
   return WriteJson(json, 2) + "\n";
 }
 

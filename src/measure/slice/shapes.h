@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/head_kind.h"
 #include "checkpoint/model_config.h"
 
 namespace fathom {
@@ -20,7 +21,9 @@ struct SliceSizes {
   std::vector<int> ratios;                // of each layer: 0, 4 or 128
   std::optional<std::int64_t> n_experts;  // routed experts per layer; missing: the model's number
   std::int64_t vocab_size = 0;
-  bool draft = false;  // with the MTP head
+  // The head that drafts: an MTP block, or the three stages of a published DSpark drafter, which
+  // read the streams of the last three layers (docs/spec/mtp.md 2.1).
+  HeadKind draft = HeadKind::kNone;
 };
 
 // Returns `whole` reduced to the slice. No layer routes by token id. Checks nothing.

@@ -54,6 +54,18 @@ class Part {
     AddFp8("h_proj", hidden_, hidden_);
   }
 
+  // What the stages of a DSpark drafter have beside their blocks.
+  void AddDSparkFeatures(const DSparkConfig& dspark) {
+    AddNorm("main_norm", hidden_);
+    AddFp8("main_proj", hidden_, std::ssize(dspark.dspark_target_layer_ids) * hidden_);
+  }
+  void AddDSparkHeads(const DSparkConfig& dspark) {
+    const std::int64_t rank = dspark.dspark_markov_rank;
+    AddValues("markov_head.markov_w1.weight", DType::kBF16, {config_.vocab_size, rank}, 0, 1);
+    AddBf16("markov_head.markov_w2", config_.vocab_size, rank);
+    AddBf16("confidence_head.proj", 1, hidden_ + rank);
+  }
+
   // Streams begin with a deviation of 1.
   void AddEmbedding() {
     AddValues("embed.weight", DType::kBF16, {config_.vocab_size, hidden_}, 0, 1);
@@ -161,6 +173,25 @@ class Part {
   std::vector<SliceTensor> tensors_;
 };
 
+std::vector<SliceTensor> MtpPart(const ModelConfig& config) {
+  Part mtp(config, "mtp.0.");
+  mtp.AddBlock(0);
+  mtp.AddMtpProjections();
+  mtp.AddStreamHead();
+  return mtp.Take();
+}
+
+std::vector<SliceTensor> DSparkPart(const ModelConfig& config, int stage) {
+  Part part(config, fmt::format("mtp.{}.", stage));
+  part.AddBlock(0);
+  if (stage == 0) part.AddDSparkFeatures(*config.dspark);
+  if (stage + 1 == config.dspark->n_stages) {
+    part.AddStreamHead();
+    part.AddDSparkHeads(*config.dspark);
+  }
+  return part.Take();
+}
+
 }  // namespace
 
 std::int64_t ByteCount(const SliceTensor& tensor) {
@@ -183,12 +214,12 @@ std::vector<std::vector<SliceTensor>> SliceParts(const ModelConfig& config) {
   head.AddStreamHead();
   head.AddLogitHead();
   parts.push_back(head.Take());
-  if (config.num_nextn_predict_layers > 0) {
-    Part mtp(config, "mtp.0.");
-    mtp.AddBlock(0);
-    mtp.AddMtpProjections();
-    mtp.AddStreamHead();
-    parts.push_back(mtp.Take());
+  if (config.dspark) {
+    for (int stage = 0; stage < config.dspark->n_stages; ++stage) {
+      parts.push_back(DSparkPart(config, stage));
+    }
+  } else if (config.num_nextn_predict_layers > 0) {
+    parts.push_back(MtpPart(config));
   }
   return parts;
 }

@@ -37,8 +37,27 @@ TEST(ShapesTest, ACutChangesWhatItNames) {
   expected["num_hidden_layers"] = 2;
   expected["vocab_size"] = 512;
   const ModelConfig cut = SliceConfig(
-      ProConfig(), {.ratios = {4, 128}, .n_experts = 16, .vocab_size = 512, .draft = true});
+      ProConfig(),
+      {.ratios = {4, 128}, .n_experts = 16, .vocab_size = 512, .draft = HeadKind::kMtp});
   EXPECT_EQ(Parse(ConfigJson(cut)), expected);
+}
+
+TEST(ShapesTest, DSparkHasThePublishedNumbers) {
+  const ModelConfig flash = SliceConfig(
+      FlashConfig(),
+      {.ratios = std::vector<int>(43, 4), .vocab_size = 129'280, .draft = HeadKind::kDSpark});
+  const json text = Parse(ConfigJson(flash));
+  EXPECT_EQ(text["dspark_block_size"], 5);
+  EXPECT_EQ(text["dspark_markov_rank"], 256);
+  EXPECT_EQ(text["dspark_noise_token_id"], 128'799);
+  EXPECT_EQ(text["dspark_target_layer_ids"], json({40, 41, 42}));
+  EXPECT_EQ(text["num_nextn_predict_layers"], 1);
+  EXPECT_EQ(text["compress_ratios"].size(), 46u);
+  const ModelConfig pro =
+      SliceConfig(ProConfig(), {.ratios = {4}, .vocab_size = 512, .draft = HeadKind::kDSpark});
+  EXPECT_EQ(pro.dspark->dspark_markov_rank, 512);
+  EXPECT_EQ(pro.dspark->dspark_noise_token_id, 511);
+  EXPECT_EQ(pro.dspark->dspark_target_layer_ids, std::vector<int>{0});
 }
 
 TEST(ShapesTest, WithoutDraftHeadNothingSpeaksOfIt) {
@@ -51,11 +70,16 @@ TEST(ShapesTest, WithoutDraftHeadNothingSpeaksOfIt) {
 
 TEST(ShapesTest, TheTextIsAValidConfiguration) {
   for (const ModelConfig& config :
-       {FlashConfig(), ProConfig(), testing::TinyConfig({.ratios = {0, 4}, .vocab_size = 300})}) {
+       {FlashConfig(), ProConfig(), testing::TinyConfig({.ratios = {0, 4}, .vocab_size = 300}),
+        testing::TinyConfig({.ratios = {0, 4}, .vocab_size = 300, .draft = HeadKind::kDSpark})}) {
     const Result<ModelConfig> parsed = ParseModelConfig(ConfigJson(config), "config.json");
     ASSERT_TRUE(parsed) << parsed.error().message;
     EXPECT_EQ(parsed->rms_norm_eps, config.rms_norm_eps);
     EXPECT_EQ(parsed->compress_ratios, config.compress_ratios);
+    EXPECT_EQ(parsed->dspark.has_value(), config.dspark.has_value());
+    if (parsed->dspark) {
+      EXPECT_EQ(parsed->dspark->n_stages, 3);
+    }
   }
 }
 

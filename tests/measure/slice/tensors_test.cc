@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "measure/slice/shapes.h"
@@ -18,11 +19,11 @@ namespace {
 constexpr std::int64_t kVocabulary = 129'280;
 
 // All layers of a published model; here all choose their experts by the learned gate.
-ModelConfig Whole(const ModelConfig& published) {
+ModelConfig Whole(const ModelConfig& published, HeadKind draft = HeadKind::kMtp) {
   std::vector<int> ratios = published.compress_ratios;
   ratios.pop_back();  // of the MTP head
   return SliceConfig(published,
-                     {.ratios = std::move(ratios), .vocab_size = kVocabulary, .draft = true});
+                     {.ratios = std::move(ratios), .vocab_size = kVocabulary, .draft = draft});
 }
 
 std::int64_t Bytes(const std::vector<SliceTensor>& part) {
@@ -62,6 +63,28 @@ TEST(TensorsTest, AllLayersTogetherHaveThePublishedSize) {
   EXPECT_EQ(pro.bytes, 864'704'792'696 - HashLayersMore(ProConfig()));
 }
 
+// The last parts are the stages of the drafter; docs/spec/mtp.md 2.2, and for the bytes of Flash
+// the difference of the published totals (docs/spec/checkpoint.md 5).
+TEST(TensorsTest, TheDSparkDrafterHasThePublishedSize) {
+  constexpr std::int64_t kFlashBytes = 10'862'838'300;
+  for (const auto& [published, n_tensors, n_bytes] :
+       {std::tuple(FlashConfig(), 4'705, kFlashBytes),
+        std::tuple(ProConfig(), 7'009, std::int64_t{0})}) {
+    const auto parts = SliceParts(Whole(published, HeadKind::kDSpark));
+    std::int64_t found = 0;
+    std::int64_t bytes = 0;
+    for (auto part = parts.end() - 3; part != parts.end(); ++part) {
+      EXPECT_TRUE(part->front().name.starts_with("mtp."));
+      found += std::ssize(*part);
+      bytes += Bytes(*part);
+    }
+    EXPECT_EQ(found, n_tensors);
+    if (n_bytes > 0) {
+      EXPECT_EQ(bytes, n_bytes);
+    }
+  }
+}
+
 // Bytes of a layer of this ratio: routed experts, and the rest.
 std::pair<std::int64_t, std::int64_t> LayerBytes(const ModelConfig& published, int ratio) {
   const auto parts = SliceParts(SliceConfig(published, {.ratios = {ratio}, .vocab_size = 512}));
@@ -93,11 +116,14 @@ TEST(TensorsTest, LayersHaveThePublishedSizes) {
 using Inventory = std::map<std::string, std::pair<DType, std::vector<std::int64_t>>>;
 
 TEST(TensorsTest, NamesTypesAndShapesAreThoseOfTheFormat) {
-  for (const ModelConfig& published : {FlashConfig(), ProConfig()}) {
+  for (const auto& [published, head, n_stages] :
+       {std::tuple(FlashConfig(), HeadKind::kMtp, 1), std::tuple(ProConfig(), HeadKind::kMtp, 1),
+        std::tuple(FlashConfig(), HeadKind::kDSpark, 3)}) {
     const ModelConfig config = SliceConfig(
-        published, {.ratios = {0, 4, 128}, .n_experts = 7, .vocab_size = 999, .draft = true});
+        published, {.ratios = {0, 4, 128}, .n_experts = 7, .vocab_size = 999, .draft = head});
     Inventory expected;
-    for (const auto& shard : testing::NativeShards(config, {})) {
+    for (const auto& shard :
+         testing::NativeShards(config, {.head = head, .n_draft_stages = n_stages})) {
       for (const testing::TensorSpec& tensor : shard) {
         expected[tensor.name] = {tensor.dtype, tensor.shape};
       }
@@ -114,7 +140,7 @@ TEST(TensorsTest, NamesTypesAndShapesAreThoseOfTheFormat) {
 
 TEST(TensorsTest, PartsBeginWithTheWidestTypes) {
   const ModelConfig config =
-      SliceConfig(FlashConfig(), {.ratios = {4, 0}, .vocab_size = 512, .draft = true});
+      SliceConfig(FlashConfig(), {.ratios = {4, 0}, .vocab_size = 512, .draft = HeadKind::kMtp});
   const auto parts = SliceParts(config);
   EXPECT_EQ(parts.size(), 5u);  // embedding, two layers, head, MTP
   for (const std::vector<SliceTensor>& part : parts) {

@@ -25,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-SliceOptions Tiny(std::vector<int> ratios, bool draft = false) {
+SliceOptions Tiny(std::vector<int> ratios, HeadKind draft = HeadKind::kNone) {
   return {.config =
               testing::TinyConfig({.ratios = std::move(ratios), .vocab_size = 300, .draft = draft}),
           .seed = 7};
@@ -52,7 +52,7 @@ std::map<std::string, std::string> Files(const fs::path& directory) {
 
 TEST(WriteSliceTest, TheOptionsDecideEveryByte) {
   const testing::TemporaryDirectory parent;
-  SliceOptions options = Tiny({4, 128}, true);
+  SliceOptions options = Tiny({4, 128}, HeadKind::kMtp);
   WriteOrFail(parent.path() / "one", options, 1);
   WriteOrFail(parent.path() / "two", options, 2);
   const auto one = Files(parent.path() / "one");
@@ -129,7 +129,7 @@ double RootMeanSquare(std::span<const T> row) {
 
 TEST(WriteSliceTest, TheModelRunsWithItsDraftHead) {
   const testing::TemporaryDirectory directory;
-  WriteOrFail(directory.path(), Tiny({0, 4, 128}, true));
+  WriteOrFail(directory.path(), Tiny({0, 4, 128}, HeadKind::kMtp));
   testing::TestModel loaded(directory.path(), {.max_context = 300, .with_draft = true});
   Model& model = loaded.model();
   EXPECT_EQ(model.head_kind(), HeadKind::kMtp);
@@ -152,6 +152,29 @@ TEST(WriteSliceTest, TheModelRunsWithItsDraftHead) {
   ASSERT_TRUE(drafted) << drafted.error().message;
   const Matrix<const float> draft =
       testing::LogitsOfDrafts(*model.drafter(), std::vector<std::int32_t>{2});
+  EXPECT_NEAR(RootMeanSquare<float>(draft.RowSpan(0)), 4, 1);
+}
+
+TEST(WriteSliceTest, TheModelRunsWithItsDSparkDrafter) {
+  const testing::TemporaryDirectory directory;
+  WriteOrFail(directory.path(), Tiny({0, 4, 128, 4}, HeadKind::kDSpark));
+  testing::TestModel loaded(directory.path(), {.max_context = 300, .with_draft = true});
+  Model& model = loaded.model();
+  EXPECT_EQ(model.head_kind(), HeadKind::kDSpark);
+  EXPECT_TRUE(model.warnings().empty());
+  const std::vector<Token> tokens = Tokens(200);
+  Batch batch;
+  batch.Add(0, 0, tokens);
+  const Status ran = model.Forward(batch);
+  ASSERT_TRUE(ran) << ran.error().message;
+  Batch next;
+  next.Add(0, 199, std::vector<Token>{3});
+  const Status committed =
+      model.drafter()->Commit(next, std::vector<std::int32_t>{199}, StreamSource::kForward);
+  ASSERT_TRUE(committed) << committed.error().message;
+  // Logits of the head, and a bias of the tokens before with a spread of 1.
+  const Matrix<const float> draft =
+      testing::LogitsOfDrafts(*model.drafter(), std::vector<std::int32_t>{0});
   EXPECT_NEAR(RootMeanSquare<float>(draft.RowSpan(0)), 4, 1);
 }
 
