@@ -1,14 +1,21 @@
 // The engine with many streams: its cost beside the model, the gain of drafts, the gain of shared
 // weights.
 //
-//   engine_bench --model DIR --streams 1,16,64 [--draft 1 --acceptance 0.8] [--prompt N] [--tokens
-//   N]
+//   engine_bench --model DIR --streams 1,16,64 [--draft auto --acceptance 0.8] [--prompt N]
+//                [--tokens N] [--start] [--pairs N]
 //
 // A row per number of streams: every stream has its own reader thread, as in a server. The engine
 // times its calls of the model (EngineMetrics); the rest of a step is the engine's cost.
+//
+// --start measures a new engine, prompts included: what it learns of drafts counts. --pairs N
+// compares such starts with and without drafts, one after the other in turns, so that whatever else
+// the machine does meets both: a row has the median of the N ratios of their speeds, the lowest and
+// the highest, and the ratio of the processor time they used.
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <random>
@@ -17,6 +24,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/parse_text.h"
 #include "engine/engine.h"
 #include "engine/model_adapter.h"
 #include "engine/simulated_acceptance.h"
@@ -31,11 +39,13 @@ struct Options {
   std::vector<int> streams = {1, 16, 64};
   std::int64_t n_prompt = 32;
   std::int64_t n_tokens = 64;
-  std::int64_t draft = 0;
+  std::string draft = "off";
   double acceptance = -1;  // as it is
   double temperature = 0;
   int n_threads = 2;
   bool is_shared = false;  // all prompts are equal
+  bool at_start = false;
+  int n_pairs = 0;
 };
 
 struct Row {
@@ -43,14 +53,23 @@ struct Row {
   double step_ms = 0;
   double engine_us = 0;
   double tokens_per_step = 0;  // of one stream
+  double drafted = 0;          // tokens per token of an answer
   double accepted = 0;         // share of drafted tokens at depth 1
   double kv_mb = 0;            // in blocks in use when all requests have been answered
+  double cpu_seconds = 0;      // of the process, while it answered
 };
 
 void ReadAll(TokenStream stream) {
   for (StreamEvent event; stream.Next(event);) {
     Check(!event.error, "an answer without an error");
   }
+}
+
+double CpuSeconds() {
+  rusage usage = {};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_utime.tv_sec) +
+         1e-6 * static_cast<double>(usage.ru_utime.tv_usec);
 }
 
 std::vector<Token> Prompt(const Options& options, std::int64_t vocab_size, int stream) {
@@ -62,13 +81,16 @@ std::vector<Token> Prompt(const Options& options, std::int64_t vocab_size, int s
   return prompt;
 }
 
-bool IsAutomatic(const Options& options) { return options.draft > GreatestDraftDepth(); }
+DraftOptions DraftsOf(const std::string& text) {
+  if (text == "auto") return {.enabled = true};
+  const std::int64_t depth = text == "off" ? 0 : ParseNumber<std::int64_t>(text).value_or(-1);
+  Check(depth >= 0 && depth <= GreatestDraftDepth(), "--draft: off, auto or a depth");
+  return {.enabled = depth > 0, .depth = depth};
+}
 
-Row Measure(const Options& options, LanguageModel& model, int n_streams) {
-  EngineOptions engine_options;
-  engine_options.draft.enabled = options.draft > 0;
-  engine_options.draft.depth = IsAutomatic(options) ? 0 : options.draft;
-  Result<std::unique_ptr<Engine>> made = Engine::Create(model, engine_options);
+Row Measure(const Options& options, LanguageModel& model, const DraftOptions& draft,
+            int n_streams) {
+  Result<std::unique_ptr<Engine>> made = Engine::Create(model, {.draft = draft});
   Check(made.has_value(), made ? "" : made.error().message);
   Engine& engine = **made;
   const auto run = [&](std::int64_t n_tokens) {
@@ -85,8 +107,11 @@ Row Measure(const Options& options, LanguageModel& model, int n_streams) {
       readers.emplace_back(ReadAll, *std::move(stream));
     }
   };
-  run(options.n_tokens);  // reads and checks the used weights; caches the prompts
+  if (!options.at_start) {
+    run(options.n_tokens);  // reads and checks the used weights; caches the prompts
+  }
   const MetricsSnapshot before = engine.metrics().Snapshot();
+  const double cpu_before = CpuSeconds();
   run(options.n_tokens);
   const MetricsSnapshot after = engine.metrics().Snapshot();
   const auto steps = static_cast<double>(after.steps - before.steps);
@@ -96,41 +121,107 @@ Row Measure(const Options& options, LanguageModel& model, int n_streams) {
           .step_ms = 1e3 * seconds / steps,
           .engine_us = 1e6 * (after.engine_seconds - before.engine_seconds) / steps,
           .tokens_per_step = tokens / steps / n_streams,
+          .drafted = static_cast<double>(after.drafted[0] - before.drafted[0]) / tokens,
           .accepted = after.drafted[0] > before.drafted[0]
                           ? static_cast<double>(after.accepted[0] - before.accepted[0]) /
                                 static_cast<double>(after.drafted[0] - before.drafted[0])
                           : 0,
-          .kv_mb = 1e-6 * static_cast<double>(after.kv_bytes_used + after.kv_bytes_cached)};
+          .kv_mb = 1e-6 * static_cast<double>(after.kv_bytes_used + after.kv_bytes_cached),
+          .cpu_seconds = CpuSeconds() - cpu_before};
+}
+
+std::unique_ptr<Model> Load(const Options& options, Backend& backend, bool with_draft) {
+  const int most = *std::max_element(options.streams.begin(), options.streams.end());
+  const std::int64_t context = options.n_prompt + options.n_tokens + 1;
+  Result<std::unique_ptr<Model>> model = Model::Load(
+      options.model, backend,
+      {.max_sequences = most,
+       .max_context = context,
+       .max_batch_tokens = std::max<std::int64_t>(512, most * (1 + GreatestDraftDepth())),
+       .max_logit_rows = std::max<std::int64_t>(64, 1 + GreatestDraftDepth()),
+       .with_draft = with_draft,
+       .weights = {.preload = true},
+       .n_load_threads = options.n_threads});
+  Check(model.has_value(), model ? "" : model.error().message);
+  return *std::move(model);
+}
+
+std::unique_ptr<LanguageModel> Adapt(const Options& options, Model& model) {
+  std::unique_ptr<LanguageModel> adapter = std::make_unique<ModelAdapter>(model);
+  if (options.acceptance >= 0) {
+    adapter = std::make_unique<SimulatedAcceptance>(std::move(adapter), options.acceptance);
+  }
+  return adapter;
+}
+
+// Reads and checks the used weights, which no row is to pay for.
+void WarmUp(Options options, LanguageModel& model, const DraftOptions& draft, int n_streams) {
+  options.n_tokens = std::min<std::int64_t>(options.n_tokens, 32);
+  Measure(options, model, draft, n_streams);
+}
+
+void RunRows(const Options& options, Backend& backend) {
+  const DraftOptions draft = DraftsOf(options.draft);
+  const std::unique_ptr<Model> model = Load(options, backend, draft.enabled);
+  const std::unique_ptr<LanguageModel> adapter = Adapt(options, *model);
+  fmt::print("{:>8} {:>6} {:>10} {:>9} {:>12} {:>12} {:>9} {:>9} {:>9}\n", "streams", "draft",
+             "tokens/s", "step ms", "engine us", "tokens/step", "drafted", "accepted", "kv MB");
+  for (const int n_streams : options.streams) {
+    if (options.at_start) WarmUp(options, *adapter, draft, n_streams);
+    const Row row = Measure(options, *adapter, draft, n_streams);
+    fmt::print("{:>8} {:>6} {:>10.1f} {:>9.3f} {:>12.1f} {:>12.3f} {:>9.2f} {:>9.2f} {:>9.2f}\n",
+               n_streams, options.draft, row.tokens_per_second, row.step_ms, row.engine_us,
+               row.tokens_per_step, row.drafted, row.accepted, row.kv_mb);
+  }
+}
+
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+// The model without drafts is loaded without drafter.
+void RunPairs(Options options, Backend& backend) {
+  options.at_start = true;
+  const DraftOptions draft = DraftsOf(options.draft);
+  Check(draft.enabled, "--pairs: expected --draft auto or a depth");
+  const std::unique_ptr<Model> plain = Load(options, backend, false);
+  const std::unique_ptr<Model> drafting = Load(options, backend, true);
+  const std::unique_ptr<LanguageModel> without = Adapt(options, *plain);
+  const std::unique_ptr<LanguageModel> with = Adapt(options, *drafting);
+  fmt::print("{:>8} {:>6} {:>10} {:>10} {:>7} {:>7} {:>7} {:>7} {:>8} {:>12}\n", "streams", "draft",
+             "off t/s", "tokens/s", "ratio", "lowest", "highest", "cpu", "drafted", "tokens/step");
+  for (const int n_streams : options.streams) {
+    WarmUp(options, *without, {}, n_streams);
+    WarmUp(options, *with, draft, n_streams);
+    std::vector<double> off, on, ratios, cpu, drafted, per_step;
+    for (int pair = 0; pair < options.n_pairs; ++pair) {
+      Row rows[2];
+      for (const bool is_on : {pair % 2 == 0, pair % 2 != 0}) {
+        rows[is_on ? 1 : 0] = is_on ? Measure(options, *with, draft, n_streams)
+                                    : Measure(options, *without, {}, n_streams);
+      }
+      off.push_back(rows[0].tokens_per_second);
+      on.push_back(rows[1].tokens_per_second);
+      ratios.push_back(on.back() / off.back());
+      cpu.push_back(rows[0].cpu_seconds / rows[1].cpu_seconds);
+      drafted.push_back(rows[1].drafted);
+      per_step.push_back(rows[1].tokens_per_step);
+    }
+    const auto [lowest, highest] = std::minmax_element(ratios.begin(), ratios.end());
+    fmt::print(
+        "{:>8} {:>6} {:>10.1f} {:>10.1f} {:>7.3f} {:>7.3f} {:>7.3f} {:>7.3f} {:>8.2f} "
+        "{:>12.3f}\n",
+        n_streams, options.draft, Median(off), Median(on), Median(ratios), *lowest, *highest,
+        Median(cpu), Median(drafted), Median(per_step));
+  }
 }
 
 void Run(const Options& options) {
   Result<std::unique_ptr<Backend>> backend = MakeBackend("cpu", {.n_threads = options.n_threads});
   Check(backend.has_value(), backend ? "" : backend.error().message);
-  const int most = *std::max_element(options.streams.begin(), options.streams.end());
-  const std::int64_t context = options.n_prompt + options.n_tokens + 1;
-  Result<std::unique_ptr<Model>> model = Model::Load(
-      options.model, **backend,
-      {.max_sequences = most,
-       .max_context = context,
-       .max_batch_tokens = std::max<std::int64_t>(512, most * (1 + GreatestDraftDepth())),
-       .max_logit_rows = std::max<std::int64_t>(64, 1 + GreatestDraftDepth()),
-       .with_draft = options.draft > 0,
-       .weights = {.preload = true},
-       .n_load_threads = options.n_threads});
-  Check(model.has_value(), model ? "" : model.error().message);
-  std::unique_ptr<LanguageModel> adapter = std::make_unique<ModelAdapter>(**model);
-  if (options.acceptance >= 0) {
-    adapter = std::make_unique<SimulatedAcceptance>(std::move(adapter), options.acceptance);
-  }
-  fmt::print("{:>8} {:>6} {:>10} {:>9} {:>12} {:>12} {:>9} {:>9}\n", "streams", "draft", "tokens/s",
-             "step ms", "engine us", "tokens/step", "accepted", "kv MB");
-  for (const int n_streams : options.streams) {
-    const Row row = Measure(options, *adapter, n_streams);
-    fmt::print("{:>8} {:>6} {:>10.1f} {:>9.3f} {:>12.1f} {:>12.3f} {:>9.2f} {:>9.2f}\n", n_streams,
-               IsAutomatic(options) ? "auto" : fmt::format("{}", options.draft),
-               row.tokens_per_second, row.step_ms, row.engine_us, row.tokens_per_step, row.accepted,
-               row.kv_mb);
-  }
+  options.n_pairs > 0 ? RunPairs(options, **backend) : RunRows(options, **backend);
 }
 
 }  // namespace
@@ -143,11 +234,14 @@ int main(int argc, char** argv) {
   app.add_option("--streams", options.streams, "Numbers of streams")->delimiter(',');
   app.add_option("--prompt", options.n_prompt, "Tokens of each prompt");
   app.add_option("--tokens", options.n_tokens, "Tokens to generate for each stream");
-  app.add_option("--draft", options.draft, "Drafted tokens per step; 5: chosen by measurement");
+  app.add_option("--draft", options.draft, "off, auto, or drafted tokens per step");
   app.add_option("--acceptance", options.acceptance, "Accept drafts at this rate, right or wrong");
   app.add_option("--temperature", options.temperature, "0 is greedy");
   app.add_option("--threads", options.n_threads, "Threads of the model");
   app.add_flag("--shared", options.is_shared, "All prompts are the same");
+  app.add_flag("--start", options.at_start, "Measure a new engine from its first step");
+  app.add_option("--pairs", options.n_pairs,
+                 "Compare so many starts with drafts and without them, in turns");
   CLI11_PARSE(app, argc, argv);
   fathom::bench::Run(options);
   return 0;

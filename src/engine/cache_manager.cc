@@ -37,7 +37,11 @@ CacheManager::CacheManager(SequenceCache& cache, const BlockKey& root, bool pref
   }
 }
 
-CacheManager::~CacheManager() = default;
+CacheManager::~CacheManager() {
+  for (std::int64_t slot = 0; slot < cache_.shape().n_sequences; ++slot) {
+    cache_.Release(static_cast<std::int32_t>(slot));
+  }
+}
 
 // Estimates whether room can be made, to avoid a useless attempt. The estimate is optimistic:
 // blocks that Evictable counts may be in use, and slabs may be shared.

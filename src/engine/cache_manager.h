@@ -44,6 +44,7 @@ class CacheManager {
   // `disk` may be null; it and the cache outlive the manager.
   CacheManager(SequenceCache& cache, const BlockKey& root, bool prefix_cache, DiskRestore* disk,
                EngineMetrics& metrics);
+  // Leaves the cache empty, for another manager.
   ~CacheManager();
 
   // Returns the positions for which a sequence that runs alone has blocks.

@@ -26,6 +26,16 @@ PrefixCache::PrefixCache(SequenceCache& cache, const BlockKey& root, int data_ra
   Check(data_rank >= 0 && data_rank < cache.shape().data.n, "a data rank that there is");
 }
 
+PrefixCache::~PrefixCache() {
+  for (const Entry& entry : entries_) {
+    if (entry.is_free) continue;
+    arena().Free(BlockKind::kHistory, entry.history);
+    if (entry.window != kNoBlock) {
+      arena().Free(BlockKind::kWindow, entry.window);
+    }
+  }
+}
+
 // A block has the same number on a rank that has never computed it.
 void PrefixCache::CheckOwner(std::int32_t sequence) const {
   Check(cache_.shape().data.OwnerOf(sequence) == data_rank_,

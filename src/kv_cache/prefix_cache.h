@@ -56,6 +56,10 @@ class PrefixCache {
 
   // For the blocks of this data rank.
   PrefixCache(SequenceCache& cache, const BlockKey& root, int data_rank = 0);
+  // Gives up the blocks of all entries, pinned or not. Tells of none.
+  ~PrefixCache();
+  PrefixCache(const PrefixCache&) = delete;
+  PrefixCache& operator=(const PrefixCache&) = delete;
 
   // The cached part of a text whose blocks have these keys: blocks from the first one on that have
   // an entry, and the number of blocks behind which a sequence can start (at most n_known).

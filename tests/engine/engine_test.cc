@@ -59,6 +59,21 @@ TEST_F(EngineTest, AnswersAndEndsTheStream) {
   EXPECT_EQ(engine->metrics().Snapshot().finished, 1);
 }
 
+// Cached blocks of an engine that is gone would be nobody's, and in the way.
+TEST_F(EngineTest, LeavesTheCachesOfItsModelEmpty) {
+  const Request request = {.prompt = MakePrompt(300), .sampling = {.seed = 5, .max_tokens = 50}};
+  auto engine = Start();
+  for (int i = 0; i < 2; ++i) {
+    auto stream = engine->Submit(request);
+    ASSERT_TRUE(stream);
+    EXPECT_EQ(ReadAll(*stream).tokens, Expected(request).tokens);
+    EXPECT_GT(model_->Cache().arena().in_use().history, 0);
+    engine.reset();
+    EXPECT_EQ(model_->Cache().arena().in_use(), BlockCounts());
+    engine = *Engine::Create(*model_, {});
+  }
+}
+
 TEST_F(EngineTest, RunsItsStartOnTheThreadOfTheModel) {
   std::optional<std::thread::id> id;
   int n_starts = 0;
