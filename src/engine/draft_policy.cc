@@ -16,8 +16,25 @@ constexpr double kDoubt = 1.1;
 // A trial of drafts this far below its expected cost is no noise: other drafts are cheaper too.
 constexpr double kCheaper = 0.8;
 
-// Steps from which the cost of a depth is known at first.
+// What drafts may lose at first and at most, in steps without drafts; what they may lose of each
+// further step; and the balance from which they are allowed again. One step counts for no more than
+// kMostLost, and the balance falls no lower than kLowest, as a step can take long by accident.
+constexpr double kFirstBalance = 2;
+constexpr double kBalanceShare = 0.005;
+constexpr double kAllowedAgain = 0.5;
+constexpr double kMostLost = 4;
+constexpr double kLowest = -2;
+// The doubt about the cost of a depth that was measured once or twice.
+constexpr double kDoubtAtFirst = 1.25;
+// A first sample of more than so many steps for each token is an accident until it is repeated.
+constexpr double kImplausible = 2;
+
+// Steps from which the cost of a depth is known at first. Steps without drafts cost nothing beyond
+// what no drafts would cost, and all else is compared with them.
 constexpr std::int64_t kFirstSamples = 3;
+constexpr std::int64_t kFirstReferences = 8;
+// An average of fewer samples moves because it becomes more exact, not because the cost changes.
+constexpr std::int64_t kSettled = 8;
 // The newest sample of a cost, and of a share, has a weight of at least 1 / this.
 constexpr double kCostSamples = 16;
 constexpr double kShareObservations = 256;
@@ -39,10 +56,12 @@ constexpr std::int64_t kLongestInterval = 8 * kShortestInterval;
 
 }  // namespace
 
-DraftPolicy::DraftPolicy(std::int64_t max_depth, std::int64_t fixed_depth)
+DraftPolicy::DraftPolicy(std::int64_t max_depth, std::int64_t fixed_depth, const DraftCosts& costs)
     : n_depths_(static_cast<std::size_t>(max_depth) + 1),
       fixed_depth_(fixed_depth),
-      shares_(static_cast<std::size_t>(max_depth)) {
+      byte_costs_(costs),
+      shares_(static_cast<std::size_t>(max_depth)),
+      balance_(kFirstBalance) {
   Check(fixed_depth >= 0 && fixed_depth <= max_depth, "depth of drafts");
   for (Bucket& bucket : buckets_) bucket.costs.resize(n_depths_);
 }
@@ -54,20 +73,36 @@ DraftPolicy::Bucket& DraftPolicy::BucketOf(std::int64_t n_sequences) {
   return buckets_[std::min(width, kBuckets) - 1];
 }
 
-// Copies the costs of the nearest bucket that was measured. They have the same best depth if they
-// are wrong by a common factor, which the first measurement corrects.
-void DraftPolicy::Borrow(Bucket& bucket) const {
+// Copies the costs of the nearest bucket that was measured, changed as the bytes change. They have
+// the same best depth if they are wrong by a common factor, which the first measurement corrects.
+// Where nothing was measured, the bytes alone say what depths cost.
+void DraftPolicy::Borrow(Bucket& bucket, std::int64_t n_sequences) const {
+  bucket.n_sequences = n_sequences;
   const auto index = static_cast<std::size_t>(&bucket - buckets_.data());
   for (std::size_t distance = 1; distance < kBuckets; ++distance) {
     for (const std::size_t other : {index - distance, index + distance}) {  // wraps below 0
       if (other >= kBuckets || buckets_[other].costs[0].n_samples == 0) continue;
-      for (std::size_t k = 0; k < n_depths_; ++k) {
-        bucket.costs[k] = {.seconds = buckets_[other].costs[k].seconds};
-      }
+      Estimate(bucket, buckets_[other].costs[0].seconds, &buckets_[other]);
       bucket.best = buckets_[other].best;
-      bucket.borrowed = true;
       return;
     }
+  }
+  if (byte_costs_.IsKnown()) Estimate(bucket, 1, nullptr);
+}
+
+// seconds: of a step without drafts.
+void DraftPolicy::Estimate(Bucket& bucket, double seconds, const Bucket* other) const {
+  bucket.borrowed = true;
+  for (std::size_t k = 0; k < n_depths_; ++k) {
+    const auto depth = static_cast<std::int64_t>(k);
+    const double by_bytes = byte_costs_.Ratio(bucket.n_sequences, depth);
+    double estimate = seconds * by_bytes;
+    if (other != nullptr && (k == 0 || other->costs[k].seconds > 0)) {
+      estimate = other->costs[k].seconds * by_bytes / byte_costs_.Ratio(other->n_sequences, depth);
+    } else if (!byte_costs_.IsKnown()) {
+      estimate = 0;
+    }
+    bucket.costs[k] = {.seconds = estimate};
   }
 }
 
@@ -97,7 +132,8 @@ bool DraftPolicy::CouldBeBest(const Bucket& bucket, std::size_t depth) const {
   const Cost& cost = bucket.costs[depth];
   double seconds = 0;
   if (cost.least > 0) {
-    seconds = std::min(cost.seconds, cost.least) / kDoubt;
+    const bool is_known = cost.n_samples == 0 || cost.n_samples >= kFirstSamples;
+    seconds = std::min(cost.seconds, cost.least) / (is_known ? kDoubt : kDoubtAtFirst);
   } else if (cost.seconds > 0) {
     if (depth == 0) return true;  // the other depths are compared with it
     seconds = cost.seconds / kDoubt;
@@ -113,17 +149,30 @@ bool DraftPolicy::CouldBeBest(const Bucket& bucket, std::size_t depth) const {
 
 // Returns the depth to try next because too little is known of its cost, or -1. In a bucket that
 // borrowed nothing, depth 0 is tried between the others, so that a machine that grows slower or
-// faster meanwhile does not look like a cost of drafts.
+// faster meanwhile does not look like a cost of drafts. In others the depth comes first that is
+// likely to be the best, but none much deeper than any before: its cost is a guess.
 std::int64_t DraftPolicy::FirstTry(const Bucket& bucket) const {
+  std::int64_t first = -1;
+  std::size_t deepest = n_depths_ - 1;
+  while (deepest > 0 && bucket.costs[deepest].least == 0) --deepest;
   for (std::size_t k = 0; k < n_depths_; ++k) {
     const std::int64_t n_samples = bucket.costs[k].n_samples;
-    if (n_samples >= kFirstSamples || (n_samples == 0 && !CouldBeBest(bucket, k))) continue;
-    const bool reference_first =
-        !bucket.borrowed &&
-        bucket.costs[0].n_samples < kFirstSamples * static_cast<std::int64_t>(k);
-    return reference_first ? 0 : static_cast<std::int64_t>(k);
+    if (k == 0 && n_samples < kFirstReferences) return 0;
+    if (n_samples >= kFirstSamples || k == 0) continue;
+    const double implausible = kImplausible * static_cast<double>(1 + k) * bucket.costs[0].seconds;
+    const bool is_accident = n_samples == 1 && bucket.costs[k].seconds > implausible;
+    if (!is_accident && !CouldBeBest(bucket, k)) continue;
+    if (!bucket.borrowed) {
+      const bool reference_first =
+          bucket.costs[0].n_samples < kFirstSamples * static_cast<std::int64_t>(k);
+      return reference_first ? 0 : static_cast<std::int64_t>(k);
+    }
+    if (k > 2 * deepest + 1) break;
+    if (first < 0 || Rate(bucket, k) > Rate(bucket, static_cast<std::size_t>(first))) {
+      first = static_cast<std::int64_t>(k);
+    }
   }
-  return -1;
+  return first;
 }
 
 void DraftPolicy::ChooseBest(Bucket& bucket) const {
@@ -178,8 +227,12 @@ void DraftPolicy::StartTrial(Bucket& bucket) const {
 std::int64_t DraftPolicy::Depth(std::int64_t n_sequences) {
   if (fixed_depth_ > 0) return fixed_depth_;
   Bucket& bucket = BucketOf(n_sequences);
-  if (bucket.n_steps == 0) Borrow(bucket);
+  if (bucket.n_steps == 0) Borrow(bucket, n_sequences);
   ++bucket.n_steps;
+  if (is_vetoed_) {
+    bucket.trial_steps_left = 0;
+    return 0;
+  }
   if (bucket.trial_steps_left == 0) {
     const std::int64_t first_try = FirstTry(bucket);
     if (first_try >= 0) return first_try;
@@ -201,8 +254,10 @@ void DraftPolicy::Measured(std::int64_t n_sequences, std::int64_t depth, double 
   Cost& cost = bucket.costs[k];
   if (cost.n_samples > 0) seconds = std::min(seconds, kLongest * cost.seconds);
   trial_budget_ += kTrialShare;
+  balance_ = std::min(balance_ + kBalanceShare * Yield(k, false), kFirstBalance);
+  is_vetoed_ = is_vetoed_ && balance_ < kAllowedAgain;
   const double best_rate = Rate(bucket, static_cast<std::size_t>(bucket.best));
-  if (bucket.trial_interval > 0 && depth != bucket.best) {
+  if (bucket.trial_interval > 0 && depth != bucket.best && !is_vetoed_) {
     // The yield of the best depth in this time beyond that of this depth, in steps of the best.
     const double lost = (seconds * best_rate - Yield(k, false)) /
                         Yield(static_cast<std::size_t>(bucket.best), false);
@@ -210,17 +265,32 @@ void DraftPolicy::Measured(std::int64_t n_sequences, std::int64_t depth, double 
   }
 
   const double before = cost.seconds;
+  if (depth > 0 && bucket.borrowed && cost.least == 0) AddToDeeper(bucket, k, seconds - before);
   Enter(cost, seconds, bucket.n_steps);
   // The first sample shows the factor of borrowed costs.
   const bool in_use = depth == bucket.best && bucket.trial_interval > 0;
   const bool first = bucket.borrowed && !bucket.measured;
   bucket.measured = true;
+  Cost& without = bucket.without_drafts;
+  if (depth == 0) {
+    Enter(without, seconds, bucket.n_steps);
+  } else if (in_use && cost.n_samples > kSettled) {
+    without.seconds *= cost.seconds / before;
+  }
   if (before > 0 && (in_use || first)) {
     MoveOthers(bucket, k, cost.seconds / before);
   } else if (depth == bucket.trial_depth && cost.seconds < kCheaper * bucket.trial_expected) {
     cost.n_samples = 1;  // earlier samples count little
     DoubtOthers(bucket, k, seconds);
   }
+}
+
+void DraftPolicy::Spent(std::int64_t n_sequences, double n_tokens, double seconds) {
+  const Cost& without = BucketOf(n_sequences).without_drafts;
+  if (fixed_depth_ > 0 || without.n_samples == 0) return;
+  balance_ -= std::min(seconds / without.seconds - n_tokens, kMostLost);
+  balance_ = std::clamp(balance_, kLowest, kFirstBalance);
+  is_vetoed_ = is_vetoed_ || balance_ < 0;
 }
 
 void DraftPolicy::Enter(Cost& cost, double seconds, std::int64_t step) {
@@ -237,6 +307,16 @@ void DraftPolicy::Enter(Cost& cost, double seconds, std::int64_t step) {
   cost.least = cost.seconds;
   ++cost.n_samples;
   cost.last_step = step;
+}
+
+// What a depth costs beyond its estimate, every deeper one that was never measured costs as well,
+// in proportion: most likely verified rows cost more than their bytes.
+void DraftPolicy::AddToDeeper(Bucket& bucket, std::size_t depth, double seconds) const {
+  for (std::size_t k = depth + 1; k < n_depths_ && seconds > 0; ++k) {
+    Cost& cost = bucket.costs[k];
+    if (cost.least > 0 || cost.seconds == 0) continue;
+    cost.seconds += seconds * static_cast<double>(k) / static_cast<double>(depth);
+  }
 }
 
 // Applies a change of the depth in use (a longer context, another number of sequences within the

@@ -6,6 +6,9 @@
 // k). Drafts of one token pay if (1 + a1) / T(D, 1) > 1 / T(D, 0), which is
 //
 //   a1 > T(D, 1) / T(D, 0) - 1.
+//
+// Before anything is measured, the ratios T(D, k) / T(D, 0) are those of the bytes that such steps
+// read (model/draft/draft_costs.h).
 #pragma once
 
 #include <array>
@@ -13,16 +16,23 @@
 #include <cstdint>
 #include <vector>
 
+#include "model/draft/draft_costs.h"
+
 namespace fathom {
 
 // Measures the depths that may pay a few times at each number of sequences (in powers of two), uses
 // the best, and tries the others again rarely: the cost of trials stays below 1 % of the steps. A
-// new number of sequences starts from the ratios T(D, k) / T(D, 0) of the nearest known number. The
-// depths depend on nothing but the calls. One thread at a time.
+// new number of sequences starts from the ratios T(D, k) / T(D, 0) of the nearest known number, or
+// from those of the bytes.
+//
+// A balance bounds what drafts lose, whatever the reason: it begins with a few steps, grows by a
+// small part of each step, and pays for the time that steps with drafts take beyond the time in
+// which steps without drafts would have given as many tokens. While it is used up, there are no
+// drafts. The depths depend on nothing but the calls. One thread at a time.
 class DraftPolicy {
  public:
   // max_depth: of the drafter. fixed_depth: always this depth; 0: chosen by measurement.
-  DraftPolicy(std::int64_t max_depth, std::int64_t fixed_depth);
+  DraftPolicy(std::int64_t max_depth, std::int64_t fixed_depth, const DraftCosts& costs = {});
 
   // Returns the depth of the next step, 0 to max_depth, in which n_sequences decode.
   std::int64_t Depth(std::int64_t n_sequences);
@@ -30,11 +40,17 @@ class DraftPolicy {
   // Records the time of a step at this depth, drafting included, in which n_sequences decoded and
   // no prompt was read.
   void Measured(std::int64_t n_sequences, std::int64_t depth, double seconds);
+  // Records that a step without prompts which verified or drafted, at one depth or at two, gave
+  // each of n_sequences so many tokens on average in this time. Before Measured, where both are
+  // called.
+  void Spent(std::int64_t n_sequences, double n_tokens, double seconds);
   // Records that the drafted token at `index` (from 0) was verified; the tokens before were right.
   void Verified(std::int64_t index, bool right);
 
   // Returns the recent share of right tokens at `index`.
   double Acceptance(std::int64_t index) const;
+  // True while there are no drafts because they have lost too much.
+  bool is_vetoed() const { return is_vetoed_; }
 
  private:
   static constexpr std::size_t kBuckets = 16;
@@ -47,7 +63,10 @@ class DraftPolicy {
     std::int64_t last_step = 0;  // step of the bucket at the last measurement
   };
   struct Bucket {
-    std::vector<Cost> costs;  // [depth]
+    std::vector<Cost> costs;       // [depth]
+    std::int64_t n_sequences = 0;  // of the first step
+    // A step without drafts as it was measured, for the balance: no estimate moves it.
+    Cost without_drafts;
     bool borrowed = false;
     bool measured = false;
     std::int64_t best = 0;
@@ -65,7 +84,8 @@ class DraftPolicy {
   };
 
   Bucket& BucketOf(std::int64_t n_sequences);
-  void Borrow(Bucket& bucket) const;
+  void Borrow(Bucket& bucket, std::int64_t n_sequences) const;
+  void Estimate(Bucket& bucket, double seconds, const Bucket* other) const;
   // Returns E(k) from the observed shares, or the highest E(k) that is still likely.
   double Yield(std::size_t depth, bool hopeful) const;
   double Rate(const Bucket& bucket, std::size_t depth) const;
@@ -73,6 +93,7 @@ class DraftPolicy {
   std::int64_t FirstTry(const Bucket& bucket) const;
   static void Enter(Cost& cost, double seconds, std::int64_t step);
   void DoubtOthers(Bucket& bucket, std::size_t depth, double seconds) const;
+  void AddToDeeper(Bucket& bucket, std::size_t depth, double seconds) const;
   void MoveOthers(Bucket& bucket, std::size_t depth, double factor) const;
   void MeasureAnew(Bucket& bucket, std::size_t but_depth) const;
   void ChooseBest(Bucket& bucket) const;
@@ -81,9 +102,12 @@ class DraftPolicy {
 
   std::size_t n_depths_;
   std::int64_t fixed_depth_;
+  DraftCosts byte_costs_;
   std::array<Bucket, kBuckets> buckets_;
   std::vector<Share> shares_;  // [index]
   double trial_budget_ = 0;    // allowed cost of trials, in steps of the best depth
+  double balance_;             // what drafts may still lose, in steps without drafts
+  bool is_vetoed_ = false;
 };
 
 }  // namespace fathom

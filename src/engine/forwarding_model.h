@@ -15,6 +15,7 @@ class ForwardingModel : public LanguageModel {
  public:
   ModelLimits Limits() const override { return model().Limits(); }
   SequenceCache& Cache() override { return model().Cache(); }
+  DraftCosts CostsOfDrafts() const override { return model().CostsOfDrafts(); }
   Status Forward(const Batch& batch) override { return model().Forward(batch); }
   Status StartLogits(std::span<const std::int32_t> rows, int slot) override {
     return model().StartLogits(rows, slot);

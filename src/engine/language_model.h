@@ -13,6 +13,7 @@
 #include "kv_cache/disk_blocks.h"
 #include "kv_cache/sequence_cache.h"
 #include "model/batch.h"
+#include "model/draft/draft_costs.h"
 #include "model/model.h"
 
 namespace fathom {
@@ -36,6 +37,8 @@ class LanguageModel {
   virtual ModelLimits Limits() const = 0;
   // The caches of its sequences.
   virtual SequenceCache& Cache() = 0;
+  // Returns the costs of drafts, as far as they are known without measuring.
+  virtual DraftCosts CostsOfDrafts() const { return {}; }
   // Runs the batch and caches its positions. A sequence continues at its next position, or at most
   // rollback_tokens before, or starts again at 0. After an error its sequences are empty, or
   // nothing has changed.

@@ -25,6 +25,7 @@ class ModelAdapter : public LanguageModel {
             .most_in_flight = model_.most_in_flight()};
   }
   SequenceCache& Cache() override { return model_.cache(); }
+  DraftCosts CostsOfDrafts() const override { return model_.draft_costs(); }
   Status Forward(const Batch& batch) override { return model_.Forward(batch); }
   Status StartLogits(std::span<const std::int32_t> rows, int slot) override {
     return model_.StartLogits(rows, slot);

@@ -43,7 +43,7 @@ StepRunner::StepRunner(LanguageModel& model, StepRunnerOptions options, EngineMe
       limits_(model.Limits()),
       model_chooses_(model.ChoosesTokens()),
       policy_(options_.drafts ? limits_.max_draft_depth : 0,
-              options_.drafts ? options_.draft_depth : 0),
+              options_.drafts ? options_.draft_depth : 0, model.CostsOfDrafts()),
       sampler_(limits_.vocab_size),
       states_(static_cast<std::size_t>(limits_.max_sequences)),
       owners_(states_.size()) {
@@ -485,8 +485,13 @@ Status StepRunner::ProposeTokens(RunningStep& step) {
 // depth.
 void StepRunner::RecordStepTime(const RunningStep& step) {
   const StepPlan& plan = step.plan;
-  if (options_.drafts && step.alone && plan.n_prompt_tokens == 0 && plan.n_decoding > 0 &&
-      verified_depth_ == depth_) {
+  if (!options_.drafts || !step.alone || plan.n_prompt_tokens > 0 || plan.n_decoding == 0) return;
+  if (verified_depth_ > 0 || depth_ > 0) {
+    policy_.Spent(plan.n_decoding,
+                  static_cast<double>(step.n_generated) / static_cast<double>(plan.n_decoding),
+                  step.seconds);
+  }
+  if (verified_depth_ == depth_) {
     policy_.Measured(plan.n_decoding, depth_, step.seconds);
   }
 }

@@ -18,6 +18,7 @@ namespace fathom {
 
 struct Model::Impl : ModelState {
   std::unique_ptr<Drafter> drafter;  // null: loaded without
+  DraftCosts draft_costs;
   std::vector<TokenChoice> choices;  // of the last StartTokens
 
   void Finish(const BatchView& whole);
@@ -77,6 +78,7 @@ Result<std::unique_ptr<Model>> Model::Load(ModelConfig config, Checkpoint checkp
   if (Status status = impl->Allocate(); !status) return Unexpected(status.error());
   if (impl->drafter_kind != nullptr) {
     impl->drafter = impl->drafter_kind->make(*impl);
+    impl->draft_costs = ComputeDraftCosts(impl->weights, impl->config, *impl->drafter_kind);
   }
   impl->choices.reserve(static_cast<std::size_t>(options.max_logit_rows));
   return std::unique_ptr<Model>(new Model(std::move(impl)));
@@ -91,6 +93,7 @@ HeadKind Model::head_kind() const { return impl_->head.kind; }
 std::span<const std::string> Model::warnings() const { return impl_->warnings; }
 SequenceCache& Model::cache() { return *impl_->cache; }
 Drafter* Model::drafter() { return impl_->drafter.get(); }
+const DraftCosts& Model::draft_costs() const { return impl_->draft_costs; }
 ExpertStore& Model::expert_store() { return *impl_->parts.store; }
 const MemoryPlan* Model::memory_plan() const {
   return impl_->memory_plan ? &*impl_->memory_plan : nullptr;

@@ -26,6 +26,7 @@
 #include "kernels/backend.h"
 #include "kv_cache/sequence_cache.h"
 #include "model/batch.h"
+#include "model/draft/draft_costs.h"
 #include "model/draft/drafter.h"
 #include "model/memory_plan.h"
 #include "model/model_parts.h"
@@ -126,6 +127,8 @@ class Model {
 
   // Proposes tokens; nullptr: loaded without. Its calls count as calls of the model.
   Drafter* drafter();
+  // Returns the costs of its drafts by bytes; unknown where this process has none.
+  const DraftCosts& draft_costs() const;
 
   // The state of `sequence` as after n_tokens (1 to the context) unknown tokens: random keys and
   // compressed rows (kv_cache/random_fill.h), the same for the same seed. For measurements at a

@@ -33,6 +33,7 @@ class RankLeader : public LanguageModel {
 
   ModelLimits Limits() const override { return local_.Limits(); }
   SequenceCache& Cache() override { return local_.Cache(); }
+  DraftCosts CostsOfDrafts() const override { return local_.CostsOfDrafts(); }
   Status Forward(const Batch& batch) override;
   Status StartLogits(std::span<const std::int32_t> rows, int slot) override;
   Result<Matrix<const float>> FinishLogits(int slot) override;

@@ -54,7 +54,7 @@ class Part {
     AddFp8("h_proj", hidden_, hidden_);
   }
 
-  // What the stages of a DSpark drafter have beside their blocks.
+  // Adds what the stages of a DSpark drafter have beside their blocks.
   void AddDSparkFeatures(const DSparkConfig& dspark) {
     AddNorm("main_norm", hidden_);
     AddFp8("main_proj", hidden_, std::ssize(dspark.dspark_target_layer_ids) * hidden_);

@@ -31,6 +31,10 @@ struct DraftSizes {
   // Limits of the operations: StepLimits.
   std::int64_t max_linear_inputs = 0;
   std::int64_t max_block = 0;
+  // For DraftCosts: bytes of its weights that a pass does not read whole, and those that every
+  // draft reads once more.
+  std::int64_t unread_bytes = 0;
+  std::int64_t bytes_per_draft = 0;
 };
 
 struct DrafterKind {

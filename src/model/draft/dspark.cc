@@ -52,11 +52,15 @@ DraftWeights BindDSpark(const WeightScope& root, const ModelConfig& config) {
 DraftSizes SizesOfDSpark(const ModelConfig& config) {
   const DSparkConfig& dspark = *config.dspark;
   const std::int64_t inputs = std::ssize(dspark.dspark_target_layer_ids) * config.hidden_size;
+  const auto markov_bytes =
+      config.vocab_size * dspark.dspark_markov_rank * static_cast<std::int64_t>(sizeof(Bf16));
   return {.ratios = std::vector<int>(static_cast<std::size_t>(dspark.n_stages), 0),
           .input_columns = inputs,
           .embedding_columns = dspark.dspark_markov_rank,
           .max_linear_inputs = std::max(inputs, config.hidden_size + dspark.dspark_markov_rank),
-          .max_block = dspark.dspark_block_size};
+          .max_block = dspark.dspark_block_size,
+          .unread_bytes = 2 * markov_bytes,  // w1, of which rows are read, and w2
+          .bytes_per_draft = markov_bytes};
 }
 
 // The first n rows of a matrix with fewer columns, in its memory.
