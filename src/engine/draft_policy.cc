@@ -16,9 +16,10 @@ constexpr double kDoubt = 1.1;
 // A trial of drafts this far below its expected cost is no noise: other drafts are cheaper too.
 constexpr double kCheaper = 0.8;
 
-// What drafts may lose at first and at most, in steps without drafts; what they may lose of each
-// further step; and the balance from which they are allowed again. One step counts for no more than
-// kMostLost, and the balance falls no lower than kLowest, as a step can take long by accident.
+// Limits of what drafts may lose, in steps without drafts: the most, which is also the start; the
+// part that each further step adds; and the balance from which drafts are allowed again. One step
+// counts for no more than kMostLost, and the balance falls no lower than kLowest, as a step can
+// take long by accident.
 constexpr double kFirstBalance = 2;
 constexpr double kBalanceShare = 0.005;
 constexpr double kAllowedAgain = 0.5;
@@ -309,8 +310,8 @@ void DraftPolicy::Enter(Cost& cost, double seconds, std::int64_t step) {
   cost.last_step = step;
 }
 
-// What a depth costs beyond its estimate, every deeper one that was never measured costs as well,
-// in proportion: most likely verified rows cost more than their bytes.
+// Every deeper depth that was never measured is taken to cost as much beyond its estimate as this
+// one, in proportion: most likely verified rows cost more than their bytes.
 void DraftPolicy::AddToDeeper(Bucket& bucket, std::size_t depth, double seconds) const {
   for (std::size_t k = depth + 1; k < n_depths_ && seconds > 0; ++k) {
     Cost& cost = bucket.costs[k];

@@ -28,9 +28,9 @@
 #include "model/batch.h"
 #include "model/draft/draft_costs.h"
 #include "model/draft/drafter.h"
+#include "model/layer_observer.h"
 #include "model/memory_plan.h"
 #include "model/model_parts.h"
-#include "model/layer_observer.h"
 #include "model/routing_observer.h"
 #include "sampling/sampling_row.h"
 
