@@ -25,7 +25,8 @@ inline std::unique_ptr<LanguageModel> LoadOn(const TestBackend& backend,
                           .max_context = kContext,
                           .max_batch_tokens = setup.max_batch_tokens,
                           .max_logit_rows = setup.max_logit_rows,
-                          .with_draft = setup.engine.draft.enabled};
+                          .with_draft = setup.engine.draft.enabled,
+                          .parts = backend.parts};
   if (setup.small_memory) {
     options.kv_memory_bytes = SmallMemory(OwnedModel(directory, options).Cache());
   }

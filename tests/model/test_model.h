@@ -18,6 +18,7 @@ struct TestBackend {
   int n_threads = 2;
   TestMemory memory = TestMemory::kHost;
   std::function<std::unique_ptr<Backend>()> other{};  // makes what computes instead of the CPU
+  MakeModelParts parts{};                             // ModelOptions::parts, for whole engines
 };
 
 inline std::unique_ptr<Backend> MakeTestBackend(const TestBackend& wanted) {

@@ -1,0 +1,51 @@
+// Random schedules on models whose experts are streamed from disk: each answer is that of the model
+// in memory.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <thread>
+
+#include "experts/streamed_parts.h"
+#include "tests/engine/model_on_backend.h"
+#include "tests/engine/schedule_checks.h"
+#include "tests/experts/streaming/faulty_reader.h"
+#include "tests/model/checkpoint_case.h"
+
+namespace fathom::testing {
+namespace {
+
+// Reads end in any order.
+std::int64_t ReadLate(const ReadCall& call, std::span<std::byte>& /*to*/) {
+  std::this_thread::sleep_for(std::chrono::microseconds((call.number * 7919) % 60));
+  return kReadFile;
+}
+
+class StreamedSchedules : public ::testing::TestWithParam<CheckpointCase> {};
+
+TEST_P(StreamedSchedules, AnswersAreThoseOfEachAlone) {
+  const auto directory = GetParam().Directory();
+  if (!directory) GTEST_SKIP() << kNoSharedData;
+  std::atomic<std::uint32_t> number = 0;
+  ExpectOneAnswerEachOf(
+      *directory,
+      [&number](const std::filesystem::path& model, const ScheduleSetup& setup) {
+        const std::uint32_t variant = number++;
+        return LoadOn({.n_threads = 1 + static_cast<int>(variant % 2),
+                       .parts = StreamedParts({.slots = 12 + variant % 3 * 4,
+                                               .n_read_threads = 8,
+                                               .prefetch = variant % 4 != 3,
+                                               .open = OpenFaulty(ReadLate)})},
+                      model, setup);
+      },
+      6);
+}
+
+INSTANTIATE_TEST_SUITE_P(Checkpoints, StreamedSchedules,
+                         ::testing::Values(kFairy, kFlashMini, kProMini, kDSparkMini), NameOfCase);
+
+}  // namespace
+}  // namespace fathom::testing
