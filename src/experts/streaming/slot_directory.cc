@@ -1,5 +1,7 @@
 #include "experts/streaming/slot_directory.h"
 
+#include <utility>
+
 #include "base/check.h"
 
 namespace fathom {
@@ -11,6 +13,7 @@ SlotDirectory::SlotDirectory(std::size_t n_keys, std::size_t n_slots)
       frequent_(n_keys),
       race_(n_keys, n_slots) {
   free_.reserve(n_slots);
+  retired_.reserve(n_slots);
   for (std::size_t slot = n_slots; slot-- > 0;) {
     free_.push_back(static_cast<std::uint32_t>(slot));
   }
@@ -28,20 +31,39 @@ void SlotDirectory::RemoveEvictable(std::uint32_t key) {
   --n_evictable_;
 }
 
+// A free slot, or that of a victim; kNone: there is none.
+std::uint32_t SlotDirectory::TakeSlot() {
+  if (!free_.empty()) {
+    const std::uint32_t slot = free_.back();
+    free_.pop_back();
+    return slot;
+  }
+  const std::uint32_t victim = Victim();
+  if (victim == kNone) return kNone;
+  RemoveEvictable(victim);
+  --n_ready_;
+  return std::exchange(slot_of_[victim], kNone);
+}
+
+std::uint32_t SlotDirectory::Retire() {
+  const std::uint32_t slot = TakeSlot();
+  if (slot != kNone) {
+    slots_[slot] = {};
+    retired_.push_back(slot);
+  }
+  return slot;
+}
+
+void SlotDirectory::Restore() {
+  if (retired_.empty()) return;
+  free_.push_back(retired_.back());
+  retired_.pop_back();
+}
+
 std::uint32_t SlotDirectory::Assign(std::uint32_t key) {
   Check(slot_of_[key] == kNone, "an expert without a slot");
-  std::uint32_t slot = kNone;
-  if (!free_.empty()) {
-    slot = free_.back();
-    free_.pop_back();
-  } else if (const std::uint32_t victim = Victim(); victim != kNone) {
-    RemoveEvictable(victim);
-    slot = slot_of_[victim];
-    slot_of_[victim] = kNone;
-    --n_ready_;
-  } else {
-    return kNone;
-  }
+  const std::uint32_t slot = TakeSlot();
+  if (slot == kNone) return kNone;
   slot_of_[key] = slot;
   slots_[slot] = {.key = key, .state = State::kFilling};
   return slot;

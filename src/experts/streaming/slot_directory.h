@@ -19,7 +19,8 @@ class SlotDirectory {
 
   SlotDirectory(std::size_t n_keys, std::size_t n_slots);
 
-  std::size_t n_slots() const { return slots_.size(); }
+  // Slots that are not retired.
+  std::size_t n_slots() const { return slots_.size() - retired_.size(); }
   // kNone: the expert has no slot.
   std::uint32_t SlotOf(std::uint32_t key) const { return slot_of_[key]; }
   std::uint32_t KeyOf(std::uint32_t slot) const { return slots_[slot].key; }
@@ -32,6 +33,10 @@ class SlotDirectory {
   // Gives an expert without a slot a free one, or that of an expert that is not leased; it is then
   // being filled. kNone: there is none.
   std::uint32_t Assign(std::uint32_t key);
+  // Takes a free slot, or that of an expert that is not leased, out of use. kNone: there is none.
+  std::uint32_t Retire();
+  // Puts a retired slot back into use, if there is one.
+  void Restore();
   // A slot has been filled.
   void MarkReady(std::uint32_t slot);
   // Filling a slot has failed: nobody leases it.
@@ -60,12 +65,13 @@ class SlotDirectory {
   std::uint32_t Victim() const {
     return race_.best() == EvictionPolicy::kLeastRecent ? recent_.First() : frequent_.First();
   }
+  std::uint32_t TakeSlot();
   void InsertEvictable(std::uint32_t key, bool is_cold);
   void RemoveEvictable(std::uint32_t key);
 
   std::vector<std::uint32_t> slot_of_;  // by key
   std::vector<Slot> slots_;
-  std::vector<std::uint32_t> free_;
+  std::vector<std::uint32_t> free_, retired_;
   // Experts that may make room.
   RecencyOrder recent_;
   FrequencyOrder frequent_;

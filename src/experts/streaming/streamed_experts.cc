@@ -55,7 +55,8 @@ StreamedExperts::StreamedExperts(Backend& backend, const ModelConfig& config,
       was_ahead_(Index(options_.slots)),
       uses_(Index(n_experts_)),
       is_in_group_(Index(n_experts_)),
-      group_ids_(Index(max_tokens * experts_per_token_)) {
+      group_ids_(Index(max_tokens * experts_per_token_)),
+      wanted_slots_(options_.slots) {
   for (std::vector<std::int32_t>* list : {&wanted_, &missing_}) list->reserve(Index(n_experts_));
   for (std::vector<Waiting>* list : {&waiting_, &group_}) list->reserve(Index(n_experts_));
   ahead_.reserve(Index(options_.slots));
@@ -138,6 +139,7 @@ void StreamedExperts::BeginPass(Pass pass, const BatchView& batch) {
   TakeEnded();
   ReleaseAhead(-1);
   if (pass == Pass::kDraft) return;
+  ResizePool();
   directory_.EndStep(std::exchange(step_tokens_, batch.n_tokens()));
   is_scan_ = std::ranges::any_of(batch.segments,
                                  [](const Segment& s) { return s.n_tokens > kMostDecodedTokens; });
@@ -161,6 +163,23 @@ Status StreamedExperts::BeginBlock(std::int64_t block) {
 Status StreamedExperts::EndBlock(std::int64_t block) {
   ReleaseAhead(block);
   return {};
+}
+
+void StreamedExperts::SetSlots(std::int64_t slots) {
+  wanted_slots_ = std::clamp(slots, FewestExpertSlots(experts_per_token_), options_.slots);
+}
+
+void StreamedExperts::ResizePool() {
+  const std::size_t wanted = Index(wanted_slots_);
+  if (directory_.n_slots() == wanted) return;
+  while (directory_.n_slots() < wanted) directory_.Restore();
+  while (directory_.n_slots() > wanted) {
+    const std::uint32_t slot = directory_.Retire();
+    if (slot == SlotDirectory::kNone) break;  // the others are being filled: the next step goes on
+    ReleasePages({MemoryOf(slot), Index(files().slot_bytes())});
+  }
+  const std::lock_guard lock(mutex_);
+  counts_.slots = static_cast<std::int64_t>(directory_.n_slots());
 }
 
 // --- Reading ahead ---

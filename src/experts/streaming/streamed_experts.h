@@ -6,6 +6,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -55,6 +56,10 @@ class StreamedExperts : public ExpertStore {
   Status Await(const VisitExperts& visit) override;
 
   StreamingCounts counts() const;  // any thread
+  // Changes the size of the pool before the next step, between the fewest slots and
+  // options.slots. Slots that are given up hold no memory; the coldest experts leave first. Any
+  // thread.
+  void SetSlots(std::int64_t slots);
   const ExpertFiles& files() const { return pool_->files; }
 
  private:
@@ -111,6 +116,7 @@ class StreamedExperts : public ExpertStore {
   void ReleaseGroup();
   // Ends what a failed step has left.
   void Cancel();
+  void ResizePool();
   void Prefetch(const BatchView& batch);
   void PrefetchBlock(std::int64_t block, const BatchView& batch);
   bool MayReadAhead() const;
@@ -146,6 +152,7 @@ class StreamedExperts : public ExpertStore {
 
   bool is_scan_ = false;  // the step computes tokens of prompts
   std::int64_t step_tokens_ = 0;
+  std::atomic<std::int64_t> wanted_slots_;
 
   mutable std::mutex mutex_;
   StreamingCounts counts_;  // guarded

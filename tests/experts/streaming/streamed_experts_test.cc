@@ -242,6 +242,21 @@ TEST(StreamedExperts, ReadsExpertsOfHashLayersAhead) {
   EXPECT_GT(counts.ahead_experts, 0);
 }
 
+TEST(StreamedExperts, ThePoolShrinksAndGrowsBetweenSteps) {
+  TestModel in_memory(Fairy(), ModelSizes());
+  TestModel streamed(Fairy(), Streamed({.slots = 40, .n_read_threads = 4}));
+  const auto tokens = testing::RandomTokens(in_memory.model().config(), kStreamedTokens, 1);
+  const Sequence expected = testing::RunAlone(in_memory.model(), tokens, {kStreamedTokens});
+  StreamedExperts& experts = *StreamedExperts::Of(streamed.model());
+  for (const auto& [asked, slots] : {std::pair(40, 40), {1, 8}, {13, 13}, {1000, 40}, {9, 9}}) {
+    experts.SetSlots(asked);
+    testing::ExpectSameBits(expected, testing::RunAlone(streamed.model(), tokens, {20, 1}),
+                            kStreamedTokens, fmt::format("{} slots", asked));
+    EXPECT_EQ(experts.counts().slots, slots);
+    EXPECT_LE(experts.counts().used_slots, slots);
+  }
+}
+
 TEST(StreamedExperts, RefusesTooFewSlots) {
   const Result<std::unique_ptr<Backend>> backend = MakeCpuBackend({}, 1);
   ASSERT_TRUE(backend);
