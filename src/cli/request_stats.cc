@@ -27,4 +27,23 @@ std::string DescribeStats(double load_seconds, const RequestStats& stats) {
       DecodeRate(stats), stats.seed);
 }
 
+std::string DescribeStreaming(const StreamingCounts& counts) {
+  const auto over = [](double value, double by) { return by > 0 ? value / by : 0; };
+  const auto rate = [&](std::int64_t hits, std::int64_t uses) {
+    return over(static_cast<double>(hits), static_cast<double>(uses));
+  };
+  const auto tokens = static_cast<double>(counts.tokens);
+  const double gigabytes = static_cast<double>(counts.read_bytes) / 1e9;
+  const std::string hash =
+      counts.hash_uses > 0
+          ? fmt::format(" (hash layers {:.2f})", rate(counts.hash_hits, counts.hash_uses))
+          : "";
+  return fmt::format(
+      "experts from disk: hit rate {:.2f}{}, {:.3f} GB read per token at {:.2f} GB/s, {:.1f} ms "
+      "waited per token; pool {} of {} slots, {:.1f} GB",
+      rate(counts.hits(), counts.uses()), hash, over(gigabytes, tokens),
+      over(gigabytes, counts.disk_busy_seconds), over(1e3 * counts.stall_seconds, tokens),
+      counts.used_slots, counts.slots, static_cast<double>(counts.slots * counts.slot_bytes) / 1e9);
+}
+
 }  // namespace fathom::cli

@@ -303,6 +303,7 @@ void EngineCore::FinishAll() {
 // A failed step ends the requests it ran, with all their choices; or all requests, if no step can
 // run any more.
 void EngineCore::FailPlan(const StepPlan& plan, const Error& error) {
+  ReportStreaming();
   FinishAll();
   if (error.code == ErrorCode::kInvalidData || error.code == ErrorCode::kUnavailable) {
     if (!failure_) failure_ = error;
@@ -500,8 +501,15 @@ bool EngineCore::MustEndNow() const {
   return !running_steps_.empty() && !running_steps_.back()->IsAsked();
 }
 
+void EngineCore::ReportStreaming() {
+  if (const std::optional<StreamingCounts> streaming = runner_.Streaming()) {
+    metrics_.SetStreaming(*streaming);
+  }
+}
+
 void EngineCore::Count(const RunningStep& step, Clock::time_point begin, Clock::time_point end) {
   const StepPlan& plan = step.plan;
+  ReportStreaming();
   metrics_.CountStep({.prompt_tokens = plan.n_prompt_tokens,
                       .generated_tokens = step.n_generated,
                       .seconds = step.seconds,

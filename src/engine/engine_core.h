@@ -92,6 +92,7 @@ class EngineCore {
   void EndAll(FinishReason reason, const std::optional<Error>& error = std::nullopt);
   void EndStream(RequestState& request);
   void PublishAll();
+  void ReportStreaming();
   void Count(const RunningStep& step, Clock::time_point begin, Clock::time_point end);
   void TraceRequest(const RequestState& request);
 

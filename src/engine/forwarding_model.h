@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -39,6 +40,7 @@ class ForwardingModel : public LanguageModel {
                        const DraftSampling& sampling) override {
     return model().ProposeTokens(requests, sampling);
   }
+  std::optional<StreamingCounts> Streaming() const override { return model().Streaming(); }
   Result<std::unique_ptr<BlockStore>> OpenDisk(
       const DiskTierOptions& options, const BlockKey& root,
       std::function<void(const std::string&)> warn) override {

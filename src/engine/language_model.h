@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "model/batch.h"
 #include "model/draft/draft_costs.h"
 #include "model/model.h"
+#include "model/streaming_counts.h"
 
 namespace fathom {
 
@@ -68,6 +70,8 @@ class LanguageModel {
                                const DraftSampling& /*sampling*/) {
     return NoTokens();
   }
+  // ExpertStore::streaming.
+  virtual std::optional<StreamingCounts> Streaming() const { return {}; }
   // Opens the store for blocks of the cache on disk, under keys that begin with `root`. The model
   // outlives the store. `warn` and errors as in DiskTier::Open.
   virtual Result<std::unique_ptr<BlockStore>> OpenDisk(

@@ -130,6 +130,42 @@ std::vector<MetricFamily> Families(const MetricsSnapshot& now) {
   };
 }
 
+std::vector<MetricFamily> StreamingFamilies(const StreamingCounts& now) {
+  const auto by_layers = [](std::int64_t hash, std::int64_t learned) -> std::vector<LabelledValue> {
+    return {{{{"layers", "hash"}}, hash}, {{{"layers", "learned"}}, learned}};
+  };
+  return {
+      Counters("fathom_streamed_expert_uses_total",
+               "Uses of experts that are streamed from disk, once per layer and step.",
+               by_layers(now.hash_uses, now.learned_uses)),
+      Counters("fathom_streamed_expert_hits_total",
+               "Uses of experts that were in memory and had not been read for that use.",
+               by_layers(now.hash_hits, now.learned_hits)),
+      Counters("fathom_streamed_expert_reads_total", "Experts that were read from disk.",
+               {{{}, now.read_experts}}),
+      Counters("fathom_streamed_expert_read_bytes_total", "Bytes that were read from disk.",
+               {{{}, now.read_bytes}}),
+      Counters("fathom_streamed_expert_ahead_total",
+               "Experts that were read before their layer ran: used by it, or not.",
+               {{{{"result", "used"}}, now.ahead_used},
+                {{{"result", "unused"}}, now.ahead_experts - now.ahead_used}}),
+      Counters("fathom_streamed_expert_failed_reads_total",
+               "Reads of experts that have failed after all tries.", {{{}, now.failed_reads}}),
+      Counters("fathom_streamed_expert_stall_seconds_total",
+               "Time that steps have waited for the disk.", {{{}, now.stall_seconds}}),
+      Counters("fathom_streamed_expert_disk_busy_seconds_total",
+               "Time with at least one read in flight.", {{{}, now.disk_busy_seconds}}),
+      Counters("fathom_streamed_expert_policy_switches_total",
+               "Changes between evicting the least recently and the least frequently used expert.",
+               {{{}, now.policy_switches}}),
+      Gauges("fathom_streamed_expert_slots", "Experts that the pool has room for: filled, empty.",
+             {{{{"state", "filled"}}, now.used_slots},
+              {{{"state", "empty"}}, now.slots - now.used_slots}}),
+      Gauges("fathom_streamed_expert_pool_bytes", "Memory of the pool of experts.",
+             {{{}, now.slots * now.slot_bytes}}),
+  };
+}
+
 struct HistogramFamily {
   HistogramFamily(const char* family_name, const char* help_text,
                   std::initializer_list<double> bounds)
@@ -252,6 +288,11 @@ void EngineMetrics::SetMemory(std::int64_t total, std::int64_t used, std::int64_
   impl_->now.kv_bytes_cached = cached;
 }
 
+void EngineMetrics::SetStreaming(const StreamingCounts& counts) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->now.streaming = counts;
+}
+
 MetricsSnapshot EngineMetrics::Snapshot() const {
   const std::lock_guard lock(impl_->mutex);
   return impl_->now;
@@ -269,6 +310,9 @@ std::vector<MetricFamily> EngineMetrics::Collect() const {
     }
   }
   std::vector<MetricFamily> families = Families(now);
+  if (now.streaming) {
+    std::ranges::move(StreamingFamilies(*now.streaming), std::back_inserter(families));
+  }
   std::move(histograms.begin(), histograms.end(), std::back_inserter(families));
   return families;
 }

@@ -3,8 +3,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "model/streaming_counts.h"
 
 namespace prometheus {
 struct MetricFamily;
@@ -48,6 +51,8 @@ struct MetricsSnapshot {
   // By depth, the first drafted token first: tokens verified, and tokens accepted.
   std::vector<std::int64_t> drafted;
   std::vector<std::int64_t> accepted;
+  // Experts that are read from disk; nullopt: all are in memory or mapped.
+  std::optional<StreamingCounts> streaming;
 };
 
 // Written by the engine's thread, read by any thread.
@@ -89,6 +94,7 @@ class EngineMetrics {
   void ObserveInterToken(double seconds);
   void SetGauges(std::int64_t running, std::int64_t waiting);
   void SetMemory(std::int64_t total, std::int64_t used, std::int64_t cached);
+  void SetStreaming(const StreamingCounts& counts);
 
   // --- Any thread ---
   MetricsSnapshot Snapshot() const;

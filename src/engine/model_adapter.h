@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "engine/language_model.h"
@@ -48,6 +49,10 @@ class ModelAdapter : public LanguageModel {
   Status ProposeTokens(std::span<const DraftRequest> requests,
                        const DraftSampling& sampling) override {
     return model_.drafter()->ProposeTokens(requests, sampling);
+  }
+
+  std::optional<StreamingCounts> Streaming() const override {
+    return model_.expert_store().streaming();
   }
 
  private:

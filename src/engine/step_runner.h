@@ -85,6 +85,8 @@ class StepRunner {
   // Call after End for a step that runs alone: drafts tokens for the next step to verify. Errors as
   // End.
   Status Draft(RunningStep& step);
+  // Experts that the model has read from disk.
+  std::optional<StreamingCounts> Streaming() const { return model_.Streaming(); }
   // Records that the step took step.seconds, drafts included.
   void RecordStepTime(const RunningStep& step);
   // True if the step should run alone, when n_decoding sequences decode in all. With an automatic

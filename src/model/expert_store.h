@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 #include "base/result.h"
 #include "base/tensor.h"
 #include "checkpoint/safetensors.h"
 #include "kernels/backend.h"
+#include "model/streaming_counts.h"
 #include "model/tensor_parallel.h"
 #include "model/weights.h"
 
@@ -46,6 +48,9 @@ class ExpertStore {
   virtual bool ReadsExperts() const { return false; }
   // Manages the experts of `weights`, which outlive this object and stay where they are.
   virtual Status Bind(ModelWeights& weights, const BoundWeights& bound) = 0;
+
+  // Counts the reads of a store that reads experts; nullopt: this one does not. Any thread.
+  virtual std::optional<StreamingCounts> streaming() const { return {}; }
 
   // --- A step ---
   // Before the blocks of a pass run: the tokens that this process computes.

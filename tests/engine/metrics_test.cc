@@ -86,6 +86,46 @@ TEST(EngineMetrics, StartsWithEverythingAtZero) {
   EXPECT_EQ(text.at("fathom_inter_token_seconds_count"), 0);
 }
 
+TEST(EngineMetrics, SaysWhatWasReadFromDisk) {
+  EngineMetrics metrics(kDepths);
+  EXPECT_FALSE(metrics.PrometheusText().find("streamed") != std::string::npos);
+  metrics.SetStreaming({.hash_uses = 10,
+                        .hash_hits = 2,
+                        .learned_uses = 30,
+                        .learned_hits = 17,
+                        .read_experts = 21,
+                        .read_bytes = 4096,
+                        .ahead_experts = 8,
+                        .ahead_used = 5,
+                        .failed_reads = 1,
+                        .stall_seconds = 0.5,
+                        .disk_busy_seconds = 0.75,
+                        .policy_switches = 4,
+                        .slots = 24,
+                        .used_slots = 20,
+                        .slot_bytes = 100});
+  const auto text = Parse(metrics.PrometheusText());
+  const std::map<std::string, double> expected = {{"uses_total{layers=\"hash\"}", 10},
+                                                  {"uses_total{layers=\"learned\"}", 30},
+                                                  {"hits_total{layers=\"hash\"}", 2},
+                                                  {"hits_total{layers=\"learned\"}", 17},
+                                                  {"reads_total", 21},
+                                                  {"read_bytes_total", 4096},
+                                                  {"ahead_total{result=\"used\"}", 5},
+                                                  {"ahead_total{result=\"unused\"}", 3},
+                                                  {"failed_reads_total", 1},
+                                                  {"stall_seconds_total", 0.5},
+                                                  {"disk_busy_seconds_total", 0.75},
+                                                  {"policy_switches_total", 4},
+                                                  {"slots{state=\"filled\"}", 20},
+                                                  {"slots{state=\"empty\"}", 4},
+                                                  {"pool_bytes", 2400}};
+  for (const auto& [name, value] : expected) {
+    ASSERT_TRUE(text.contains("fathom_streamed_expert_" + name)) << name;
+    EXPECT_EQ(text.at("fathom_streamed_expert_" + name), value) << name;
+  }
+}
+
 // Every value is another one, so that none can stand in another's place.
 TEST(EngineMetrics, SnapshotAndTextSayTheSame) {
   EngineMetrics metrics(kDepths);

@@ -30,7 +30,7 @@ TEST_P(StreamedSchedules, AnswersAreThoseOfEachAlone) {
   const auto directory = GetParam().Directory();
   if (!directory) GTEST_SKIP() << kNoSharedData;
   std::atomic<std::uint32_t> number = 0;
-  ExpectOneAnswerEachOf(
+  const ScheduleCounts counts = ExpectOneAnswerEachOf(
       *directory,
       [&number](const std::filesystem::path& model, const ScheduleSetup& setup) {
         const std::uint32_t variant = number++;
@@ -42,6 +42,7 @@ TEST_P(StreamedSchedules, AnswersAreThoseOfEachAlone) {
                       model, setup);
       },
       6);
+  EXPECT_GT(counts.answers, 10);
 }
 
 INSTANTIATE_TEST_SUITE_P(Checkpoints, StreamedSchedules,

@@ -143,11 +143,15 @@ std::string AnswerJson(const PrintedAnswer& answer, const RequestStats& stats,
   return WriteJson(object, 2) + "\n";
 }
 
-Status Finish(const PrintedAnswer& answer, const RequestStats& stats, double load_seconds) {
+Status Finish(const PrintedAnswer& answer, const RequestStats& stats, const Runtime& runtime) {
   if (!answer.text().empty() && answer.text().back() != '\n') {
     if (Status printed = Print("\n"); !printed) return printed;
   }
-  PrintError(fmt::format("fathom: {}\n", DescribeStats(load_seconds, stats)));
+  PrintError(fmt::format("fathom: {}\n", DescribeStats(runtime.load_seconds(), stats)));
+  const MetricsSnapshot metrics = runtime.engine().metrics().Snapshot();
+  if (metrics.streaming) {
+    PrintError(fmt::format("fathom: {}\n", DescribeStreaming(*metrics.streaming)));
+  }
   return {};
 }
 
@@ -189,7 +193,7 @@ Status RunCommand(const GenerateCommand& command, RankProcess& ranks, Log& log) 
   const RequestStats stats = stream->stats();
   return command.json
              ? Print(AnswerJson(answer, stats, *files, (*runtime)->load_seconds(), parameters))
-             : Finish(answer, stats, (*runtime)->load_seconds());
+             : Finish(answer, stats, **runtime);
 }
 
 }  // namespace fathom::cli

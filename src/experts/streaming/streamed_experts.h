@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,7 +23,6 @@
 #include "experts/streaming/expert_files.h"
 #include "experts/streaming/read_queue.h"
 #include "experts/streaming/slot_directory.h"
-#include "experts/streaming/streaming_counts.h"
 #include "experts/streaming/streaming_options.h"
 #include "model/block_read_ahead.h"
 #include "model/expert_store.h"
@@ -56,6 +56,7 @@ class StreamedExperts : public ExpertStore {
   Status Await(const VisitExperts& visit) override;
 
   StreamingCounts counts() const;  // any thread
+  std::optional<StreamingCounts> streaming() const override { return counts(); }
   // Changes the size of the pool before the next step, between the fewest slots and
   // options.slots. Slots that are given up hold no memory; the coldest experts leave first. Any
   // thread.
