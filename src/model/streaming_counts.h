@@ -1,7 +1,9 @@
 // StreamingCounts: what streaming experts from disk did and cost since the start.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <optional>
 
 namespace fathom {
 
@@ -16,6 +18,8 @@ struct StreamingCounts {
   std::int64_t ahead_experts = 0;  // reads that began before the experts' layer
   std::int64_t ahead_used = 0;     // those that the layer used
   std::int64_t failed_reads = 0;
+  // When the last failed read but two failed; nullopt: there were fewer.
+  std::optional<std::chrono::steady_clock::time_point> third_last_failure;
   std::int64_t tokens = 0;       // of all steps
   double stall_seconds = 0;      // time that steps waited for the disk
   double disk_busy_seconds = 0;  // time with at least one read in flight
@@ -29,6 +33,10 @@ struct StreamingCounts {
   bool reads_directly = false;
   double measured_bytes_per_second = 0;  // at start; 0: not measured
 
+  // True if three reads have failed within a minute.
+  bool DiskFails(std::chrono::steady_clock::time_point now) const {
+    return third_last_failure && now - *third_last_failure < std::chrono::minutes(1);
+  }
   std::int64_t uses() const { return hash_uses + learned_uses; }
   std::int64_t hits() const { return hash_hits + learned_hits; }
 };

@@ -57,11 +57,15 @@ HttpResponse JsonResponse(const JsonValue& json, int status) {
   return {.status = status, .body = WriteJson(json)};
 }
 
-HttpResponse HealthResponse(bool is_ready, bool is_draining, double load_progress) {
+HttpResponse HealthResponse(const Health& health) {
   constexpr int kServiceUnavailable = 503;
-  if (is_ready) return JsonResponse({{"status", "ok"}});
-  if (is_draining) return JsonResponse({{"status", "draining"}}, kServiceUnavailable);
-  return JsonResponse({{"status", "loading"}, {"progress", load_progress}}, kServiceUnavailable);
+  if (health.is_draining) return JsonResponse({{"status", "draining"}}, kServiceUnavailable);
+  if (!health.is_ready) {
+    return JsonResponse({{"status", "loading"}, {"progress", health.load_progress}},
+                        kServiceUnavailable);
+  }
+  if (health.disk_fails) return JsonResponse({{"status", "storage_error"}}, kServiceUnavailable);
+  return JsonResponse({{"status", "ok"}});
 }
 
 HttpResponse ModelListResponse(const ServedModel& model, const Api& api) {

@@ -30,9 +30,16 @@ struct ServedModel {
 
 HttpResponse JsonResponse(const JsonValue& json, int status = 200);
 
-// Returns 200 if the server can generate, else 503: loading (with the share that is done) or
-// draining.
-HttpResponse HealthResponse(bool is_ready, bool is_draining, double load_progress);
+struct Health {
+  bool is_ready = false;
+  bool is_draining = false;
+  bool disk_fails = false;   // reads of the model's experts fail
+  double load_progress = 0;  // 0 to 1, before it is ready
+};
+
+// Returns 200 if the server can generate, else 503: draining, loading (with the share that is done)
+// or storage_error.
+HttpResponse HealthResponse(const Health& health);
 
 // Returns the list of models in the form of the API.
 HttpResponse ModelListResponse(const ServedModel& model, const Api& api);

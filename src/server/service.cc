@@ -60,6 +60,11 @@ std::string RequestId(const HttpRequest& request, const RandomBits& random_bits)
                                                           : std::string(id);
 }
 
+bool DiskFails(const ServedModel& model) {
+  const std::optional<StreamingCounts> streaming = model.metrics->Snapshot().streaming;
+  return streaming && streaming->DiskFails(Clock::now());
+}
+
 // A body that says what it is says JSON. A page of another site can send other types unasked.
 bool IsJson(const HttpRequest& request) {
   std::string_view type = request.Field("Content-Type");
@@ -154,9 +159,11 @@ std::vector<Service::Route> Service::StateRoutes() {
     context.exchange.Send(std::move(*response));
   };
   const Answer show_health = [](Service& service, RequestContext& context) {
-    const bool is_draining = service.draining_;
-    const bool is_ready = service.ready_ != nullptr && !is_draining;
-    context.exchange.Send(HealthResponse(is_ready, is_draining, service.load_progress_));
+    const ServedModel* const model = service.ready_;
+    context.exchange.Send(HealthResponse({.is_ready = model != nullptr,
+                                          .is_draining = service.draining_,
+                                          .disk_fails = model != nullptr && DiskFails(*model),
+                                          .load_progress = service.load_progress_}));
   };
   return {
       {"GET", "/", show_file, Key::kNever},

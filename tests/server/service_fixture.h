@@ -76,7 +76,7 @@ class ServiceTest : public ApiModelTest {
   std::vector<const ApiModel*> api_of_key_;
   Result<ScriptedAnswer> answer_ = ScriptedAnswer{.text = "So.</think>Hello."};
   ScriptedRunner runner_;
-  const EngineMetrics metrics_;
+  EngineMetrics metrics_;
   std::mutex records_mutex_;
   std::vector<ServedRequest> records_;
   std::optional<Service> service_;

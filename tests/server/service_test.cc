@@ -257,6 +257,19 @@ TEST_F(ServiceTest, BeforeTheModelIsThere) {
   EXPECT_EQ(Ask("GET", "/v1/models").head.status, 503);
 }
 
+TEST_F(ServiceTest, WhileTheDiskFails) {
+  const auto fail = [this](std::chrono::seconds ago) {
+    metrics_.SetStreaming(
+        {.failed_reads = 3, .third_last_failure = std::chrono::steady_clock::now() - ago});
+    return Ask("GET", "/health");
+  };
+  EXPECT_EQ(fail(std::chrono::seconds(50)).text, R"({"status":"storage_error"})");
+  EXPECT_EQ(fail(std::chrono::seconds(50)).head.status, 503);
+  EXPECT_EQ(fail(std::chrono::seconds(61)).text, R"({"status":"ok"})");
+  metrics_.SetStreaming({.failed_reads = 2});
+  EXPECT_EQ(Ask("GET", "/health").head.status, 200);
+}
+
 TEST_F(ServiceTest, WhileDraining) {
   service().Drain();
   EXPECT_EQ(Ask("GET", "/health").text, R"({"status":"draining"})");

@@ -396,9 +396,9 @@ Status StreamedExperts::WaitForOne() {
       TakeEnded();
     }
   }
+  if (!status) CountFailure();
   const std::lock_guard lock(mutex_);
   counts_.stall_seconds += std::chrono::duration<double>(Clock::now() - begin).count();
-  counts_.failed_reads += status ? 0 : 1;
   return status;
 }
 
@@ -431,8 +431,15 @@ void StreamedExperts::EndRead(const EndedRead& ended) {
   directory_.MarkFree(slot);
   // Nobody waits for a failed read ahead: the block that needs the expert reads it again.
   if (n_waiting > 0 && failed_) failed_ = std::move(status);
+  CountFailure();
+}
+
+void StreamedExperts::CountFailure() {
   const std::lock_guard lock(mutex_);
-  ++counts_.failed_reads;
+  last_failures_[counts_.failed_reads++ % 3] = Clock::now();
+  if (counts_.failed_reads >= 3) {
+    counts_.third_last_failure = last_failures_[counts_.failed_reads % 3];
+  }
 }
 
 // Reads that are under way end as if they had been read ahead.

@@ -108,6 +108,7 @@ class StreamedExperts : public ExpertStore {
   // Takes note of reads that have ended.
   void TakeEnded();
   void EndRead(const EndedRead& ended);
+  void CountFailure();
   // Waits until an expert of waiting_ is ready or has failed, or a missing one may be read.
   Status WaitForOne();
   bool MayGoOn() const;
@@ -156,7 +157,9 @@ class StreamedExperts : public ExpertStore {
   std::atomic<std::int64_t> wanted_slots_;
 
   mutable std::mutex mutex_;
-  StreamingCounts counts_;  // guarded
+  // Guarded.
+  StreamingCounts counts_;
+  Clock::time_point last_failures_[3];  // by number modulo 3
 };
 
 }  // namespace fathom

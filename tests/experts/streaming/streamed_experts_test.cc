@@ -340,6 +340,7 @@ TEST_F(StreamedFaults, ADiskThatFailsFailsTheStepAndNamesThePlace) {
                 AllOf(HasSubstr("storage_error: "), HasSubstr(".safetensors, offset "),
                       HasSubstr("Input/output error (errno 5)")));
   }
+  EXPECT_TRUE(StreamingCountsOf(*streamed_).DiskFails(std::chrono::steady_clock::now()));
   fails = false;
   ExpectRight("after the fault");
 }
