@@ -30,8 +30,18 @@ std::span<const int> LayersHere(const CacheShape& shape) {
 
 std::int64_t SlotsHere(const CacheShape& shape) { return shape.data.OwnSlots(shape.n_sequences); }
 
+namespace {
+
+bool HasLastLayer(const CacheShape& shape) { return shape.end_layer >= std::ssize(shape.ratios); }
+
+}  // namespace
+
 std::int64_t StreamBytesHere(const CacheShape& shape) {
-  return shape.end_layer >= std::ssize(shape.ratios) ? shape.stream_bytes : 0;
+  return HasLastLayer(shape) ? shape.stream_bytes : 0;
+}
+
+std::int64_t DeferredBytesHere(const CacheShape& shape) {
+  return HasLastLayer(shape) ? shape.deferred_bytes : 0;
 }
 
 LayerLayout MakeLayerLayout(int ratio, const CacheShape& shape) {

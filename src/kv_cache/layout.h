@@ -51,6 +51,8 @@ struct CacheShape {
   std::int64_t lookahead = 0;
   // Bytes of the hidden streams of a position, stored with the last layer; 0: not stored.
   std::int64_t stream_bytes = 0;
+  // Bytes that a drafter keeps of each sequence beside its blocks, with the last layer.
+  std::int64_t deferred_bytes = 0;
   // Bytes of everything here together; 0: as much as all sequences here can ever need at once.
   std::int64_t memory_bytes = 0;
   // With several ranks: the smallest slab count (block_arena.h) of all ranks.
@@ -63,8 +65,9 @@ CacheShard RowsHere(int ratio, const CacheShape& shape);
 std::span<const int> LayersHere(const CacheShape& shape);
 // Slots of the sequences that have memory here.
 std::int64_t SlotsHere(const CacheShape& shape);
-// stream_bytes if they are kept here, else 0.
+// stream_bytes and deferred_bytes if they are kept here, else 0.
 std::int64_t StreamBytesHere(const CacheShape& shape);
+std::int64_t DeferredBytesHere(const CacheShape& shape);
 
 // Rows and slots of one layer for one sequence; what a layer does not have is 0.
 struct LayerLayout {

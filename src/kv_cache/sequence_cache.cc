@@ -17,9 +17,14 @@ void LayOutTail(BufferLayout& memory, const CacheShape& shape, std::int64_t slot
   cache.tail_scores = memory.Add<float>(SlotsHere(shape) * slots, width);
 }
 
-// The tails of all layers, and the streams.
-Matrix<std::byte> LayOutTails(BufferLayout& memory, const CacheShape& shape,
-                              std::vector<LayerCache>& layers) {
+struct OwnRows {
+  Matrix<std::byte> streams;
+  Matrix<std::byte> deferred;
+};
+
+// The tails of all layers, and what else each sequence has of its own.
+OwnRows LayOutTails(BufferLayout& memory, const CacheShape& shape,
+                    std::vector<LayerCache>& layers) {
   for (LayerCache& layer : layers) {
     const LayerLayout layout = MakeLayerLayout(layer.ratio, shape);
     if (layout.tail_slots > 0) {
@@ -29,7 +34,10 @@ Matrix<std::byte> LayOutTails(BufferLayout& memory, const CacheShape& shape,
       LayOutTail(memory, shape, layout.tail_slots, layout.index_tail_width, layer.indexer);
     }
   }
-  return memory.Add<std::byte>(SlotsHere(shape), StreamBytesHere(shape));
+  OwnRows rows;
+  rows.streams = memory.Add<std::byte>(SlotsHere(shape), StreamBytesHere(shape));
+  rows.deferred = memory.Add<std::byte>(SlotsHere(shape), DeferredBytesHere(shape));
+  return rows;
 }
 
 // Copies `count` rows of slot `from` to slot `to`.
@@ -153,7 +161,9 @@ Status SequenceCache::Allocate(Backend& backend) {
   pieces_.reserve(4 * layers_.size() + 2 * states_.size() + 1);  // tails, or streams of a step
   if (Status allocated = AllocateTables(); !allocated) return allocated;
   BufferLayout memory(tails_->address(), tails_->bytes());
-  streams_ = LayOutTails(memory, shape_, layers_);
+  const OwnRows rows = LayOutTails(memory, shape_, layers_);
+  streams_ = rows.streams;
+  deferred_ = rows.deferred;
   MakeViews();
   return {};
 }
@@ -398,7 +408,7 @@ void SequenceCache::Release(std::int32_t sequence) {
   for (std::int64_t i = 0; i < state.end_block; ++i) {
     GiveBack(BlockKind::kHistory, sequence, i);
   }
-  state = {};
+  state = {.n_starts = state.n_starts + 1};
 }
 
 std::int64_t SequenceCache::BoundaryWindows(std::int64_t n_history) const {
@@ -436,7 +446,9 @@ void SequenceCache::Fork(std::int32_t from, std::int32_t to) {
   Check(data_rank == shape_.data.OwnerOf(to), "Fork: a sequence of another data rank");
   Release(to);
   const SequenceState& state = StateOf(from);
+  const std::int64_t n_starts = StateOf(to).n_starts;
   StateOf(to) = state;
+  StateOf(to).n_starts = n_starts;
   for (const BlockKind kind : {BlockKind::kHistory, BlockKind::kWindow}) {
     for (std::int64_t i = 0; i < state.end_block; ++i) {
       const std::int32_t block = BlockOf(kind, from, i);

@@ -41,6 +41,7 @@ struct SequenceState {
   // Blocks in the tables: history [0, end_block), window [first_window, end_block).
   std::int64_t first_window = 0;
   std::int64_t end_block = 0;
+  std::int64_t n_starts = 0;  // how often it has begun anew: empty, behind blocks or as a copy
   friend bool operator==(const SequenceState&, const SequenceState&) = default;
 };
 
@@ -150,6 +151,8 @@ class SequenceCache {
   // The newest hidden streams kept, of position next_position() - 1: stream_bytes of the shape, in
   // memory of the backend.
   const std::byte* Stream(std::int32_t sequence) const;
+  // The deferred_bytes of the shape, in memory of the backend: what is there is the drafter's.
+  std::byte* Deferred(std::int32_t sequence) const { return deferred_.Row(OwnSlot(sequence)); }
 
   // Adds the uses of all tables of a data rank's sequences.
   void AddUses(int data_rank, BlockUses& uses) const;
@@ -248,7 +251,8 @@ class SequenceCache {
   Backend* backend_ = nullptr;
   std::unique_ptr<Buffer> blocks_;
   std::unique_ptr<Buffer> tails_;
-  Matrix<std::byte> streams_;  // [own slots, stream_bytes]
+  Matrix<std::byte> streams_;   // [own slots, stream_bytes]
+  Matrix<std::byte> deferred_;  // [own slots, deferred_bytes]
   std::vector<SequenceState> states_;
   std::vector<LayerCache> layers_;
   std::int64_t bytes_ = 0;

@@ -24,6 +24,7 @@ CacheShape MakeCacheShape(const ModelConfig& config, const ModelOptions& options
       shape.lookahead = kRollbackTokens;
     }
     shape.stream_bytes = sizes.stream_bytes;
+    shape.deferred_bytes = sizes.deferred_bytes;
   }
   return shape;
 }

@@ -87,7 +87,7 @@ void CacheShadow::WriteChanges(const BatchView& batch, RankMessage& message) {
     const SequenceState& state = cache_.state(segment.sequence);
     SequenceState& known = states_[static_cast<std::size_t>(segment.sequence)];
     message.Write(segment.sequence, state.next_position, state.earliest_next, state.first_window,
-                  state.end_block);
+                  state.end_block, state.n_starts);
     const std::int64_t end = std::max(known.end_block, state.end_block);
     WriteEntries(BlockKind::kHistory, segment.sequence, end, message);
     WriteEntries(BlockKind::kWindow, segment.sequence, end, message);
@@ -105,7 +105,7 @@ void ReadChanges(RankMessage& message, SequenceCache& cache) {
     std::int32_t sequence = 0;
     SequenceState state;
     message.Read(sequence, state.next_position, state.earliest_next, state.first_window,
-                 state.end_block);
+                 state.end_block, state.n_starts);
     cache.Follow(sequence, state);
     for (const BlockKind kind : {BlockKind::kHistory, BlockKind::kWindow}) {
       for (std::size_t left = message.ReadLength(); left > 1; left -= 2) {

@@ -24,6 +24,7 @@ struct DraftSizes {
   std::vector<int> ratios;          // of its blocks
   bool keys_follow_tokens = false;  // the key of a position depends on the token behind it
   std::int64_t stream_bytes = 0;    // of what is kept of a position: KeptStream (kv_cache)
+  std::int64_t deferred_bytes = 0;  // of what is kept of a sequence: SequenceCache::Deferred
   // Columns of the workspace: Activations::draft_input, and draft_embeddings. A drafter without
   // embeddings keeps no logits.
   std::int64_t input_columns = 0;

@@ -54,13 +54,15 @@ DraftSizes SizesOfDSpark(const ModelConfig& config) {
   const std::int64_t inputs = std::ssize(dspark.dspark_target_layer_ids) * config.hidden_size;
   const auto markov_bytes =
       config.vocab_size * dspark.dspark_markov_rank * static_cast<std::int64_t>(sizeof(Bf16));
-  return {.ratios = std::vector<int>(static_cast<std::size_t>(dspark.n_stages), 0),
-          .input_columns = inputs,
-          .embedding_columns = dspark.dspark_markov_rank,
-          .max_linear_inputs = std::max(inputs, config.hidden_size + dspark.dspark_markov_rank),
-          .max_block = dspark.dspark_block_size,
-          .unread_bytes = 2 * markov_bytes,  // w1, of which rows are read, and w2
-          .bytes_per_draft = markov_bytes};
+  return {
+      .ratios = std::vector<int>(static_cast<std::size_t>(dspark.n_stages), 0),
+      .deferred_bytes = config.sliding_window * inputs * static_cast<std::int64_t>(sizeof(Bf16)),
+      .input_columns = inputs,
+      .embedding_columns = dspark.dspark_markov_rank,
+      .max_linear_inputs = std::max(inputs, config.hidden_size + dspark.dspark_markov_rank),
+      .max_block = dspark.dspark_block_size,
+      .unread_bytes = 2 * markov_bytes,  // w1, of which rows are read, and w2
+      .bytes_per_draft = markov_bytes};
 }
 
 // The first n rows of a matrix with fewer columns, in its memory.
@@ -95,7 +97,10 @@ DSparkDrafter::DSparkDrafter(ModelState& model) : model_(model) {
   const auto n_rows = static_cast<std::size_t>(options.max_logit_rows);
   committed_.reserve(static_cast<std::size_t>(options.max_batch_tokens));
   anchors_.reserve(static_cast<std::size_t>(options.max_batch_tokens));
+  deferred_.resize(static_cast<std::size_t>(options.max_sequences));
   blocks_.Reserve(options.max_batch_tokens, options.max_sequences);
+  late_.Reserve(options.max_batch_tokens, options.max_sequences);
+  late_tokens_.resize(static_cast<std::size_t>(model.config.sliding_window));
   block_tokens_.assign(static_cast<std::size_t>(config().dspark_block_size),
                        static_cast<Token>(config().dspark_noise_token_id));
   drafting_.reserve(n_rows);
@@ -111,13 +116,95 @@ const DraftWeights& DSparkDrafter::weights() const { return *model_.weights.draf
 
 // --- Keys of positions (docs/spec/mtp.md 2.3, 2.4) ---
 
-void DSparkDrafter::Tap(std::int64_t layer, const BatchView& /*whole*/, const Step& step) {
+void DSparkDrafter::Tap(std::int64_t layer, const BatchView& whole, const Step& step) {
   const std::vector<int>& targets = config().dspark_target_layer_ids;
   const auto target = std::ranges::find(targets, static_cast<int>(layer));
   if (target == targets.end()) return;
   step.backend.MeanOfStreams(step.a.streams, (target - targets.begin()) * step.config.hidden_size,
                              step.a.draft_input);
-  if (target + 1 == targets.end()) AppendKeys(step);
+  if (target + 1 < targets.end()) return;
+  const bool stores_keys =
+      trace_ != nullptr ||
+      std::ranges::any_of(whole.segments, [](const Segment& s) { return s.n_tokens > 1; });
+  KeepFeatures(whole, step, stores_keys);
+  if (stores_keys) AppendKeys(step);
+}
+
+// The place of the features of one of the newest positions.
+Bf16* DSparkDrafter::Features(std::int32_t sequence, std::int64_t position) const {
+  const std::int64_t columns = model_.workspace->activations().draft_input.cols;
+  return reinterpret_cast<Bf16*>(model_.cache->Deferred(sequence)) +
+         position % model_.config.sliding_window * columns;
+}
+
+// Keeps the features of the step's positions, step.a.draft_input, where their keys are not stored
+// now, or some keys before them are missing: the kept positions of a sequence have no gap. Every
+// rank keeps account of all sequences.
+void DSparkDrafter::KeepFeatures(const BatchView& whole, const Step& step, bool stores_keys) {
+  const std::int64_t window = model_.config.sliding_window;
+  const Matrix<const Bf16> features = step.a.draft_input;
+  std::vector<PieceCopy>& copies = model_.copies;
+  copies.clear();
+  for (const Segment& segment : whole.segments) {
+    Deferred& kept = deferred_[static_cast<std::size_t>(segment.sequence)];
+    const std::int64_t n_starts = model_.cache->state(segment.sequence).n_starts;
+    const std::int64_t first = segment.first_position;
+    const std::int64_t end = first + segment.n_tokens;
+    const bool goes_on = kept.n_starts == n_starts && kept.first < first && first <= kept.end;
+    if (stores_keys && (!goes_on || end - window >= first)) {
+      kept = {.n_starts = n_starts, .first = end, .end = end};
+      continue;
+    }
+    kept = {.n_starts = n_starts,
+            .first = std::max(goes_on ? kept.first : first, end - window),
+            .end = end};
+    if (!model_.parts.tensor->IsLocal(segment.sequence)) continue;
+    for (std::int64_t i = std::max(first, end - window) - first; i < segment.n_tokens; ++i) {
+      copies.push_back({Features(segment.sequence, first + i),
+                        features.Row(model_.main.local.RowOf(segment.first_row + i)),
+                        features.cols * static_cast<std::int64_t>(sizeof(Bf16))});
+    }
+  }
+  step.backend.CopyPieces(copies);
+}
+
+// Stores the missing keys of the sequences of blocks_, as many at a time as a pass has rows for.
+Status DSparkDrafter::StoreDeferredKeys() {
+  late_.Clear();
+  for (const Segment& block : blocks_.View().segments) {
+    Deferred& kept = deferred_[static_cast<std::size_t>(block.sequence)];
+    if (kept.n_starts != model_.cache->state(block.sequence).n_starts) continue;
+    const std::int64_t end = std::min<std::int64_t>(kept.end, block.first_position);
+    while (kept.first < end) {
+      if (late_.n_tokens() == model_.options.max_batch_tokens) {
+        if (Status stored = StoreKeptKeys(late_.View()); !stored) return stored;
+        late_.Clear();
+      }
+      const std::int64_t n =
+          std::min(end - kept.first, model_.options.max_batch_tokens - late_.n_tokens());
+      late_.Add(block.sequence, static_cast<std::int32_t>(kept.first),
+                std::span<const Token>(late_tokens_).first(static_cast<std::size_t>(n)));
+      kept.first += n;
+    }
+  }
+  return late_.n_tokens() == 0 ? Status() : StoreKeptKeys(late_.View());
+}
+
+Status DSparkDrafter::StoreKeptKeys(const BatchView& positions) {
+  const Result<Step> step = model_.MakeStep(Pass::kDraft, positions);
+  if (!step) return Unexpected(step.error());
+  std::vector<PieceCopy>& copies = model_.copies;
+  copies.clear();
+  for (std::int64_t i = 0; i < positions.n_tokens(); ++i) {
+    const TokenPosition at = PositionOf(positions, i);
+    if (!model_.parts.tensor->IsLocal(at.sequence)) continue;
+    copies.push_back({step->a.draft_input.Row(model_.draft.local.RowOf(i)),
+                      Features(at.sequence, at.position),
+                      step->a.draft_input.cols * static_cast<std::int64_t>(sizeof(Bf16))});
+  }
+  step->backend.CopyPieces(copies);
+  AppendKeys(*step);
+  return {};
 }
 
 // step.a.draft_input: the features of the step's positions.
@@ -142,7 +229,7 @@ Status DSparkDrafter::Prepare(const Batch& next, std::span<const std::int32_t> s
   return CheckStreams(model_, view, stream_rows, source);
 }
 
-// The keys of the positions are stored already.
+// Propose stores the keys that are missing.
 Status DSparkDrafter::Commit(const Batch& next, std::span<const std::int32_t> stream_rows,
                              StreamSource source) {
   if (Status prepared = Prepare(next, stream_rows, source); !prepared) return prepared;
@@ -210,7 +297,8 @@ Status DSparkDrafter::ForTiles(std::span<const DraftRequest> requests, bool on_d
 Status DSparkDrafter::DraftTile(bool on_device, const ChooseDrafts& choose) {
   if (drafting_.empty()) return {};
   if (model_.stage().is_last) {
-    Status ran = RunBlocks();
+    Status ran = StoreDeferredKeys();
+    if (ran) ran = RunBlocks();
     if (ran) ran = ComputeLogits();
     if (!ran) {
       model_.ResetSequences(blocks_.View().segments);

@@ -1,7 +1,12 @@
 // The DSpark drafter (docs/spec/mtp.md 2): blocks that draft several tokens in one pass.
 //
-// Every position has a key in every stage, which depends on the streams of some main layers alone:
-// Tap stores it. A block of rows, one per draft, then attends to these keys and to itself; a bias
+// Every position has a key in every stage, which depends on the streams of some main layers alone.
+// Tap stores the keys of prompts and of verified drafts. In a step of single tokens they would cost
+// more than all that drafts cost while nothing is drafted, so Tap keeps the means of the streams of
+// the newest positions, a window of them, and Propose stores their keys when they are needed. Keys
+// of older positions stay missing: other sequences that begin behind these find fewer drafts right.
+//
+// A block of rows, one per draft, then attends to these keys and to itself; a bias
 // that depends on the token before each draft is added as the drafts are chosen.
 #pragma once
 
@@ -60,6 +65,10 @@ class DSparkDrafter : public Drafter {
   const DraftWeights& weights() const;
   const DSparkConfig& config() const;
   void AppendKeys(const Step& step);
+  Bf16* Features(std::int32_t sequence, std::int64_t position) const;
+  void KeepFeatures(const BatchView& whole, const Step& step, bool stores_keys);
+  Status StoreDeferredKeys();
+  Status StoreKeptKeys(const BatchView& positions);
   Status ForTiles(std::span<const DraftRequest> requests, bool on_device,
                   const ChooseDrafts& choose);
   Status DraftTile(bool on_device, const ChooseDrafts& choose);
@@ -69,13 +78,23 @@ class DSparkDrafter : public Drafter {
   void ComputeConfidences(std::int64_t depth);
   Status Choose(std::int64_t depth, bool on_device, const ChooseDrafts& choose);
 
+  // The positions [first, end) of a sequence whose features are kept and whose keys may be missing.
+  struct Deferred {
+    std::int64_t n_starts = 0;  // SequenceState: of another start nothing is kept
+    std::int64_t first = 0;
+    std::int64_t end = 0;
+  };
+
   ModelState& model_;
   DSparkTrace* trace_ = nullptr;
+  std::vector<Deferred> deferred_;        // by sequence
   std::vector<TokenPosition> committed_;  // of the last Commit
   std::vector<Token> anchors_;            // the tokens behind these positions
   // Scratch of one tile of Propose.
   Batch blocks_;
   std::vector<Token> block_tokens_;
+  Batch late_;  // positions whose keys are stored late
+  std::vector<Token> late_tokens_;
   std::vector<Drafting> drafting_;
   std::vector<std::int32_t> rows_;
   std::vector<std::int32_t> indices_;
