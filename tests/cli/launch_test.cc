@@ -20,9 +20,11 @@
 #include <thread>
 #include <vector>
 
+#include "measure/slice/write_slice.h"
 #include "runtime/build_info.h"
 #include "tests/cli/processes.h"
 #include "tests/cli/program.h"
+#include "tests/measure/slice/tiny.h"
 #include "tests/testing/checkpoint_files.h"
 #include "tests/testing/locks.h"
 #include "tests/testing/shared_data.h"
@@ -462,6 +464,35 @@ TEST_F(LaunchTest, GenerateSaysTheSame) {
   EXPECT_EQ(text({"launch", "-n", "4"},
                  {"--dp-attention", "--pp", "2", "--expert-exchange", "gather", "--draft", "2"}),
             alone);
+}
+
+// The streams that DSpark reads must be of layers of the last pipeline stage.
+TEST_F(LaunchTest, DSparkNeedsItsLayersInTheLastStage) {
+  ThreadTeam team(2);
+  const std::filesystem::path model = directory_.path() / "dspark";
+  const Result<SliceSummary> written = WriteSlice(
+      model,
+      {.config =
+           TinyConfig({.ratios = {0, 4, 128, 4}, .vocab_size = 512, .draft = HeadKind::kDSpark})},
+      team, {});
+  ASSERT_TRUE(written) << written.error().message;
+  const auto run = [&](const std::vector<std::string>& options) {
+    std::vector<std::string> words = {"launch", "-n", "2",         "generate", "--model", model,
+                                      "-n",     "4",  "--threads", "1",        "--seed",  "7"};
+    words.insert(words.end(), options.begin(), options.end());
+    words.emplace_back("hello");
+    return RunProgram(words);
+  };
+  const ProgramRun refused = run({"--pp", "2", "--draft", "2"});
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_NE(refused.error.find("drafts: expected layer 1 and those behind it, which the DSpark "
+                               "drafter reads, in the last pipeline stage; found layers"),
+            std::string::npos)
+      << refused.error;
+  const ProgramRun alone = RunProgram(
+      {"generate", "--model", model, "-n", "4", "--threads", "1", "--seed", "7", "hello"});
+  EXPECT_EQ(run({"--pp", "2", "--draft", "off"}).out, alone.out);
+  EXPECT_EQ(run({"--tp", "2", "--draft", "2"}).out, alone.out);
 }
 
 TEST_F(LaunchTest, BlocksOnDiskAreFoundAgain) {

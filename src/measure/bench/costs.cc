@@ -261,7 +261,8 @@ DraftCosts ModelCosts::Draft() const {
     draft.rest +=
         Fp8(d, std::ssize(config_.dspark->dspark_target_layer_ids) * d, formats_.scale_bytes);
     draft.rest += Vector(2 * config_.vocab_size * rank);  // of which a row is read
-    draft.rest += Bf16Matrix(config_.vocab_size, rank);
+    draft.by_vocabulary = Bf16Matrix(config_.vocab_size, rank);
+    draft.rest += draft.by_vocabulary;
     draft.rest += Bf16Matrix(1, d + rank);
     return draft;
   }

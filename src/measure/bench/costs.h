@@ -84,7 +84,8 @@ struct AttentionCost {
 struct DraftCosts {
   LayerCosts block;  // each of n_blocks
   std::int64_t n_blocks = 1;
-  Cost rest;  // projections, tables, norms, hyper-connections
+  Cost rest;           // projections, tables, norms, hyper-connections
+  Cost by_vocabulary;  // rest: what ranks share by rows, as they do the head
 };
 
 // Immutable; any thread.

@@ -145,7 +145,8 @@ std::int64_t ModelSizes::WeightsOfRank(const ParallelLayout& layout, int stage,
   const bool has_draft = drafter_ != nullptr && share.is_last_stage();
   if (has_draft) {
     const bench::DraftCosts draft = costs_.Draft();
-    bytes += static_cast<double>(draft.n_blocks) * layer_bytes(draft.block) + draft.rest.bytes;
+    bytes += static_cast<double>(draft.n_blocks) * layer_bytes(draft.block) + draft.rest.bytes -
+             draft.by_vocabulary.bytes * (1 - 1.0 / layout.stage_ranks());
   }
   if (share.is_first_stage() || has_draft) bytes += costs_.embedding_bytes() / layout.n_tensor;
   if (share.is_last_stage()) bytes += Sum(OutsideOfRank(layout)).bytes;

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "distributed/weight_shard.h"
@@ -67,9 +68,9 @@ TEST_P(ModelSizesTest, WeightsOfARankAreThoseItBinds) {
         WeightBinder binder(checkpoint_);
         ModelWeights weights = BindWeights(checkpoint_, sizes.config(), sizes.drafter(), binder);
         ASSERT_TRUE(binder.Finish().has_value());
-        DropRemoteExperts(weights, share.expert_rank,
-                          MakeReplicaMaps({}, sizes.config().num_hidden_layers + 1,
-                                          CountExperts(sizes.config(), share)));
+        DropRemoteExperts(
+            weights, share.expert_rank,
+            MakeReplicaMaps({}, NumBlocks(sizes.config()), CountExperts(sizes.config(), share)));
         ShardWeights(weights, sizes.config(), share);
         EXPECT_EQ(static_cast<double>(sizes.WeightsOfRank(layout, stage, 0)),
                   static_cast<double>(WeightBytes(weights)))
@@ -106,6 +107,46 @@ TEST_P(ModelSizesTest, CachesAreThoseOfTheModel) {
 
 INSTANTIATE_TEST_SUITE_P(Checkpoints, ModelSizesTest, testing::AllCheckpoints(),
                          testing::NameOfCase);
+INSTANTIATE_TEST_SUITE_P(DSpark, ModelSizesTest, ::testing::Values(testing::kDSparkMini),
+                         testing::NameOfCase);
+
+// Flash with the drafter of three stages behind its layers instead of the MTP head.
+ModelConfig FlashWithDSpark() {
+  ModelConfig config = FlashConfig();
+  config.dspark = DSparkConfig{.n_stages = 3,
+                               .dspark_block_size = 5,
+                               .dspark_markov_rank = 256,
+                               .dspark_noise_token_id = 128'799,
+                               .dspark_target_layer_ids = {40, 41, 42}};
+  config.compress_ratios.insert(config.compress_ratios.end(), {0, 0});
+  return config;
+}
+
+// docs/spec/checkpoint.md 5: the published total of Flash-0731.
+TEST(PublishedSizes, OfDSparkIsThePublishedTotal) {
+  const ModelSizes alone("flash", FlashWithDSpark());
+  EXPECT_EQ(alone.bytes(), 166'878'536'440);
+  const testing::TemporaryDirectory directory;
+  testing::WriteSparseCheckpoint(directory.path(), ConfigJson(FlashWithDSpark()),
+                                 {.head = HeadKind::kDSpark, .n_draft_stages = 3});
+  const ModelSizes files = ModelSizes::Read(directory.path()).value();
+  EXPECT_EQ(files.stage_weights().last, alone.stage_weights().last);
+  EXPECT_EQ(files.bytes(), alone.bytes());
+}
+
+// The caches of the drafter: window keys of three layers, and the features of a window.
+TEST(PublishedSizes, OfDSparkCachesCountWhatIsDeferred) {
+  const ModelConfig config = FlashWithDSpark();
+  const ModelSizes sizes("flash", config);
+  const ModelOptions options = {.max_sequences = 2, .max_context = 1024};
+  CacheShape shape = MakeCacheShape(config, options, sizes.drafter());
+  EXPECT_EQ(shape.deferred_bytes, 128 * 3 * 4096 * 2);
+  const std::int64_t with = SequenceCache::FullBytes(shape);
+  EXPECT_EQ(sizes.CacheBytes(sizes.ShareOf({}, 0), 2, 1024), with);
+  const std::int64_t deferred = 2 * std::exchange(shape.deferred_bytes, 0);
+  EXPECT_EQ(SequenceCache::FullBytes(shape), with - deferred);
+  EXPECT_EQ(MakeCacheShape(config, options, nullptr).deferred_bytes, 0);
+}
 
 // docs/spec/flops_bytes.md 1 and 3: 156.0 GB without the MTP head, 3.594 GB more with it; 3514.25
 // bytes of cache a token.
