@@ -362,6 +362,13 @@ void DraftPolicy::Verified(std::int64_t index, bool right) {
   share.right += ((right ? 1.0 : 0.0) - share.right) / share.weight;
 }
 
+double DraftPolicy::LeastChance(std::int64_t n_sequences, std::int64_t depth) const {
+  if (!byte_costs_.IsKnown()) return 0;
+  const double more =
+      byte_costs_.StepBytes(n_sequences * (1 + depth)) - byte_costs_.StepBytes(n_sequences * depth);
+  return more / byte_costs_.StepBytes(n_sequences);
+}
+
 double DraftPolicy::Acceptance(std::int64_t index) const {
   Check(index >= 0 && index < std::ssize(shares_), "index of a drafted token");
   return shares_[static_cast<std::size_t>(index)].right;

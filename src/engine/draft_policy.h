@@ -44,9 +44,13 @@ class DraftPolicy {
   // each of n_sequences so many tokens on average in this time. Before Measured, where both are
   // called.
   void Spent(std::int64_t n_sequences, double n_tokens, double seconds);
-  // Records that the drafted token at `index` (from 0) was verified; the tokens before were right.
+  // Records that the drafted token at `index` (from 0) was verified, or was not drafted since it
+  // was likely to be wrong: not right. The tokens before were right.
   void Verified(std::int64_t index, bool right);
 
+  // Returns the chance of being right, those before it included, below which the last of `depth`
+  // drafts of every sequence is not worth its verification: by bytes, else 0.
+  double LeastChance(std::int64_t n_sequences, std::int64_t depth) const;
   // Returns the recent share of right tokens at `index`.
   double Acceptance(std::int64_t index) const;
   // True while there are no drafts because they have lost too much.

@@ -64,6 +64,11 @@ struct Sequence {
   std::int64_t computed = 0;
   std::int32_t slot = -1;
   std::vector<Token> drafts;  // tokens drafted behind the last one, to be verified
+  // What the drafter thinks of them, where it says so; the chance that all are right; and whether
+  // no further one was drafted because it was likely to be wrong.
+  std::vector<float> draft_confidences;
+  double draft_chance = 1;
+  bool drafts_are_cut = false;
   // Masks behind the tokens, and behind the drafts that were proposed last. Null: no constraint, or
   // a sequence that ends before its first token.
   std::unique_ptr<ConstraintPath> constraint;

@@ -316,9 +316,9 @@ void StepRunner::Sample(RunningStep& step, const PlannedSegment& segment, const 
     const Sampled sampled = SampleOne(
         step, sequence, [&](const SamplerState& state) { return choose(i, sequence, state); },
         draft, finished);
-    if (draft) {
-      policy_.Verified(i, sampled.draft_is_right);
-      metrics_.CountDraft(i, sampled.draft_is_right);
+    if (draft) CountVerified(sequence, i, sampled.draft_is_right);
+    if (sampled.goes_on && !draft && sequence.drafts_are_cut && i == std::ssize(sequence.drafts)) {
+      policy_.Verified(i, false);
     }
     if (!sampled.goes_on || !sampled.draft_is_right) break;
     ++sequence.computed;
@@ -329,6 +329,14 @@ void StepRunner::Sample(RunningStep& step, const PlannedSegment& segment, const 
   sequence.drafts.clear();
 }
 
+void StepRunner::CountVerified(const Sequence& sequence, std::int64_t index, bool is_right) {
+  policy_.Verified(index, is_right);
+  metrics_.CountDraft(index, is_right);
+  if (index < std::ssize(sequence.draft_confidences)) {
+    confidence_.Verified(sequence.draft_confidences[static_cast<std::size_t>(index)], is_right);
+  }
+}
+
 // Limits the depth to the room and use for drafts: the last token of an answer is never computed.
 std::int64_t StepRunner::DepthOf(const Sequence& sequence, std::int64_t depth) const {
   const std::int64_t tokens_left = sequence.request.max_tokens - sequence.n_generated();
@@ -336,14 +344,21 @@ std::int64_t StepRunner::DepthOf(const Sequence& sequence, std::int64_t depth) c
       std::min({depth, tokens_left - 1, limits_.max_context - sequence.size()}), 0);
 }
 
+std::int64_t StepRunner::NumberDecoding(const StepPlan& plan) {
+  return std::ranges::count_if(plan.segments, [](const PlannedSegment& segment) {
+    return !segment.sequence->IsFinished() && segment.sequence->IsDecoding();
+  });
+}
+
 std::int64_t StepRunner::NextDepth(const StepPlan& plan) {
-  std::int64_t n_decoding = 0;
-  for (const PlannedSegment& segment : plan.segments) {
-    n_decoding += !segment.sequence->IsFinished() && segment.sequence->IsDecoding() ? 1 : 0;
-  }
+  const std::int64_t n_decoding = NumberDecoding(plan);
   if (n_decoding == 0) return 0;
   return std::min({policy_.Depth(n_decoding), options_.max_step_tokens / n_decoding - 1,
                    limits_.rollback_tokens});
+}
+
+double StepRunner::LeastChance(const StepPlan& plan) const {
+  return depth_ == 0 ? 0 : policy_.LeastChance(NumberDecoding(plan), depth_);
 }
 
 // Adds the rows of the last step whose next token is known. Rows of decoding sequences are useful
@@ -367,6 +382,9 @@ void StepRunner::AddToCommit(const PlannedSegment& segment, const Segment& view)
     requests_.push_back({static_cast<std::int32_t>(commit_.n_tokens() - 1), n_drafts});
     drafting_.push_back(&sequence);
   }
+  sequence.draft_confidences.clear();
+  sequence.draft_chance = 1;
+  sequence.drafts_are_cut = false;
 }
 
 // Commits the tokens of this step to the drafter, and lists the requests for drafts behind them.
@@ -390,6 +408,7 @@ Status StepRunner::Draft(RunningStep& step) {
   depth_ = 0;
   if (!options_.drafts || !step.alone) return {};
   depth_ = NextDepth(step.plan);
+  least_chance_ = LeastChance(step.plan);
   Status committed = Commit(step);
   return committed && !requests_.empty() ? Propose(step) : committed;
 }
@@ -397,18 +416,32 @@ Status StepRunner::Draft(RunningStep& step) {
 // Draws with the noise of the position, so that a draft that resembles the model makes the model's
 // choice (Sampler::Draft).
 template <class Choose>
-void StepRunner::TakeDrafts(std::span<const std::int32_t> requests, const Choose& choose,
+void StepRunner::TakeDrafts(std::span<const std::int32_t> requests,
+                            std::span<const float> confidences, const Choose& choose,
                             std::span<Token> tokens) {
   mask_deadline_ = Clock::now() + kMaskPatience;
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     Sequence& sequence = *drafting_[static_cast<std::size_t>(requests[i])];
+    tokens[i] = kNoDraft;
+    if (!confidences.empty() && CutsDrafts(sequence, confidences[i])) continue;
     tokens[i] = DraftOne(sequence, [&](const SamplerState& state, std::int64_t position) {
       return choose(i, state, position);
     });
     if (tokens[i] != kNoDraft) {
       sequence.drafts.push_back(tokens[i]);
+      if (!confidences.empty()) sequence.draft_confidences.push_back(confidences[i]);
     }
   }
+}
+
+// With an automatic depth, each sequence ends its drafts where the next is too likely to be wrong
+// (docs/spec/mtp.md 2.5 point 5). The choice does not depend on the draft that would follow.
+bool StepRunner::CutsDrafts(Sequence& sequence, float confidence) {
+  if (options_.draft_depth > 0) return false;
+  const double chance = sequence.draft_chance * confidence_.Chance(confidence);
+  sequence.drafts_are_cut = confidence_.Cuts(chance, least_chance_);
+  if (!sequence.drafts_are_cut) sequence.draft_chance = chance;
+  return sequence.drafts_are_cut;
 }
 
 // Under a constraint a draft is one that the constraint allows and that does not end the answer:
@@ -443,7 +476,7 @@ Status StepRunner::Propose(RunningStep& step) {
     const auto draft = [&](std::size_t i, const SamplerState& state, std::int64_t position) {
       return sampler_.Draft(found.logits.RowSpan(static_cast<std::int64_t>(i)), state, position);
     };
-    TakeDrafts(found.requests, draft, tokens);
+    TakeDrafts(found.requests, found.confidences, draft, tokens);
     choosing += SecondsSince(begin);
     return Status();
   };
@@ -476,7 +509,7 @@ Status StepRunner::ProposeTokens(RunningStep& step) {
                                     std::int64_t position) {
               return TokenOf(choices[i], state, position);
             };
-            TakeDrafts(requests, choose, tokens);
+            TakeDrafts(requests, {}, choose, tokens);
           }};
   return Timed(step, [&] { return model_.ProposeTokens(requests_, sampling); });
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "engine/draft_confidence.h"
 #include "engine/draft_policy.h"
 #include "engine/language_model.h"
 #include "engine/metrics.h"
@@ -126,7 +127,9 @@ class StepRunner {
                     std::optional<Token> draft, std::vector<Sequence*>& finished);
   SamplerState& StateOf(Sequence& sequence);
   std::int64_t DepthOf(const Sequence& sequence, std::int64_t depth) const;
+  static std::int64_t NumberDecoding(const StepPlan& plan);
   std::int64_t NextDepth(const StepPlan& plan);
+  double LeastChance(const StepPlan& plan) const;
   void AddToCommit(const PlannedSegment& segment, const Segment& view);
   Status Commit(RunningStep& step);
   Status Propose(RunningStep& step);
@@ -137,8 +140,10 @@ class StepRunner {
   template <class Choose>
   Token DraftOne(Sequence& sequence, const Choose& choose);
   template <class Choose>
-  void TakeDrafts(std::span<const std::int32_t> requests, const Choose& choose,
-                  std::span<Token> tokens);
+  void TakeDrafts(std::span<const std::int32_t> requests, std::span<const float> confidences,
+                  const Choose& choose, std::span<Token> tokens);
+  bool CutsDrafts(Sequence& sequence, float confidence);
+  void CountVerified(const Sequence& sequence, std::int64_t index, bool is_right);
   void DescribeDrafts(std::span<const std::int32_t> requests);
 
   LanguageModel& model_;
@@ -148,6 +153,8 @@ class StepRunner {
   const bool model_chooses_;
   std::function<void(Sequence&, const SampleOther&)> on_prompt_read_;
   DraftPolicy policy_;
+  DraftConfidence confidence_;
+  double least_chance_ = 0;          // of the drafts of the next step
   Clock::time_point mask_deadline_;  // of the rows whose logits were found last
   Sampler sampler_;
   // Per slot, with the owner of the state.
