@@ -64,7 +64,7 @@ struct Sequence {
   std::int64_t computed = 0;
   std::int32_t slot = -1;
   std::vector<Token> drafts;  // tokens drafted behind the last one, to be verified
-  // What the drafter thinks of them, where it says so; the chance that all are right; and whether
+  // Its confidence in them, where the drafter has any; the chance that all are right; and whether
   // no further one was drafted because it was likely to be wrong.
   std::vector<float> draft_confidences;
   double draft_chance = 1;
