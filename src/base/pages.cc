@@ -48,14 +48,14 @@ std::span<std::byte> InnerPages(std::span<const std::byte> bytes) {
 // Returns the number in "NAME   123 kB", in bytes.
 std::optional<std::int64_t> Kilobytes(std::string_view line, std::string_view name) {
   if (!TakePrefix(line, name)) return std::nullopt;
-  line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
+  line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
   const std::optional<std::int64_t> value = TakeNumber<std::int64_t>(line);
   return value ? std::optional(*value * 1024) : std::nullopt;
 }
 
-std::optional<std::int64_t> FieldOfMeminfo(const std::filesystem::path& root,
-                                           std::string_view name) {
-  std::ifstream file(root / "proc/meminfo");
+// Returns the bytes of a line of /proc/meminfo or /proc/self/status.
+std::optional<std::int64_t> FieldOf(const std::filesystem::path& path, std::string_view name) {
+  std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
     if (const auto bytes = Kilobytes(line, name)) return bytes;
   }
@@ -189,11 +189,15 @@ Status LockPages(std::span<const std::byte> bytes, std::int64_t total, std::stri
 }
 
 std::optional<std::int64_t> AvailableMemory(const std::filesystem::path& root) {
-  return FieldOfMeminfo(root, "MemAvailable:");
+  return FieldOf(root / "proc/meminfo", "MemAvailable:");
 }
 
 std::int64_t SwapBytes(const std::filesystem::path& root) {
-  return FieldOfMeminfo(root, "SwapTotal:").value_or(0);
+  return FieldOf(root / "proc/meminfo", "SwapTotal:").value_or(0);
+}
+
+std::int64_t SwappedBytes(const std::filesystem::path& root) {
+  return FieldOf(root / "proc/self/status", "VmSwap:").value_or(0);
 }
 
 std::int64_t BytesInHugePages(std::span<const std::byte> bytes) {

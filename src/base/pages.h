@@ -63,6 +63,9 @@ std::optional<std::int64_t> AvailableMemory(const std::filesystem::path& root = 
 // Returns the bytes that private memory can be swapped to (SwapTotal); 0: the system does not say.
 std::int64_t SwapBytes(const std::filesystem::path& root = "/");
 
+// Returns the bytes of this process that lie in swap (VmSwap); 0: the system does not say.
+std::int64_t SwappedBytes(const std::filesystem::path& root = "/");
+
 // Returns how many of these bytes of private memory are in huge pages.
 std::int64_t BytesInHugePages(std::span<const std::byte> bytes);
 

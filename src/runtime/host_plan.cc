@@ -7,12 +7,16 @@
 #include <cmath>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "base/gigabytes.h"
 #include "base/integer_math.h"
+#include "checkpoint/block_reader.h"
 #include "checkpoint/weight_binder.h"
 #include "distributed/model_ranks.h"
 #include "experts/balance/expert_transfer.h"
+#include "experts/streaming/expert_files.h"
+#include "experts/streaming/streaming_options.h"
 #include "kernels/cpu/scratch_bytes.h"
 #include "kv_cache/sequence_cache.h"
 #include "model/cache_shape.h"
@@ -26,7 +30,6 @@ namespace fathom {
 namespace {
 
 constexpr std::int64_t kInFlightSlots = 12;
-constexpr std::int64_t kFewestSlots = 24;
 constexpr std::int64_t kChunkTokens = 4096;
 constexpr double kOverlap = 0.3;  // of the shorter of reading from disk and from memory
 
@@ -60,6 +63,19 @@ void AddExperts(const BlockWeights& block, std::int64_t& n_experts, HostNeeds& n
     for (const std::span<const std::byte> piece : PiecesOf(expert)) bytes += std::ssize(piece);
     needs.expert = std::max(needs.expert, bytes);
   }
+}
+
+// The memory of a slot, by the places of the experts in the files. Experts that cannot be streamed
+// are refused when a model is loaded that streams them.
+std::int64_t SlotOf(const Checkpoint& checkpoint, const ModelWeights& weights,
+                    std::int64_t expert) {
+  std::vector<std::span<const ExpertWeights>> blocks;
+  for (const BlockWeights& block : weights.layers) blocks.emplace_back(block.ffn.experts);
+  if (weights.draft) {
+    for (const BlockWeights& block : weights.draft->blocks) blocks.emplace_back(block.ffn.experts);
+  }
+  const Result<ExpertFiles> files = ExpertFiles::Create(checkpoint, blocks);
+  return files ? files->slot_bytes() : SlotBytes(expert);
 }
 
 // The bytes without which no step can run.
@@ -107,13 +123,10 @@ void Fill(HostPlan& plan, std::int64_t rest) {
 }  // namespace
 
 std::int64_t SlotBytes(std::int64_t expert) {
-  constexpr std::int64_t kDiskBlock = 4096;
-  return RoundUp(expert, kDiskBlock) + 2 * 2 * kDiskBlock;
+  return RoundUp(expert, kReadBlockBytes) + 2 * kReadBlockBytes;
 }
 
-std::int64_t HostNeeds::LeastSlots() const {
-  return std::min(n_experts, std::max(kFewestSlots, 2 * experts_per_token + kInFlightSlots));
-}
+std::int64_t HostNeeds::LeastSlots() const { return FewestExpertSlots(experts_per_token); }
 
 std::int64_t HostNeeds::WantedSlots() const {
   return std::min(n_experts,
@@ -167,10 +180,10 @@ Result<HostPlan> PlanHostMemory(const HostNeeds& needs, std::int64_t budget) {
   const std::int64_t least = LeastBytes(needs, plan.chunk_tokens);
   if (least > budget) {
     return MakeError(ErrorCode::kOutOfMemory,
-                     "memory of the host: expected at least {:.3f} GB ({}), found {:.3f} GB; "
-                     "smaller values of --kv-memory, --context, --max-sequences or "
-                     "--max-batch-tokens need less",
-                     Gigabytes(least), DescribeLeast(plan), Gigabytes(budget));
+                     "memory of the host: expected at least {} bytes ({}), found {}; smaller "
+                     "values of --kv-memory, --context, --max-sequences or --max-batch-tokens need "
+                     "less",
+                     least, DescribeLeast(plan), budget);
   }
   Fill(plan, budget - least);
   return plan;
@@ -181,8 +194,8 @@ Result<HostNeeds> ComputeStepNeeds(const ModelConfig& config, const ModelOptions
   const Result<std::int64_t> caches =
       SequenceCache::BytesFor(MakeCacheShape(config, options, drafter));
   if (!caches) {
-    return MakeError(caches.error().code, "memory of the host: {:.3f} GB for caches: {}",
-                     Gigabytes(options.kv_memory_bytes), caches.error().message);
+    return MakeError(caches.error().code, "memory of the host for caches: {}",
+                     caches.error().message);
   }
   return HostNeeds{
       .activations = WorkspaceBytes(config, {.max_tokens = options.max_batch_tokens,
@@ -216,7 +229,8 @@ Result<HostPlan> PlanHost(ModelConfig config, const Checkpoint& checkpoint, Load
       AddExperts(block, needs->n_draft_experts, *needs);
     }
   }
-  needs->slot = SlotBytes(needs->expert);
+  needs->must_draft = drafter != nullptr && !plan.drafts_are_optional;
+  needs->slot = SlotOf(checkpoint, weights, needs->expert);
   return PlanHostMemory(*needs, budget);
 }
 

@@ -47,14 +47,14 @@ struct HostNeeds {
   std::int64_t DraftBytes() const { return draft + n_draft_experts * expert; }
   // The bytes of the routed experts that a token reads.
   std::int64_t RoutedPerToken() const { return n_layers * experts_per_token * expert; }
-  // Slots without which no step can run: 24, or two tokens' experts of a layer and 12 in flight.
+  // Slots without which no step can run: 24 of Flash and Pro.
   std::int64_t LeastSlots() const;
   // Slots of a step with every sequence and all drafts, and 12 in flight. What is more caches.
   std::int64_t WantedSlots() const;
 };
 
-// Returns the memory of a slot for an expert of so many bytes in the files: weights and scales,
-// each widened to whole blocks of the disk.
+// Returns the memory of a slot for an expert of so many bytes in the files, if its weights and its
+// scales are one range each: the most that the published files need.
 std::int64_t SlotBytes(std::int64_t expert);
 
 struct HostPlan {

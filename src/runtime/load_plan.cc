@@ -34,7 +34,8 @@ LoadPlan MakeLoadPlan(const ServingOptions& serving, std::int64_t n_context,
                 .max_logit_rows = std::min(serving.max_sequences * rows_per_sequence, kLogitRows),
                 .with_draft = most_drafts > 0,
                 .kv_memory_bytes = serving.kv_memory_bytes.value_or(kDefaultKvMemory)},
-      .prefix_cache = serving.prefix_cache};
+      .prefix_cache = serving.prefix_cache,
+      .drafts_are_optional = !serving.draft_depth};
 }
 
 Result<std::int64_t> ContextLength(const RunOptions& run, std::int64_t fallback,

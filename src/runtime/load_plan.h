@@ -23,6 +23,8 @@ inline constexpr std::int64_t kDefaultKvMemory = -1;
 struct LoadPlan {
   ModelOptions sizes;
   bool prefix_cache = false;
+  // The drafter is left out where memory is short.
+  bool drafts_are_optional = false;
 };
 
 // The most tokens that are drafted at once; 0: the model is loaded without its drafter. A fixed

@@ -10,6 +10,7 @@
 #include "base/processors.h"
 #include "experts/sharded_parts.h"
 #include "runtime/backend_choice.h"
+#include "runtime/host_memory.h"
 
 namespace fathom {
 namespace {
@@ -45,11 +46,17 @@ Result<LoadedModel> LoadedModel::Load(ModelConfig config, Checkpoint checkpoint,
   Result<std::unique_ptr<Backend>> backend = ChooseBackend(run, loaded.processors_, events);
   if (!backend) return Unexpected(backend.error());
   loaded.backend_ = *std::move(backend);
+  const Result<std::optional<HostPlan>> host =
+      PlanHostRun(config, checkpoint, run, *partition == nullptr, *loaded.backend_, plan, events);
+  if (!host) return Unexpected(host.error());
   SetDefaultKvMemory(config, checkpoint, *partition ? (*partition)->shard : WholeModel(config),
                      MemoryOfRank(*loaded.backend_, ranks.all().size()), plan);
   sizes.host_experts = run.host_experts;
   sizes.weights = run.weights;
   sizes.n_load_threads = run.n_threads;
+  const bool streams = *host && !(*host)->fits;
+  const double memory_speed = streams ? MeasureMemorySpeed(*loaded.backend_) : 0;
+  if (streams) StreamExperts(**host, run, events, sizes);
   Result<std::unique_ptr<Model>> model = Model::Load(std::move(config), std::move(checkpoint),
                                                      *loaded.backend_, sizes, events.progress);
   if (!model) return Unexpected(model.error());
@@ -67,6 +74,7 @@ Result<LoadedModel> LoadedModel::Load(ModelConfig config, Checkpoint checkpoint,
       loaded.rank_, directory.string(), Megabytes(loaded.model_->weight_bytes()),
       Megabytes(loaded.model_->cache_bytes()), sizes.max_context,
       Megabytes(loaded.model_->workspace_bytes()), loaded.load_seconds_);
+  if (*host) ReportHostPlan(**host, memory_speed, *loaded.model_, events);
   if (const MemoryPlan* const memory = loaded.model_->memory_plan()) {
     events.Info("{}{}", loaded.rank_, Describe(*memory));
   }

@@ -50,6 +50,9 @@ struct RunOptions {
   bool pin = false;                       // bind each thread to a physical core
   std::vector<int> processors{};          // bind the n_threads threads to these; empty: see `pin`
   WeightMemory weights{};
+  // Bytes that the model may take; what does not fit is streamed from disk. Missing: what is usable
+  // (base/usable_memory.h), where one process computes on the CPU.
+  std::optional<std::int64_t> memory{};
   RankOptions ranks{};
 };
 

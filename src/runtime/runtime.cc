@@ -90,8 +90,8 @@ Result<std::unique_ptr<Runtime>> Runtime::Load(const ModelFiles& files,
                                                  plan, *with_ranks.ranks, options.events);
   if (!loaded) return Unexpected(loaded.error());
   runtime->loaded_ = std::make_unique<LoadedModel>(*std::move(loaded));
-  const Status created =
-      runtime->CreateEngine(files, with_ranks, most_drafts > 0, *std::move(fingerprint));
+  const bool drafts = runtime->loaded_->model().options().with_draft;
+  const Status created = runtime->CreateEngine(files, with_ranks, drafts, *std::move(fingerprint));
   if (!created) return Unexpected(created.error());
   runtime->load_seconds_ =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

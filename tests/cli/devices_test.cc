@@ -202,6 +202,14 @@ TEST_P(GpuProgramTest, AnswersDoNotDependOnWhereExpertsAre) {
   EXPECT_THAT(run.error, HasSubstr(line));
 }
 
+TEST_P(GpuProgramTest, MemoryOfTheHostIsForTheProcessor) {
+  UseDriver(FATHOM_EMULATED_GPU_DRIVER);
+  ExpectRefusal(Run({"generate", "x", "--backend", GetParam(), "--memory", "1G"}, ""), 1,
+                fmt::format("--memory: expected one process that computes on the CPU, found "
+                            "--backend {}",
+                            GetParam()));
+}
+
 TEST_P(GpuProgramTest, TooLittleMemoryForTheModel) {
   const ProgramRun run = Run({"generate", "x", "--backend", GetParam()}, "free 16000000");
   ExpectRefusal(run, 1, "fathom: error: memory of the device: expected at least ");

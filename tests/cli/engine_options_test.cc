@@ -137,6 +137,32 @@ TEST(EngineOptions, MemoryMustBeEnoughForAWindow) {
       "prompt and max_tokens: expected at most ");
 }
 
+// The embedded model, whose experts are 5.9 MB.
+TEST(EngineOptions, ExpertsThatDoNotFitAreStreamed) {
+  const std::vector<std::string> base = {"--seed", "2", "-n", "30", "--context", "2048"};
+  const auto with_memory = [&](const std::string& size) {
+    std::vector<std::string> options = base;
+    options.insert(options.end(), {"--memory", size, "--log-level", "info"});
+    return RunGenerate(LongPrompt(), options);
+  };
+  const json plain = GenerateWith(LongPrompt(), base);
+  const ProgramRun all = with_memory("1G");
+  EXPECT_EQ(ParseOutput(all)["tokens"], plain["tokens"]);
+  EXPECT_THAT(all.error, HasSubstr("; all of it fits\n"));
+  const ProgramRun streamed = with_memory("18M");
+  EXPECT_EQ(streamed.exit_code, 0) << streamed.error;
+  EXPECT_EQ(ParseOutput(streamed)["tokens"], plain["tokens"]);
+  EXPECT_THAT(streamed.error,
+              AllOf(HasSubstr("fathom: warning: 0.019 GB of memory: "),
+                    HasSubstr(" of 48 experts "), HasSubstr("expected hit rate 0."),
+                    HasSubstr(" GB read per token, "), HasSubstr(" GB/s, measured)\n")));
+  ExpectRefusal(RunGenerate("x", {"--memory", "1M", "--kv-memory", "16M"}), 1,
+                "memory of the host: expected at least ");
+  ExpectRefusal(RunGenerate("x", {"--memory", "1.5G"}), 2, "--memory: expected a number of bytes");
+  ExpectRefusal(RunProgram({"launch", "-n", "2", "--", "generate", "x", "--memory", "1G"}), 1,
+                "--memory: expected one process that computes on the CPU, found several ranks");
+}
+
 TEST(EngineOptions, NoneOfThemChangesTheText) {
   const TemporaryDirectory directory;
   const std::vector<std::string> base = {"--seed", "2", "-n", "40"};

@@ -73,13 +73,20 @@ TEST(InspectTest, PlansTheMemoryOfAHostAsPlanDoes) {
   EXPECT_EQ(text.exit_code, 0) << text.error;
   EXPECT_THAT(text.out, AllOf(HasSubstr("17.180 GB of memory: "), HasSubstr(" of 11008 experts ("),
                               HasSubstr(" tokens/s (disk 2.5 GB/s, memory 40 GB/s, assumed)\n")));
-  const json host =
-      ParseOutput(with_memory({"inspect", "--json", directory.path()}))["memory"]["host"];
+  json host = ParseOutput(with_memory({"inspect", "--json", directory.path()}))["memory"]["host"];
+  json plan =
+      ParseOutput(with_memory({"plan", "--format", "json", "--model", directory.path()}))["host"];
   EXPECT_GT(host["slots"], 400);
   EXPECT_LT(host["slots"], 800);
-  EXPECT_EQ(
-      host,
-      ParseOutput(with_memory({"plan", "--format", "json", "--model", directory.path()}))["host"]);
+  // Known from the places in the files; else the most that there can be.
+  EXPECT_NEAR(host["slot_bytes"].get<double>(), plan["slot_bytes"].get<double>(), 2 * 4096);
+  EXPECT_NEAR(host["slots"].get<double>(), plan["slots"].get<double>(), 1);
+  for (const char* name :
+       {"slot_bytes", "slots", "hit_rate", "read_bytes_per_token", "tokens_per_s"}) {
+    host.erase(name);
+    plan.erase(name);
+  }
+  EXPECT_EQ(host, plan);
 }
 
 TEST(InspectTest, AHostThatIsTooSmallIsAProblem) {
@@ -87,7 +94,7 @@ TEST(InspectTest, AHostThatIsTooSmallIsAProblem) {
   EXPECT_EQ(run.exit_code, 1);
   EXPECT_THAT(run.out, HasSubstr("memory of the host: expected at least "));
   EXPECT_THAT(RunProgram({"inspect", "--memory", "1M"}).out,
-              HasSubstr("memory of the host: 0.001 GB for caches: expected at least "));
+              HasSubstr("memory of the host for caches: expected at least "));
   EXPECT_THAT(RunProgram({"inspect", "--memory", "1G"}).out, HasSubstr("all of it fits"));
 }
 

@@ -79,7 +79,8 @@ Result<std::vector<std::string>> ReadKeys(std::string_view option, std::vector<s
 // available memory.
 Result<std::int64_t> ServeContext(const ServeCommand& command, const ModelConfig& config) {
   constexpr std::int64_t kFewest = 8192;
-  const std::optional<std::int64_t> available = AvailableMemory();
+  const std::optional<std::int64_t> available =
+      command.run.memory ? command.run.memory : AvailableMemory();
   std::int64_t n_context = config.max_position_embeddings;
   const auto full_bytes = [&](std::int64_t n) {
     return SequenceCache::FullBytes(

@@ -161,6 +161,11 @@ void AddMachine(Command& command, RunOptions& run) {
                  run.processors = std::move(processors);
                }),
                .excludes = {"--threads", "--pin"}});
+  command.Add({"--memory", "SIZE",
+               "Memory that the model may take, like 16G: experts that do not fit are read from "
+               "disk (default: what the system and its control groups have, less 5 % and at least "
+               "1G; CPU without ranks)",
+               MemorySize([&run](std::int64_t bytes) { run.memory = bytes; })});
   command.AddFlag("--preload", run.weights.preload,
                   "Read all weights before the first token, with all threads");
   command.AddFlag("--lock", run.weights.lock,

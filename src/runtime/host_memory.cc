@@ -1,0 +1,93 @@
+#include "runtime/host_memory.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "base/gigabytes.h"
+#include "base/pages.h"
+#include "base/usable_memory.h"
+#include "experts/streamed_parts.h"
+#include "experts/streaming/streamed_experts.h"
+#include "kernels/roofline.h"
+#include "runtime/host_plan_report.h"
+
+namespace fathom {
+
+std::optional<std::int64_t> FindHostBudget(const RunOptions& run, const RuntimeEvents& events) {
+  const Result<UsableMemory> found = FindUsableMemory();
+  if (!found) {
+    if (!run.memory) events.Warn("--memory: expected, as {}", found.error().message);
+    return run.memory;
+  }
+  for (const std::string& warning : found->warnings) events.Warn("{}", warning);
+  if (run.memory && *run.memory > found->usable()) {
+    events.Warn(
+        "--memory: {:.3f} GB are more than the {:.3f} GB that are usable ({}, less {:.3f} GB for "
+        "others): the system may swap, or end the program",
+        Gigabytes(*run.memory), Gigabytes(found->usable()), found->limited_by,
+        Gigabytes(found->reserve));
+  }
+  return run.memory.value_or(found->usable());
+}
+
+Result<std::optional<HostPlan>> PlanHostRun(const ModelConfig& config, const Checkpoint& checkpoint,
+                                            const RunOptions& run, bool is_alone,
+                                            const Backend& backend, LoadPlan& plan,
+                                            const RuntimeEvents& events) {
+  if (!is_alone || !backend.OnHost() || backend.DeviceMemory()) {
+    if (!run.memory) return std::optional<HostPlan>();
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--memory: expected one process that computes on the CPU, found {}",
+                     is_alone ? "--backend " + run.backend : "several ranks");
+  }
+  if (run.weights.Any() && !run.memory) return std::optional<HostPlan>();
+  const std::optional<std::int64_t> budget = FindHostBudget(run, events);
+  if (!budget) return std::optional<HostPlan>();
+  LoadPlan planned = plan;
+  Result<HostPlan> host = PlanHost(config, checkpoint, planned, run.n_threads, *budget);
+  // Drafts read more experts: they do not pay where most of the time goes into reading.
+  const bool leaves_drafter = planned.sizes.with_draft && planned.drafts_are_optional;
+  if (leaves_drafter && !(host && (host->fits || host->draft_resident))) {
+    planned = plan;
+    planned.sizes.with_draft = false;
+    host = PlanHost(config, checkpoint, planned, run.n_threads, *budget);
+  }
+  if (!host) return Unexpected(host.error());
+  if (!host->fits || run.memory) plan = std::move(planned);
+  return std::optional(*std::move(host));
+}
+
+void StreamExperts(const HostPlan& plan, const RunOptions& run, const RuntimeEvents& events,
+                   ModelOptions& sizes) {
+  sizes.parts = StreamedParts({.slots = plan.n_slots, .warn = events.warn});
+  if (plan.streamed > 0 || run.weights.Any()) return;
+  // Memory of its own is never dropped, but it could be swapped; pages of files are only dropped.
+  (SwapBytes() == 0 ? sizes.weights.huge_pages : sizes.weights.preload) = true;
+}
+
+double MeasureMemorySpeed(const Backend& backend) {
+  const Result<std::unique_ptr<RooflineProbe>> probe =
+      backend.MakeRooflineProbe({.buffer_bytes = std::int64_t{128} << 20});
+  if (!probe) return 0;
+  const Result<Roofline> measured = (*probe)->Measure();
+  return measured ? measured->read_gb_s * 1e9 : 0;
+}
+
+void ReportHostPlan(const HostPlan& plan, double memory_speed, Model& model,
+                    const RuntimeEvents& events) {
+  HostSpeeds speeds;
+  const StreamedExperts* const streamed = StreamedExperts::Of(model);
+  const double disk = streamed == nullptr ? 0 : streamed->counts().measured_bytes_per_second;
+  if (memory_speed > 0) speeds.memory = memory_speed;
+  if (disk > 0) speeds.disk = disk;
+  speeds.measured = memory_speed > 0 && disk > 0;
+  if (plan.fits) {
+    events.Info("{}", Describe(plan));
+  } else {
+    events.Warn("{}", Describe(plan, speeds));
+  }
+}
+
+}  // namespace fathom

@@ -1,0 +1,46 @@
+// The memory of a run on a host: how much it may take, and what of the model is streamed therefore.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "base/result.h"
+#include "checkpoint/model_config.h"
+#include "checkpoint/safetensors.h"
+#include "kernels/backend.h"
+#include "model/model.h"
+#include "runtime/host_plan.h"
+#include "runtime/load_plan.h"
+#include "runtime/options.h"
+
+namespace fathom {
+
+// Returns run.memory, or what is usable (base/usable_memory.h); nullopt: the system does not say.
+// Warns of more than is usable, and of what the system says wrongly.
+std::optional<std::int64_t> FindHostBudget(const RunOptions& run, const RuntimeEvents& events);
+
+// Plans the memory of a run, and sets in `plan` what follows: the default of the caches, a drafter
+// that does not pay. Where all fits and run.memory is missing, `plan` stays. nullopt: nothing is
+// known of the memory; run.weights asks for all of them in memory, and run.memory is missing; or
+// the run has ranks or a device, for which there are other plans. Errors:
+// run.memory for such a run; those of PlanHost.
+Result<std::optional<HostPlan>> PlanHostRun(const ModelConfig& config, const Checkpoint& checkpoint,
+                                            const RunOptions& run, bool is_alone,
+                                            const Backend& backend, LoadPlan& plan,
+                                            const RuntimeEvents& events);
+
+// Makes the model read its routed experts from disk into the slots of a plan that does not fit, and
+// hold the other weights in memory, if the plan has room for all of them and run.weights says
+// nothing else.
+void StreamExperts(const HostPlan& plan, const RunOptions& run, const RuntimeEvents& events,
+                   ModelOptions& sizes);
+
+// Measures how fast the backend's threads read memory, in bytes per second; takes a moment. 0: it
+// cannot be measured.
+double MeasureMemorySpeed(const Backend& backend);
+
+// Reports the plan in one line: as a warning if the model, loaded with it, reads experts from disk.
+void ReportHostPlan(const HostPlan& plan, double memory_speed, Model& model,
+                    const RuntimeEvents& events);
+
+}  // namespace fathom

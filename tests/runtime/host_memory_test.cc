@@ -1,0 +1,183 @@
+// Loading with less memory than a model has: what is streamed, and that no bit depends on it.
+#include "runtime/host_memory.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "experts/streaming/streamed_experts.h"
+#include "model/batch.h"
+#include "runtime/loaded_model.h"
+#include "runtime/runtime.h"
+#include "tests/testing/shared_data.h"
+
+namespace fathom {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+const ServingOptions kServing = {.max_batch_tokens = 24};
+constexpr std::int64_t kContext = 200;
+
+class HostMemoryTest : public ::testing::Test {
+ protected:
+  static LoadPlan PlanOfSizes() {
+    LoadPlan plan = MakeLoadPlan(kServing, kContext, 4);
+    plan.sizes.kv_memory_bytes = 0;
+    plan.sizes.max_logit_rows = 24;
+    return plan;
+  }
+
+  // The plan of a run that has memory for everything.
+  HostPlan WholePlan(bool with_draft, int n_threads = 2) const {
+    const Checkpoint checkpoint = Checkpoint::Open(files_.directory).value();
+    LoadPlan plan = PlanOfSizes();
+    plan.sizes.with_draft = with_draft;
+    return PlanHost(files_.config, checkpoint, plan, n_threads, std::int64_t{1} << 40).value();
+  }
+  // Memory for all dense weights but the drafter's and so many experts.
+  std::int64_t MemoryFor(std::int64_t n_slots, int n_threads = 2) const {
+    const HostNeeds needs = WholePlan(false, n_threads).needs;
+    return needs.activations + needs.caches + needs.dense + needs.head + n_slots * needs.slot;
+  }
+
+  RuntimeEvents Events() {
+    return {.info = [this](const std::string& message) { infos_.push_back(message); },
+            .warn = [this](const std::string& message) { warnings_.push_back(message); }};
+  }
+
+  Result<LoadedModel> Load(std::optional<std::int64_t> memory, int n_threads = 2) {
+    warnings_.clear();
+    ranks_ = std::make_unique<RankProcess>(RankOptions());
+    EXPECT_TRUE(ranks_->Join());
+    return LoadedModel::Load(files_.config, Checkpoint::Open(files_.directory).value(),
+                             {.n_threads = n_threads, .memory = memory}, PlanOfSizes(), *ranks_,
+                             Events());
+  }
+
+  // The logits of all tokens: a prompt in steps of 24, then one by one.
+  static std::vector<float> LogitsOf(Model& model) {
+    std::vector<float> all;
+    Batch batch;
+    for (std::int32_t position = 0; position < 90;) {
+      const std::int32_t n = position < 72 ? 24 : 1;
+      std::vector<Token> tokens;
+      std::vector<std::int32_t> rows;
+      for (std::int32_t i = 0; i < n; ++i) {
+        tokens.push_back((position + i) * 37 % 4000);
+        rows.push_back(i);
+      }
+      batch.Clear();
+      batch.Add(0, position, tokens);
+      EXPECT_TRUE(model.Forward(batch));
+      const Matrix<const float> logits = model.Logits(rows).value();
+      all.insert(all.end(), logits.data, logits.data + logits.rows * logits.cols);
+      position += n;
+    }
+    return all;
+  }
+
+  const ModelFiles files_ = ModelFiles::Read(testing::ProjectPath("models/fairy")).value();
+  std::unique_ptr<RankProcess> ranks_;
+  std::vector<std::string> infos_, warnings_;
+};
+
+TEST_F(HostMemoryTest, StreamedExpertsGiveTheSameBits) {
+  Result<LoadedModel> mapped = Load(std::int64_t{1} << 30);
+  ASSERT_TRUE(mapped) << mapped.error().message;
+  EXPECT_EQ(StreamedExperts::Of(mapped->model()), nullptr);
+  const std::vector<float> expected = LogitsOf(mapped->model());
+  const std::int64_t least = WholePlan(false).needs.LeastSlots();
+  for (const auto& [n_slots, n_threads] :
+       {std::pair(least, 2), std::pair(least + 3, 1), std::pair(std::int64_t{30}, 2)}) {
+    SCOPED_TRACE(n_slots);
+    const Result<LoadedModel> streamed = Load(MemoryFor(n_slots, n_threads), n_threads);
+    ASSERT_TRUE(streamed) << streamed.error().message;
+    const StreamedExperts* const store = StreamedExperts::Of(streamed->model());
+    ASSERT_NE(store, nullptr);
+    EXPECT_EQ(store->counts().slots, n_slots);
+    const std::vector<float> found = LogitsOf(streamed->model());
+    ASSERT_EQ(found.size(), expected.size());
+    EXPECT_EQ(std::memcmp(found.data(), expected.data(), found.size() * sizeof(float)), 0);
+    EXPECT_GT(store->counts().read_experts, 48);
+    EXPECT_THAT(warnings_, Contains(HasSubstr(" of 48 experts (")));
+  }
+}
+
+TEST_F(HostMemoryTest, DenseWeightsThatDoNotFitStayMapped) {
+  Result<LoadedModel> mapped = Load(std::nullopt);
+  ASSERT_TRUE(mapped) << mapped.error().message;
+  const std::vector<float> expected = LogitsOf(mapped->model());
+  const Result<LoadedModel> streamed =
+      Load(MemoryFor(WholePlan(false).needs.LeastSlots()) - 4'000'000);
+  ASSERT_TRUE(streamed) << streamed.error().message;
+  EXPECT_THAT(warnings_, Contains(HasSubstr(" GB of them do not fit; ")));
+  EXPECT_EQ(LogitsOf(streamed->model()), expected);
+}
+
+TEST_F(HostMemoryTest, BelowTheLeastPoolIsRefused) {
+  const HostNeeds needs = WholePlan(/*with_draft=*/false).needs;
+  const std::int64_t least = needs.activations + needs.caches + needs.LeastSlots() * needs.slot;
+  EXPECT_TRUE(Load(least));
+  const Result<LoadedModel> loaded = Load(least - 1);
+  ASSERT_FALSE(loaded);
+  EXPECT_EQ(loaded.error().code, ErrorCode::kOutOfMemory);
+  EXPECT_THAT(loaded.error().message, HasSubstr("memory of the host: expected at least "));
+}
+
+// The sizes of a plan are those that loading allocates.
+TEST_F(HostMemoryTest, PlansWhatLoadingAllocates) {
+  const Result<LoadedModel> loaded = Load(std::nullopt);
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  const Model& model = loaded->model();
+  const HostPlan plan = WholePlan(/*with_draft=*/true);
+  EXPECT_NEAR(static_cast<double>(plan.needs.caches), static_cast<double>(model.cache_bytes()), 64);
+  EXPECT_GE(plan.needs.activations, model.workspace_bytes());
+  EXPECT_LT(plan.needs.activations, 4 * model.workspace_bytes());
+  const std::int64_t embedding = files_.config.vocab_size * files_.config.hidden_size * 2;
+  EXPECT_EQ(plan.needs.WeightBytes() + plan.needs.DraftBytes() + embedding, model.weight_bytes());
+}
+
+TEST_F(HostMemoryTest, TheDrafterIsLeftOutWhereExpertsAreStreamed) {
+  const auto load = [&](std::int64_t memory, std::optional<std::int64_t> depth) {
+    ServingOptions serving = kServing;
+    serving.draft_depth = depth;
+    serving.kv_memory_bytes = WholePlan(true).needs.caches;
+    return Runtime::Load(files_, {.run = {.n_threads = 1, .n_context = kContext, .memory = memory},
+                                  .serving = serving,
+                                  .events = Events()});
+  };
+  const std::int64_t memory = MemoryFor(30, 1);
+  const auto automatic = load(memory, std::nullopt);
+  ASSERT_TRUE(automatic) << automatic.error().message;
+  EXPECT_FALSE((*automatic)->model().options().with_draft);
+  const auto fixed = load(memory + 2'000'000, 2);
+  ASSERT_TRUE(fixed) << fixed.error().message;
+  EXPECT_TRUE((*fixed)->model().options().with_draft);
+  const auto large = load(std::int64_t{1} << 30, std::nullopt);
+  ASSERT_TRUE(large) << large.error().message;
+  EXPECT_TRUE((*large)->model().options().with_draft);
+}
+
+TEST_F(HostMemoryTest, MoreThanIsUsableIsAWarning) {
+  const RunOptions run = {.memory = std::int64_t{1} << 60};
+  EXPECT_EQ(FindHostBudget(run, Events()), run.memory);
+  EXPECT_THAT(warnings_, Contains(HasSubstr("--memory: 1152921504.607 GB are more than the ")));
+  warnings_.clear();
+  EXPECT_EQ(FindHostBudget({.memory = 1}, Events()), 1);
+  EXPECT_GT(FindHostBudget({}, Events()).value_or(0), 0);
+  EXPECT_THAT(warnings_, IsEmpty());
+}
+
+}  // namespace
+}  // namespace fathom
