@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "base/result.h"
@@ -12,6 +13,7 @@
 #include "runtime/host_plan.h"
 #include "runtime/load_plan.h"
 #include "runtime/options.h"
+#include "runtime/pool_watch.h"
 
 namespace fathom {
 
@@ -42,5 +44,10 @@ double MeasureMemorySpeed(const Backend& backend);
 // Reports the plan in one line: as a warning if the model, loaded with it, reads experts from disk.
 void ReportHostPlan(const HostPlan& plan, double memory_speed, Model& model,
                     const RuntimeEvents& events);
+
+// Lets the pool of a model that streams experts shrink while memory is short. Must not outlive the
+// model. nullptr: the model does not stream.
+std::unique_ptr<PoolWatch> WatchPool(const HostPlan& plan, Model& model,
+                                     const RuntimeEvents& events);
 
 }  // namespace fathom

@@ -15,6 +15,7 @@
 #include "runtime/expert_balance.h"
 #include "runtime/load_plan.h"
 #include "runtime/options.h"
+#include "runtime/pool_watch.h"
 #include "runtime/rank_process.h"
 
 namespace fathom {
@@ -48,6 +49,7 @@ class LoadedModel {
 
   std::unique_ptr<Backend> backend_;  // before the model, which must not outlive it
   std::unique_ptr<Model> model_;
+  std::unique_ptr<PoolWatch> pool_watch_;  // after the model, which it uses; null: nothing streams
   std::unique_ptr<ExpertBalance> balance_;
   const ModelRanks* ranks_ = nullptr;
   // The processors that the threads of the backend are bound to, the one that runs the model first;

@@ -4,9 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -112,6 +114,35 @@ TEST_F(HostMemoryTest, StreamedExpertsGiveTheSameBits) {
     EXPECT_GT(store->counts().read_experts, 48);
     EXPECT_THAT(warnings_, Contains(HasSubstr(" of 48 experts (")));
   }
+}
+
+// The pool at its least while steps run, by fake files of a machine under pressure.
+TEST_F(HostMemoryTest, PressureShrinksThePoolAndChangesNoBit) {
+  Result<LoadedModel> mapped = Load(std::nullopt);
+  ASSERT_TRUE(mapped) << mapped.error().message;
+  const std::vector<float> expected = LogitsOf(mapped->model());
+  const Result<LoadedModel> streamed = Load(MemoryFor(30));
+  ASSERT_TRUE(streamed) << streamed.error().message;
+  StreamedExperts* const store = StreamedExperts::Of(streamed->model());
+  ASSERT_NE(store, nullptr);
+  EXPECT_EQ(LogitsOf(streamed->model()), expected);
+
+  const testing::TemporaryDirectory root;
+  std::filesystem::create_directories(root.path() / "proc");
+  std::ofstream(root.path() / "proc/meminfo") << "MemAvailable: 1000 kB\n";
+  const HostNeeds needs = WholePlan(false).needs;
+  MemoryPressure pressure(1 << 30, root.path());
+  PoolGovernor governor(30, needs.LeastSlots(), needs.slot);
+  warnings_.clear();
+  for (int t = 0; t < 60; t += 2) {
+    PoolWatch::Watch(
+        pressure, governor, [&](std::int64_t slots) { store->SetSlots(slots); }, Events(),
+        MemoryPressure::Clock::time_point(std::chrono::seconds(t)));
+  }
+  EXPECT_EQ(governor.slots(), needs.LeastSlots());
+  EXPECT_EQ(warnings_.size(), 2u);  // when it begins, and when nothing is left to give
+  EXPECT_EQ(LogitsOf(streamed->model()), expected);
+  EXPECT_EQ(store->counts().slots, needs.LeastSlots());
 }
 
 TEST_F(HostMemoryTest, DenseWeightsThatDoNotFitStayMapped) {

@@ -1,0 +1,64 @@
+#include "runtime/pool_watch.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <utility>
+
+#include "base/gigabytes.h"
+#include "base/guarded.h"
+
+namespace fathom {
+namespace {
+
+constexpr auto kWindow = std::chrono::seconds(2);
+
+std::string DescribePressure(const PressureReading& reading) {
+  if (reading.swapped > 0) {
+    return fmt::format("{:.3f} GB of this process are swapped", Gigabytes(reading.swapped));
+  }
+  if (reading.hit_limit) return "a control group has reached its limit";
+  if (reading.below_reserve) return "the machine has little memory available";
+  return fmt::format("{:.0f} % of the time something waited for memory", 100 * reading.stalled);
+}
+
+}  // namespace
+
+void PoolWatch::Watch(MemoryPressure& pressure, PoolGovernor& governor, const SetSlots& set_slots,
+                      const RuntimeEvents& events, MemoryPressure::Clock::time_point now) {
+  const PressureReading reading = pressure.Read(now);
+  const std::int64_t before = governor.slots();
+  const bool was_exhausted = governor.is_exhausted();
+  const std::int64_t slots = governor.Decide(reading, now);
+  if (slots != before) set_slots(slots);
+  // One warning for a time of pressure, not for each of its readings.
+  if (slots < before && before == governor.most_slots()) {
+    events.Warn("memory pressure: {}; the pool of experts shrinks from {} slots",
+                DescribePressure(reading), before);
+  } else if (governor.is_exhausted() && !was_exhausted) {
+    events.Warn("memory pressure: {}, with the least pool of {} experts", DescribePressure(reading),
+                slots);
+  } else if (slots > before && slots == governor.most_slots()) {
+    events.Info("memory pressure is over; the pool of experts has {} slots again", slots);
+  }
+}
+
+PoolWatch::PoolWatch(MemoryPressure pressure, PoolGovernor governor, SetSlots set_slots,
+                     RuntimeEvents events)
+    : thread_([pressure = std::move(pressure), governor = std::move(governor),
+               set_slots = std::move(set_slots),
+               events = std::move(events)](std::stop_token stop) mutable {
+        std::mutex mutex;
+        std::condition_variable_any wake;
+        std::unique_lock lock(mutex);
+        while (!stop.stop_requested()) {
+          // What cannot be read or said now is tried again.
+          static_cast<void>(Guarded([&]() -> Status {
+            Watch(pressure, governor, set_slots, events, MemoryPressure::Clock::now());
+            return {};
+          }));
+          wake.wait_for(lock, stop, kWindow, [] { return false; });
+        }
+      }) {}
+
+}  // namespace fathom
