@@ -48,6 +48,9 @@ ExpressionId ExpressionPool::Impl::KnownDerivative(Id id, std::uint32_t symbol) 
   bool taken = false;
   if (first.kind == Kind::kBytes) {
     taken = is_byte && sets[first.a].Has(representatives[symbol]);
+  } else if (first.kind == Kind::kText) {
+    taken = is_byte && static_cast<std::uint8_t>(text_bytes[first.a]) == representatives[symbol];
+    if (taken) return derivatives.Find(DerivativeKey(id, symbol));
   } else if (first.kind == Kind::kLetter) {
     taken = symbol == kFirstLetterSymbol + first.a;
   } else {
@@ -87,6 +90,8 @@ ExpressionId ExpressionPool::Impl::CombineDerivatives(Id id, std::uint32_t symbo
       const Id rest = Repeat(node.a, node.b == 0 ? 0 : node.b - 1, maximum);
       return Concat(KnownDerivative(node.a, symbol), rest);
     }
+    case Kind::kText:
+      return TextOf(Text(node).substr(1));
     case Kind::kMultiple:
       return DeriveMultiple(node, symbol);
     default:
@@ -117,6 +122,7 @@ ExpressionId ExpressionPool::Impl::Derive(Id id, std::uint32_t symbol) {
       case Kind::kAnd:
         for (const Id operand : Operands(node)) need(operand);
         break;
+      case Kind::kText:
       case Kind::kMultiple:
         break;
       default:

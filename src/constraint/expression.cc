@@ -130,6 +130,58 @@ ExpressionId ExpressionPool::Impl::BytesOf(const ByteSet& set) {
   return Intern({.kind = Kind::kBytes, .flags = kFirstByte, .a = entry->second, .min_length = 1});
 }
 
+ExpressionId ExpressionPool::Impl::ByteOf(std::uint8_t byte) {
+  if (byte_ids[byte] == kNothing) byte_ids[byte] = BytesOf(ByteSet::Of(byte));
+  return byte_ids[byte];
+}
+
+ExpressionId ExpressionPool::Impl::TextOf(std::string_view text) {
+  if (text.empty()) return kEmpty;
+  if (text.size() == 1) return ByteOf(static_cast<std::uint8_t>(text[0]));
+  if (text.size() <= kMaxText) return InternText(text);
+  Id rest = kEmpty;
+  for (std::size_t end = text.size(); end > 0;) {
+    const std::size_t begin = (end - 1) / kMaxText * kMaxText;
+    rest = Concat(TextOf(text.substr(begin, end - begin)), rest);
+    end = begin;
+  }
+  return rest;
+}
+
+ExpressionId ExpressionPool::Impl::InternText(std::string_view text) {
+  if (2 * (nodes.size() + 257) > table.size()) GrowTable();
+  std::uint64_t hash = MixHash(0xA4093822299F31D0ULL, text.size());
+  std::uint8_t within = 0xFF;
+  for (const char c : text) {
+    const Id byte = ByteOf(static_cast<std::uint8_t>(c));
+    within &= nodes[byte].within;
+    hash = MixHash(hash, byte);
+  }
+  const std::size_t mask = table.size() - 1;
+  const auto short_hash = static_cast<std::uint32_t>(hash);
+  std::size_t at = short_hash & mask;
+  for (; table[at].next_id != 0; at = (at + 1) & mask) {
+    const ExpressionNode& node = nodes[table[at].next_id - 1];
+    if (table[at].hash == short_hash && node.kind == Kind::kText && Text(node) == text) {
+      return table[at].next_id - 1;
+    }
+  }
+  const char* const begin = text_bytes.data();
+  const bool is_inside = text.data() >= begin && text.data() < begin + text_bytes.size();
+  const auto offset = static_cast<std::uint32_t>(
+      is_inside ? static_cast<std::size_t>(text.data() - begin) : text_bytes.size());
+  if (!is_inside) text_bytes += text;
+  const auto length = static_cast<std::uint32_t>(text.size());
+  nodes.push_back({.kind = Kind::kText,
+                   .flags = kFirstByte,
+                   .within = within,
+                   .a = offset,
+                   .b = length,
+                   .min_length = length});
+  table[at] = {.hash = short_hash, .next_id = static_cast<Id>(nodes.size())};
+  return static_cast<Id>(nodes.size() - 1);
+}
+
 ExpressionId ExpressionPool::Impl::LetterOf(Letter letter) {
   const auto [entry, is_new] =
       letter_ids.try_emplace(letter, static_cast<std::uint32_t>(letters.size()));
@@ -144,43 +196,57 @@ ExpressionId ExpressionPool::Impl::Concat(Id first, Id second) {
   if (first == kNothing || second == kNothing) return kNothing;
   if (first == kEmpty) return second;
   if (second == kEmpty) return first;
-  std::vector<Id> parts;
-  for (; nodes[first].kind == Kind::kConcat; first = nodes[first].b) {
-    parts.push_back(nodes[first].a);
+  if (nodes[first].kind != Kind::kConcat) return ConcatOne(first, second);
+  // The parts of `first`, a few at a time, so that most lists need no memory.
+  constexpr std::size_t kFewParts = 24;
+  std::array<Id, kFewParts> few;
+  std::vector<Id> many;
+  std::size_t n = 0;
+  for (;; first = nodes[first].b) {
+    const bool is_concat = nodes[first].kind == Kind::kConcat;
+    const Id part = is_concat ? nodes[first].a : first;
+    if (n < kFewParts) {
+      few[n] = part;
+    } else {
+      many.push_back(part);
+    }
+    ++n;
+    if (!is_concat) break;
   }
-  parts.push_back(first);
   Id rest = second;
-  for (std::size_t i = parts.size(); i-- > 0;) {
-    Id part = parts[i];
-    // x{a,b} x{c,d} is x{a+c,b+d}.
-    const ExpressionNode& p = nodes[part];
+  for (std::size_t i = n; i-- > 0;) {
+    rest = ConcatOne(i < kFewParts ? few[i] : many[i - kFewParts], rest);
+  }
+  return rest;
+}
+
+ExpressionId ExpressionPool::Impl::ConcatOne(Id part, Id rest) {
+  // x{a,b} x{c,d} is x{a+c,b+d}.
+  const ExpressionNode& p = nodes[part];
+  if (p.kind == Kind::kRepeat) {
     const Id next = nodes[rest].kind == Kind::kConcat ? nodes[rest].a : rest;
     const ExpressionNode& n = nodes[next];
-    if (p.kind == Kind::kRepeat && n.kind == Kind::kRepeat && p.a == n.a) {
+    if (n.kind == Kind::kRepeat && p.a == n.a) {
       const Id after = next == rest ? kEmpty : nodes[rest].b;
       part = Repeat(p.a, SaturatedSum(p.b, n.b), SaturatedSum(p.c, n.c));
       rest = after;
-      if (rest == kEmpty) {
-        rest = part;
-        continue;
-      }
+      if (rest == kEmpty) return part;
     }
-    const ExpressionNode& a = nodes[part];
-    const ExpressionNode& b = nodes[rest];
-    const bool nullable = (a.flags & kNullable) != 0;
-    const auto flags = static_cast<std::uint8_t>(
-        (a.flags & b.flags & kNullable) |
-        ((a.flags | b.flags) & (kHasLetters | kHasBooleans | kMayBeEndless)) |
-        (a.flags & (kFirstByte | kFirstLetter)) |
-        FlagIf(nullable, b.flags & (kFirstByte | kFirstLetter)));
-    rest = Intern({.kind = Kind::kConcat,
-                   .flags = flags,
-                   .within = static_cast<std::uint8_t>(a.within & b.within),
-                   .a = part,
-                   .b = rest,
-                   .min_length = SaturatedSum(a.min_length, b.min_length)});
   }
-  return rest;
+  const ExpressionNode& a = nodes[part];
+  const ExpressionNode& b = nodes[rest];
+  const bool nullable = (a.flags & kNullable) != 0;
+  const auto flags = static_cast<std::uint8_t>(
+      (a.flags & b.flags & kNullable) |
+      ((a.flags | b.flags) & (kHasLetters | kHasBooleans | kMayBeEndless)) |
+      (a.flags & (kFirstByte | kFirstLetter)) |
+      FlagIf(nullable, b.flags & (kFirstByte | kFirstLetter)));
+  return Intern({.kind = Kind::kConcat,
+                 .flags = flags,
+                 .within = static_cast<std::uint8_t>(a.within & b.within),
+                 .a = part,
+                 .b = rest,
+                 .min_length = SaturatedSum(a.min_length, b.min_length)});
 }
 
 ExpressionId ExpressionPool::Impl::Repeat(Id operand, std::uint32_t minimum,
@@ -323,13 +389,7 @@ ExpressionId ExpressionPool::Empty() const { return Impl::kEmpty; }
 ExpressionId ExpressionPool::Bytes(const ByteSet& set) { return impl_->BytesOf(set); }
 ExpressionId ExpressionPool::OneLetter(Letter letter) { return impl_->LetterOf(letter); }
 
-ExpressionId ExpressionPool::Literal(std::string_view text) {
-  ExpressionId rest = Impl::kEmpty;
-  for (std::size_t i = text.size(); i-- > 0;) {
-    rest = impl_->Concat(Bytes(ByteSet::Of(static_cast<std::uint8_t>(text[i]))), rest);
-  }
-  return rest;
-}
+ExpressionId ExpressionPool::Literal(std::string_view text) { return impl_->TextOf(text); }
 
 ExpressionId ExpressionPool::AnyLiteral(std::vector<std::string_view> texts) {
   return impl_->AnyLiteral(texts);
@@ -381,6 +441,7 @@ ExpressionView ExpressionPool::View(ExpressionId id) const {
     case ExpressionKind::kNothing:
     case ExpressionKind::kEmpty:
     case ExpressionKind::kBytes:
+    case ExpressionKind::kText:
     case ExpressionKind::kMultiple:
       break;
     case ExpressionKind::kLetter:
@@ -408,7 +469,7 @@ std::size_t ExpressionPool::n_expressions() const { return impl_->nodes.size(); 
 
 std::size_t ExpressionPool::memory() const {
   return impl_->nodes.capacity() * sizeof(ExpressionNode) +
-         impl_->operands.capacity() * sizeof(ExpressionId) +
+         impl_->operands.capacity() * sizeof(ExpressionId) + impl_->text_bytes.capacity() +
          impl_->table.capacity() * sizeof(Impl::Slot) + impl_->sets.size() * 3 * sizeof(ByteSet) +
          impl_->derivatives.memory() + impl_->pruned.memory();
 }
@@ -418,6 +479,8 @@ void ExpressionPool::SetLimit(std::size_t more_expressions) {
   if (impl_->exceeded) impl_->pruned.Clear();  // searches were given up
   impl_->exceeded = false;
 }
+std::size_t ExpressionPool::size() const { return impl_->size(); }
+void ExpressionPool::RaiseLimit(std::size_t more_expressions) { impl_->limit += more_expressions; }
 bool ExpressionPool::exceeded() const { return impl_->exceeded; }
 
 const std::array<std::uint8_t, 256>& ExpressionPool::ByteClasses() {

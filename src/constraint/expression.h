@@ -48,6 +48,7 @@ enum class ExpressionKind : std::uint8_t {
   kNothing,
   kEmpty,
   kBytes,
+  kText,  // several bytes, one after the other: no operands
   kLetter,
   kConcat,
   kOr,
@@ -127,6 +128,9 @@ class ExpressionPool {
   // The work that derivatives and emptiness may do from now on, in expressions; a list of operands
   // counts as one for every four. Resets exceeded().
   void SetLimit(std::size_t more_expressions);
+  // Expressions and operands, as the limit counts them.
+  std::size_t size() const;
+  void RaiseLimit(std::size_t more_expressions);
   // True if the limit was reached: derivatives and Prune may then be wrong and must not be used.
   bool exceeded() const;
 

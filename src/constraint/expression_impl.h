@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -16,6 +17,7 @@ namespace fathom {
 
 // The fields of a node, by its kind:
 //   kBytes    a: index of the set
+//   kText     a: offset of the bytes in `text_bytes`; b: their number, 2 ... kMaxText
 //   kLetter   a: index of the letter
 //   kConcat   a: first, which is no kConcat; b: rest
 //   kOr, kAnd a: offset of the operands, b: their number; ascending ids, none of them of this kind
@@ -81,14 +83,23 @@ struct ExpressionPool::Impl {
   static constexpr Id kEmpty = 1;
   static constexpr std::uint32_t kFirstLetterSymbol = 256;
   static constexpr int kMaxUnits = 8;
+  static constexpr std::size_t kMaxText = 64;  // longer ones are texts in a row
 
   Impl();
 
   // --- Nodes (expression.cc) ---
   Id Intern(ExpressionNode node, std::span<const Id> operands = {});
   Id BytesOf(const ByteSet& set);
+  Id ByteOf(std::uint8_t byte);
+  // A text of any length. It may lie in `text_bytes`.
+  Id TextOf(std::string_view text);
+  Id InternText(std::string_view text);
+  std::string_view Text(const ExpressionNode& node) const {
+    return std::string_view(text_bytes).substr(node.a, node.b);
+  }
   Id LetterOf(Letter letter);
   Id Concat(Id first, Id second);
+  Id ConcatOne(Id part, Id rest);  // `part` is no kConcat
   Id And(std::span<const Id> all);
   Id Not(Id operand);
   Id Repeat(Id operand, std::uint32_t minimum, std::uint32_t maximum);
@@ -110,7 +121,7 @@ struct ExpressionPool::Impl {
   Id Or(Id a, Id b);
   struct OrFrame;  // an Or in the making
   OrFrame BeginOr(std::span<const Id> alternatives, bool factor);
-  void GroupByFirst(std::span<const Id> list, OrFrame& frame) const;
+  void GroupByFirst(std::span<const Id> list, OrFrame& frame);
   Id FinishOr(OrFrame& frame);
   // Joins counted alternatives whose ranges meet; `list` is ascending and stays so.
   void MergeCounts(std::vector<Id>& list);
@@ -146,6 +157,8 @@ struct ExpressionPool::Impl {
     Id next_id = 0;  // the node's id + 1, or 0
   };
   std::vector<Slot> table;
+  std::string text_bytes;
+  std::array<Id, 256> byte_ids{};  // of the sets of one byte; kNothing: not made yet
   std::vector<ByteSet> sets;
   std::map<ByteSet, std::uint32_t> set_ids;
   std::vector<Letter> letters;

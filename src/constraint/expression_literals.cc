@@ -30,6 +30,7 @@ std::size_t CommonPrefix(std::string_view a, std::string_view b) {
 ExpressionId ExpressionPool::Impl::AnyLiteral(std::vector<std::string_view>& texts) {
   std::ranges::sort(texts);
   texts.erase(std::unique(texts.begin(), texts.end()), texts.end());
+  if (texts.size() == 1) return TextOf(texts[0]);
   std::vector<LiteralLevel> levels(1);
   std::vector<Id> alternatives;
   const auto close = [&](LiteralLevel& level) {
@@ -53,10 +54,21 @@ ExpressionId ExpressionPool::Impl::AnyLiteral(std::vector<std::string_view>& tex
 
   std::string_view open;  // its nodes are levels 0 ... open.size()
   const auto close_down_to = [&](std::size_t depth) {
-    for (std::size_t i = open.size(); i > depth; --i) {
-      const Id target = close(levels[i]);
-      levels[i - 1].edges.push_back({static_cast<std::uint8_t>(open[i - 1]), target});
+    if (open.size() <= depth) return;
+    // Bytes of the open text that nothing else shares are one text, from `end` backwards.
+    std::size_t end = open.size();
+    Id target = close(levels[end]);
+    const auto edge_at = [&](std::size_t i) {
+      levels[i].edges.push_back({static_cast<std::uint8_t>(open[i]),
+                                 Concat(TextOf(open.substr(i + 1, end - i - 1)), target)});
+    };
+    for (std::size_t i = open.size() - 1; i > depth; --i) {
+      if (!levels[i].ends_text && levels[i].edges.empty()) continue;
+      edge_at(i);
+      target = close(levels[i]);
+      end = i;
     }
+    edge_at(depth);
   };
   for (const std::string_view text : texts) {
     close_down_to(CommonPrefix(open, text));

@@ -1,5 +1,5 @@
 // Or in its normal form: flat, sorted, with what alternatives begin with taken out: xa|xb is
-// x(a|b), and x{1,3}a|x{2,5}a is x{1,5}a.
+// x(a|b), and x{1,3}a|x{2,5}a is x{1,5}a. Of texts, what they begin with is taken out byte by byte.
 #include <algorithm>
 #include <cstddef>
 #include <tuple>
@@ -90,16 +90,23 @@ ExpressionPool::Impl::OrFrame ExpressionPool::Impl::BeginOr(std::span<const Id> 
   return frame;
 }
 
-void ExpressionPool::Impl::GroupByFirst(std::span<const Id> list, OrFrame& frame) const {
+void ExpressionPool::Impl::GroupByFirst(std::span<const Id> list, OrFrame& frame) {
   struct Item {
-    Id first, rest, id;
+    Id first, rest, id, text;  // `text`: stands in front of the rest, without its first byte
   };
   std::vector<Item> items;
   items.reserve(list.size());
   for (const Id id : list) {
     const ExpressionNode& node = nodes[id];
     const bool is_concat = node.kind == Kind::kConcat;
-    items.push_back({is_concat ? node.a : id, is_concat ? node.b : kEmpty, id});
+    const Id first = is_concat ? node.a : id;
+    const Id rest = is_concat ? node.b : kEmpty;
+    if (nodes[first].kind == Kind::kText) {
+      const auto byte = static_cast<std::uint8_t>(text_bytes[nodes[first].a]);
+      items.push_back({byte_ids[byte], rest, id, first});
+    } else {
+      items.push_back({first, rest, id, kNothing});
+    }
   }
   std::ranges::stable_sort(items, {}, &Item::first);
   for (std::size_t i = 0; i < items.size();) {
@@ -110,7 +117,12 @@ void ExpressionPool::Impl::GroupByFirst(std::span<const Id> list, OrFrame& frame
     } else {
       OrFrame::Group& group = frame.groups.emplace_back();
       group.first = items[i].first;
-      for (std::size_t k = i; k < end; ++k) group.rests.push_back(items[k].rest);
+      for (std::size_t k = i; k < end; ++k) {
+        const Id text = items[k].text;
+        group.rests.push_back(text == kNothing
+                                  ? items[k].rest
+                                  : Concat(TextOf(Text(nodes[text]).substr(1)), items[k].rest));
+      }
     }
     i = end;
   }

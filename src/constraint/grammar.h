@@ -4,7 +4,9 @@
 // A rule has a body (expression.h), which may call rules. `start` is the body of the whole text.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,10 +24,24 @@ struct CodePointCount {
   std::uint32_t maximum = kNoMaximum;
 };
 
+struct Grammar;
+
+// The body of a rule that is written when the rule is first entered.
+class RuleBody {
+ public:
+  virtual ~RuleBody() = default;
+  // Has no sets of bytes that are not in the pool before.
+  virtual ExpressionId Write(Grammar& grammar) const = 0;
+  // Takes replaced[e] for each expression e that it is made of.
+  virtual void Replace(const std::vector<ExpressionId>& replaced) = 0;
+};
+
 struct Rule {
   std::string name;  // for messages
+  // If `later` is set, an expression that calls the same rules, and of which as many open at once.
   ExpressionId body = 0;
   std::optional<CodePointCount> count{};
+  std::shared_ptr<RuleBody> later{};
 };
 
 struct Grammar {
@@ -38,6 +54,16 @@ struct Grammar {
   RuleId AddRule(std::string name) {
     rules.push_back({.name = std::move(name), .body = pool.Nothing()});
     return static_cast<RuleId>(rules.size() - 1);
+  }
+  // Writes the body of the rule if that is still to be done; does not count as work of the pool.
+  ExpressionId BodyOf(RuleId rule) {
+    if (rules[rule].later) {
+      const std::size_t before = pool.size();
+      const std::shared_ptr<RuleBody> later = std::move(rules[rule].later);
+      rules[rule].body = later->Write(*this);
+      pool.RaiseLimit(pool.size() - before);
+    }
+    return rules[rule].body;
   }
   ExpressionId Call(RuleId rule) { return pool.OneLetter({LetterKind::kCall, rule}); }
   ExpressionId UniqueCall(RuleId rule) { return pool.OneLetter({LetterKind::kUniqueCall, rule}); }

@@ -15,6 +15,9 @@ namespace fathom {
 bool ExpressionPool::Impl::BeginsPlainly(Id id) const {
   const ExpressionNode& node = nodes[id];
   const ExpressionNode& first = node.kind == Kind::kConcat ? nodes[node.a] : node;
+  if (first.kind == Kind::kText) {
+    return KindBit(static_cast<std::uint8_t>(text_bytes[first.a])) != kNotPlain;
+  }
   if (first.kind != Kind::kBytes) return true;
   for (unsigned byte = 0; byte < 256; ++byte) {
     const auto of = static_cast<std::uint8_t>(byte);

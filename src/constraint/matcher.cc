@@ -212,7 +212,7 @@ class Matcher::Closure {
     const RuleId rule = edge.letter.value;
     const bool begins_scope = BeginsScope(edge.letter);
     const RuleFacts& facts = matcher_.rules_[rule];
-    if (facts.start == kDeadState) return;
+    if (matcher_.StartOf(rule) == kDeadState) return;
     const int depth = FrameAt(leaf.frame).depth;
     if (depth + facts.height > matcher_.limits_.max_depth) return;
     // A call at the end of a rule returns to where the rule returns.
@@ -318,12 +318,12 @@ Matcher::Matcher(Grammar& grammar, const MatcherLimits& limits)
   rules_.reserve(properties.size());
   for (RuleId rule = 0; rule < properties.size(); ++rule) {
     const RuleProperties& found = properties[rule];
-    rules_.push_back(
-        {.start = found.matches ? automaton_.Start(grammar_.rules[rule].body) : kDeadState,
-         .is_recursive = found.is_recursive,
-         .height = found.height});
+    rules_.push_back({.start = found.matches ? kNotEntered : kDeadState,
+                      .is_recursive = found.is_recursive,
+                      .height = found.height});
     if (found.matches) max_height_ = std::max(max_height_, found.height);
   }
+  StartOf(root_);
 }
 
 std::uint8_t Matcher::FindFacts(StateId state) {

@@ -111,12 +111,21 @@ class Matcher {
 
  private:
   struct RuleFacts {
+    // The state in front of a text; kNotEntered until a text enters the rule.
     StateId start = kDeadState;
     bool is_recursive = false;
     int height = 0;  // recursive rules open at once in the flattest text of the rule
   };
+  static constexpr StateId kNotEntered = 0xFFFFFFFF;
   class Closure;
 
+  StateId StartOf(RuleId rule) {
+    const StateId known = rules_[rule].start;
+    if (known != kNotEntered) return known;
+    const StateId start = automaton_.Start(grammar_.BodyOf(rule));
+    if (!automaton_.exhausted()) rules_[rule].start = start;
+    return start;
+  }
   std::uint8_t FindFacts(StateId state);
   bool MoveLeaf(const Leaf& leaf, std::uint8_t byte, Leaf& moved);
   // Unique and ascending calls (matcher_unique.cc).

@@ -38,6 +38,7 @@ void FindMatching(const Grammar& grammar, std::vector<RuleProperties>& rules) {
           break;
         case ExpressionKind::kEmpty:
         case ExpressionKind::kBytes:
+        case ExpressionKind::kText:
         case ExpressionKind::kMultiple:
         case ExpressionKind::kAnd:
         case ExpressionKind::kNot:
@@ -90,7 +91,10 @@ void RemoveUnmatched(Grammar& grammar, const std::vector<RuleProperties>& rules)
       replaced[id] = pool.Or(operands);
     }
   }
-  for (Rule& rule : grammar.rules) rule.body = replaced[rule.body];
+  for (Rule& rule : grammar.rules) {
+    rule.body = replaced[rule.body];
+    if (rule.later) rule.later->Replace(replaced);
+  }
 }
 
 // The rules that each rule calls, each once.

@@ -263,6 +263,23 @@ TEST(JsonSchemaApplicators, OneOfManyOpenObjects) {
               {R"({"r0":1,"r1":1})", "{}", R"({"r0":"x"})", R"({"r3":1,"p3_1":1})"});
 }
 
+// The cases of a member do not multiply, though there are 2^60 ways to choose among them.
+TEST(JsonSchemaApplicators, ManyConditionsOnOneMember) {
+  std::string conditions;
+  for (int i = 0; i < 60; ++i) {
+    const std::string n = std::to_string(i);
+    conditions += (i == 0 ? "" : ",") + std::string(R"({"if":{"properties":{"kind":{"const":"k)") +
+                  n + R"("}}},"then":{"properties":{"v)" + n + R"(":{"type":"integer"}},)" +
+                  R"("required":["v)" + n + R"("]}})";
+  }
+  ExpectTexts(
+      R"({"type":"object","properties":{"kind":{"type":"string"}},"required":["kind"],)"
+      R"("allOf":[)" +
+          conditions + "]}",
+      {R"({"kind":"k7","v7":1})", R"({"kind":"other"})", R"({"kind":"k0","v0":1,"v1":"x"})"},
+      {R"({"kind":"k7"})", R"({"kind":"k7","v7":"x"})", R"({"kind":"k59","v7":1})"});
+}
+
 TEST(JsonSchemaApplicators, NotAndConditions) {
   ExpectTexts(R"({"type":["string","integer"],"not":{"enum":["a",3]}})", {R"("b")", "2"},
               {R"("a")", "3", "null"});

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -55,9 +56,9 @@ class NaiveRecognizer {
       accepts = Ends(grammar_.start, 0, nullptr).contains(text.size());
       for (std::size_t i = 0; i < calls_.size(); ++i) {
         const auto [rule, begin] = calls_[i];
-        const Rule& called = grammar_.rules[rule];
-        for (const std::size_t end :
-             Ends(called.body, begin, called.count ? &*called.count : nullptr)) {
+        const ExpressionId body = grammar_.BodyOf(rule);
+        const std::optional<CodePointCount>& count = grammar_.rules[rule].count;
+        for (const std::size_t end : Ends(body, begin, count ? &*count : nullptr)) {
           changed_ = ends_[{rule, begin}].insert(end).second || changed_;
         }
       }

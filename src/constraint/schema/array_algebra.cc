@@ -5,7 +5,7 @@
 namespace fathom {
 
 std::optional<ArrayShape> ValueAlgebra::Intersect(const ArrayShape& a, const ArrayShape& b) {
-  ArrayShape both{.rest = goals_.Both(a.rest, b.rest),
+  ArrayShape both{.rest = Both(a.rest, b.rest),
                   .minimum = std::max(a.minimum, b.minimum),
                   .maximum = std::min(a.maximum, b.maximum),
                   .unique = a.unique || b.unique,
@@ -14,7 +14,7 @@ std::optional<ArrayShape> ValueAlgebra::Intersect(const ArrayShape& a, const Arr
                   .evaluates_all = a.evaluates_all || b.evaluates_all};
   const std::size_t n = std::max(a.prefix.size(), b.prefix.size());
   for (std::size_t i = 0; i < n; ++i) {
-    const GoalId item = goals_.Both(a.ItemAt(i), b.ItemAt(i));
+    const GoalId item = Both(a.ItemAt(i), b.ItemAt(i));
     if (item == kNeverGoal) {
       both.maximum = std::min(both.maximum, static_cast<std::uint32_t>(i));
       break;

@@ -110,14 +110,10 @@ ExpressionId GrammarWriter::ContainersOf(GoalId goal) {
   }
   containers.writing = true;
   ++depth_;
-  const ExpressionId body = ContainerBody(goal);
+  const ExpressionId value = WriteContainers(goal);
   --depth_;
-  containers.value = body;
-  if (body != rules_.pool().Nothing()) {
-    containers.value =
-        rules_.grammar().Call(rules_.RuleOf("value", body, std::nullopt, containers.rule));
-  }
-  return *containers.value;
+  containers.value = value;
+  return value;
 }
 
 void GrammarWriter::Finish() {
@@ -125,16 +121,16 @@ void GrammarWriter::Finish() {
     const GoalId goal = postponed_.back();
     postponed_.pop_back();
     Containers& containers = containers_[goal];
-    const ExpressionId body = ContainerBody(goal);
-    rules_.RuleOf("value", body, std::nullopt, containers.rule);
+    WriteContainers(goal);
     containers.value = rules_.grammar().Call(*containers.rule);
   }
   if (canonical_) canonical_->Finish();
 }
 
-ExpressionId GrammarWriter::ContainerBody(GoalId goal) {
+ExpressionId GrammarWriter::WriteContainers(GoalId goal) {
   const ValueSet& values = reader_.Resolve(goal);
   std::vector<ExpressionId> choices;
+  std::vector<ObjectDraft> drafts;
   for (const ArrayShape& shape : values.arrays) {
     if (report_.failed()) break;
     if (const auto plan = planner_.PlanArray(shape, goal)) choices.push_back(Array(*plan));
@@ -144,10 +140,24 @@ ExpressionId GrammarWriter::ContainerBody(GoalId goal) {
   for (const ObjectShape& shape : objects) {
     if (report_.failed()) break;
     for (const ObjectPlan& plan : planner_.PlanObject(shape, goal)) {
-      choices.push_back(Object(plan));
+      std::optional<ObjectDraft> draft = Object(plan);
+      if (!draft) continue;
+      if (ObjectsBody::CanHold(rules_.pool(), *draft)) {
+        drafts.push_back(*std::move(draft));
+      } else {
+        choices.push_back(WriteObject(rules_.grammar(), rules_.punctuation(), *draft));
+      }
     }
   }
-  return rules_.pool().Or(choices);
+  const ExpressionId written = rules_.pool().Or(choices);
+  const std::optional<RuleId> rule = containers_[goal].rule;
+  if (!drafts.empty()) {
+    return rules_.grammar().Call(rules_.ObjectsRule(
+        "value", std::make_unique<ObjectsBody>(rules_.punctuation(), written, std::move(drafts)),
+        rule));
+  }
+  if (written == rules_.pool().Nothing()) return written;
+  return rules_.grammar().Call(rules_.RuleOf("value", written, std::nullopt, rule));
 }
 
 }  // namespace fathom

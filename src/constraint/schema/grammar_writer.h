@@ -17,6 +17,7 @@
 #include "constraint/grammar.h"
 #include "constraint/json_schema.h"
 #include "constraint/schema/container_plans.h"
+#include "constraint/schema/object_draft.h"
 #include "constraint/schema/schema_reader.h"
 #include "constraint/schema/schema_report.h"
 #include "constraint/schema/text_tests.h"
@@ -46,13 +47,15 @@ class JsonRules {
   // The rule with this body, if there is one; else makes `rule`, if it is set, or a new one.
   RuleId RuleOf(std::string_view name, ExpressionId body, std::optional<CodePointCount> count,
                 std::optional<RuleId> rule = std::nullopt);
+  // As RuleOf, for objects that are written later.
+  RuleId ObjectsRule(std::string_view name, std::unique_ptr<ObjectsBody> objects,
+                     std::optional<RuleId> rule);
 
   // --- Punctuation ---
-  ExpressionId blank() const { return blank_; }  // where RFC 8259 allows white space
-  ExpressionId comma() const { return comma_; }  // between members or items
-  ExpressionId colon() const { return colon_; }  // between a key and its value
-  // "{}" or "[]" around members or items, or nothing in between if may_be_empty.
-  ExpressionId Enclose(std::string_view brackets, ExpressionId members, bool may_be_empty);
+  const JsonPunctuation& punctuation() const { return punctuation_; }
+  ExpressionId blank() const { return punctuation_.blank; }
+  ExpressionId comma() const { return punctuation_.comma; }
+  ExpressionId colon() const { return punctuation_.colon; }
 
   // --- Texts ---
   // One string of any content, with its quotes.
@@ -71,13 +74,12 @@ class JsonRules {
   std::unique_ptr<JsonRules> canonical_rules_{};
   TextWriter json_writer_;
   TextWriter raw_writer_;
-  ExpressionId blank_ = 0;
-  ExpressionId comma_ = 0;
-  ExpressionId colon_ = 0;
+  JsonPunctuation punctuation_{};
   std::optional<ExpressionId> any_character_{};  // of a string, in all spellings
   std::optional<ExpressionId> not_forbidden_{};
   std::optional<ExpressionId> raw_text_{};  // any text, not in quotes
   std::map<std::tuple<ExpressionId, std::uint32_t, std::uint32_t>, RuleId> rules_;
+  std::map<std::vector<std::uint32_t>, RuleId> object_rules_;  // by ObjectsBody::Key
 
   ExpressionId AnyCharacter();
   // The literals of a shape that is one list of them; else nullopt.
@@ -112,7 +114,8 @@ class GrammarWriter {
   ExpressionId Scalars(GoalId goal, bool strings);
   ExpressionId Literals(const ValueSet& values);
   ExpressionId ContainersOf(GoalId goal);
-  ExpressionId ContainerBody(GoalId goal);
+  // The arrays and objects of a goal as a call of a rule, or Nothing.
+  ExpressionId WriteContainers(GoalId goal);
   // A value for `uniqueItems`: in its canonical text, as a rule of its own.
   ExpressionId UniqueValue(GoalId goal);
   GrammarWriter& Canonical();
@@ -124,11 +127,9 @@ class GrammarWriter {
   ExpressionId CountedItems(const ArrayPlan& plan);
 
   // Objects (json_objects.cc).
-  ExpressionId Object(const ObjectPlan& plan);
-  ExpressionId Member(const PropertyShape& property);
+  // nullopt: there is plainly no such object, or an error.
+  std::optional<ObjectDraft> Object(const ObjectPlan& plan);
   ExpressionId OtherMember(const ObjectPlan& plan);
-  ExpressionId OrderedMembers(const ObjectPlan& plan);
-  ExpressionId UnorderedMembers(const ObjectPlan& plan);
 
   JsonRules& rules_;
   SchemaReader& reader_;

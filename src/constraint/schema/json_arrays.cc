@@ -79,7 +79,7 @@ ExpressionId GrammarWriter::PlainItems(const ArrayPlan& plan) {
   }
   if (plan.minimum > maximum) return pool.Nothing();
   const bool may_be_empty = plan.minimum == 0;
-  if (maximum == 0) return rules_.Enclose("[]", pool.Nothing(), may_be_empty);
+  if (maximum == 0) return Enclose(pool, rules_.blank(), "[]", pool.Nothing(), may_be_empty);
   // First the items behind the prefix, whose last item precedes them; then the prefix from its end.
   ExpressionId rest = pool.Empty();
   const ExpressionId comma =
@@ -94,7 +94,7 @@ ExpressionId GrammarWriter::PlainItems(const ArrayPlan& plan) {
     rest = pool.Concat(parts);
     if (i >= plan.minimum) rest = pool.Optional(rest);
   }
-  return rules_.Enclose("[]", pool.Concat(items[0], rest), may_be_empty);
+  return Enclose(pool, rules_.blank(), "[]", pool.Concat(items[0], rest), may_be_empty);
 }
 
 ExpressionId GrammarWriter::CountedItems(const ArrayPlan& plan) {
@@ -144,7 +144,8 @@ ExpressionId GrammarWriter::CountedItems(const ArrayPlan& plan) {
       choices.push_back(pool.Concat(item(0, set), rest[*next]));
     }
   }
-  return rules_.Enclose("[]", pool.Or(choices), plan.minimum == 0 && counter.IsComplete(0));
+  return Enclose(pool, rules_.blank(), "[]", pool.Or(choices),
+                 plan.minimum == 0 && counter.IsComplete(0));
 }
 
 }  // namespace fathom

@@ -60,16 +60,18 @@ JsonRules::JsonRules(Grammar& grammar, const JsonSchemaOptions& options, bool ca
       json_writer_(grammar.pool, TextSpelling::kJson),
       raw_writer_(grammar.pool, TextSpelling::kRaw) {
   const JsonWhitespace whitespace = options_.layout.whitespace;
-  blank_ = BlankOf(pool(), whitespace);
+  // Objects are enclosed when they are written, which may be when no new bytes may come in.
+  pool().Literal("{}");
+  punctuation_.blank = BlankOf(pool(), whitespace);
   if (whitespace == JsonWhitespace::kPython) {
-    comma_ = pool().Literal(", ");
-    colon_ = pool().Literal(": ");
+    punctuation_.comma = pool().Literal(", ");
+    punctuation_.colon = pool().Literal(": ");
     return;
   }
-  const ExpressionId comma[] = {blank_, pool().Literal(","), blank_};
-  const ExpressionId colon[] = {blank_, pool().Literal(":"), blank_};
-  comma_ = pool().Concat(comma);
-  colon_ = pool().Concat(colon);
+  const ExpressionId comma[] = {punctuation_.blank, pool().Literal(","), punctuation_.blank};
+  const ExpressionId colon[] = {punctuation_.blank, pool().Literal(":"), punctuation_.blank};
+  punctuation_.comma = pool().Concat(comma);
+  punctuation_.colon = pool().Concat(colon);
 }
 
 JsonRules& JsonRules::Canonical() {
@@ -110,17 +112,16 @@ ExpressionId JsonRules::SharedAscending(std::string_view name, ExpressionId body
   return grammar_.AscendingCall(RuleOf(name, body, std::nullopt));
 }
 
-ExpressionId JsonRules::Enclose(std::string_view brackets, ExpressionId members,
-                                bool may_be_empty) {
-  ExpressionId inside = pool().Concat(members, blank_);
-  if (may_be_empty) {
-    inside = pool().Optional(inside);
-  } else if (inside == pool().Nothing()) {
-    return inside;
+RuleId JsonRules::ObjectsRule(std::string_view name, std::unique_ptr<ObjectsBody> objects,
+                              std::optional<RuleId> rule) {
+  const auto [found, is_new] = object_rules_.try_emplace(objects->Key(), 0);
+  if (is_new) found->second = rule ? *rule : grammar_.AddRule(std::string(name));
+  if (is_new || rule) {
+    Rule& made = grammar_.rules[rule ? *rule : found->second];
+    made.body = objects->Facts(pool());
+    made.later = std::move(objects);
   }
-  const ExpressionId parts[] = {pool().Literal(brackets.substr(0, 1)), blank_, inside,
-                                pool().Literal(brackets.substr(1))};
-  return pool().Concat(parts);
+  return rule ? *rule : found->second;
 }
 
 bool JsonRules::IsForbidden(std::string_view text) const {

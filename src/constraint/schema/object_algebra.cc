@@ -92,18 +92,18 @@ std::optional<ObjectShape> ValueAlgebra::Intersect(const ObjectShape& a, const O
     PropertyShape merged = property;
     if (const auto found = in_b.find(property.name); found != in_b.end()) {
       const PropertyShape& other = b.properties[found->second];
-      merged.value = goals_.Both(property.value, other.value);
+      merged.value = Both(property.value, other.value);
       merged.required |= other.required;
       merged.declared |= other.declared;
     } else {
-      merged.value = goals_.Both(property.value, ValueOfOthers(b, property.name));
+      merged.value = Both(property.value, ValueOfOthers(b, property.name));
     }
     if (!add(std::move(merged))) return std::nullopt;
   }
   for (const PropertyShape& property : b.properties) {
     if (in_a.count(property.name) != 0) continue;
     PropertyShape merged = property;
-    merged.value = goals_.Both(ValueOfOthers(a, property.name), property.value);
+    merged.value = Both(ValueOfOthers(a, property.name), property.value);
     if (!add(std::move(merged))) return std::nullopt;
   }
   for (const KeyLayer& layer : b.layers) AddLayer(goals_, both.layers, layer);

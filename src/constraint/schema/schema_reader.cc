@@ -23,11 +23,7 @@ bool IsInPlaceApplicator(std::string_view keyword) {
 }  // namespace
 
 SchemaReader::SchemaReader(SchemaDocument& document, TextTests& tests, SchemaReport& report)
-    : document_(document),
-      tests_(tests),
-      report_(report),
-      algebra_(goals_, tests, report,
-               [this](GoalId goal) -> const ValueSet& { return Resolve(goal); }) {}
+    : document_(document), tests_(tests), report_(report), algebra_(goals_, tests, report, *this) {}
 
 GoalId SchemaReader::GoalOf(PlaceId schema) {
   const JsonValue& value = document_.value(schema);
@@ -58,6 +54,42 @@ const ValueSet& SchemaReader::Resolve(GoalId goal) {
   // Resolving the terms may have come here before.
   if (!resolved_[goal]) resolved_[goal] = std::move(values);
   return *resolved_[goal];
+}
+
+bool SchemaReader::IsListed(const GoalTerm& term) {
+  const JsonValue& value = document_.value(term.place);
+  const auto is_scalar = [](const JsonValue& of) { return !of.IsArray() && !of.IsObject(); };
+  if (term.constant) return is_scalar(value);
+  const auto [known, is_new] = listed_.try_emplace(term.place, false);
+  if (!is_new || !value.IsObject()) return known->second;
+  const JsonValue* constant = value.Find("const");
+  const JsonValue* list = value.Find("enum");
+  if (constant == nullptr && list == nullptr) return false;
+  if (constant != nullptr && !is_scalar(*constant)) return false;
+  if (list != nullptr &&
+      (!list->IsArray() || !std::all_of(list->items().begin(), list->items().end(), is_scalar))) {
+    return false;
+  }
+  for (std::size_t i = 0; i < value.items().size(); ++i) {
+    if (IsInPlaceApplicator(value.key(i))) return false;
+  }
+  return known->second = true;
+}
+
+const ValueSet* SchemaReader::Listed(GoalId goal) {
+  const std::vector<GoalTerm>& terms = goals_.terms(goal);
+  if (terms.empty() || report_.failed()) return nullptr;
+  const bool listed =
+      std::all_of(terms.begin(), terms.end(), [&](const GoalTerm& term) { return IsListed(term); });
+  if (!listed) return nullptr;
+  const ValueSet& values = Resolve(goal);
+  // Nothing follows from keywords that are relaxed.
+  return values.exact && !report_.failed() ? &values : nullptr;
+}
+
+void SchemaReader::Remember(GoalId goal, ValueSet values) {
+  if (goal >= resolved_.size()) resolved_.resize(goal + 1);
+  if (!resolved_[goal]) resolved_[goal] = std::move(values);
 }
 
 ValueSet SchemaReader::ReadTerm(const GoalTerm& term) {

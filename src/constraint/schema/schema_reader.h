@@ -17,7 +17,7 @@
 
 namespace fathom {
 
-class SchemaReader {
+class SchemaReader : private GoalValues {
  public:
   // All must outlive the reader. After report.failed() the results mean nothing.
   SchemaReader(SchemaDocument& document, TextTests& tests, SchemaReport& report);
@@ -29,9 +29,13 @@ class SchemaReader {
   std::string PointerOf(GoalId goal) const;
 
   // The values that satisfy all terms of the goal. The reference stays valid.
-  const ValueSet& Resolve(GoalId goal);
+  const ValueSet& Resolve(GoalId goal) override;
 
  private:
+  const ValueSet* Listed(GoalId goal) override;
+  void Remember(GoalId goal, ValueSet values) override;
+  bool IsListed(const GoalTerm& term);
+
   struct Memory {
     bool reading = false;
     std::optional<ValueSet> values{};
@@ -97,6 +101,7 @@ class SchemaReader {
   std::unordered_map<PlaceId, Memory> schemas_;
   std::unordered_map<PlaceId, ValueSet> constants_;
   std::deque<std::optional<ValueSet>> resolved_;  // by goal
+  std::unordered_map<PlaceId, bool> listed_;      // schemas that only list values
   int depth_ = 0;
 };
 

@@ -97,6 +97,14 @@ ExpressionId SpellLiterals(ExpressionPool& pool, const std::vector<std::string>&
   return pool.Or(choices);
 }
 
+ExpressionId SpellQuoted(ExpressionPool& pool, std::string_view text) {
+  std::string quoted = "\"";
+  if (EscapeShortly(text, quoted)) return pool.Literal(quoted + "\"");
+  const ExpressionId quote = pool.Literal("\"");
+  const ExpressionId parts[] = {quote, SpellWithControls(pool, text), quote};
+  return pool.Concat(parts);
+}
+
 struct TextTests::Entry {
   std::string regex{};
   bool whole = false;

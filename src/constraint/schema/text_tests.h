@@ -51,6 +51,8 @@ std::uint32_t CountCodePoints(std::string_view text);
 // These texts in one spelling each.
 ExpressionId SpellLiterals(ExpressionPool& pool, const std::vector<std::string>& texts,
                            TextSpelling spelling);
+// A text as a JSON string, with its quotes.
+ExpressionId SpellQuoted(ExpressionPool& pool, std::string_view text);
 
 // Writes tests into one pool in one spelling, and remembers what it wrote.
 class TextWriter {

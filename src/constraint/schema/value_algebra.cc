@@ -92,6 +92,24 @@ ValueSet ValueAlgebra::Intersect(const ValueSet& a, const ValueSet& b) {
           .exact_containers = a.exact_containers && b.exact_containers};
 }
 
+GoalId ValueAlgebra::Both(GoalId a, GoalId b) {
+  constexpr GoalId kTrivial = std::max(kAnyGoal, kNeverGoal);
+  if (a == b || a <= kTrivial || b <= kTrivial) return goals_.Both(a, b);
+  const ValueSet* in_a = values_.Listed(a);
+  const ValueSet* in_b = in_a == nullptr ? nullptr : values_.Listed(b);
+  if (in_b == nullptr) return goals_.Both(a, b);
+  const auto [known, is_new] = both_.try_emplace({a, b}, kNeverGoal);
+  if (!is_new) return known->second;
+  ValueSet both = Intersect(*in_a, *in_b);
+  if (both.IsEmpty()) return kNeverGoal;
+  const bool has_order = !both.objects.empty() || !both.arrays.empty();
+  if (!has_order && both == *in_a) return known->second = a;
+  if (!has_order && both == *in_b) return known->second = b;
+  const GoalId goal = goals_.Both(a, b);
+  values_.Remember(goal, std::move(both));
+  return known->second = goal;
+}
+
 void ValueAlgebra::Append(ValueSet& a, const ValueSet& b) {
   a.null |= b.null;
   a.true_value |= b.true_value;
@@ -259,7 +277,7 @@ bool ValueAlgebra::AreDisjoint(const StringShape& a, const StringShape& b) {
 bool ValueAlgebra::AreDisjointGoals(GoalId a, GoalId b, int nesting) {
   if (a == kNeverGoal || b == kNeverGoal) return true;
   if (a == kAnyGoal || b == kAnyGoal || nesting == 0) return false;
-  return AreDisjoint(resolve_(a), resolve_(b), nesting - 1);
+  return AreDisjoint(values_.Resolve(a), values_.Resolve(b), nesting - 1);
 }
 
 bool ValueAlgebra::AreDisjoint(const ValueSet& a, const ValueSet& b, int nesting) {

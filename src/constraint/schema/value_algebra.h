@@ -2,8 +2,9 @@
 // (docs/spec/constrained.md 2.2: allOf, not, oneOf).
 #pragma once
 
-#include <functional>
+#include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "constraint/schema/schema_report.h"
@@ -11,12 +12,26 @@
 
 namespace fathom {
 
+// The values of goals, as the algebra asks for them. References stay valid.
+class GoalValues {
+ public:
+  virtual ~GoalValues() = default;
+  virtual const ValueSet& Resolve(GoalId goal) = 0;
+  // The values of a goal all of whose terms are lists of values (enum, const), and which are
+  // therefore found without a look at other goals; nullptr for all other goals.
+  virtual const ValueSet* Listed(GoalId goal) = 0;
+  // Tells the values of a goal.
+  virtual void Remember(GoalId goal, ValueSet values) = 0;
+};
+
 class ValueAlgebra {
  public:
-  // `resolve` gives the values of a goal; the reference is valid for the life of its owner.
-  ValueAlgebra(GoalTable& goals, TextTests& tests, SchemaReport& report,
-               std::function<const ValueSet&(GoalId)> resolve)
-      : goals_(goals), tests_(tests), report_(report), resolve_(std::move(resolve)) {}
+  ValueAlgebra(GoalTable& goals, TextTests& tests, SchemaReport& report, GoalValues& values)
+      : goals_(goals), tests_(tests), report_(report), values_(values) {}
+
+  // As GoalTable::Both. Of two lists of values it finds whether they exclude each other, or one is
+  // within the other: cases that a member tells apart do not multiply.
+  GoalId Both(GoalId a, GoalId b);
 
   // Properties keep their order, those of `a` first.
   ValueSet Intersect(const ValueSet& a, const ValueSet& b);
@@ -85,7 +100,8 @@ class ValueAlgebra {
   GoalTable& goals_;
   TextTests& tests_;
   SchemaReport& report_;
-  std::function<const ValueSet&(GoalId)> resolve_;
+  GoalValues& values_;
+  std::map<std::pair<GoalId, GoalId>, GoalId> both_;
 };
 
 }  // namespace fathom

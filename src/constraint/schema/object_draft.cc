@@ -1,0 +1,208 @@
+#include "constraint/schema/object_draft.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+
+namespace fathom {
+namespace {
+
+constexpr std::size_t kFewMembers = 4;  // are written at once
+
+std::uint32_t MaximumWithout(std::uint32_t maximum, std::uint32_t n) {
+  return maximum == kNoMaximum ? kNoMaximum : maximum - std::min(maximum, n);
+}
+
+std::uint32_t CountRequired(const ObjectDraft& draft) {
+  return static_cast<std::uint32_t>(
+      std::count_if(draft.members.begin(), draft.members.end(),
+                    [](const MemberDraft& member) { return member.required; }));
+}
+
+ExpressionId WriteMember(ExpressionPool& pool, const JsonPunctuation& punctuation,
+                         const MemberDraft& member) {
+  if (member.value == pool.Nothing()) return member.value;
+  const ExpressionId parts[] = {member.key, punctuation.colon, member.value};
+  return pool.Concat(parts);
+}
+
+// At least one member, in the order of the draft. By the number of members so far, from the last
+// property to the first: what may follow.
+ExpressionId WriteOrdered(ExpressionPool& pool, const JsonPunctuation& punctuation,
+                          const ObjectDraft& draft) {
+  const std::uint32_t n_required = CountRequired(draft);
+  const std::uint32_t minimum = draft.minimum <= n_required ? 0 : draft.minimum;
+  const bool bounded = draft.IsBounded(pool);
+  const std::uint32_t maximum = bounded ? draft.maximum : kNoMaximum;
+  const std::uint32_t top = draft.CountedTo(pool);
+  const ExpressionId other = draft.other;
+  const ExpressionId next_other = pool.Concat(punctuation.comma, other);
+  const auto others_after = [&](std::uint32_t count, ExpressionId first) {
+    const std::uint32_t used = first == pool.Empty() ? count : count + 1;
+    if (used > maximum) return pool.Nothing();
+    std::uint32_t least = minimum > used ? minimum - used : 0;
+    const std::uint32_t others_used = used - count;
+    least = std::max(least,
+                     draft.minimum_others > others_used ? draft.minimum_others - others_used : 0);
+    const std::uint32_t most = MaximumWithout(maximum, used);
+    if (least > most) return pool.Nothing();
+    return pool.Concat(first, pool.Repeat(next_other, least, most));
+  };
+  std::vector<ExpressionId> rest(top + 1);  // from 1
+  for (std::uint32_t count = 1; count <= top; ++count) {
+    rest[count] = others_after(count, pool.Empty());
+  }
+  std::vector<ExpressionId> first_choices;  // without a member so far
+  if (other != pool.Nothing()) first_choices.push_back(others_after(0, other));
+  std::vector<ExpressionId> before(rest);
+  for (std::size_t i = draft.members.size(); i-- > 0;) {
+    const bool required = draft.members[i].required;
+    const ExpressionId member = WriteMember(pool, punctuation, draft.members[i]);
+    const ExpressionId next_member = pool.Concat(punctuation.comma, member);
+    if (required) first_choices.clear();
+    first_choices.push_back(pool.Concat(member, rest[1]));
+    for (std::uint32_t count = 1; count <= top; ++count) {
+      const bool may_have_more = !bounded || count < maximum;
+      const std::uint32_t next = std::min(count + 1, top);
+      if (next == count && may_have_more) {
+        before[count] =
+            pool.Concat(required ? next_member : pool.Optional(next_member), rest[count]);
+        continue;
+      }
+      const ExpressionId choices[] = {
+          may_have_more ? pool.Concat(next_member, rest[next]) : pool.Nothing(),
+          required ? pool.Nothing() : rest[count]};
+      before[count] = pool.Or(choices);
+    }
+    std::swap(rest, before);
+  }
+  return pool.Or(first_choices);
+}
+
+// At least one member, in any order: each key is a mark.
+ExpressionId WriteUnordered(Grammar& grammar, const JsonPunctuation& punctuation,
+                            const ObjectDraft& draft) {
+  ExpressionPool& pool = grammar.pool;
+  std::vector<ExpressionId> members;
+  std::vector<std::uint32_t> required;
+  for (std::uint32_t i = 0; i < draft.members.size(); ++i) {
+    const ExpressionId member = WriteMember(pool, punctuation, draft.members[i]);
+    if (draft.members[i].required) {
+      required.push_back(i);
+      if (member == pool.Nothing()) return member;
+    }
+    members.push_back(pool.Concat(grammar.Mark(i), member));
+  }
+  members.push_back(draft.other);
+  const ExpressionId member = pool.Or(members);
+  const ExpressionId parts[] = {
+      member, pool.Repeat(pool.Concat(punctuation.comma, member), 0, kNoMaximum),
+      required.empty() ? pool.Empty() : grammar.Need(std::move(required))};
+  // The marks belong to this object only.
+  return pool.Concat(parts);
+}
+
+void AddToKey(std::vector<std::uint32_t>& key, const ObjectDraft& draft) {
+  key.insert(key.end(),
+             {static_cast<std::uint32_t>(draft.members.size()), draft.other, draft.minimum,
+              draft.maximum, draft.minimum_others, draft.any_order ? 1u : 0u});
+  for (const MemberDraft& member : draft.members) {
+    key.insert(key.end(), {member.key, member.value, member.required ? 1u : 0u});
+  }
+}
+
+}  // namespace
+
+bool ObjectDraft::IsBounded(const ExpressionPool& pool) const {
+  return maximum != kNoMaximum && (maximum < members.size() || other != pool.Nothing());
+}
+
+std::uint32_t ObjectDraft::CountedTo(const ExpressionPool& pool) const {
+  const auto n = static_cast<std::uint32_t>(members.size());
+  if (IsBounded(pool)) return std::min(maximum, n);
+  const std::uint32_t least = minimum <= CountRequired(*this) ? 0 : minimum;
+  return std::min(std::max<std::uint32_t>(1, least), n + 1);
+}
+
+ExpressionId Enclose(ExpressionPool& pool, ExpressionId blank, std::string_view brackets,
+                     ExpressionId members, bool may_be_empty) {
+  ExpressionId inside = pool.Concat(members, blank);
+  if (may_be_empty) {
+    inside = pool.Optional(inside);
+  } else if (inside == pool.Nothing()) {
+    return inside;
+  }
+  const ExpressionId parts[] = {pool.Literal(brackets.substr(0, 1)), blank, inside,
+                                pool.Literal(brackets.substr(1))};
+  return pool.Concat(parts);
+}
+
+ExpressionId WriteObject(Grammar& grammar, const JsonPunctuation& punctuation,
+                         const ObjectDraft& draft) {
+  ExpressionPool& pool = grammar.pool;
+  const ExpressionId members = draft.any_order ? WriteUnordered(grammar, punctuation, draft)
+                                               : WriteOrdered(pool, punctuation, draft);
+  const bool may_be_empty =
+      draft.minimum == 0 && draft.minimum_others == 0 && CountRequired(draft) == 0;
+  return Enclose(pool, punctuation.blank, "{}", members, may_be_empty);
+}
+
+bool ObjectsBody::CanHold(const ExpressionPool& pool, const ObjectDraft& draft) {
+  return draft.members.size() > kFewMembers && draft.minimum_others == 0 &&
+         !draft.IsBounded(pool) && draft.CountedTo(pool) == 1;
+}
+
+ExpressionId ObjectsBody::Write(Grammar& grammar) const {
+  const int n_classes = grammar.pool.n_byte_classes();
+  std::vector<ExpressionId> choices = {written_};
+  for (const ObjectDraft& draft : objects_) {
+    choices.push_back(WriteObject(grammar, punctuation_, draft));
+  }
+  Check(grammar.pool.n_byte_classes() == n_classes, "expected no new sets of bytes");
+  return grammar.pool.Or(choices);
+}
+
+void ObjectsBody::Replace(const std::vector<ExpressionId>& replaced) {
+  written_ = replaced[written_];
+  for (ObjectDraft& draft : objects_) {
+    draft.other = replaced[draft.other];
+    for (MemberDraft& member : draft.members) member.value = replaced[member.value];
+  }
+}
+
+ExpressionId ObjectsBody::Facts(ExpressionPool& pool) const {
+  std::vector<ExpressionId> choices = {written_};
+  for (const ObjectDraft& draft : objects_) {
+    std::vector<ExpressionId> required;
+    std::vector<ExpressionId> values = {draft.other};
+    for (const MemberDraft& member : draft.members) {
+      if (member.required) {
+        required.push_back(member.value);
+      } else if (pool.HasLetters(member.value)) {
+        values.push_back(member.value);
+      }
+    }
+    // A text needs one of the values if nothing is required.
+    const bool needs_one = required.empty() && draft.minimum > 0;
+    const bool has_plain =
+        std::any_of(draft.members.begin(), draft.members.end(), [&](const MemberDraft& member) {
+          return member.value != pool.Nothing() && !pool.HasLetters(member.value);
+        });
+    if (needs_one && has_plain) values.push_back(pool.Empty());
+    std::sort(required.begin(), required.end());
+    required.erase(std::unique(required.begin(), required.end()), required.end());
+    const ExpressionId any = pool.Or(values);
+    required.push_back(needs_one ? any : pool.Repeat(any, 0, kNoMaximum));
+    choices.push_back(pool.Concat(required));
+  }
+  return pool.Or(choices);
+}
+
+std::vector<std::uint32_t> ObjectsBody::Key() const {
+  std::vector<std::uint32_t> key = {written_};
+  for (const ObjectDraft& draft : objects_) AddToKey(key, draft);
+  return key;
+}
+
+}  // namespace fathom
