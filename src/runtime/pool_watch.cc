@@ -52,7 +52,7 @@ PoolWatch::PoolWatch(MemoryPressure pressure, PoolGovernor governor, SetSlots se
         std::condition_variable_any wake;
         std::unique_lock lock(mutex);
         while (!stop.stop_requested()) {
-          // What cannot be read or said now is tried again.
+          // A failure to read or to say something now is tried again.
           static_cast<void>(Guarded([&]() -> Status {
             Watch(pressure, governor, set_slots, events, MemoryPressure::Clock::now());
             return {};
