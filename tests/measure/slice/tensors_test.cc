@@ -86,7 +86,7 @@ TEST(TensorsTest, TheDSparkDrafterHasThePublishedSize) {
 }
 
 // Bytes of a layer of this ratio: routed experts, and the rest.
-std::pair<std::int64_t, std::int64_t> LayerBytes(const ModelConfig& published, int ratio) {
+std::pair<std::int64_t, std::int64_t> BytesOfLayer(const ModelConfig& published, int ratio) {
   const auto parts = SliceParts(SliceConfig(published, {.ratios = {ratio}, .vocab_size = 512}));
   std::pair<std::int64_t, std::int64_t> bytes;
   for (const SliceTensor& tensor : parts.at(1)) {
@@ -100,11 +100,11 @@ TEST(TensorsTest, LayersHaveThePublishedSizes) {
   constexpr double kMega = 1e6;
   constexpr double kRounded = 0.05;  // the figures have one decimal
   for (const int ratio : {0, 4, 128}) {
-    EXPECT_EQ(LayerBytes(FlashConfig(), ratio).first, 3'422'552'064);
-    EXPECT_EQ(LayerBytes(ProConfig(), ratio).first, 13'476'298'752);
+    EXPECT_EQ(BytesOfLayer(FlashConfig(), ratio).first, 3'422'552'064);
+    EXPECT_EQ(BytesOfLayer(ProConfig(), ratio).first, 13'476'298'752);
   }
   const auto rest = [&](const ModelConfig& published, int ratio) {
-    return static_cast<double>(LayerBytes(published, ratio).second) / kMega;
+    return static_cast<double>(BytesOfLayer(published, ratio).second) / kMega;
   };
   EXPECT_NEAR(rest(FlashConfig(), 0), 143.6 - 6.2, 2 * kRounded);
   EXPECT_NEAR(rest(FlashConfig(), 4), 167.3, kRounded);
