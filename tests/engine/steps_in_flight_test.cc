@@ -36,11 +36,11 @@ ModelLimits LimitsOf(int most_in_flight) {
 class Together {
  public:
   explicit Together(const ModelLimits& limits, int n_requests = 5,
-                    const EngineOptions& options = {})
+                    const EngineOptions& options = {}, std::int64_t n_tokens = 9)
       : model(limits), core(*EngineCore::Create(model, options, metrics)) {
     for (int i = 0; i < n_requests; ++i) {
-      requests.push_back(
-          {.prompt = MakePrompt(5, i), .sampling = {.seed = 1, .max_tokens = 9, .min_tokens = 9}});
+      requests.push_back({.prompt = MakePrompt(5, i),
+                          .sampling = {.seed = 1, .max_tokens = n_tokens, .min_tokens = n_tokens}});
       auto state = core->Prepare(requests.back(), std::make_shared<Waker>());
       streams.emplace_back((*state)->stream);
       core->Add(*std::move(state));
@@ -109,7 +109,8 @@ TEST(StepsInFlight, StepsThatDraftRunAlone) {
     for (const int n_requests : {1, 4}) {
       ModelLimits limits = LimitsOf(3);
       limits.max_draft_depth = GreatestDraftDepth();
-      Together together(limits, n_requests, {.draft = {.enabled = true, .depth = depth}});
+      // The automatic depth is tried after some steps without drafts.
+      Together together(limits, n_requests, {.draft = {.enabled = true, .depth = depth}}, 24);
       together.Finish();
       for (std::size_t i = 0; i < together.answers.size(); ++i) {
         EXPECT_EQ(together.answers[i].tokens, Expected(together.requests[i]).tokens);
