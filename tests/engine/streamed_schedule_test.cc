@@ -42,7 +42,7 @@ TEST_P(StreamedSchedules, AnswersAreThoseOfEachAlone) {
                       model, setup);
       },
       6);
-  EXPECT_GT(counts.answers, 10);
+  EXPECT_GT(counts.answers, counts.schedules);
 }
 
 INSTANTIATE_TEST_SUITE_P(Checkpoints, StreamedSchedules,
