@@ -394,15 +394,15 @@ TEST_F(StreamedFaults, AReadThatHangsIsReportedAndFailsTheStep) {
   Hang hang;
   std::vector<std::string> warnings;
   Load(hang.fault(30), {.slots = 8,
-                        .slow_read = std::chrono::milliseconds(20),
-                        .longest_read = std::chrono::milliseconds(60),
+                        .slow_read = std::chrono::milliseconds(50),
+                        .longest_read = std::chrono::milliseconds(500),
                         .warn = [&](const std::string& text) { warnings.push_back(text); }});
   const Status ran = Forward();
   ASSERT_FALSE(ran);
   EXPECT_EQ(ran.error().code, ErrorCode::kIo);
   EXPECT_THAT(ran.error().message, AllOf(HasSubstr("storage_error: "), HasSubstr("offset "),
-                                         HasSubstr("a read has not ended for 0.1 s")));
-  EXPECT_THAT(warnings, ::testing::ElementsAre(HasSubstr("a read has not ended for 0.0 s")));
+                                         HasSubstr("a read has not ended for 0.")));
+  EXPECT_THAT(warnings, ::testing::ElementsAre(HasSubstr("a read has not ended for 0.")));
   hang.End();
   ExpectRight("after the fault");
 }
