@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/gigabytes.h"
+
 namespace fathom::cli {
 
 double PrefillRate(const RequestStats& stats) {
@@ -33,7 +35,7 @@ std::string DescribeStreaming(const StreamingCounts& counts) {
     return over(static_cast<double>(hits), static_cast<double>(uses));
   };
   const auto tokens = static_cast<double>(counts.tokens);
-  const double gigabytes = static_cast<double>(counts.read_bytes) / 1e9;
+  const double gigabytes = Gigabytes(counts.read_bytes);
   const std::string hash =
       counts.hash_uses > 0
           ? fmt::format(" (hash layers {:.2f})", rate(counts.hash_hits, counts.hash_uses))
@@ -43,7 +45,7 @@ std::string DescribeStreaming(const StreamingCounts& counts) {
       "waited per token; pool {} of {} slots, {:.1f} GB",
       rate(counts.hits(), counts.uses()), hash, over(gigabytes, tokens),
       over(gigabytes, counts.disk_busy_seconds), over(1e3 * counts.stall_seconds, tokens),
-      counts.used_slots, counts.slots, static_cast<double>(counts.slots * counts.slot_bytes) / 1e9);
+      counts.used_slots, counts.slots, Gigabytes(counts.slots * counts.slot_bytes));
 }
 
 }  // namespace fathom::cli

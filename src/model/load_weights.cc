@@ -6,7 +6,6 @@
 
 #include "base/lost_pages.h"
 #include "base/thread_team.h"
-#include "checkpoint/weight_binder.h"
 #include "model/memory_plan.h"
 #include "model/weight_pieces.h"
 #include "model/weight_values.h"
@@ -57,9 +56,9 @@ Status PlanExperts(ModelState& model) {
 }  // namespace
 
 Status LoadWeights(ModelState& model, const LoadProgress& progress) {
-  WeightBinder binder(model.checkpoint);
-  model.weights = BindWeights(model.checkpoint, model.config, model.drafter_kind, binder);
-  if (Status bound = binder.Finish(); !bound) return bound;
+  Result<ModelWeights> bound = BindWeights(model.checkpoint, model.config, model.drafter_kind);
+  if (!bound) return Unexpected(bound.error());
+  model.weights = *std::move(bound);
   const ModelParts& parts = model.parts;
   parts.store->ShardWeights(model.weights);
   parts.tensor->ShardWeights(model.weights);

@@ -122,4 +122,12 @@ ModelWeights BindWeights(const Checkpoint& checkpoint, const ModelConfig& config
   return weights;
 }
 
+Result<ModelWeights> BindWeights(const Checkpoint& checkpoint, const ModelConfig& config,
+                                 const DrafterKind* drafter) {
+  WeightBinder binder(checkpoint);
+  ModelWeights weights = BindWeights(checkpoint, config, drafter, binder);
+  if (Status bound = binder.Finish(); !bound) return Unexpected(bound.error());
+  return weights;
+}
+
 }  // namespace fathom

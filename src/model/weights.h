@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/pages.h"
+#include "base/result.h"
 #include "base/tensor.h"
 #include "checkpoint/head_kind.h"
 #include "checkpoint/model_config.h"
@@ -121,5 +122,8 @@ ExpertWeights WithoutData(const ExpertWeights& expert);
 // before use.
 ModelWeights BindWeights(const Checkpoint& checkpoint, const ModelConfig& config,
                          const DrafterKind* drafter, WeightBinder& binder);
+// Binds them without a list of problems. Errors: those of WeightBinder::Finish.
+Result<ModelWeights> BindWeights(const Checkpoint& checkpoint, const ModelConfig& config,
+                                 const DrafterKind* drafter);
 
 }  // namespace fathom

@@ -12,7 +12,6 @@
 #include "base/gigabytes.h"
 #include "base/integer_math.h"
 #include "checkpoint/block_reader.h"
-#include "checkpoint/weight_binder.h"
 #include "distributed/model_ranks.h"
 #include "experts/balance/expert_transfer.h"
 #include "experts/streaming/expert_files.h"
@@ -215,9 +214,9 @@ Result<HostPlan> PlanHost(ModelConfig config, const Checkpoint& checkpoint, Load
   SetDefaultKvMemory(config, checkpoint, WholeModel(config), budget, plan);
   const DrafterKind* const drafter =
       plan.sizes.with_draft ? FindDrafter(checkpoint, config) : nullptr;
-  WeightBinder binder(checkpoint);
-  const ModelWeights weights = BindWeights(checkpoint, config, drafter, binder);
-  if (Status bound = binder.Finish(); !bound) return Unexpected(bound.error());
+  const Result<ModelWeights> bound = BindWeights(checkpoint, config, drafter);
+  if (!bound) return Unexpected(bound.error());
+  const ModelWeights& weights = *bound;
   Result<HostNeeds> needs = ComputeStepNeeds(config, plan.sizes, drafter, n_threads);
   if (!needs) return Unexpected(needs.error());
   needs->head = std::ssize(weights.head.Bytes());

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "checkpoint/head_kind.h"
-#include "checkpoint/weight_binder.h"
 #include "kv_cache/sequence_cache.h"
 #include "model/cache_shape.h"
 #include "model/draft/drafters.h"
@@ -75,10 +74,9 @@ Result<MemoryPlan> PlanDeviceMemory(ModelConfig config, const Checkpoint& checkp
   SetDefaultKvMemory(config, checkpoint, WholeModel(config), free, plan);
   const DrafterKind* const drafter =
       plan.sizes.with_draft ? FindDrafter(checkpoint, config) : nullptr;
-  WeightBinder binder(checkpoint);
-  const ModelWeights weights = BindWeights(checkpoint, config, drafter, binder);
-  if (Status bound = binder.Finish(); !bound) return Unexpected(bound.error());
-  Result<MemoryNeeds> needs = ComputeMemoryNeeds(weights, config, plan.sizes, drafter,
+  const Result<ModelWeights> weights = BindWeights(checkpoint, config, drafter);
+  if (!weights) return Unexpected(weights.error());
+  Result<MemoryNeeds> needs = ComputeMemoryNeeds(*weights, config, plan.sizes, drafter,
                                                  MakeCacheShape(config, plan.sizes, drafter),
                                                  /*rank_bytes=*/0);
   if (!needs) return Unexpected(needs.error());

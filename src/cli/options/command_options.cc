@@ -246,8 +246,7 @@ void AddMakeSlice(Command& root, MakeSliceCommand& options) {
       "Examples:\n"
       "  fathom make-slice --shape flash --layers 4,128 --out DIR\n"
       "  fathom make-slice --shape pro --layers 0,4,128 --experts 16 --vocab 4096 --draft mtp "
-      "--seed "
-      "7 --out DIR");
+      "--seed 7 --out DIR");
 }
 
 Command AddBench(Command& root, BenchCommand& options) {
