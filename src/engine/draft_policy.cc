@@ -20,8 +20,8 @@ constexpr double kCheaper = 0.8;
 // part that each further step adds; and the balance from which drafts are allowed again. One step
 // counts for no more than kMostLost, and the balance falls no lower than kLowest, as a step can
 // take long by accident.
-constexpr double kFirstBalance = 2;
-constexpr double kBalanceShare = 0.005;
+constexpr double kFirstBalance = 1.75;
+constexpr double kBalanceShare = 0.004;
 constexpr double kAllowedAgain = 0.5;
 constexpr double kMostLost = 4;
 constexpr double kLowest = -2;
