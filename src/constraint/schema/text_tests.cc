@@ -10,6 +10,7 @@ namespace {
 
 // Expands what a schema's own limits of time allow.
 constexpr std::size_t kMaxSurveyStates = 4'000;
+constexpr std::size_t kMaxSurveyed = 100'000;  // expressions that surveys keep for the next ones
 
 RegexOptions OptionsFor(TextWriter& writer, bool whole) {
   constexpr std::size_t kMaxFormatBytes = 1 << 20;  // the bound of our own expressions
@@ -115,6 +116,12 @@ struct TextTests::Entry {
   std::unique_ptr<Automaton> automaton{};
   ExpressionId expression = 0;
   std::optional<StateId> start{};
+};
+
+// What surveys share.
+struct TextTests::Surveyed {
+  ExpressionPool pool{};
+  TextWriter writer{pool, TextSpelling::kRaw};
 };
 
 TextTests::TextTests() = default;
@@ -310,8 +317,8 @@ TextSurvey TextTests::MakeSurvey(const StringShape& shape, std::size_t most) {
     Automaton automaton(pool, kMaxSurveyStates);
     const StateId start = automaton.Start(all);
     survey.empty = start == kDeadState && !automaton.exhausted();
-    survey.finite =
-        survey.empty || (automaton.ListTexts(start, most, survey.texts) && !automaton.exhausted());
+    survey.finite = survey.empty || (most > 0 && automaton.ListTexts(start, most, survey.texts) &&
+                                     !automaton.exhausted());
     if (!survey.finite) survey.texts.clear();
   };
   const bool has_bounds = shape.minimum > 0 || shape.maximum != kNoMaximum;
@@ -322,10 +329,12 @@ TextSurvey TextTests::MakeSurvey(const StringShape& shape, std::size_t most) {
     entry.start.reset();
     search(*entry.pool, entry.expression);
   } else {
-    ExpressionPool pool;
-    TextWriter writer(pool, TextSpelling::kRaw);
-    const ExpressionId all = Express(writer, shape, true);
-    search(pool, all);
+    // Most surveys are of the same few tests in other company.
+    if (!surveyed_ || surveyed_->pool.n_expressions() > kMaxSurveyed) {
+      surveyed_ = std::make_unique<Surveyed>();
+    }
+    const ExpressionId all = Express(surveyed_->writer, shape, true);
+    search(surveyed_->pool, all);
   }
   return survey;
 }

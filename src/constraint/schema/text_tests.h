@@ -111,6 +111,7 @@ class TextTests {
 
  private:
   struct Entry;
+  struct Surveyed;
   // With its expression, in a pool of its own.
   Entry& Expressed(std::uint32_t entry);
   Entry& Compiled(std::uint32_t entry);
@@ -119,6 +120,7 @@ class TextTests {
   ExpressionId ExpressEntry(TextWriter& writer, std::uint32_t entry) const;
 
   std::vector<std::unique_ptr<Entry>> entries_;
+  std::unique_ptr<Surveyed> surveyed_;
   std::map<std::string, std::uint32_t, std::less<>> patterns_;
   std::map<WriteTexts, std::uint32_t> written_;
   std::map<std::vector<std::string>, std::uint32_t> literals_;
