@@ -43,6 +43,27 @@ TEST(JsonSchemaLimits, AllOfOfAnyOf) {
   EXPECT_TRUE(IsTooLarge(schema)) << schema.Error();
 }
 
+// Each case describes the member that tells the cases apart once more, behind a reference.
+TEST(JsonSchemaLimits, ManyConditions) {
+  std::string conditions;
+  std::string kinds;
+  constexpr int kConditions = 40;
+  for (int i = 0; i < kConditions; ++i) {
+    const std::string comma = i == 0 ? "" : ",";
+    kinds += fmt::format(R"({}"k{}")", comma, i);
+    conditions +=
+        comma + fmt::format(R"({{"if":{{"properties":{{"kind":{{"const":"k{}"}}}}}},)", i) +
+        R"("then":{"properties":{"kind":{"$ref":"#/$defs/kind"},)" +
+        fmt::format(R"("v{}":{{"type":"integer"}}}},"additionalProperties":false}}}})", i);
+  }
+  CompiledSchema schema(R"({"type":"object","required":["kind"],"allOf":[)" + conditions +
+                        R"(],"$defs":{"kind":{"type":"string","enum":[)" + kinds + "]}}}");
+  ASSERT_TRUE(schema.ok()) << schema.Error();
+  EXPECT_TRUE(schema.Accepts(R"({"kind":"k7","v7":1})"));
+  EXPECT_FALSE(schema.Accepts(R"({"kind":"k7","v8":1})"));
+  EXPECT_TRUE(schema.Accepts(R"({"kind":"other","v8":"x"})"));
+}
+
 TEST(JsonSchemaLimits, DeepSchemas) {
   std::string deep;
   for (int i = 0; i < 5'000; ++i) deep += R"({"items":)";

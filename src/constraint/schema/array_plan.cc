@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <set>
+#include <string_view>
 
 #include "constraint/automaton.h"
 #include "constraint/schema/container_plans.h"
@@ -9,24 +11,35 @@ namespace {
 constexpr std::size_t kMaxContains = 3;
 constexpr std::uint32_t kMaxUniqueItems = 256;
 
-}  // namespace
-
-std::optional<std::size_t> ContainerPlanner::CountScalars(const ValueSet& values,
-                                                          std::size_t most) {
+// The number of them if there are at most `most`.
+std::optional<std::size_t> CountNumbers(const std::vector<NumberShape>& numbers, std::size_t most) {
   ExpressionPool pool;
-  TextWriter writer(pool, TextSpelling::kRaw);
   std::vector<ExpressionId> texts;
-  for (const NumberShape& shape : values.numbers) texts.push_back(NumberText(pool, shape, true));
-  for (const StringShape& shape : values.strings) {
-    if (shape.tests.empty() && shape.maximum > 1) return std::nullopt;
-    texts.push_back(pool.Concat(pool.Literal("\""), tests_.Express(writer, shape, true)));
-  }
+  for (const NumberShape& shape : numbers) texts.push_back(NumberText(pool, shape, true));
   const ExpressionId all = pool.Or(texts);
+  if (all == pool.Nothing()) return 0;
   constexpr std::size_t kMaxStates = 10'000;
   Automaton automaton(pool, kMaxStates);
   std::vector<std::string> listed;
   if (!automaton.ListTexts(automaton.Start(all), most, listed)) return std::nullopt;
-  return listed.size() + (values.null ? 1 : 0) + (values.true_value ? 1 : 0) +
+  return listed.size();
+}
+
+}  // namespace
+
+std::optional<std::size_t> ContainerPlanner::CountScalars(const ValueSet& values,
+                                                          std::size_t most) {
+  std::set<std::string_view> strings;  // shapes may overlap
+  for (const StringShape& shape : values.strings) {
+    if (shape.tests.empty() && shape.maximum > 1) return std::nullopt;
+    const TextSurvey& survey = tests_.Survey(shape, most);
+    if (!survey.finite) return std::nullopt;
+    strings.insert(survey.texts.begin(), survey.texts.end());
+    if (strings.size() > most) return std::nullopt;
+  }
+  const std::optional<std::size_t> numbers = CountNumbers(values.numbers, most - strings.size());
+  if (!numbers) return std::nullopt;
+  return strings.size() + *numbers + (values.null ? 1 : 0) + (values.true_value ? 1 : 0) +
          (values.false_value ? 1 : 0);
 }
 
@@ -67,8 +80,17 @@ bool ContainerPlanner::PlanContains(const ArrayShape& shape, ArrayPlan& plan) {
 
 bool ContainerPlanner::HasMany(GoalId goal, std::size_t n, int nesting) {
   constexpr int kMaxNestedCounts = 4;
+  if (n <= 1) return !reader_.Resolve(goal).IsEmpty();
+  if (nesting > kMaxNestedCounts || !report_.Spend(1)) return false;
+  const std::tuple key(goal, n, nesting);
+  if (const auto known = has_many_.find(key); known != has_many_.end()) return known->second;
+  const bool has_many = SearchMany(goal, n, nesting);
+  has_many_.emplace(key, has_many);
+  return has_many;
+}
+
+bool ContainerPlanner::SearchMany(GoalId goal, std::size_t n, int nesting) {
   const ValueSet& values = reader_.Resolve(goal);
-  if (n <= 1 || nesting > kMaxNestedCounts || !report_.Spend(1)) return n <= 1 && !values.IsEmpty();
   const std::optional<std::size_t> scalars = CountScalars(values, n);
   if (!scalars || *scalars >= n) return true;
   const auto has_values = [&](GoalId of) { return !reader_.Resolve(of).IsEmpty(); };

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -83,6 +84,7 @@ class ContainerPlanner {
   std::optional<std::size_t> CountScalars(const ValueSet& values, std::size_t most);
   // True if the goal provably has at least n values.
   bool HasMany(GoalId goal, std::size_t n, int nesting);
+  bool SearchMany(GoalId goal, std::size_t n, int nesting);
   bool LeavesChoices(GoalId goal, std::uint32_t n_before, bool& empty);
   void NeedExtendableKeys(const ObjectPlan& plan, std::size_t n_required);
   bool PlanContains(const ArrayShape& shape, ArrayPlan& plan);
@@ -108,6 +110,7 @@ class ContainerPlanner {
   std::string pointer_{};  // of what is planned
   std::unordered_map<GoalId, std::vector<OrderedShape>> ordered_;
   std::map<GoalId, bool> one_text_;
+  std::map<std::tuple<GoalId, std::size_t, int>, bool> has_many_;
 };
 
 }  // namespace fathom

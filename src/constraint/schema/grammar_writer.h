@@ -78,6 +78,7 @@ class JsonRules {
   std::optional<ExpressionId> any_character_{};  // of a string, in all spellings
   std::optional<ExpressionId> not_forbidden_{};
   std::optional<ExpressionId> raw_text_{};  // any text, not in quotes
+  std::map<TextTest, ExpressionId> literals_;
   std::map<std::tuple<ExpressionId, std::uint32_t, std::uint32_t>, RuleId> rules_;
   std::map<std::vector<std::uint32_t>, RuleId> object_rules_;  // by ObjectsBody::Key
 

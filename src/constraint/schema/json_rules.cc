@@ -189,11 +189,17 @@ ExpressionId JsonRules::String(TextTests& tests, const StringShape& shape) {
     return pool().Concat(parts);
   }
   constexpr std::size_t kFewLiterals = 64;  // stand in the body of what calls them
+  if (shape.tests.size() == 1) {
+    const auto known = literals_.find(shape.tests[0]);
+    if (known != literals_.end()) return known->second;
+  }
   if (const std::optional<std::vector<std::string>> literals = AllowedLiterals(tests, shape)) {
     const ExpressionId parts[] = {quote, SpellLiterals(pool(), *literals, TextSpelling::kJson),
                                   quote};
     const ExpressionId body = pool().Concat(parts);
-    return literals->size() > kFewLiterals ? Shared("enum", body) : body;
+    const ExpressionId value = literals->size() > kFewLiterals ? Shared("enum", body) : body;
+    literals_.emplace(shape.tests[0], value);
+    return value;
   }
   const ExpressionId text = WithoutForbidden(tests.Express(json_writer_, shape, true));
   const ExpressionId parts[] = {quote, text, quote};

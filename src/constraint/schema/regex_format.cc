@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <string>
 #include <string_view>
 
 namespace fathom {
@@ -61,16 +62,25 @@ std::string Class() {
 
 }  // namespace
 
-std::string RegexFormat() {
-  const std::string quantifier = Quantifier();
+ExpressionId RegexFormat(TextWriter& writer) {
+  ExpressionPool& pool = writer.pool();
   const std::string name = "<[A-Za-z_$][0-9A-Za-z_$]*>";
-  const std::string atom = fmt::format("[^\\\\^$.*+?()\\[\\]{{}}|]|\\.|{}|{}|\\\\[1-9]|\\\\k{}",
-                                       Escape(/*sets=*/true), Class(), name);
-  const std::string assertion = "[|^$]|\\\\[bB]";
-  std::string body = fmt::format("(?:(?:{}){}|{})*", atom, quantifier, assertion);
+  const ExpressionId atom =
+      writer.Whole(fmt::format("[^\\\\^$.*+?()\\[\\]{{}}|]|\\.|{}|{}|\\\\[1-9]|\\\\k{}",
+                               Escape(/*sets=*/true), Class(), name));
+  const ExpressionId assertion = writer.Whole("[|^$]|\\\\[bB]");
+  const ExpressionId quantifier = writer.Whole(Quantifier());
+  const ExpressionId open = writer.Whole(fmt::format("\\((?:\\?(?:[:=!]|<[=!]|{}))?", name));
+  const ExpressionId close = writer.Whole("\\)");
+  const auto any_of = [&](ExpressionId part) {
+    const ExpressionId choices[] = {pool.Concat(part, quantifier), assertion};
+    return pool.Repeat(pool.Or(choices), 0, kNoMaximum);
+  };
+  ExpressionId body = any_of(atom);
   for (int i = 0; i < kMaxNestedGroups; ++i) {
-    const std::string group = fmt::format("\\((?:\\?(?:[:=!]|<[=!]|{}))?{}\\)", name, body);
-    body = fmt::format("(?:(?:{}|{}){}|{})*", atom, group, quantifier, assertion);
+    const ExpressionId group[] = {open, body, close};
+    const ExpressionId parts[] = {atom, pool.Concat(group)};
+    body = any_of(pool.Or(parts));
   }
   return body;
 }

@@ -1,13 +1,14 @@
 // The format "regex" (JSON Schema 2020-12, 7.3.8): regular expressions of ECMA-262.
 #pragma once
 
-#include <string>
+#include "constraint/expression.h"
+#include "constraint/schema/text_tests.h"
 
 namespace fathom {
 
-// A regular expression (regex.h) that matches texts which are valid regular expressions, with at
-// most 8 nested groups. It leaves out what engines take differently: brackets and braces that stand
-// for themselves, empty classes, ranges whose order it does not know, {n,m} with n above 19.
-std::string RegexFormat();
+// The texts that are valid regular expressions with at most 8 nested groups. They leave out what
+// engines take differently: brackets and braces that stand for themselves, empty classes, ranges
+// whose order is not known, {n,m} with n above 19.
+ExpressionId RegexFormat(TextWriter& writer);
 
 }  // namespace fathom

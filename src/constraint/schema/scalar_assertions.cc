@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "constraint/schema/json_content.h"
 #include "constraint/schema/schema_reader.h"
 #include "constraint/schema/string_formats.h"
 
@@ -165,17 +166,18 @@ void SchemaReader::ReadContent(PlaceId place, ValueSet& values) {
     Unsupported(place, "contentMediaType", "expected no `contentEncoding` beside it", values);
   } else if (schema.TextOf("contentMediaType") == "application/json") {
     ValueSet documents = ValueSet::All();
-    documents.strings[0].tests = {tests_.Json()};
+    documents.strings[0].tests = {tests_.Written(JsonContent)};
     values = algebra_.Intersect(values, documents);
   }
   if (schema.TextOf("contentEncoding") == "base64") AddFormat("byte", values);
 }
 
 void SchemaReader::AddFormat(std::string_view name, ValueSet& values) {
-  const std::optional<StringFormat> known = FindStringFormat(name);
-  if (!known || values.strings.empty()) return;
+  const StringFormat* known = FindStringFormat(name);
+  if (known == nullptr || values.strings.empty()) return;
   ValueSet formatted = ValueSet::All();
-  formatted.strings[0].tests = {tests_.Format(known->regex)};
+  formatted.strings[0].tests = {known->write != nullptr ? tests_.Written(known->write)
+                                                        : tests_.Format(known->regex)};
   if (known->maximum > 0) formatted.strings[0].maximum = known->maximum;
   values = algebra_.Intersect(values, formatted);
 }
@@ -194,7 +196,7 @@ void SchemaReader::ReadFormat(PlaceId place, ValueSet& values) {
     values = algebra_.Intersect(values, in_range);
     return;
   }
-  if (FindStringFormat(name)) {
+  if (FindStringFormat(name) != nullptr) {
     AddFormat(name, values);
   } else {
     report_.Ignored(document_.Pointer(place), "format");

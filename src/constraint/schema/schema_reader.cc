@@ -20,12 +20,41 @@ bool IsInPlaceApplicator(std::string_view keyword) {
   return false;
 }
 
+// Keywords that say nothing of values.
+bool IsAnnotation(std::string_view keyword) {
+  for (const std::string_view annotation : {"$comment", "default", "deprecated", "description",
+                                            "examples", "readOnly", "title", "writeOnly"}) {
+    if (keyword == annotation) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 SchemaReader::SchemaReader(SchemaDocument& document, TextTests& tests, SchemaReport& report)
     : document_(document), tests_(tests), report_(report), algebra_(goals_, tests, report, *this) {}
 
+PlaceId SchemaReader::TargetOf(PlaceId schema) {
+  constexpr int kMaxFollowed = 16;
+  for (int i = 0; i < kMaxFollowed; ++i) {
+    const JsonValue& value = document_.value(schema);
+    const JsonValue* reference = value.IsObject() ? value.Find("$ref") : nullptr;
+    if (reference == nullptr || !reference->IsString()) break;
+    bool is_mere = document_.RefHidesSiblings(schema);
+    for (std::size_t k = 0; k < value.items().size() && !is_mere; ++k) {
+      if (value.key(k) != "$ref" && !IsAnnotation(value.key(k))) return schema;
+    }
+    bool remote = false;
+    if (document_.IsAmbiguous(schema, reference->text())) break;
+    const std::optional<PlaceId> target = document_.Find(schema, reference->text(), remote);
+    if (!target) break;
+    schema = *target;
+  }
+  return schema;
+}
+
 GoalId SchemaReader::GoalOf(PlaceId schema) {
+  schema = TargetOf(schema);
   const JsonValue& value = document_.value(schema);
   if (value.kind() == JsonValue::Kind::kBool) return value.boolean() ? kAnyGoal : kNeverGoal;
   if (value.IsObject() && value.items().empty()) return kAnyGoal;
@@ -74,6 +103,15 @@ bool SchemaReader::IsListed(const GoalTerm& term) {
     if (IsInPlaceApplicator(value.key(i))) return false;
   }
   return known->second = true;
+}
+
+GoalId SchemaReader::ListedPart(GoalId goal) {
+  const std::vector<GoalTerm> terms = goals_.terms(goal);
+  GoalId part = kAnyGoal;
+  for (const GoalTerm& term : terms) {
+    if (IsListed(term)) part = goals_.Both(part, goals_.Of(term));
+  }
+  return part;
 }
 
 const ValueSet* SchemaReader::Listed(GoalId goal) {

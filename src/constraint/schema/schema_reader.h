@@ -24,6 +24,7 @@ class SchemaReader : private GoalValues {
 
   GoalTable& goals() { return goals_; }
   ValueAlgebra& algebra() { return algebra_; }
+  // Schemas that only refer to another one have that one's goal.
   GoalId GoalOf(PlaceId schema);
   // The pointer to the first schema of a goal.
   std::string PointerOf(GoalId goal) const;
@@ -32,9 +33,12 @@ class SchemaReader : private GoalValues {
   const ValueSet& Resolve(GoalId goal) override;
 
  private:
+  GoalId ListedPart(GoalId goal) override;
   const ValueSet* Listed(GoalId goal) override;
   void Remember(GoalId goal, ValueSet values) override;
   bool IsListed(const GoalTerm& term);
+  // The schema that a chain of mere references leads to.
+  PlaceId TargetOf(PlaceId schema);
 
   struct Memory {
     bool reading = false;

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <vector>
+#include <map>
 
 #include "constraint/schema/regex_format.h"
 
@@ -145,35 +145,37 @@ std::string UriTemplateRegex() {
 
 std::string JsonPointerRegex() { return "(?:/(?:[^~/]|~[01])*)*"; }
 
+std::map<std::string_view, StringFormat> MakeStringFormats() {
+  constexpr std::uint32_t kMaxHostname = 253;
+  return {
+      {"date-time", {DateRegex() + "[Tt]" + TimeRegex()}},
+      {"date", {DateRegex()}},
+      {"time", {TimeRegex()}},
+      {"duration", {DurationRegex()}},
+      {"email", {EmailRegex()}},
+      {"hostname", {HostnameRegex(), kMaxHostname}},
+      {"ipv4", {Ipv4Regex()}},
+      {"ip-address", {Ipv4Regex()}},
+      {"ipv6", {Ipv6Regex()}},
+      {"uuid", {"[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}"}},
+      {"uri", {UriRegex(AsciiCharacters(), false)}},
+      {"uri-reference", {UriRegex(AsciiCharacters(), true)}},
+      {"iri", {UriRegex(UnicodeCharacters(), false)}},
+      {"iri-reference", {UriRegex(UnicodeCharacters(), true)}},
+      {"uri-template", {UriTemplateRegex()}},
+      {"json-pointer", {JsonPointerRegex()}},
+      {"relative-json-pointer", {"(?:0|[1-9][0-9]*)(?:#|" + JsonPointerRegex() + ")"}},
+      {"regex", {.write = RegexFormat}},
+      {"byte", {"(?:[0-9A-Za-z+/]{4})*(?:[0-9A-Za-z+/]{2}==|[0-9A-Za-z+/]{3}=)?"}},
+  };
+}
+
 }  // namespace
 
-std::optional<StringFormat> FindStringFormat(std::string_view name) {
-  constexpr std::uint32_t kMaxHostname = 253;
-  if (name == "date-time") return StringFormat{DateRegex() + "[Tt]" + TimeRegex()};
-  if (name == "date") return StringFormat{DateRegex()};
-  if (name == "time") return StringFormat{TimeRegex()};
-  if (name == "duration") return StringFormat{DurationRegex()};
-  if (name == "email") return StringFormat{EmailRegex()};
-  if (name == "hostname") return StringFormat{HostnameRegex(), kMaxHostname};
-  if (name == "ipv4" || name == "ip-address") return StringFormat{Ipv4Regex()};
-  if (name == "ipv6") return StringFormat{Ipv6Regex()};
-  if (name == "uuid") {
-    return StringFormat{"[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}"};
-  }
-  if (name == "uri") return StringFormat{UriRegex(AsciiCharacters(), false)};
-  if (name == "uri-reference") return StringFormat{UriRegex(AsciiCharacters(), true)};
-  if (name == "iri") return StringFormat{UriRegex(UnicodeCharacters(), false)};
-  if (name == "iri-reference") return StringFormat{UriRegex(UnicodeCharacters(), true)};
-  if (name == "uri-template") return StringFormat{UriTemplateRegex()};
-  if (name == "json-pointer") return StringFormat{JsonPointerRegex()};
-  if (name == "relative-json-pointer") {
-    return StringFormat{"(?:0|[1-9][0-9]*)(?:#|" + JsonPointerRegex() + ")"};
-  }
-  if (name == "regex") return StringFormat{RegexFormat()};
-  if (name == "byte") {
-    return StringFormat{"(?:[0-9A-Za-z+/]{4})*(?:[0-9A-Za-z+/]{2}==|[0-9A-Za-z+/]{3}=)?"};
-  }
-  return std::nullopt;
+const StringFormat* FindStringFormat(std::string_view name) {
+  static const std::map<std::string_view, StringFormat> formats = MakeStringFormats();
+  const auto found = formats.find(name);
+  return found == formats.end() ? nullptr : &found->second;
 }
 
 }  // namespace fathom

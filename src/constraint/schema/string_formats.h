@@ -2,21 +2,24 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
+
+#include "constraint/schema/text_tests.h"
 
 namespace fathom {
 
 struct StringFormat {
-  std::string regex;          // of the whole text (regex.h)
-  std::uint32_t maximum = 0;  // code points; 0: no limit
+  std::string regex{};         // of the whole text (regex.h)
+  std::uint32_t maximum = 0;   // code points; 0: no limit
+  WriteTexts write = nullptr;  // if set, instead of a regular expression
 };
 
 // RFC 3339 date-time, date, time (leap seconds with offsets of whole and half hours) and duration;
 // RFC 5321 email; RFC 1123 hostname, without punycode; ipv4, ipv6, uuid; RFC 3986 uri and
 // uri-reference, RFC 3987 iri and iri-reference; RFC 6570 uri-template; RFC 6901 json-pointer and
-// relative-json-pointer; byte (base64); regex (regex_format.h). nullopt: an annotation.
-std::optional<StringFormat> FindStringFormat(std::string_view name);
+// relative-json-pointer; byte (base64); regex (regex_format.h). nullptr: an annotation.
+// The formats are made at the first call.
+const StringFormat* FindStringFormat(std::string_view name);
 
 }  // namespace fathom

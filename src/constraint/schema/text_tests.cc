@@ -4,13 +4,13 @@
 
 #include "constraint/automaton.h"
 #include "constraint/regex.h"
-#include "constraint/schema/json_content.h"
 
 namespace fathom {
 namespace {
 
 // Expands what a schema's own limits of time allow.
 constexpr std::size_t kMaxSurveyStates = 4'000;
+constexpr std::size_t kMaxSurveyed = 100'000;  // expressions that surveys keep for the next ones
 
 RegexOptions OptionsFor(TextWriter& writer, bool whole) {
   constexpr std::size_t kMaxFormatBytes = 1 << 20;  // the bound of our own expressions
@@ -110,12 +110,18 @@ struct TextTests::Entry {
   bool whole = false;
   std::vector<std::string> literals{};
   bool is_literals = false;
-  bool is_json = false;
+  WriteTexts write = nullptr;
   // Made for Matches.
   std::unique_ptr<ExpressionPool> pool{};
   std::unique_ptr<Automaton> automaton{};
   ExpressionId expression = 0;
   std::optional<StateId> start{};
+};
+
+// What surveys share.
+struct TextTests::Surveyed {
+  ExpressionPool pool{};
+  TextWriter writer{pool, TextSpelling::kRaw};
 };
 
 TextTests::TextTests() = default;
@@ -143,6 +149,12 @@ ExpressionId TextWriter::Spell(const CodePointSet& set) {
 }
 
 ExpressionId TextWriter::AnyCodePoint() { return Spell(AllCodePoints()); }
+
+ExpressionId TextWriter::Whole(std::string_view regex) {
+  const ConstraintResult<ExpressionId> parsed =
+      ParseRegex(pool_, regex, OptionsFor(*this, /*whole=*/true));
+  return parsed ? *parsed : pool_.Nothing();
+}
 
 ExpressionId TextWriter::Entry(std::uint32_t entry, const std::function<ExpressionId()>& write) {
   const auto known = entries_.find(entry);
@@ -182,13 +194,14 @@ TextTest TextTests::Format(std::string_view regex) {
   return TextTest{.entry = AddPattern(std::move(key), regex, true)};
 }
 
-TextTest TextTests::Json() {
-  if (!json_) {
+TextTest TextTests::Written(WriteTexts write) {
+  const auto [place, is_new] =
+      written_.try_emplace(write, static_cast<std::uint32_t>(entries_.size()));
+  if (is_new) {
     entries_.push_back(std::make_unique<Entry>());
-    entries_.back()->is_json = true;
-    json_ = static_cast<std::uint32_t>(entries_.size() - 1);
+    entries_.back()->write = write;
   }
-  return TextTest{.entry = *json_};
+  return TextTest{.entry = place->second};
 }
 
 TextTest TextTests::Literals(std::vector<std::string> texts) {
@@ -210,14 +223,19 @@ const std::vector<std::string>* TextTests::LiteralsOf(TextTest test) const {
   return entry.is_literals ? &entry.literals : nullptr;
 }
 
-TextTests::Entry& TextTests::Compiled(std::uint32_t id) {
+TextTests::Entry& TextTests::Expressed(std::uint32_t id) {
   Entry& entry = *entries_[id];
-  if (entry.start) return entry;
   if (!entry.pool) {
     entry.pool = std::make_unique<ExpressionPool>();
     TextWriter writer(*entry.pool, TextSpelling::kRaw);
     entry.expression = ExpressEntry(writer, id);
   }
+  return entry;
+}
+
+TextTests::Entry& TextTests::Compiled(std::uint32_t id) {
+  Entry& entry = Expressed(id);
+  if (entry.start) return entry;
   entry.automaton = std::make_unique<Automaton>(*entry.pool, kMaxSurveyStates);
   entry.start = entry.automaton->Start(entry.expression);
   return entry;
@@ -277,7 +295,13 @@ std::vector<StringShape> TextTests::Complement(const StringShape& shape) {
   return rest;
 }
 
-TextSurvey TextTests::Survey(const StringShape& shape, std::size_t most) {
+const TextSurvey& TextTests::Survey(const StringShape& shape, std::size_t most) {
+  const auto [known, is_new] = surveys_.try_emplace({shape, most});
+  if (is_new) known->second = MakeSurvey(shape, most);
+  return known->second;
+}
+
+TextSurvey TextTests::MakeSurvey(const StringShape& shape, std::size_t most) {
   TextSurvey survey;
   for (const TextTest test : shape.tests) {
     if (test.negated || LiteralsOf(test) == nullptr) continue;
@@ -289,15 +313,29 @@ TextSurvey TextTests::Survey(const StringShape& shape, std::size_t most) {
     return survey;
   }
   if (shape.minimum > kMaxSurveyStates) return survey;
-  ExpressionPool pool;
-  TextWriter writer(pool, TextSpelling::kRaw);
-  const ExpressionId all = Express(writer, shape, true);
-  Automaton automaton(pool, kMaxSurveyStates);
-  const StateId start = automaton.Start(all);
-  survey.empty = start == kDeadState && !automaton.exhausted();
-  survey.finite =
-      survey.empty || (automaton.ListTexts(start, most, survey.texts) && !automaton.exhausted());
-  if (!survey.finite) survey.texts.clear();
+  const auto search = [&](ExpressionPool& pool, ExpressionId all) {
+    Automaton automaton(pool, kMaxSurveyStates);
+    const StateId start = automaton.Start(all);
+    survey.empty = start == kDeadState && !automaton.exhausted();
+    survey.finite = survey.empty || (most > 0 && automaton.ListTexts(start, most, survey.texts) &&
+                                     !automaton.exhausted());
+    if (!survey.finite) survey.texts.clear();
+  };
+  const bool has_bounds = shape.minimum > 0 || shape.maximum != kNoMaximum;
+  if (shape.tests.size() == 1 && !shape.tests[0].negated && !has_bounds) {
+    Entry& entry = Expressed(shape.tests[0].entry);
+    // The pool serves one automaton at a time, and the next one starts with a limit of its own.
+    entry.automaton.reset();
+    entry.start.reset();
+    search(*entry.pool, entry.expression);
+  } else {
+    // Most surveys are of the same few tests in other company.
+    if (!surveyed_ || surveyed_->pool.n_expressions() > kMaxSurveyed) {
+      surveyed_ = std::make_unique<Surveyed>();
+    }
+    const ExpressionId all = Express(surveyed_->writer, shape, true);
+    search(surveyed_->pool, all);
+  }
   return survey;
 }
 
@@ -305,7 +343,7 @@ ExpressionId TextTests::ExpressEntry(TextWriter& writer, std::uint32_t id) const
   const Entry& entry = *entries_[id];
   return writer.Entry(id, [&] {
     if (entry.is_literals) return SpellLiterals(writer.pool(), entry.literals, writer.spelling());
-    if (entry.is_json) return JsonContent(writer);
+    if (entry.write != nullptr) return entry.write(writer);
     const ConstraintResult<ExpressionId> parsed =
         ParseRegex(writer.pool(), entry.regex, OptionsFor(writer, entry.whole));
     return parsed ? *parsed : writer.pool().Nothing();  // Pattern has parsed it before

@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "constraint/code_points.h"
@@ -35,7 +36,7 @@ struct StringShape {
   std::uint32_t maximum = kNoMaximum;
 
   bool IsFree() const { return *this == StringShape(); }
-  friend bool operator==(const StringShape&, const StringShape&) = default;
+  friend auto operator<=>(const StringShape&, const StringShape&) = default;
 };
 
 enum class TextSpelling { kJson, kRaw };
@@ -65,6 +66,8 @@ class TextWriter {
   ExpressionId Spell(const CodePointSet& set);
   // One code point.
   ExpressionId AnyCodePoint();
+  // The texts that match a regular expression as a whole, which must be valid.
+  ExpressionId Whole(std::string_view regex);
   // The expression of an entry of TextTests, which `write` makes the first time.
   ExpressionId Entry(std::uint32_t entry, const std::function<ExpressionId()>& write);
 
@@ -75,6 +78,9 @@ class TextWriter {
   std::map<std::uint32_t, ExpressionId> entries_;
 };
 
+// Writes an expression of texts in the writer's spelling.
+using WriteTexts = ExpressionId (*)(TextWriter& writer);
+
 class TextTests {
  public:
   TextTests();
@@ -84,8 +90,8 @@ class TextTests {
   ConstraintResult<TextTest> Pattern(std::string_view regex);
   // A match of the whole text with the regular expression of a format, which must be valid.
   TextTest Format(std::string_view regex);
-  // A JSON document (json_content.h).
-  TextTest Json();
+  // The texts that `write` writes, the same in each spelling.
+  TextTest Written(WriteTexts write);
   TextTest Literals(std::vector<std::string> texts);
   // The literals of a test, sorted, or nullptr.
   const std::vector<std::string>* LiteralsOf(TextTest test) const;
@@ -97,22 +103,28 @@ class TextTests {
   // The texts outside the shape, as a union.
   static std::vector<StringShape> Complement(const StringShape& shape);
   // Lists the texts if there are at most `most`. A search that is given up says not empty, not
-  // finite.
-  TextSurvey Survey(const StringShape& shape, std::size_t most);
+  // finite. What was searched is remembered.
+  const TextSurvey& Survey(const StringShape& shape, std::size_t most);
 
   // The texts in one spelling each; the bounds of the length only with `lengths`.
   ExpressionId Express(TextWriter& writer, const StringShape& shape, bool lengths) const;
 
  private:
   struct Entry;
+  struct Surveyed;
+  // With its expression, in a pool of its own.
+  Entry& Expressed(std::uint32_t entry);
   Entry& Compiled(std::uint32_t entry);
   std::uint32_t AddPattern(std::string key, std::string_view regex, bool whole);
+  TextSurvey MakeSurvey(const StringShape& shape, std::size_t most);
   ExpressionId ExpressEntry(TextWriter& writer, std::uint32_t entry) const;
 
   std::vector<std::unique_ptr<Entry>> entries_;
+  std::unique_ptr<Surveyed> surveyed_;
   std::map<std::string, std::uint32_t, std::less<>> patterns_;
-  std::optional<std::uint32_t> json_;
+  std::map<WriteTexts, std::uint32_t> written_;
   std::map<std::vector<std::string>, std::uint32_t> literals_;
+  std::map<std::pair<StringShape, std::size_t>, TextSurvey> surveys_;
 };
 
 }  // namespace fathom

@@ -95,19 +95,26 @@ ValueSet ValueAlgebra::Intersect(const ValueSet& a, const ValueSet& b) {
 GoalId ValueAlgebra::Both(GoalId a, GoalId b) {
   constexpr GoalId kTrivial = std::max(kAnyGoal, kNeverGoal);
   if (a == b || a <= kTrivial || b <= kTrivial) return goals_.Both(a, b);
-  const ValueSet* in_a = values_.Listed(a);
-  const ValueSet* in_b = in_a == nullptr ? nullptr : values_.Listed(b);
+  if (const auto known = both_.find({a, b}); known != both_.end()) return known->second;
+  const GoalId both = BothListed(a, b);
+  both_.emplace(std::pair(a, b), both);
+  return both;
+}
+
+GoalId ValueAlgebra::BothListed(GoalId a, GoalId b) {
+  const GoalId part_a = values_.ListedPart(a);
+  const GoalId part_b = values_.ListedPart(b);
+  const ValueSet* in_a = part_b == kAnyGoal ? nullptr : values_.Listed(part_a);
+  const ValueSet* in_b = in_a == nullptr ? nullptr : values_.Listed(part_b);
   if (in_b == nullptr) return goals_.Both(a, b);
-  const auto [known, is_new] = both_.try_emplace({a, b}, kNeverGoal);
-  if (!is_new) return known->second;
   ValueSet both = Intersect(*in_a, *in_b);
   if (both.IsEmpty()) return kNeverGoal;
   const bool has_order = !both.objects.empty() || !both.arrays.empty();
-  if (!has_order && both == *in_a) return known->second = a;
-  if (!has_order && both == *in_b) return known->second = b;
+  if (!has_order && part_b == b && both == *in_a) return a;
+  if (!has_order && part_a == a && both == *in_b) return b;
   const GoalId goal = goals_.Both(a, b);
-  values_.Remember(goal, std::move(both));
-  return known->second = goal;
+  if (part_a == a && part_b == b) values_.Remember(goal, std::move(both));
+  return goal;
 }
 
 void ValueAlgebra::Append(ValueSet& a, const ValueSet& b) {

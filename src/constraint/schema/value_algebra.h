@@ -20,6 +20,8 @@ class GoalValues {
   // The values of a goal all of whose terms are lists of values (enum, const), and which are
   // therefore found without a look at other goals; nullptr for all other goals.
   virtual const ValueSet* Listed(GoalId goal) = 0;
+  // The goal of those terms that are lists of values; kAnyGoal if none is.
+  virtual GoalId ListedPart(GoalId goal) = 0;
   // Tells the values of a goal.
   virtual void Remember(GoalId goal, ValueSet values) = 0;
 };
@@ -29,8 +31,8 @@ class ValueAlgebra {
   ValueAlgebra(GoalTable& goals, TextTests& tests, SchemaReport& report, GoalValues& values)
       : goals_(goals), tests_(tests), report_(report), values_(values) {}
 
-  // As GoalTable::Both. Of two lists of values it finds whether they exclude each other, or one is
-  // within the other: cases that a member tells apart do not multiply.
+  // As GoalTable::Both. Where both goals have lists of values, it finds whether these exclude each
+  // other, or one is within the other: cases that a member tells apart do not multiply.
   GoalId Both(GoalId a, GoalId b);
 
   // Properties keep their order, those of `a` first.
@@ -60,6 +62,7 @@ class ValueAlgebra {
  private:
   static constexpr int kMaxNesting = 3;  // of properties that prove disjointness
 
+  GoalId BothListed(GoalId a, GoalId b);
   bool AreDisjoint(const ValueSet& a, const ValueSet& b, int nesting);
   bool AreDisjoint(const NumberShape& a, const NumberShape& b);
   bool AreDisjoint(const StringShape& a, const StringShape& b);
