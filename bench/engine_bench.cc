@@ -10,7 +10,8 @@
 // --start measures a new engine, prompts included: what it learns of drafts counts. --pairs N
 // compares such starts with and without drafts, one after the other in turns, so that whatever else
 // the machine does meets both: a row has the median of the N ratios of their speeds, the lowest and
-// the highest, and the ratio of the processor time they used.
+// the highest, the ratio of the processor time they used, and what the bytes of the steps promise
+// at the acceptance given.
 #include <fmt/format.h>
 #include <sys/resource.h>
 
@@ -181,6 +182,20 @@ double Median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
+// The speed that the bytes of its steps promise where drafts are right at this rate, with the best
+// depth, in units of the speed without drafts.
+double Promise(const DraftCosts& costs, int n_streams, double acceptance, std::int64_t max_depth) {
+  double best = 1;
+  double yield = 1;
+  double all_right = 1;
+  for (std::int64_t depth = 1; depth <= max_depth && costs.IsKnown(); ++depth) {
+    all_right *= acceptance;
+    yield += all_right;
+    best = std::max(best, yield / costs.Ratio(n_streams, depth));
+  }
+  return best;
+}
+
 // The model without drafts is loaded without drafter.
 void RunPairs(Options options, Backend& backend) {
   options.at_start = true;
@@ -190,8 +205,9 @@ void RunPairs(Options options, Backend& backend) {
   const std::unique_ptr<Model> drafting = Load(options, backend, true);
   const std::unique_ptr<LanguageModel> without = Adapt(options, *plain);
   const std::unique_ptr<LanguageModel> with = Adapt(options, *drafting);
-  fmt::print("{:>8} {:>6} {:>10} {:>10} {:>7} {:>7} {:>7} {:>7} {:>8} {:>12}\n", "streams", "draft",
-             "off t/s", "tokens/s", "ratio", "lowest", "highest", "cpu", "drafted", "tokens/step");
+  fmt::print("{:>8} {:>6} {:>10} {:>10} {:>7} {:>7} {:>7} {:>7} {:>8} {:>12} {:>8}\n", "streams",
+             "draft", "off t/s", "tokens/s", "ratio", "lowest", "highest", "cpu", "drafted",
+             "tokens/step", "promise");
   for (const int n_streams : options.streams) {
     WarmUp(options, *without, {}, n_streams);
     WarmUp(options, *with, draft, n_streams);
@@ -212,9 +228,11 @@ void RunPairs(Options options, Backend& backend) {
     const auto [lowest, highest] = std::minmax_element(ratios.begin(), ratios.end());
     fmt::print(
         "{:>8} {:>6} {:>10.1f} {:>10.1f} {:>7.3f} {:>7.3f} {:>7.3f} {:>7.3f} {:>8.2f} "
-        "{:>12.3f}\n",
+        "{:>12.3f} {:>8.3f}\n",
         n_streams, options.draft, Median(off), Median(on), Median(ratios), *lowest, *highest,
-        Median(cpu), Median(drafted), Median(per_step));
+        Median(cpu), Median(drafted), Median(per_step),
+        Promise(with->CostsOfDrafts(), n_streams, options.acceptance,
+                with->Limits().max_draft_depth));
   }
 }
 

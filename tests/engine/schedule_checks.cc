@@ -92,14 +92,17 @@ ScheduleCounts ExpectOneAnswerEach(const ScheduleLimits& limits, const MakeModel
       m.late_masks);
   if (seeds.count >= 10) {
     const auto n = static_cast<std::int64_t>(seeds.count);
-    EXPECT_GT(m.cached_tokens, m.prompt_tokens / 50);
     EXPECT_GT(m.preemptions, n / 20);
-    EXPECT_GT(m.evicted_blocks, n);
+    // Prompts of hardly a block share none.
+    if (limits.max_prompt >= 2 * kBlockTokens) {
+      EXPECT_GT(m.cached_tokens, m.prompt_tokens / 50);
+      EXPECT_GT(m.evicted_blocks, n);
+    }
     // Weights without training guess right once in a hundred drafts.
     constexpr std::int64_t kLongAnswer = 60;
     EXPECT_GT(m.accepted[0], limits.max_answer < kLongAnswer ? 0 : n);
     EXPECT_GT(counts.cancelled, n / 20);
-    EXPECT_GT(m.masks, limits.constraints ? 10 * n : -1);
+    EXPECT_GT(m.masks, limits.constraints ? counts.tokens / 10 : -1);
   }
   return counts;
 }
