@@ -314,6 +314,20 @@ TEST(JsonSchemaApplicators, Unevaluated) {
       {R"(["a",1,2])", R"(["a",1])", R"(["a"])"}, {R"(["a",2])", R"(["a",1,2,3])"});
 }
 
+// Whether the branches exclude each other is asked while the schema that they lead back to is read.
+TEST(JsonSchemaReferences, BranchesOfRecursiveSchemas) {
+  ExpectTexts(R"({"type":"object","properties":{"run":{"type":"string"},
+                  "all":{"type":"array","items":{"$ref":"#"}}},"additionalProperties":false,
+                  "oneOf":[{"required":["run"]},{"required":["all"]}]})",
+              {R"({"run":"x"})", R"({"all":[{"run":"x"},{"all":[]}]})"},
+              {"{}", R"({"run":"x","all":[]})", R"({"all":[{}]})"});
+  ExpectTexts(R"({"type":"object","required":["all"],"additionalProperties":false,
+                  "properties":{"all":{"minItems":1}},
+                  "oneOf":[{"properties":{"all":{"items":{"$ref":"#"}}}},
+                           {"properties":{"all":{"items":{"type":"string"}}}}]})",
+              {R"({"all":["x"]})", R"({"all":[{"all":["x"]}]})"}, {R"({"all":[1]})"});
+}
+
 TEST(JsonSchemaReferences, FindPlaces) {
   ExpectTexts(R"({"$defs":{"n":{"type":"object","properties":{"v":{"type":"integer"},)"
               R"("next":{"$ref":"#/$defs/n"}},"required":["v"],"additionalProperties":false}},)"

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <unordered_set>
 
 namespace fathom {
 namespace {
@@ -83,6 +84,49 @@ const ValueSet& SchemaReader::Resolve(GoalId goal) {
   // Resolving the terms may have come here before.
   if (!resolved_[goal]) resolved_[goal] = std::move(values);
   return *resolved_[goal];
+}
+
+void SchemaReader::AppendInPlace(PlaceId place, std::vector<PlaceId>& schemas) {
+  const JsonValue& schema = document_.value(place);
+  if (!schema.IsObject()) return;
+  for (const std::string_view keyword : {"$ref", "$dynamicRef"}) {
+    const JsonValue* reference = schema.Find(keyword);
+    if (reference == nullptr || !reference->IsString()) continue;
+    bool remote = false;
+    const auto target = document_.Find(place, reference->text(), remote);
+    if (target) schemas.push_back(*target);
+    if (document_.RefHidesSiblings(place)) return;
+  }
+  for (const std::string_view keyword : {"not", "if", "then", "else", "propertyNames"}) {
+    if (schema.Find(keyword) != nullptr) schemas.push_back(document_.Child(place, keyword));
+  }
+  for (const std::string_view keyword :
+       {"allOf", "anyOf", "oneOf", "dependencies", "dependentSchemas"}) {
+    const JsonValue* list = schema.Find(keyword);
+    if (list == nullptr) continue;
+    const PlaceId list_place = document_.Child(place, keyword);
+    for (std::size_t i = 0; i < list->items().size(); ++i) {
+      schemas.push_back(document_.Child(list_place, i));
+    }
+  }
+}
+
+bool SchemaReader::IsOpen(GoalId goal) {
+  if (goal < resolved_.size() && resolved_[goal]) return false;
+  std::vector<PlaceId> open;
+  for (const GoalTerm& term : goals_.terms(goal)) {
+    if (!term.constant) open.push_back(term.place);
+  }
+  std::unordered_set<PlaceId> visited;
+  while (!open.empty()) {
+    const PlaceId place = open.back();
+    open.pop_back();
+    if (!visited.insert(place).second || !report_.Spend(1)) continue;
+    const auto memory = schemas_.find(place);
+    if (memory != schemas_.end() && memory->second.reading) return true;
+    if (memory == schemas_.end() || !memory->second.values) AppendInPlace(place, open);
+  }
+  return false;
 }
 
 bool SchemaReader::IsListed(const GoalTerm& term) {

@@ -33,6 +33,9 @@ class SchemaReader : private GoalValues {
   const ValueSet& Resolve(GoalId goal) override;
 
  private:
+  bool IsOpen(GoalId goal) override;
+  // Appends the schemas that ReadSchema of a place reads for the same value.
+  void AppendInPlace(PlaceId place, std::vector<PlaceId>& schemas);
   GoalId ListedPart(GoalId goal) override;
   const ValueSet* Listed(GoalId goal) override;
   void Remember(GoalId goal, ValueSet values) override;

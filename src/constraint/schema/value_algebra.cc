@@ -283,7 +283,8 @@ bool ValueAlgebra::AreDisjoint(const StringShape& a, const StringShape& b) {
 
 bool ValueAlgebra::AreDisjointGoals(GoalId a, GoalId b, int nesting) {
   if (a == kNeverGoal || b == kNeverGoal) return true;
-  if (a == kAnyGoal || b == kAnyGoal || nesting == 0) return false;
+  if (a == kAnyGoal || b == kAnyGoal || a == b || nesting == 0) return false;
+  if (values_.IsOpen(a) || values_.IsOpen(b)) return false;
   return AreDisjoint(values_.Resolve(a), values_.Resolve(b), nesting - 1);
 }
 

@@ -17,6 +17,9 @@ class GoalValues {
  public:
   virtual ~GoalValues() = default;
   virtual const ValueSet& Resolve(GoalId goal) = 0;
+  // True if the values follow from those of a schema that is still being read: Resolve would take
+  // that for a reference without end.
+  virtual bool IsOpen(GoalId goal) = 0;
   // The values of a goal all of whose terms are lists of values (enum, const), and which are
   // therefore found without a look at other goals; nullptr for all other goals.
   virtual const ValueSet* Listed(GoalId goal) = 0;
