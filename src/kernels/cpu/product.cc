@@ -18,9 +18,15 @@ constexpr int64_t kTileBytes = 128 * 1024;  // of weights that stay in the secon
                                             // groups of activation rows pass over them
 constexpr int kFewRows = kRegisters == 16 ? 2 : 8;
 
-// Weight rows at once: those of a group, where their sums fit the registers.
+// Where registers are few, operands of weights are made when they are multiplied: all of a block
+// would go to the stack and back.
+template <class Format>
+constexpr bool kMakesOneByOne = kRegisters == 16 && Format::kOneByOne;
+
+// Weight rows at once: those of a group, where their sums fit the registers or operands are made
+// one by one.
 template <class Format, int kRows>
-constexpr int kColumnsOf = kRegisters == 16 && kRows > 1 ? 1 : kGroup;
+constexpr int kColumnsOf = kRegisters == 16 && kRows > 1 && !kMakesOneByOne<Format> ? 1 : kGroup;
 
 // The sums of kColumns weight rows times kRows rows of activations, in registers.
 template <class Format, int kRows, int kColumns>
@@ -54,12 +60,45 @@ template <class Format, int kRows, int kColumns>
   }
 }
 
-// Adds one block of kColumns weight rows.
+// Adds one slice of a block of kOpen weight rows, from column `first`, to the sums of all rows of
+// activations. The chains of these columns take turns, operand by operand: a chain alone waits for
+// each of its additions, and the processor does not look far enough ahead to fill the time.
+template <class Format, int kRows, int kColumns, int kOpen>
+[[gnu::always_inline]] inline void AddOneByOne(const WeightRow (&weights)[kColumns], int first,
+                                               int64_t block, int slice,
+                                               const ProductRow (&rows)[kRows], int64_t x_block,
+                                               Sums<Format, kRows, kColumns>& sums) {
+  typename Format::OneByOne operands[kOpen];
+  for (int c = 0; c < kOpen; ++c) {
+    Format::Open(weights[first + c], block, slice, operands[c]);
+  }
+  const float* x[kRows];
+  const float* x_scales[kRows];
+  F32* lanes[kRows][kOpen];
+  for (int m = 0; m < kRows; ++m) {
+    x[m] = rows[m].x + x_block * kBlockFloats<Format> + Format::XOffset(slice);
+    x_scales[m] = rows[m].scales + x_block;
+    for (int c = 0; c < kOpen; ++c) {
+      lanes[m][c] = &sums[m][first + c][slice];
+    }
+  }
+  Format::Add(
+      [&](int j, int c) __attribute__((always_inline)) { return operands[c].Next(j); },
+      [&](int c) { return operands[c].ScaleOf(); }, x, x_scales, lanes);
+}
+
+// Adds a part of the lanes, for one block of kColumns weight rows.
 template <class Format, int kRows, int kColumns>
-[[gnu::always_inline]] inline void AddBlock(const WeightRow (&weights)[kColumns], int64_t block,
-                                            const ProductRow (&rows)[kRows], int64_t x_block,
-                                            Sums<Format, kRows, kColumns>& sums) {
-  for (int part = 0; part < kParts; ++part) {
+[[gnu::always_inline]] inline void AddPart(const WeightRow (&weights)[kColumns], int64_t block,
+                                           int part, const ProductRow (&rows)[kRows],
+                                           int64_t x_block, Sums<Format, kRows, kColumns>& sums) {
+  if constexpr (kMakesOneByOne<Format>) {
+    constexpr int kOpen = kColumns / kRows;  // four chains at once
+#pragma GCC unroll 4
+    for (int c = 0; c < kColumns; c += kOpen) {
+      AddOneByOne<Format, kRows, kColumns, kOpen>(weights, c, block, part, rows, x_block, sums);
+    }
+  } else {
     typename Format::Block expanded[kColumns][Format::kSlicesPerPart];
     for (int c = 0; c < kColumns; ++c) {
       Format::Expand(weights[c], block, part, expanded[c]);
@@ -72,6 +111,17 @@ template <class Format, int kRows, int kColumns>
         ForgetMemory();
       }
     }
+  }
+}
+
+// Adds one block of kColumns weight rows.
+template <class Format, int kRows, int kColumns>
+[[gnu::always_inline]] inline void AddBlock(const WeightRow (&weights)[kColumns], int64_t block,
+                                            const ProductRow (&rows)[kRows], int64_t x_block,
+                                            Sums<Format, kRows, kColumns>& sums) {
+#pragma GCC unroll 2
+  for (int part = 0; part < kParts; ++part) {
+    AddPart<Format, kRows, kColumns>(weights, block, part, rows, x_block, sums);
   }
   if constexpr (Format::kWholeBlocks) {
     for (int c = 0; c < kColumns; ++c) {

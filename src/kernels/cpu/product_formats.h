@@ -14,6 +14,9 @@
 //   Finish    the sums over all lanes of four products.
 // kSharedScale: 128 rows of the weight have their scales in common.
 // kIntegers: sums stay in registers from block to block (AddTo).
+// kOneByOne: the operands of one row of weights for one block and slice can be made one after the
+// other, in fewer registers than all of them take: Open begins, Next(j) is called with 0 ...
+// kOperands - 1, once or in rounds.
 // kWholeBlocks: Add leaves the chains of one block, which Close adds to one more register, kTotal,
 // the same number in every lane.
 #pragma once
@@ -84,6 +87,7 @@ struct CommonFormat {
   static constexpr bool kWholeBlocks = false;
   static constexpr bool kIntegers = false;
   static constexpr bool kSharedScale = false;
+  static constexpr bool kOneByOne = false;
   static constexpr int kSlicesPerPart = 1;
   static constexpr int kSlices = kParts;
   static constexpr int kSums = kSlices;  // registers of a product
@@ -182,6 +186,27 @@ struct Fp8 : CommonFormat {
     out[0].scale = Fp8Scale(row, block);
   }
 
+  static constexpr bool kOneByOne = kOperandColumns == 1;
+  struct OneByOne {
+    const uint8_t* bytes;
+    float scale;
+    Fp8Bytes four;
+
+    float ScaleOf() const { return scale; }
+
+    [[gnu::always_inline]] F32 Next(int j) {
+      if (j % 4 == 0) {
+        four = LoadFp8(bytes + 16 * j);
+      }
+      return Fp8Operand(four, j % 4);
+    }
+  };
+  [[gnu::always_inline]] static void Open(const WeightRow& row, int64_t block, int part,
+                                          OneByOne& out) {
+    out.bytes = row.bytes + block * kBlockBytes + part * (kLanes * 4);
+    out.scale = Fp8Scale(row, block);
+  }
+
   static float Factor(float scale, const float* x_scale) {
     return kOperandColumns == 1 ? *x_scale * scale : scale;
   }
@@ -257,6 +282,8 @@ struct Fp8WholeBlocks : Fp8 {
 // FP8 with F32 scales for activations that are not quantised: bf16(e4m3 * scale), except that the
 // power of two in the scale is the scale of the block.
 struct Fp8AsBf16 : Fp8 {
+  static constexpr bool kOneByOne = false;
+
   [[gnu::always_inline]] static void Expand(const WeightRow& row, int64_t block, int part,
                                             Block (&out)[1]) {
     Fp8::Expand(row, block, part, out);
@@ -272,6 +299,7 @@ struct Fp8AsBf16 : Fp8 {
 // BF16 weights in the order of FP8: weights and activations are multiples of 2^-57, and products
 // far from subnormal.
 struct Bf16ByBlocks : Fp8 {
+  static constexpr bool kOneByOne = false;
   static constexpr bool kSharedScale = false;
   static constexpr int64_t kBlockBytes = 256;
 

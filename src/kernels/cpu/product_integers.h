@@ -40,20 +40,40 @@ struct Fp4Integers : CommonFormat {
 
   static constexpr int XOffset(int slice) { return slice * kSliceFloats; }
 
+  static constexpr bool kOneByOne = true;
+  struct OneByOne {
+    const uint8_t* bytes;
+    const uint8_t* scales;
+    int part;
+    I32 two;
+
+    [[gnu::always_inline]] F32 ScaleOf() const { return ExpandFp4Scales(scales, part); }
+
+    [[gnu::always_inline]] I32 Next(int j) {
+      if (j % 2 == 0) {
+        static constexpr uint8_t kTwice[16] = {0, 1,   2,   3,   4,   6,   8,   12,
+                                               0, 255, 254, 253, 252, 250, 248, 244};
+        const I32 all = LoadInt(bytes);
+        two = LookUpBytes(kTwice, And(j == 0 ? all : ShiftRight<4>(all), SetInt(0x0F0F0F0F)));
+      }
+      return j % 2 == 0 ? ShiftLeft16<8>(two) : And(two, SetInt(static_cast<int32_t>(0xFF00FF00u)));
+    }
+  };
+  [[gnu::always_inline]] static void Open(const WeightRow& row, int64_t block, int part,
+                                          OneByOne& out) {
+    out.bytes = row.bytes + block * kBlockBytes + part * (kLanes * 4);
+    out.scales = row.scales + block * 4;
+    out.part = part;
+  }
+
   [[gnu::always_inline]] static void Expand(const WeightRow& row, int64_t block, int part,
                                             Block (&out)[1]) {
-    static constexpr uint8_t kTwice[16] = {0, 1,   2,   3,   4,   6,   8,   12,
-                                           0, 255, 254, 253, 252, 250, 248, 244};
-    const I32 nibble = SetInt(0x0F0F0F0F);
-    const I32 upper = SetInt(static_cast<int32_t>(0xFF00FF00u));
-    const I32 bytes = LoadInt(row.bytes + block * kBlockBytes + part * (kLanes * 4));
-    const I32 even = LookUpBytes(kTwice, And(bytes, nibble));
-    const I32 odd = LookUpBytes(kTwice, And(ShiftRight<4>(bytes), nibble));
-    out[0].w[0] = ShiftLeft16<8>(even);
-    out[0].w[1] = And(even, upper);
-    out[0].w[2] = ShiftLeft16<8>(odd);
-    out[0].w[3] = And(odd, upper);
-    out[0].scale = ExpandFp4Scales(row.scales + block * 4, part);
+    OneByOne operands;
+    Open(row, block, part, operands);
+    for (int j = 0; j < kOperands; ++j) {
+      out[0].w[j] = operands.Next(j);
+    }
+    out[0].scale = operands.ScaleOf();
   }
 
   template <int kRows, int kColumns, class Weights, class Scales>
@@ -61,16 +81,14 @@ struct Fp4Integers : CommonFormat {
                                          const float* const (&x)[kRows],
                                          const float* const (&marks)[kRows],
                                          F32* const (&sums)[kRows][kColumns]) {
-    F32 chains[kRows][kColumns];
+    I32 totals[kRows][kColumns];
+    Total(weight, x, marks, totals);
+#pragma GCC unroll 8
     for (int m = 0; m < kRows; ++m) {
+      const F32 worth = Load(x[m] + kWorth);
+#pragma GCC unroll 8
       for (int c = 0; c < kColumns; ++c) {
-        chains[m][c] = *sums[m][c];
-      }
-    }
-    AddTo(weight, scale, x, marks, chains);
-    for (int m = 0; m < kRows; ++m) {
-      for (int c = 0; c < kColumns; ++c) {
-        *sums[m][c] = chains[m][c];
+        *sums[m][c] = MulAdd(ToFloat(totals[m][c]) * worth, scale(c), *sums[m][c]);
       }
     }
   }
@@ -81,17 +99,8 @@ struct Fp4Integers : CommonFormat {
                                            const float* const (&x)[kRows],
                                            const float* const (&marks)[kRows],
                                            F32 (&sums)[kRows][kColumns]) {
-    uint32_t marked = 0;
-#pragma GCC unroll 8
-    for (int m = 0; m < kRows; ++m) {
-      marked |= BitsOf(*marks[m]);
-    }
     I32 totals[kRows][kColumns];
-    SumProducts(
-        weight, [&](int m, int j) { return LoadInt(x[m] + j * kLanes); }, totals);
-    if (marked != 0) [[unlikely]] {
-      AddLow<kRows, kColumns>(weight, x, marks, totals);
-    }
+    Total(weight, x, marks, totals);
 #pragma GCC unroll 8
     for (int m = 0; m < kRows; ++m) {
       const F32 worth = Load(x[m] + kWorth);
@@ -103,6 +112,23 @@ struct Fp4Integers : CommonFormat {
   }
 
  private:
+  // Sets the sums of a block and slice.
+  template <int kRows, int kColumns, class Weights>
+  [[gnu::always_inline]] static void Total(const Weights& weight, const float* const (&x)[kRows],
+                                           const float* const (&marks)[kRows],
+                                           I32 (&totals)[kRows][kColumns]) {
+    uint32_t marked = 0;
+#pragma GCC unroll 8
+    for (int m = 0; m < kRows; ++m) {
+      marked |= BitsOf(*marks[m]);
+    }
+    SumProducts(
+        weight, [&](int m, int j) { return LoadInt(x[m] + j * kLanes); }, totals);
+    if (marked != 0) [[unlikely]] {
+      AddLow<kRows, kColumns>(weight, x, marks, totals);
+    }
+  }
+
   // x(m, j): operand j of row m.
   template <int kRows, int kColumns, class Weights, class Activations>
   [[gnu::always_inline]] static void SumProducts(const Weights& weight, const Activations& x,

@@ -186,6 +186,35 @@ inline void ExpandTwice(const uint8_t* p, void* out) {
 inline void LoadTo(const float* p, F32& x) { x = Load(p); }
 inline F32 Multiply(F32 a, F32 b) { return a * b; }
 
+// E4M3: lane l has 4 bytes, as bf16 numbers times 2^-120: bytes 0 and 2, bytes 1 and 3. Shifting
+// the sign and the seven other bits into place gives exactly that, subnormals included (they become
+// fp32's).
+struct Fp8Bytes {
+  I32 even;
+  I32 odd;
+};
+
+inline Fp8Bytes LoadFp8(const uint8_t* p) {
+  const I32 bytes = LoadInt(p);
+  const I32 mask = SetInt(static_cast<int32_t>(0x87F087F0u));
+  return {And(ShiftRightSigned16<4>(ShiftLeft16<8>(bytes)), mask),
+          And(ShiftRightSigned16<4>(bytes), mask)};
+}
+
+// The values of byte j times 2^-120.
+inline F32 Fp8Operand(const Fp8Bytes& bytes, int j) {
+  const I32 pair = j % 2 == 0 ? bytes.even : bytes.odd;
+  return FromBits(j < 2 ? ShiftLeft<16>(pair)
+                        : And(pair, SetInt(static_cast<int32_t>(0xFFFF0000u))));
+}
+
+inline void ExpandFp8(const uint8_t* p, F32 (&w)[4]) {
+  const Fp8Bytes bytes = LoadFp8(p);
+  for (int j = 0; j < 4; ++j) {
+    w[j] = Fp8Operand(bytes, j);
+  }
+}
+
 // In products by blocks, bf16 numbers below 2^-50 count as zero.
 inline constexpr int16_t kSmallestBits = (127 - 50) << 7;
 

@@ -196,18 +196,6 @@ inline F32 ExpandFp4Scales(const uint8_t* p, int part) {
   return {_mm256_castsi256_ps(_mm256_slli_epi32(moved, 7))};
 }
 
-inline void ExpandFp8(const uint8_t* p, F32 (&w)[4]) {
-  const __m256i v = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
-  const __m256i mask = _mm256_set1_epi16(static_cast<int16_t>(0x87F0));
-  const __m256i high = _mm256_set1_epi32(static_cast<int32_t>(0xFFFF0000u));
-  const __m256i odd = _mm256_and_si256(_mm256_srai_epi16(v, 4), mask);
-  const __m256i even = _mm256_and_si256(_mm256_srai_epi16(_mm256_slli_epi16(v, 8), 4), mask);
-  w[0].v = _mm256_castsi256_ps(_mm256_slli_epi32(even, 16));
-  w[1].v = _mm256_castsi256_ps(_mm256_slli_epi32(odd, 16));
-  w[2].v = _mm256_castsi256_ps(_mm256_and_si256(even, high));
-  w[3].v = _mm256_castsi256_ps(_mm256_and_si256(odd, high));
-}
-
 inline void ExpandFp8Pairs(const uint8_t* p, F32& even, F32& odd) {
   const __m256i v = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
   const __m256i mask = _mm256_set1_epi32(static_cast<int32_t>(0x87F00000u));
@@ -237,6 +225,10 @@ inline I32 MultiplyPairs16(I32 a, I32 b) { return {_mm256_madd_epi16(a.v, b.v)};
 template <int kBits>
 inline I32 ShiftLeft16(I32 a) {
   return {_mm256_slli_epi16(a.v, kBits)};
+}
+template <int kBits>
+inline I32 ShiftRightSigned16(I32 a) {
+  return {_mm256_srai_epi16(a.v, kBits)};
 }
 
 inline I32 MultiplyBytes(I32 a, I32 b) { return {_mm256_maddubs_epi16(a.v, b.v)}; }

@@ -197,20 +197,6 @@ inline F32 ExpandFp4Scales(const uint8_t* p, int) {
   return {_mm512_castsi512_ps(_mm512_slli_epi32(moved, 7))};
 }
 
-// E4M3: lane l has 4 bytes; w[j] is the value of byte j times 2^-120. Shifting the sign and the
-// seven other bits into place gives exactly that, subnormals included (they become fp32's).
-inline void ExpandFp8(const uint8_t* p, F32 (&w)[4]) {
-  const __m512i v = _mm512_loadu_si512(p);
-  const __m512i mask = _mm512_set1_epi16(static_cast<int16_t>(0x87F0));
-  const __m512i high = _mm512_set1_epi32(static_cast<int32_t>(0xFFFF0000u));
-  const __m512i odd = _mm512_and_si512(_mm512_srai_epi16(v, 4), mask);
-  const __m512i even = _mm512_and_si512(_mm512_srai_epi16(_mm512_slli_epi16(v, 8), 4), mask);
-  w[0].v = _mm512_castsi512_ps(_mm512_slli_epi32(even, 16));
-  w[1].v = _mm512_castsi512_ps(_mm512_slli_epi32(odd, 16));
-  w[2].v = _mm512_castsi512_ps(_mm512_and_si512(even, high));
-  w[3].v = _mm512_castsi512_ps(_mm512_and_si512(odd, high));
-}
-
 // 2 * kLanes E4M3 bytes, times 2^-120: even and odd indices.
 inline void ExpandFp8Pairs(const uint8_t* p, F32& even, F32& odd) {
   const __m512i v = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
@@ -242,6 +228,10 @@ inline I32 MultiplyPairs16(I32 a, I32 b) { return {_mm512_madd_epi16(a.v, b.v)};
 template <int kBits>
 inline I32 ShiftLeft16(I32 a) {
   return {_mm512_slli_epi16(a.v, kBits)};
+}
+template <int kBits>
+inline I32 ShiftRightSigned16(I32 a) {
+  return {_mm512_srai_epi16(a.v, kBits)};
 }
 
 // Bytes: products of unsigned a and signed b, added in pairs to 16-bit numbers; 16-bit addition;
