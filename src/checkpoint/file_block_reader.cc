@@ -46,7 +46,7 @@ Result<FileBlockReader::File> FileBlockReader::OpenFile(const std::filesystem::p
   }
   if (found.st_size != bytes) {
     return MakeError(ErrorCode::kInvalidData,
-                     "{}: checkpoint changed while it was loaded: expected {} bytes, found {}",
+                     "{}: expected {} bytes, as when the checkpoint was opened, found {}",
                      path.string(), bytes, found.st_size);
   }
   // The pieces that follow each other in time do not follow each other in the file.
@@ -61,11 +61,16 @@ Result<FileBlockReader::File> FileBlockReader::OpenFile(const std::filesystem::p
 
 Result<std::unique_ptr<FileBlockReader>> FileBlockReader::Open(
     const Checkpoint& checkpoint, std::function<void(const std::string&)> warn) {
-  std::unique_ptr<FileBlockReader> reader(new FileBlockReader(std::move(warn)));
   std::error_code ignored;
-  const std::filesystem::path directory = std::filesystem::is_directory(checkpoint.path(), ignored)
-                                              ? checkpoint.path()
-                                              : checkpoint.path().parent_path();
+  const bool is_directory = std::filesystem::is_directory(checkpoint.path(), ignored);
+  return OpenIn(is_directory ? checkpoint.path() : checkpoint.path().parent_path(), checkpoint,
+                std::move(warn));
+}
+
+Result<std::unique_ptr<FileBlockReader>> FileBlockReader::OpenIn(
+    const std::filesystem::path& directory, const Checkpoint& checkpoint,
+    std::function<void(const std::string&)> warn) {
+  std::unique_ptr<FileBlockReader> reader(new FileBlockReader(std::move(warn)));
   for (const Checkpoint::Shard& shard : checkpoint.shards()) {
     Result<File> file = OpenFile(directory / shard.file, shard.bytes);
     if (!file) return Unexpected(file.error());

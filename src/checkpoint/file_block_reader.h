@@ -18,10 +18,14 @@ namespace fathom {
 // Holds two descriptors for each shard. A shard that is renamed or replaced stays open as it was.
 class FileBlockReader : public BlockReader {
  public:
-  // Errors: a shard cannot be opened, or is not the file that the checkpoint has mapped. `warn`
+  // Errors: a shard cannot be opened, or has not the length that the checkpoint knows. `warn`
   // gets at most one message, from any thread: the file system refuses direct reads.
   static Result<std::unique_ptr<FileBlockReader>> Open(
       const Checkpoint& checkpoint, std::function<void(const std::string&)> warn);
+  // Opens files of the same names in another directory.
+  static Result<std::unique_ptr<FileBlockReader>> OpenIn(
+      const std::filesystem::path& directory, const Checkpoint& checkpoint,
+      std::function<void(const std::string&)> warn);
 
   // Reads directly from now on where the file system can; else through the page cache, whose pages
   // are dropped after each read.

@@ -61,7 +61,7 @@ Result<std::optional<HostPlan>> PlanHostRun(const ModelConfig& config, const Che
 
 void StreamExperts(const HostPlan& plan, const RunOptions& run, const RuntimeEvents& events,
                    ModelOptions& sizes) {
-  sizes.parts = StreamedParts({.slots = plan.n_slots, .warn = events.warn});
+  sizes.parts = StreamedParts({.slots = plan.n_slots, .mirror = run.mirror, .warn = events.warn});
   if (plan.streamed > 0 || run.weights.Any()) return;
   // Memory of its own is never dropped, but it could be swapped; pages of files are only dropped.
   (SwapBytes() == 0 ? sizes.weights.huge_pages : sizes.weights.preload) = true;

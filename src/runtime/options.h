@@ -53,6 +53,9 @@ struct RunOptions {
   // Bytes that the model may take; what does not fit is streamed from disk. Missing: what is usable
   // (base/usable_memory.h), where one process computes on the CPU.
   std::optional<std::int64_t> memory{};
+  // A directory with copies of the shards on another drive, from which experts that do not fit are
+  // read as well; empty: none.
+  std::filesystem::path mirror{};
   RankOptions ranks{};
 };
 

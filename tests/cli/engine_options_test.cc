@@ -156,6 +156,10 @@ TEST(EngineOptions, ExpertsThatDoNotFitAreStreamed) {
               AllOf(HasSubstr("fathom: warning: 0.019 GB of memory: "),
                     HasSubstr(" of 48 experts "), HasSubstr("expected hit rate 0."),
                     HasSubstr(" GB read per token, "), HasSubstr(" GB/s, measured)\n")));
+  EXPECT_THAT(RunGenerate("x", {"-n", "1", "--mirror", "elsewhere"}).error,
+              HasSubstr("warning: --mirror: not read, since no experts are read from disk"));
+  ExpectRefusal(RunGenerate("x", {"--memory", "18M", "--context", "2048", "--mirror", "elsewhere"}),
+                1, "--mirror: elsewhere/");
   ExpectRefusal(RunGenerate("x", {"--memory", "1M", "--kv-memory", "16M"}), 1,
                 "memory of the host: expected at least ");
   ExpectRefusal(RunGenerate("x", {"--memory", "1.5G"}), 2, "--memory: expected a number of bytes");

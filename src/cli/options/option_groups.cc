@@ -166,6 +166,10 @@ void AddMachine(Command& command, RunOptions& run) {
                "disk (default: what the system and its control groups have, less 5 % and at least "
                "1G; CPU without ranks)",
                MemorySize([&run](std::int64_t bytes) { run.memory = bytes; })});
+  command.Add({"--mirror", "DIR",
+               "Copy of the checkpoint on another drive: experts that do not fit in memory are "
+               "read from both, and from this one where the other fails",
+               Text(run.mirror)});
   command.AddFlag("--preload", run.weights.preload,
                   "Read all weights before the first token, with all threads");
   command.AddFlag("--lock", run.weights.lock,

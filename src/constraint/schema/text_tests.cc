@@ -118,7 +118,7 @@ struct TextTests::Entry {
   std::optional<StateId> start{};
 };
 
-// What surveys share.
+// Holds what surveys share.
 struct TextTests::Surveyed {
   ExpressionPool pool{};
   TextWriter writer{pool, TextSpelling::kRaw};

@@ -5,8 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "checkpoint/file_block_reader.h"
-#include "experts/streaming/calibration.h"
+#include "experts/streaming/open_reader.h"
 #include "model/draft/drafters.h"
 #include "model/weight_values.h"
 
@@ -101,23 +100,10 @@ Status StreamedExperts::Bind(ModelWeights& weights, const BoundWeights& bound) {
 }
 
 Status StreamedExperts::OpenPool(const Checkpoint& checkpoint, Pool& pool) {
-  Calibration found;
-  if (options_.open) {
-    Result<std::unique_ptr<BlockReader>> reader = options_.open(checkpoint);
-    if (!reader) return Unexpected(reader.error());
-    pool.reader = *std::move(reader);
-    found.n_threads = std::max(options_.n_read_threads, 1);
-  } else {
-    Result<std::unique_ptr<FileBlockReader>> reader =
-        FileBlockReader::Open(checkpoint, options_.warn);
-    if (!reader) return Unexpected(reader.error());
-    Result<Calibration> measured = CalibrateReads(**reader, pool.files, options_);
-    if (!measured) return Unexpected(measured.error());
-    found = *measured;
-    (*reader)->SetDirect(found.direct);
-    found.direct = (*reader)->IsDirect();
-    pool.reader = *std::move(reader);
-  }
+  Result<OpenedReader> opened = OpenReader(checkpoint, pool.files, options_);
+  if (!opened) return Unexpected(opened.error());
+  pool.reader = std::move(opened->reader);
+  const Calibration& found = opened->found;
   Result<PageMemory> memory = PageMemory::Allocate(options_.slots * pool.files.slot_bytes());
   if (!memory) return Unexpected(memory.error());
   pool.memory = *std::move(memory);

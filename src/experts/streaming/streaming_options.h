@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -32,7 +33,9 @@ struct StreamingOptions {
   ReadMode mode = ReadMode::kMeasured;
   int n_read_threads = 0;          // reads in flight; 0: measured at start
   double calibration_seconds = 1;  // most time that measuring at start takes
-  bool prefetch = true;            // read experts of hash layers as soon as their tokens are known
+  // A directory with copies of the shards on another drive, which is read as well; empty: none.
+  std::filesystem::path mirror{};
+  bool prefetch = true;  // read experts of hash layers as soon as their tokens are known
   // A read that takes longer is reported; one that takes longest fails the step that waits for it.
   std::chrono::nanoseconds slow_read = std::chrono::seconds(10);
   std::chrono::nanoseconds longest_read = std::chrono::seconds(60);

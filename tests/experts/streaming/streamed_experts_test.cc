@@ -20,6 +20,7 @@
 #include "tests/model/checkpoint_case.h"
 #include "tests/model/sequence.h"
 #include "tests/model/test_model.h"
+#include "tests/testing/checkpoint_files.h"
 #include "tests/testing/shared_data.h"
 
 namespace fathom {
@@ -129,6 +130,16 @@ TEST_P(StreamedBits, DirectAndBuffered) {
   for (const ReadMode mode : {ReadMode::kDirect, ReadMode::kBuffered}) {
     ExpectSame(Streamed({.slots = fewest_, .mode = mode, .n_read_threads = 4}), 1, "mode");
   }
+}
+
+TEST_P(StreamedBits, FromTwoDrives) {
+  const testing::TemporaryDirectory directory;
+  std::filesystem::copy(*directory_, directory.path() / "copy");
+  ExpectSame(Streamed({.slots = fewest_,
+                       .mode = ReadMode::kDirect,
+                       .n_read_threads = 4,
+                       .mirror = directory.path() / "copy"}),
+             2, "mirror");
 }
 
 // The dense weights lie in huge pages, the experts in the pool.
