@@ -21,12 +21,18 @@ bool SamePlace(const Leaf& a, const Leaf& b) {
          Equal(a.memory.get(), b.memory.get());
 }
 
-std::uint64_t HashOf(const Leaf& leaf) {
-  std::uint64_t hash = leaf.state;
-  hash = hash * 0x9E3779B97F4A7C15 + leaf.count;
-  hash = hash * 0x9E3779B97F4A7C15 + reinterpret_cast<std::uintptr_t>(leaf.frame.column.get());
-  hash = hash * 0x9E3779B97F4A7C15 + leaf.frame.index;
+std::uint64_t HashOf(std::uint64_t first, std::uint64_t second, const FrameRef& frame) {
+  std::uint64_t hash = first;
+  hash = hash * 0x9E3779B97F4A7C15 + second;
+  hash = hash * 0x9E3779B97F4A7C15 + reinterpret_cast<std::uintptr_t>(frame.column.get());
+  hash = hash * 0x9E3779B97F4A7C15 + frame.index;
   return hash ^ (hash >> 29);
+}
+
+std::uint64_t HashOf(const Leaf& leaf) { return HashOf(leaf.state, leaf.count, leaf.frame); }
+
+std::uint64_t HashOf(std::size_t callee, const Return& back) {
+  return HashOf(back.state, callee, back.frame);
 }
 
 Ref<const Memory> WithMark(const Memory* memory, std::uint32_t mark) {
@@ -282,17 +288,36 @@ class Matcher::Closure {
 
   // `unique`: the texts where the frame begins, without that of the frame's own scope.
   void AddReturn(std::size_t callee, Return back, const Ref<UniqueText>& unique) {
-    std::vector<Return>& returns = column_->frames[callee].returns;
-    const bool is_known = std::any_of(returns.begin(), returns.end(), [&](const Return& known) {
-      return known.state == back.state && known.frame == back.frame &&
-             Equal(known.memory.get(), back.memory.get());
-    });
-    if (is_known) return;
     if (++matcher_.n_steps_ > step_limit_) {
       matcher_.too_complex_ = true;
       return;
     }
+    if (IsKnown(callee, back)) return;
+    std::vector<Return>& returns = column_->frames[callee].returns;
     returns.push_back(back);
+    if (returns.size() < kFewLeaves) return ResumeAtOnce(callee, back, unique);
+    const std::size_t first = returns.size() == kFewLeaves ? 0 : returns.size() - 1;
+    for (std::size_t i = first; i < returns.size(); ++i) {
+      returns_by_hash_.emplace(HashOf(callee, returns[i]), i);
+    }
+    ResumeAtOnce(callee, back, unique);
+  }
+
+  // True if the frame has the return.
+  bool IsKnown(std::size_t callee, const Return& back) {
+    const std::vector<Return>& returns = column_->frames[callee].returns;
+    const auto is_same = [&](const Return& known) {
+      return known.state == back.state && known.frame == back.frame &&
+             Equal(known.memory.get(), back.memory.get());
+    };
+    if (returns.size() < kFewLeaves) return std::any_of(returns.begin(), returns.end(), is_same);
+    const auto [first, last] = returns_by_hash_.equal_range(HashOf(callee, back));
+    return std::any_of(first, last, [&](const auto& at) {
+      return at.second < returns.size() && is_same(returns[at.second]);
+    });
+  }
+
+  void ResumeAtOnce(std::size_t callee, const Return& back, const Ref<UniqueText>& unique) {
     // The rule has matched the empty text already; a unique one has a text of its own to add.
     const Frame& frame = column_->frames[callee];
     if (frame.ended_at_once) {
@@ -308,6 +333,8 @@ class Matcher::Closure {
   std::vector<Leaf>& pending_;
   Ref<Column> column_;  // of the rules that are entered here
   std::unordered_multimap<std::uint64_t, std::size_t> by_hash_;
+  // Numbers of returns, of frames that have many.
+  std::unordered_multimap<std::uint64_t, std::size_t> returns_by_hash_;
 };
 
 Matcher::Matcher(Grammar& grammar, const MatcherLimits& limits)

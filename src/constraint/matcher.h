@@ -20,11 +20,11 @@ namespace fathom {
 // Bounds of the work, in units that do not depend on the speed of the machine, so that an answer
 // does not either (docs/spec/constrained.md 3.4).
 struct MatcherLimits {
-  std::size_t max_states = 250'000;        // of the automaton
-  std::size_t max_leaves = 2'000;          // of a state
-  std::size_t max_steps = 50'000;          // parser steps for one byte
-  std::size_t max_mask_steps = 2'000'000;  // for one mask
-  int max_depth = 512;                     // of recursive rules that are open
+  std::size_t max_states = 250'000;      // of the automaton
+  std::size_t max_leaves = 2'000;        // of a state
+  std::size_t max_steps = 50'000;        // parser steps for one byte
+  std::size_t max_mask_steps = 500'000;  // for one mask
+  int max_depth = 512;                   // of recursive rules that are open
 };
 
 // One thread at a time. The grammar must outlive the matcher, and be complete.

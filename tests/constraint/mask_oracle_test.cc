@@ -82,7 +82,9 @@ class MaskOracle {
         matcher_(*grammar_),
         cached_(matcher_, vocabulary, std::size_t{32} << 20),
         uncached_(matcher_, vocabulary, 1),
-        plain_(matcher_, vocabulary, 1),
+        plain_grammar_(testing::CompileMaskCase(mask_case, vocabulary)),
+        plain_matcher_(*plain_grammar_, {.max_mask_steps = kMaxPlainSteps}),
+        plain_(plain_matcher_, vocabulary, 1),
         one_by_one_(matcher_, vocabulary) {
     plain_.set_is_plain(true);
   }
@@ -112,8 +114,12 @@ class MaskOracle {
   std::int64_t n_hits() const { return cached_.n_hits(); }
 
  private:
+  // Reading all texts takes more steps than a mask may.
+  static constexpr std::size_t kMaxPlainSteps = 100'000'000;
+
   void Begin() {
     state_ = matcher_.Begin();
+    plain_state_ = plain_matcher_.Begin();
     symbols_.clear();
     shown_.clear();
   }
@@ -122,6 +128,8 @@ class MaskOracle {
     MatcherState next;
     ASSERT_TRUE(cached_.Advance(state_, token, next)) << shown_ << token;
     state_ = std::move(next);
+    ASSERT_TRUE(plain_.Advance(plain_state_, token, next)) << shown_ << token;
+    plain_state_ = std::move(next);
     const std::string_view text = vocabulary_.TextOf(token);
     for (const char c : text) symbols_.push_back({false, static_cast<std::uint8_t>(c)});
     if (text.empty()) symbols_.push_back({true, static_cast<std::uint32_t>(token)});
@@ -129,8 +137,12 @@ class MaskOracle {
   }
 
   void CompareState(const TokenSet& mask, std::mt19937& random) {
-    ASSERT_EQ(mask.words(), uncached_.Build(state_)->tokens.words()) << shown_;
-    ASSERT_EQ(mask.words(), plain_.Build(state_)->tokens.words()) << shown_;
+    const auto uncached = uncached_.Build(state_);
+    ASSERT_NE(uncached, nullptr) << shown_;
+    ASSERT_EQ(mask.words(), uncached->tokens.words()) << shown_;
+    const auto plain = plain_.Build(plain_state_);
+    ASSERT_NE(plain, nullptr) << shown_;
+    ASSERT_EQ(mask.words(), plain->tokens.words()) << shown_;
     TokenSet expected = one_by_one_.Allowed(state_);
     // Where the text is complete, its end is allowed, and only there.
     if (state_.accepts) expected.Add(kEndToken);
@@ -172,9 +184,13 @@ class MaskOracle {
   Matcher matcher_;
   MaskBuilder cached_;
   MaskBuilder uncached_;
+  // A matcher of its own, with limits of its own.
+  const std::unique_ptr<Grammar> plain_grammar_;
+  Matcher plain_matcher_;
   MaskBuilder plain_;
   OneByOne one_by_one_;
   MatcherState state_;
+  MatcherState plain_state_;
   std::vector<testing::TextSymbol> symbols_;
   std::string shown_;
 };

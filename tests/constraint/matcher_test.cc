@@ -1,6 +1,7 @@
 #include "constraint/matcher.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/constraint/grammar_reader.h"
@@ -93,6 +94,20 @@ TEST(Matcher, GivesUpWhereThereAreTooManyWays) {
   }
   reader.matcher().Reset();
   EXPECT_FALSE(reader.matcher().TooComplex());
+}
+
+// Every place leads on to all those before it: the ways that are known already are counted too.
+TEST(Matcher, CountsWaysThatAreKnown) {
+  GrammarReader reader = GrammarReader::FromGbnf(R"g(root ::= root root | "a")g");
+  MatcherState state = reader.matcher().Begin();
+  int n = 0;
+  for (MatcherState next; reader.matcher().Step(state, 'a', next); ++n) {
+    reader.matcher().Reset();
+    state = std::move(next);
+  }
+  EXPECT_TRUE(reader.matcher().TooComplex());
+  EXPECT_GT(n, 200);
+  EXPECT_LT(n, 400);
 }
 
 TEST(Matcher, LeavesOutRulesWithoutTexts) {
