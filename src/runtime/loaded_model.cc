@@ -56,7 +56,7 @@ Result<LoadedModel> LoadedModel::Load(ModelConfig config, Checkpoint checkpoint,
   sizes.n_load_threads = run.n_threads;
   const bool streams = *host && !(*host)->fits;
   const double memory_speed = streams ? MeasureMemorySpeed(*loaded.backend_) : 0;
-  if (streams) StreamExperts(**host, run, events, sizes);
+  if (streams) StreamExperts(**host, config, checkpoint, run, events, sizes);
   Result<std::unique_ptr<Model>> model = Model::Load(std::move(config), std::move(checkpoint),
                                                      *loaded.backend_, sizes, events.progress);
   if (!model) return Unexpected(model.error());

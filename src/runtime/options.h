@@ -53,6 +53,8 @@ struct RunOptions {
   // Bytes that the model may take; what does not fit is streamed from disk. Missing: what is usable
   // (base/usable_memory.h), where one process computes on the CPU.
   std::optional<std::int64_t> memory{};
+  // The folder where the uses of streamed experts are kept from run to run; empty: nowhere.
+  std::filesystem::path expert_heat{};
   RankOptions ranks{};
 };
 

@@ -166,6 +166,10 @@ void AddMachine(Command& command, RunOptions& run) {
                "disk (default: what the system and its control groups have, less 5 % and at least "
                "1G; CPU without ranks)",
                MemorySize([&run](std::int64_t bytes) { run.memory = bytes; })});
+  command.Add({"--expert-heat", "DIR",
+               "Keep the uses of experts that are read from disk in this folder: the next run "
+               "begins with those used most (docs/streaming.md)",
+               Text(run.expert_heat)});
   command.AddFlag("--preload", run.weights.preload,
                   "Read all weights before the first token, with all threads");
   command.AddFlag("--lock", run.weights.lock,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <utility>
 
 #include "base/check.h"
@@ -69,6 +70,7 @@ StreamedExperts* StreamedExperts::Of(Model& model) {
 }
 
 StreamedExperts::~StreamedExperts() {
+  if (counts_.tokens > 0) SaveHeat();
   if (pool_ != nullptr && pool_->queue != nullptr && !pool_->queue->Stop()) {
     static_cast<void>(pool_.release());  // a thread still reads into it
   }
@@ -98,6 +100,7 @@ Status StreamedExperts::Bind(ModelWeights& weights, const BoundWeights& bound) {
   }
   if (Status opened = OpenPool(bound.checkpoint, *pool); !opened) return opened;
   pool_ = std::move(pool);
+  WarmUp();
   return {};
 }
 
@@ -153,6 +156,7 @@ void StreamedExperts::BeginPass(Pass pass, const BatchView& batch) {
     counts_.evicts_least_frequent = directory_.race().best() == EvictionPolicy::kLeastFrequent;
     counts_.used_slots = static_cast<std::int64_t>(directory_.n_ready());
   }
+  if (Clock::now() - last_save_ >= options_.save_interval) SaveHeat();
   if (options_.prefetch) Prefetch(batch);
 }
 
@@ -183,6 +187,46 @@ void StreamedExperts::ResizePool() {
   }
   const std::lock_guard lock(mutex_);
   counts_.slots = static_cast<std::int64_t>(directory_.n_slots());
+}
+
+// --- Heat ---
+
+void StreamedExperts::WarmUp() {
+  const std::vector<std::uint32_t>& heat = options_.heat;
+  if (heat.empty()) return;
+  if (heat.size() != is_checked_.size()) {
+    if (options_.warn) {
+      options_.warn(
+          fmt::format("uses of experts in earlier runs: expected {} experts, found {}; "
+                      "they are ignored",
+                      is_checked_.size(), heat.size()));
+    }
+    return;
+  }
+  std::vector<std::uint32_t> hottest;
+  for (std::uint32_t key = 0; key < heat.size(); ++key) {
+    if (heat[key] == 0) continue;
+    directory_.Use(key, heat[key], /*is_scan=*/true);
+    if (key < Index(n_blocks_ * n_experts_)) hottest.push_back(key);
+  }
+  std::ranges::stable_sort(hottest, std::greater(), [&](std::uint32_t key) { return heat[key]; });
+  const std::int64_t room = options_.slots - FewestExpertSlots(experts_per_token_);
+  hottest.resize(std::min(hottest.size(), Index(room)));
+  std::ranges::sort(hottest, {}, [this](std::uint32_t key) {
+    const FileRange& range = files().RangesOf(key).front();
+    return std::pair(range.file, range.offset);
+  });
+  for (const std::uint32_t key : hottest) StartRead(key, ReadUrgency::kAhead);
+}
+
+void StreamedExperts::SaveHeat() {
+  last_save_ = Clock::now();
+  if (!options_.save_heat) return;
+  heat_.resize(is_checked_.size());
+  for (std::uint32_t key = 0; key < heat_.size(); ++key) {
+    heat_[key] = directory_.race().counts()[key];
+  }
+  options_.save_heat(heat_);
 }
 
 // --- Reading ahead ---

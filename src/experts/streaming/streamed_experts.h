@@ -130,6 +130,9 @@ class StreamedExperts : public ExpertStore {
   // Ends what a failed step has left.
   void Cancel();
   void ResizePool();
+  // Reads the experts that earlier runs used most into all slots but the fewest of a pool.
+  void WarmUp();
+  void SaveHeat();
   void Prefetch(const BatchView& batch);
   void PrefetchBlock(std::int64_t block, const BatchView& batch);
   bool MayReadAhead() const;
@@ -168,6 +171,8 @@ class StreamedExperts : public ExpertStore {
 
   bool is_scan_ = false;  // the step computes tokens of prompts
   std::int64_t step_tokens_ = 0;
+  std::vector<std::uint32_t> heat_;  // of one call of save_heat
+  Clock::time_point last_save_ = Clock::now();
   std::atomic<std::int64_t> wanted_slots_;
 
   mutable std::mutex mutex_;
