@@ -114,9 +114,10 @@ Status FileBlockReader::CheckUnchanged(std::size_t file) {
   }
   return MakeError(
       ErrorCode::kInvalidData,
-      "{}: checkpoint changed while running: expected {} bytes, unchanged since it was "
-      "opened, found {} bytes",
-      from.path.string(), from.bytes, found.st_size);
+      "{}: checkpoint changed while running: expected {} bytes, last written at {}.{:09} (Unix "
+      "time), found {} bytes, written at {}.{:09}",
+      from.path.string(), from.bytes, from.changed_seconds, from.changed_nanoseconds, found.st_size,
+      found.st_mtim.tv_sec, found.st_mtim.tv_nsec);
 }
 
 }  // namespace fathom

@@ -317,6 +317,16 @@ void EngineCore::FailPlan(const StepPlan& plan, const Error& error) {
   }
 }
 
+// Ends the requests whose sequences have failed while the step went on.
+void EngineCore::FailAlone(const StepPlan& plan) {
+  for (const PlannedSegment& segment : plan.segments) {
+    if (segment.failure && !segment.sequence->IsFinished()) {
+      EndRequest(segment.sequence->request, FinishReason::kError, segment.failure);
+      FinishAll();
+    }
+  }
+}
+
 // Commits the finished sequences that have a slot: others can share their blocks.
 void EngineCore::CommitFinished() {
   for (Sequence* sequence : finished_) {
@@ -458,6 +468,7 @@ void EngineCore::Begin(std::unique_ptr<RunningStep> step) {
   for (const PlannedSegment& segment : step->plan.segments) {
     ++segment.sequence->n_steps;
   }
+  FailAlone(step->plan);
   step->seconds = Seconds(begin, Clock::now());
   running_steps_.push_back(std::move(step));
 }

@@ -83,6 +83,7 @@ class EngineCore {
   bool MustEndNow() const;
   Status EndStep(RunningStep& step);
   void FailPlan(const StepPlan& plan, const Error& error);
+  void FailAlone(const StepPlan& plan);
   void CommitFinished();
   void CommitPlan(const StepPlan& plan);
   void Finish(Sequence& sequence);

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "engine/language_model.h"
 
@@ -18,6 +19,9 @@ class ForwardingModel : public LanguageModel {
   SequenceCache& Cache() override { return model().Cache(); }
   DraftCosts CostsOfDrafts() const override { return model().CostsOfDrafts(); }
   Status Forward(const Batch& batch) override { return model().Forward(batch); }
+  Status ForwardEach(const Batch& batch, std::vector<SequenceFailure>& failed) override {
+    return model().ForwardEach(batch, failed);
+  }
   Status StartLogits(std::span<const std::int32_t> rows, int slot) override {
     return model().StartLogits(rows, slot);
   }

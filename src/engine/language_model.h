@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/result.h"
 #include "base/tensor.h"
@@ -16,6 +17,7 @@
 #include "model/batch.h"
 #include "model/draft/draft_costs.h"
 #include "model/model.h"
+#include "model/sequence_failure.h"
 #include "model/streaming_counts.h"
 
 namespace fathom {
@@ -45,6 +47,12 @@ class LanguageModel {
   // rollback_tokens before, or starts again at 0. After an error its sequences are empty, or
   // nothing has changed.
   virtual Status Forward(const Batch& batch) = 0;
+  // As Forward, but a sequence whose weights cannot be read may fail alone: `failed` is replaced by
+  // such sequences. They are empty then, and their rows must not be asked for logits.
+  virtual Status ForwardEach(const Batch& batch, std::vector<SequenceFailure>& failed) {
+    failed.clear();
+    return Forward(batch);
+  }
   // Logits [rows.size(), vocab_size] of rows of the last Forward; valid until the next call. In two
   // parts: other steps may run between them, whose logits use other slots (0 to most_in_flight -
   // 1). The drafter's streams are those of the last step.

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "engine/language_model.h"
 #include "model/model.h"
@@ -28,6 +29,9 @@ class ModelAdapter : public LanguageModel {
   SequenceCache& Cache() override { return model_.cache(); }
   DraftCosts CostsOfDrafts() const override { return model_.draft_costs(); }
   Status Forward(const Batch& batch) override { return model_.Forward(batch); }
+  Status ForwardEach(const Batch& batch, std::vector<SequenceFailure>& failed) override {
+    return model_.Forward(batch, failed);
+  }
   Status StartLogits(std::span<const std::int32_t> rows, int slot) override {
     return model_.StartLogits(rows, slot);
   }

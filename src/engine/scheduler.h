@@ -25,6 +25,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -42,6 +43,9 @@ struct PlannedSegment {
   std::int64_t n_drafts = 0;  // behind these
   bool decodes = false;       // all but the last token was computed before
   bool samples = false;       // the logits of its last token choose the next token
+  // The segment in the batch of the step, and why it failed while the step went on.
+  std::size_t in_batch = 0;
+  std::optional<Error> failure{};
 };
 
 struct StepPlan {

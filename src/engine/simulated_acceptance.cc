@@ -27,7 +27,16 @@ SimulatedAcceptance::SimulatedAcceptance(std::unique_ptr<LanguageModel> model, d
       logits_(by_slot_.size()) {}
 
 Status SimulatedAcceptance::Forward(const Batch& batch) {
-  const BatchView view = batch.View();
+  ListDrafts(batch.View());
+  return model_->Forward(batch);
+}
+
+Status SimulatedAcceptance::ForwardEach(const Batch& batch, std::vector<SequenceFailure>& failed) {
+  ListDrafts(batch.View());
+  return model_->ForwardEach(batch, failed);
+}
+
+void SimulatedAcceptance::ListDrafts(const BatchView& view) {
   drafts_.assign(view.tokens.size(), {});
   for (const Segment& segment : view.segments) {
     for (std::int32_t i = 0; i + 1 < segment.n_tokens; ++i) {
@@ -37,7 +46,6 @@ Status SimulatedAcceptance::Forward(const Batch& batch) {
           .is_right = RandomShare(segment.sequence, segment.first_position + i) < rate_};
     }
   }
-  return model_->Forward(batch);
 }
 
 Status SimulatedAcceptance::StartLogits(std::span<const std::int32_t> rows, int slot) {

@@ -19,6 +19,7 @@ class SimulatedAcceptance : public ForwardingModel {
   SimulatedAcceptance(std::unique_ptr<LanguageModel> model, double rate);
 
   Status Forward(const Batch& batch) override;
+  Status ForwardEach(const Batch& batch, std::vector<SequenceFailure>& failed) override;
   Status StartLogits(std::span<const std::int32_t> rows, int slot) override;
   Result<Matrix<const float>> FinishLogits(int slot) override;
   bool ChoosesTokens() const override { return false; }  // from logits that are changed on the host
@@ -32,6 +33,8 @@ class SimulatedAcceptance : public ForwardingModel {
     Token token = kNoDraft;
     bool is_right = false;
   };
+
+  void ListDrafts(const BatchView& batch);
 
   const std::unique_ptr<LanguageModel> model_;
   const double rate_;

@@ -92,6 +92,7 @@ void StepRunner::ListWanted(RunningStep& step) const {
   step.end_asked = 0;
   for (std::size_t i = 0; i < step.plan.segments.size(); ++i) {
     const PlannedSegment& segment = step.plan.segments[i];
+    if (segment.failure) continue;
     const Sequence& sequence = *segment.sequence;
     const Segment& view = step.batch.View().segments[i];
     const auto first = static_cast<std::int32_t>(
@@ -172,8 +173,20 @@ Status StepRunner::Begin(RunningStep& step) {
   if (options_.drafts) {
     if (Status committed = CommitKept(step); !committed) return committed;
   }
+  if (Status ran = Forward(step); !ran) return ran;
+  ListWanted(step);
+  if (Status asked = AskLogits(step); !asked || !options_.drafts || step.alone) return asked;
+  // The streams of this step are gone when the next step runs.
+  depth_ = 0;
+  return Commit(step);
+}
+
+Status StepRunner::Forward(RunningStep& step) {
   step.batch.Clear();
-  for (const PlannedSegment& segment : step.plan.segments) {
+  for (std::size_t i = 0; i < step.plan.segments.size(); ++i) {
+    PlannedSegment& segment = step.plan.segments[i];
+    segment.in_batch = i;
+    segment.failure.reset();
     const Sequence& sequence = *segment.sequence;
     const auto first = sequence.tokens.begin() + sequence.computed;
     tokens_.assign(first, first + segment.n_tokens);
@@ -181,15 +194,18 @@ Status StepRunner::Begin(RunningStep& step) {
                    sequence.drafts.begin() + segment.n_drafts);
     step.batch.Add(sequence.slot, static_cast<std::int32_t>(sequence.computed), tokens_);
   }
-  if (Status ran = Timed(step, [&] { return model_.Forward(step.batch); }); !ran) return ran;
-  for (const PlannedSegment& segment : step.plan.segments) {
-    segment.sequence->computed += segment.n_tokens;
+  Status ran = Timed(step, [&] { return model_.ForwardEach(step.batch, failed_); });
+  if (!ran) return ran;
+  for (PlannedSegment& segment : step.plan.segments) {
+    const auto failure =
+        std::ranges::find(failed_, segment.sequence->slot, &SequenceFailure::sequence);
+    if (failure == failed_.end()) {
+      segment.sequence->computed += segment.n_tokens;
+    } else {
+      segment.failure = std::move(failure->error);
+    }
   }
-  ListWanted(step);
-  if (Status asked = AskLogits(step); !asked || !options_.drafts || step.alone) return asked;
-  // The streams of this step are gone when the next step runs.
-  depth_ = 0;
-  return Commit(step);
+  return {};
 }
 
 Status StepRunner::End(RunningStep& step, std::vector<Sequence*>& finished) {
@@ -393,9 +409,9 @@ Status StepRunner::Commit(RunningStep& step) {
   stream_rows_.clear();
   requests_.clear();
   drafting_.clear();
-  for (std::size_t i = 0; i < step.plan.segments.size(); ++i) {
-    if (!step.plan.segments[i].sequence->IsFinished()) {
-      AddToCommit(step.plan.segments[i], step.batch.View().segments[i]);
+  for (const PlannedSegment& segment : step.plan.segments) {
+    if (!segment.failure && !segment.sequence->IsFinished()) {
+      AddToCommit(segment, step.batch.View().segments[segment.in_batch]);
     }
   }
   if (commit_.n_tokens() == 0) return {};

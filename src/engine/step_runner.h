@@ -77,7 +77,8 @@ class StepRunner {
   }
 
   // Runs the plan of `step` and requests its logits. On an error of the model, also in End, the
-  // step yields no token, and the plan's sequences have lost their caches.
+  // step yields no token, and the plan's sequences have lost their caches. A sequence that fails
+  // alone has lost its cache, too; its segment says why, and the caller must finish it.
   Status Begin(RunningStep& step);
   // Chooses the tokens of a step that has begun, for the sequences that have not finished
   // meanwhile. Adds them to the streams (unpublished), and finished sequences to `finished`. A
@@ -111,6 +112,7 @@ class StepRunner {
   };
 
   Status CommitKept(RunningStep& step);
+  Status Forward(RunningStep& step);
   void ListWanted(RunningStep& step) const;
   Status AskLogits(RunningStep& step);
   void DescribeRows(const RunningStep& step);
@@ -162,6 +164,7 @@ class StepRunner {
   std::vector<Owner> owners_;
   TokenLogprobs logprobs_;
   std::vector<Token> tokens_;
+  std::vector<SequenceFailure> failed_;  // of one call of ForwardEach
   // The rows of one call, as they are handed to a model that chooses tokens.
   std::vector<SamplingRow> sampling_;
   std::vector<std::vector<TokenCount>> counts_;  // by row, for its views

@@ -5,11 +5,13 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 
 #include "base/result.h"
 #include "base/tensor.h"
 #include "checkpoint/safetensors.h"
 #include "kernels/backend.h"
+#include "model/sequence_failure.h"
 #include "model/streaming_counts.h"
 #include "model/tensor_parallel.h"
 #include "model/weights.h"
@@ -65,8 +67,11 @@ class ExpertStore {
   // names the tensor.
   virtual Result<ExpertLease> Acquire(std::int64_t block, Matrix<std::int32_t> ids) = 0;
   // Calls visit for the other experts as they arrive, each once, in any order and division. Ends
-  // the lease of Acquire. Errors: as Acquire; kIo: an expert cannot be read.
+  // the lease of Acquire. Errors: as Acquire; kIo: all sequences of the pass have failed.
   virtual Status Await(const VisitExperts& /*visit*/) { return {}; }
+  // Sequences of this pass that need experts that cannot be read. No further experts are leased for
+  // their rows, whose results are numbers without meaning. Valid until the next pass begins.
+  virtual std::span<const SequenceFailure> failures() const { return {}; }
 };
 
 }  // namespace fathom

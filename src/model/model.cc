@@ -121,6 +121,15 @@ Status Model::Prepare(const Batch& batch) {
 }
 
 Status Model::Forward(const Batch& batch) {
+  std::vector<SequenceFailure> failed;
+  Status ran = Forward(batch, failed);
+  if (!ran || failed.empty()) return ran;
+  impl_->ResetSequences(batch.View().segments);
+  return Unexpected(std::move(failed.front().error));
+}
+
+Status Model::Forward(const Batch& batch, std::vector<SequenceFailure>& failed) {
+  failed.clear();
   Impl& m = *impl_;
   const BatchView view = batch.View();
   if (Status prepared = Prepare(batch); !prepared) return prepared;
@@ -146,6 +155,10 @@ Status Model::Forward(const Batch& batch) {
     return ran;
   }
   m.Finish(view);
+  for (const SequenceFailure& failure : m.parts.store->failures()) {
+    m.cache->Release(failure.sequence);
+    failed.push_back(failure);
+  }
   return {};
 }
 

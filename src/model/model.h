@@ -32,6 +32,7 @@
 #include "model/memory_plan.h"
 #include "model/model_parts.h"
 #include "model/routing_observer.h"
+#include "model/sequence_failure.h"
 #include "sampling/sampling_row.h"
 
 namespace fathom {
@@ -100,8 +101,12 @@ class Model {
   // changed: a token id, position, sequence or batch size out of range. The batch's sequences must
   // begin at position 0 again after the others. kOutOfMemory: the caches have too few free blocks.
   // kInvalidData: the scales of an expert that is used for the first time are no numbers (the
-  // message names the tensor; Load checks all others).
+  // message names the tensor; Load checks all others). kIo: an expert cannot be read.
   Status Forward(const Batch& batch);
+  // Runs the batch even if some of its sequences need experts that cannot be read, and replaces
+  // `failed` by these sequences: they must begin at position 0 again, and their rows have no
+  // logits. An error if all have failed; other errors are those of Forward.
+  Status Forward(const Batch& batch, std::vector<SequenceFailure>& failed);
 
   // Logits [rows.size(), vocab_size] of those rows of the last Forward; at most max_logit_rows.
   // Valid until the next call. With several ranks, rank 0 gets them and the others get no rows.

@@ -1,16 +1,22 @@
 #include "runtime/host_memory.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
+#include <system_error>
 #include <utility>
+#include <vector>
 
 #include "base/gigabytes.h"
 #include "base/pages.h"
 #include "base/usable_memory.h"
 #include "experts/streamed_parts.h"
+#include "experts/streaming/heat_file.h"
 #include "experts/streaming/streamed_experts.h"
 #include "kernels/roofline.h"
+#include "runtime/checkpoint_fingerprint.h"
 #include "runtime/host_plan_report.h"
 
 namespace fathom {
@@ -59,9 +65,44 @@ Result<std::optional<HostPlan>> PlanHostRun(const ModelConfig& config, const Che
   return std::optional(*std::move(host));
 }
 
-void StreamExperts(const HostPlan& plan, const RunOptions& run, const RuntimeEvents& events,
-                   ModelOptions& sizes) {
-  sizes.parts = StreamedParts({.slots = plan.n_slots, .mirror = run.mirror, .warn = events.warn});
+namespace {
+
+// Keeps the uses of experts in FOLDER/FINGERPRINT.heat.
+void KeepHeat(const ModelConfig& config, const Checkpoint& checkpoint, const RunOptions& run,
+              const RuntimeEvents& events, StreamingOptions& streaming) {
+  if (run.expert_heat.empty()) return;
+  const Result<std::string> fingerprint = ComputeContentFingerprint(checkpoint);
+  std::error_code failed;
+  if (fingerprint) std::filesystem::create_directories(run.expert_heat, failed);
+  if (!fingerprint || failed) {
+    events.Warn("--expert-heat: {}",
+                fingerprint ? fmt::format("{}: {}", run.expert_heat.string(), failed.message())
+                            : fingerprint.error().message);
+    return;
+  }
+  const std::filesystem::path path = run.expert_heat / (*fingerprint + ".heat");
+  const std::int64_t n_experts = config.n_routed_experts;
+  Result<std::vector<std::uint32_t>> heat = ReadHeat(path, *fingerprint, n_experts);
+  if (heat) {
+    streaming.heat = *std::move(heat);
+  } else {
+    events.Warn("--expert-heat: {}; it is ignored", heat.error().message);
+  }
+  streaming.save_heat = [path, fingerprint = *fingerprint, n_experts,
+                         events](std::span<const std::uint32_t> uses) {
+    if (Status written = WriteHeat(path, fingerprint, n_experts, uses); !written) {
+      events.Warn("--expert-heat: {}", written.error().message);
+    }
+  };
+}
+
+}  // namespace
+
+void StreamExperts(const HostPlan& plan, const ModelConfig& config, const Checkpoint& checkpoint,
+                   const RunOptions& run, const RuntimeEvents& events, ModelOptions& sizes) {
+  StreamingOptions streaming = {.slots = plan.n_slots, .mirror = run.mirror, .warn = events.warn};
+  KeepHeat(config, checkpoint, run, events, streaming);
+  sizes.parts = StreamedParts(std::move(streaming));
   if (plan.streamed > 0 || run.weights.Any()) return;
   // Memory of its own is never dropped, but it could be swapped; pages of files are only dropped.
   (SwapBytes() == 0 ? sizes.weights.huge_pages : sizes.weights.preload) = true;

@@ -33,9 +33,10 @@ Result<std::optional<HostPlan>> PlanHostRun(const ModelConfig& config, const Che
 
 // Makes the model read its routed experts from disk into the slots of a plan that does not fit, and
 // hold the other weights in memory, if the plan has room for all of them and run.weights says
-// nothing else.
-void StreamExperts(const HostPlan& plan, const RunOptions& run, const RuntimeEvents& events,
-                   ModelOptions& sizes);
+// nothing else. Uses of experts are read from run.expert_heat and written there; what cannot be
+// read or written is a warning.
+void StreamExperts(const HostPlan& plan, const ModelConfig& config, const Checkpoint& checkpoint,
+                   const RunOptions& run, const RuntimeEvents& events, ModelOptions& sizes);
 
 // Measures how fast the backend's threads read memory, in bytes per second; takes a moment. 0: it
 // cannot be measured.

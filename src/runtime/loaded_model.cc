@@ -57,7 +57,7 @@ Result<LoadedModel> LoadedModel::Load(ModelConfig config, Checkpoint checkpoint,
   const bool streams = *host && !(*host)->fits;
   const double memory_speed = streams ? MeasureMemorySpeed(*loaded.backend_) : 0;
   if (streams) {
-    StreamExperts(**host, run, events, sizes);
+    StreamExperts(**host, config, checkpoint, run, events, sizes);
   } else if (!run.mirror.empty()) {
     events.Warn("--mirror: not read, since no experts are read from disk while the model runs");
   }

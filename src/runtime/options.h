@@ -56,6 +56,8 @@ struct RunOptions {
   // A directory with copies of the shards on another drive, from which experts that do not fit are
   // read as well; empty: none.
   std::filesystem::path mirror{};
+  // The folder where the uses of streamed experts are kept from run to run; empty: nowhere.
+  std::filesystem::path expert_heat{};
   RankOptions ranks{};
 };
 

@@ -170,6 +170,10 @@ void AddMachine(Command& command, RunOptions& run) {
                "Copy of the checkpoint on another drive: experts that do not fit in memory are "
                "read from both, and from this one where the other fails",
                Text(run.mirror)});
+  command.Add({"--expert-heat", "DIR",
+               "Keep the uses of experts that are read from disk in this folder: the next run "
+               "begins with those used most (docs/streaming.md)",
+               Text(run.expert_heat)});
   command.AddFlag("--preload", run.weights.preload,
                   "Read all weights before the first token, with all threads");
   command.AddFlag("--lock", run.weights.lock,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <utility>
 
 #include "base/check.h"
@@ -52,6 +53,7 @@ StreamedExperts::StreamedExperts(Backend& backend, const ModelConfig& config,
       directory_(Index(n_blocks_ * n_experts_), Index(options_.slots)),
       is_checked_(Index(n_blocks_ * n_experts_)),
       was_ahead_(Index(options_.slots)),
+      hangs_(Index(options_.slots)),
       uses_(Index(n_experts_)),
       is_in_group_(Index(n_experts_)),
       group_ids_(Index(max_tokens * experts_per_token_)),
@@ -67,6 +69,7 @@ StreamedExperts* StreamedExperts::Of(Model& model) {
 }
 
 StreamedExperts::~StreamedExperts() {
+  if (counts_.tokens > 0) SaveHeat();
   if (pool_ != nullptr && pool_->queue != nullptr && !pool_->queue->Stop()) {
     static_cast<void>(pool_.release());  // a thread still reads into it
   }
@@ -96,6 +99,7 @@ Status StreamedExperts::Bind(ModelWeights& weights, const BoundWeights& bound) {
   }
   if (Status opened = OpenPool(bound.checkpoint, *pool); !opened) return opened;
   pool_ = std::move(pool);
+  WarmUp();
   return {};
 }
 
@@ -124,6 +128,8 @@ void StreamedExperts::BeginPass(Pass pass, const BatchView& batch) {
   Cancel();
   TakeEnded();
   ReleaseAhead(-1);
+  pass_ = pass;
+  failed_sequences_.Begin(batch);
   if (pass == Pass::kDraft) return;
   ResizePool();
   directory_.EndStep(std::exchange(step_tokens_, batch.n_tokens()));
@@ -136,6 +142,7 @@ void StreamedExperts::BeginPass(Pass pass, const BatchView& batch) {
     counts_.evicts_least_frequent = directory_.race().best() == EvictionPolicy::kLeastFrequent;
     counts_.used_slots = static_cast<std::int64_t>(directory_.n_ready());
   }
+  if (Clock::now() - last_save_ >= options_.save_interval) SaveHeat();
   if (options_.prefetch) Prefetch(batch);
 }
 
@@ -166,6 +173,46 @@ void StreamedExperts::ResizePool() {
   }
   const std::lock_guard lock(mutex_);
   counts_.slots = static_cast<std::int64_t>(directory_.n_slots());
+}
+
+// --- Heat ---
+
+void StreamedExperts::WarmUp() {
+  const std::vector<std::uint32_t>& heat = options_.heat;
+  if (heat.empty()) return;
+  if (heat.size() != is_checked_.size()) {
+    if (options_.warn) {
+      options_.warn(
+          fmt::format("uses of experts in earlier runs: expected {} experts, found {}; "
+                      "they are ignored",
+                      is_checked_.size(), heat.size()));
+    }
+    return;
+  }
+  std::vector<std::uint32_t> hottest;
+  for (std::uint32_t key = 0; key < heat.size(); ++key) {
+    if (heat[key] == 0) continue;
+    directory_.Use(key, heat[key], /*is_scan=*/true);
+    if (key < Index(n_blocks_ * n_experts_)) hottest.push_back(key);
+  }
+  std::ranges::stable_sort(hottest, std::greater(), [&](std::uint32_t key) { return heat[key]; });
+  const std::int64_t room = options_.slots - FewestExpertSlots(experts_per_token_);
+  hottest.resize(std::min(hottest.size(), Index(room)));
+  std::ranges::sort(hottest, {}, [this](std::uint32_t key) {
+    const FileRange& range = files().RangesOf(key).front();
+    return std::pair(range.file, range.offset);
+  });
+  for (const std::uint32_t key : hottest) StartRead(key, ReadUrgency::kAhead);
+}
+
+void StreamedExperts::SaveHeat() {
+  last_save_ = Clock::now();
+  if (!options_.save_heat) return;
+  heat_.resize(is_checked_.size());
+  for (std::uint32_t key = 0; key < heat_.size(); ++key) {
+    heat_[key] = directory_.race().counts()[key];
+  }
+  options_.save_heat(heat_);
 }
 
 // --- Reading ahead ---
@@ -221,7 +268,7 @@ void StreamedExperts::ListWanted(Matrix<const std::int32_t> ids) {
   std::ranges::fill(uses_, 0);
   for (std::int64_t i = 0; i < ids.rows * ids.cols; ++i) {
     const std::int32_t id = ids.data[i];
-    if (id == kRemoteExpert) continue;
+    if (id == kRemoteExpert || failed_sequences_.HasRow(i / ids.cols)) continue;
     Check(id >= 0 && id < n_experts_, "Acquire: unknown expert");
     ++uses_[Index(id)];
   }
@@ -271,6 +318,10 @@ Result<ExpertLease> StreamedExperts::Acquire(std::int64_t block, Matrix<std::int
       missing_.push_back(expert);
       continue;
     }
+    if (hangs_[slot] != 0) {
+      FailUsers(expert, {ErrorCode::kIo, DescribeRead(slot, options_.longest_read)});
+      continue;
+    }
     directory_.Lease(slot);
     const bool was_ahead = std::exchange(was_ahead_[slot], 0) != 0;
     n_ahead += was_ahead ? 1 : 0;
@@ -290,7 +341,7 @@ Result<ExpertLease> StreamedExperts::Acquire(std::int64_t block, Matrix<std::int
     (IsHashBlock(block) ? counts_.hash_hits : counts_.learned_hits) += n_hits;
     counts_.ahead_used += n_ahead;
   }
-  return LeaseGroup();
+  return LeaseGroup();  // Await says whether the step has failed
 }
 
 ExpertLease StreamedExperts::LeaseGroup() {
@@ -304,7 +355,9 @@ ExpertLease StreamedExperts::LeaseGroup() {
   }
   for (std::int64_t i = 0; i < ids_.rows * ids_.cols; ++i) {
     const std::int32_t id = ids_.data[i];
-    group_ids_[Index(i)] = id != kRemoteExpert && is_in_group_[Index(id)] != 0 ? id : kRemoteExpert;
+    const bool is_used = id != kRemoteExpert && is_in_group_[Index(id)] != 0 &&
+                         !failed_sequences_.HasRow(i / ids_.cols);
+    group_ids_[Index(i)] = is_used ? id : kRemoteExpert;
   }
   lease.ids = {group_ids_.data(), ids_.rows, ids_.cols};
   return lease;
@@ -336,9 +389,8 @@ Status StreamedExperts::Await(const VisitExperts& visit) {
       visit(LeaseGroup());
     } else if (waiting_.empty() && missing_.empty()) {
       return {};
-    } else if (Status waited = WaitForOne(); !waited) {
-      failed_ = std::move(waited);
-      break;
+    } else {
+      WaitForOne();
     }
   }
   Status failed = std::exchange(failed_, {});
@@ -347,31 +399,33 @@ Status StreamedExperts::Await(const VisitExperts& visit) {
 }
 
 bool StreamedExperts::MayGoOn() const {
-  if (!failed_ || MayStartMissing()) return true;
+  if (!failed_ || MayStartMissing() || (waiting_.empty() && missing_.empty())) return true;
   return std::ranges::any_of(waiting_,
                              [this](const Waiting& one) { return directory_.IsReady(one.slot); });
 }
 
 // Names the first read that the block waits for.
 std::string StreamedExperts::DescribeWait(Clock::duration waited) const {
-  const double seconds = std::chrono::duration<double>(waited).count();
-  if (waiting_.empty()) {
-    return fmt::format("storage_error: all {} slots of experts wait for reads for {:.1f} s",
-                       directory_.n_slots(), seconds);
-  }
-  const FileRange& range = files().RangesOf(directory_.KeyOf(waiting_.front().slot)).front();
-  return fmt::format("storage_error: {}, offset {}: a read has not ended for {:.1f} s",
-                     pool_->reader->NameOf(range.file), range.offset, seconds);
+  if (!waiting_.empty()) return DescribeRead(waiting_.front().slot, waited);
+  return fmt::format("storage_error: all {} slots of experts wait for reads for {:.1f} s",
+                     directory_.n_slots(), std::chrono::duration<double>(waited).count());
 }
 
-Status StreamedExperts::WaitForOne() {
+std::string StreamedExperts::DescribeRead(std::uint32_t slot, Clock::duration waited) const {
+  const FileRange& range = files().RangesOf(directory_.KeyOf(slot)).front();
+  return fmt::format("storage_error: {}, offset {}: a read has not ended for {:.1f} s",
+                     pool_->reader->NameOf(range.file), range.offset,
+                     std::chrono::duration<double>(waited).count());
+}
+
+void StreamedExperts::WaitForOne() {
   const Clock::time_point begin = Clock::now();
   bool is_reported = false;
-  Status status;
-  while (status && !MayGoOn()) {
+  while (!MayGoOn()) {
     const Clock::duration waited = Clock::now() - begin;
     if (waited >= options_.longest_read) {
-      status = Unexpected(Error{ErrorCode::kIo, DescribeWait(waited)});
+      CountFailure();
+      GiveUpReads({ErrorCode::kIo, DescribeWait(waited)});
     } else if (waited >= options_.slow_read && !is_reported) {
       is_reported = true;
       if (options_.warn) options_.warn(DescribeWait(waited));
@@ -382,10 +436,25 @@ Status StreamedExperts::WaitForOne() {
       TakeEnded();
     }
   }
-  if (!status) CountFailure();
   const std::lock_guard lock(mutex_);
   counts_.stall_seconds += std::chrono::duration<double>(Clock::now() - begin).count();
-  return status;
+}
+
+// The slots stay with the reads.
+void StreamedExperts::GiveUpReads(const Error& error) {
+  for (const Waiting& one : waiting_) {
+    FailUsers(one.expert, error);
+    hangs_[one.slot] = 1;
+    directory_.Release(one.slot);
+  }
+  waiting_.clear();
+  for (const std::int32_t expert : missing_) FailUsers(expert, error);
+  missing_.clear();
+}
+
+void StreamedExperts::FailUsers(std::int32_t expert, const Error& error) {
+  failed_sequences_.FailUsers(ids_, expert, error);
+  if (pass_ == Pass::kMain && failed_sequences_.HasAll() && failed_) failed_ = Unexpected(error);
 }
 
 void StreamedExperts::TakeEnded() {
@@ -397,6 +466,7 @@ void StreamedExperts::TakeEnded() {
 void StreamedExperts::EndRead(const EndedRead& ended) {
   const auto slot = static_cast<std::uint32_t>(ended.slot);
   const std::uint32_t key = directory_.KeyOf(slot);
+  hangs_[slot] = 0;
   Status status = ended.status;
   if (status && is_checked_[key] == 0) {
     const std::int64_t block = key / n_experts_;
@@ -416,7 +486,11 @@ void StreamedExperts::EndRead(const EndedRead& ended) {
   for (std::size_t i = 0; i < n_waiting + n_ahead; ++i) directory_.Release(slot);
   directory_.MarkFree(slot);
   // Nobody waits for a failed read ahead: the block that needs the expert reads it again.
-  if (n_waiting > 0 && failed_) failed_ = std::move(status);
+  if (n_waiting > 0 && status.error().code == ErrorCode::kIo) {
+    FailUsers(static_cast<std::int32_t>(key % n_experts_), status.error());
+  } else if (n_waiting > 0 && failed_) {
+    failed_ = std::move(status);
+  }
   CountFailure();
 }
 

@@ -21,6 +21,7 @@
 #include "checkpoint/block_reader.h"
 #include "checkpoint/model_config.h"
 #include "experts/streaming/expert_files.h"
+#include "experts/streaming/failed_sequences.h"
 #include "experts/streaming/read_queue.h"
 #include "experts/streaming/slot_directory.h"
 #include "experts/streaming/streaming_options.h"
@@ -54,6 +55,11 @@ class StreamedExperts : public ExpertStore {
   Status EndBlock(std::int64_t block) override;
   Result<ExpertLease> Acquire(std::int64_t block, Matrix<std::int32_t> ids) override;
   Status Await(const VisitExperts& visit) override;
+  // Sequences fail alone where a read fails or does not end. A draft pass fails none of them: its
+  // drafts are verified, whatever they were computed from.
+  std::span<const SequenceFailure> failures() const override {
+    return failed_sequences_.failures();
+  }
 
   StreamingCounts counts() const;  // any thread
   std::optional<StreamingCounts> streaming() const override { return counts(); }
@@ -109,16 +115,24 @@ class StreamedExperts : public ExpertStore {
   void TakeEnded();
   void EndRead(const EndedRead& ended);
   void CountFailure();
+  // Fails the sequences that use an expert of the block, or the step if none would be left.
+  void FailUsers(std::int32_t expert, const Error& error);
+  // Fails the sequences that use experts whose reads have not ended.
+  void GiveUpReads(const Error& error);
   // Waits until an expert of waiting_ is ready or has failed, or a missing one may be read.
-  Status WaitForOne();
+  void WaitForOne();
   bool MayGoOn() const;
   std::string DescribeWait(Clock::duration waited) const;
+  std::string DescribeRead(std::uint32_t slot, Clock::duration waited) const;
   // Makes a lease of the experts in group_.
   ExpertLease LeaseGroup();
   void ReleaseGroup();
   // Ends what a failed step has left.
   void Cancel();
   void ResizePool();
+  // Reads the experts that earlier runs used most into all slots but the fewest of a pool.
+  void WarmUp();
+  void SaveHeat();
   void Prefetch(const BatchView& batch);
   void PrefetchBlock(std::int64_t block, const BatchView& batch);
   bool MayReadAhead() const;
@@ -137,6 +151,7 @@ class StreamedExperts : public ExpertStore {
   std::vector<ExpertSet> sets_;
   std::vector<std::uint8_t> is_checked_;  // by key: the scales are numbers
   std::vector<std::uint8_t> was_ahead_;   // by slot: read ahead and not used yet
+  std::vector<std::uint8_t> hangs_;       // by slot: its read has not ended for longest_read
 
   // --- The block that runs ---
   std::int64_t block_ = -1;
@@ -150,10 +165,14 @@ class StreamedExperts : public ExpertStore {
   std::vector<std::int32_t> group_ids_;    // [t, k]
   std::vector<Ahead> ahead_;
   std::vector<EndedRead> ended_;
-  Status failed_;  // of a read that the block waits for
+  Status failed_;  // why the step fails
+  FailedSequences failed_sequences_;
+  Pass pass_ = Pass::kMain;
 
   bool is_scan_ = false;  // the step computes tokens of prompts
   std::int64_t step_tokens_ = 0;
+  std::vector<std::uint32_t> heat_;  // of one call of save_heat
+  Clock::time_point last_save_ = Clock::now();
   std::atomic<std::int64_t> wanted_slots_;
 
   mutable std::mutex mutex_;

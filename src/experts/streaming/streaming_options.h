@@ -6,7 +6,9 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "checkpoint/block_reader.h"
@@ -36,6 +38,13 @@ struct StreamingOptions {
   // A directory with copies of the shards on another drive, which is read as well; empty: none.
   std::filesystem::path mirror{};
   bool prefetch = true;  // read experts of hash layers as soon as their tokens are known
+  // Uses of each expert in earlier runs, by key (ExpertFiles); empty: unknown. The experts with
+  // most uses are read at start, behind those that steps need.
+  std::vector<std::uint32_t> heat{};
+  // Called with the uses of each expert at the end, and after steps, at most once in
+  // save_interval; on the thread that runs the model. May be empty.
+  std::function<void(std::span<const std::uint32_t> heat)> save_heat{};
+  std::chrono::nanoseconds save_interval = std::chrono::minutes(10);
   // A read that takes longer is reported; one that takes longest fails the step that waits for it.
   std::chrono::nanoseconds slow_read = std::chrono::seconds(10);
   std::chrono::nanoseconds longest_read = std::chrono::seconds(60);

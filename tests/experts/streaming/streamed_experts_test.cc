@@ -11,6 +11,7 @@
 #include <future>
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -369,6 +370,128 @@ TEST_F(StreamedFaults, OnlyWhatNeedsTheBrokenPlaceFails) {
   EXPECT_LT(n_failed, 40);
 }
 
+// Eight sequences of one token each, of which some need an expert that cannot be read.
+class StreamedCompany : public StreamedFaults {
+ protected:
+  static constexpr std::int32_t kSequences = 8;
+  static constexpr std::int32_t kBrokenExpert = 3;
+
+  // The token of a sequence at a position.
+  Token TokenOf(std::int32_t sequence, std::int32_t position) const {
+    return tokens_[static_cast<std::size_t>(sequence * 10 + position)];
+  }
+  Batch All(std::int32_t position) const {
+    Batch batch;
+    for (std::int32_t slot = 0; slot < kSequences; ++slot) {
+      batch.Add(slot, position, std::vector<Token>{TokenOf(slot, position)});
+    }
+    return batch;
+  }
+  // The sequences whose first token uses the expert in the block.
+  std::set<std::int32_t> UsersOf(std::int64_t block, std::int32_t expert) {
+    std::set<std::int32_t> users;
+    for (std::int32_t slot = 0; slot < kSequences; ++slot) {
+      std::int64_t next = 0;
+      in_memory_.model().ObserveRouting([&](Matrix<const std::int32_t> ids) {
+        const auto chosen = ids.RowSpan(0);
+        if (next++ == block && std::ranges::find(chosen, expert) != chosen.end()) {
+          users.insert(slot);
+        }
+      });
+      EXPECT_TRUE(in_memory_.model().Forward(One(TokenOf(slot, 0))));
+    }
+    in_memory_.model().ObserveRouting({});
+    return users;
+  }
+  std::vector<float> LogitsInMemory(std::int32_t slot, std::int32_t n_tokens) {
+    for (std::int32_t position = 0; position < n_tokens; ++position) {
+      EXPECT_TRUE(in_memory_.model().Forward(One(TokenOf(slot, position), position)));
+    }
+    return RowOf(in_memory_.model(), 0);
+  }
+  static std::vector<float> RowOf(Model& model, std::int32_t row) {
+    const std::vector<std::int32_t> rows = {row};
+    const auto logits = model.Logits(rows);
+    EXPECT_TRUE(logits);
+    return {logits->RowSpan(0).begin(), logits->RowSpan(0).end()};
+  }
+  // The place of the weights that no sequence can read while `fails`.
+  Fault Breaks() {
+    return [this](const ReadCall& call, std::span<std::byte>&) {
+      const bool is_there = call.file == file_ && call.offset == offset_;
+      return fails_ && is_there ? -EIO : kReadFile;
+    };
+  }
+  void LoadBroken(std::int64_t block, Fault fault, StreamingOptions streaming) {
+    Load(std::move(fault), std::move(streaming));
+    const FileRange& range = StreamedExperts::Of(streamed_->model())
+                                 ->files()
+                                 .RangesOf(static_cast<std::size_t>(block * 8 + kBrokenExpert))
+                                 .front();
+    file_ = range.file;
+    offset_ = range.offset;
+    fails_ = true;
+  }
+  // A step in which exactly `users` fail, one in which the others go on, and, after the fault, all
+  // sequences from their beginning.
+  void ExpectOthersGoOn(const std::set<std::int32_t>& users, const std::string& message) {
+    std::vector<SequenceFailure> failed;
+    const Status ran = streamed_->model().Forward(All(0), failed);
+    ASSERT_TRUE(ran) << ran.error().message;
+    std::set<std::int32_t> found;
+    for (const SequenceFailure& failure : failed) {
+      found.insert(failure.sequence);
+      EXPECT_EQ(failure.error.code, ErrorCode::kIo);
+      EXPECT_THAT(failure.error.message,
+                  AllOf(HasSubstr("storage_error: "), HasSubstr(".safetensors, offset "),
+                        HasSubstr(message)));
+    }
+    EXPECT_EQ(found, users);
+    for (std::int32_t slot = 0; slot < kSequences; ++slot) {
+      if (users.contains(slot)) continue;
+      EXPECT_EQ(RowOf(streamed_->model(), slot), LogitsInMemory(slot, 1)) << "sequence " << slot;
+    }
+  }
+  void ExpectAllAgain() {
+    fails_ = false;
+    for (std::int32_t position = 0; position < 2; ++position) {
+      ASSERT_TRUE(streamed_->model().Forward(All(position)));
+    }
+    for (std::int32_t slot = 0; slot < kSequences; ++slot) {
+      EXPECT_EQ(RowOf(streamed_->model(), slot), LogitsInMemory(slot, 2)) << "sequence " << slot;
+    }
+  }
+
+  std::size_t file_ = 0;
+  std::atomic<std::int64_t> offset_ = -1;
+  std::atomic<bool> fails_ = false;
+};
+
+// In a hash layer, whose experts are read ahead, and in learned ones.
+TEST_F(StreamedCompany, OnlySequencesThatNeedTheBrokenExpertFail) {
+  int n_isolated = 0;
+  for (std::int64_t block = 0; block < in_memory_.model().config().num_hidden_layers; ++block) {
+    const std::set<std::int32_t> users = UsersOf(block, kBrokenExpert);
+    if (users.empty() || std::ssize(users) == kSequences) continue;
+    ++n_isolated;
+    LoadBroken(block, Breaks(), {.slots = 16});
+    ExpectOthersGoOn(users, "Input/output error (errno 5)");
+    ExpectAllAgain();
+  }
+  EXPECT_GE(n_isolated, 2);
+}
+
+// A caller of Forward without a list of failures must not take the rows for results.
+TEST_F(StreamedCompany, WithoutAListOfFailuresTheStepFails) {
+  const std::int64_t block = in_memory_.model().config().num_hidden_layers - 1;
+  ASSERT_FALSE(UsersOf(block, kBrokenExpert).empty());
+  LoadBroken(block, Breaks(), {.slots = 16});
+  const Status ran = streamed_->model().Forward(All(0));
+  ASSERT_FALSE(ran);
+  EXPECT_EQ(ran.error().code, ErrorCode::kIo);
+  ExpectAllAgain();
+}
+
 TEST_F(StreamedFaults, ATruncatedShardIsNamed) {
   Load([](const ReadCall& call, std::span<std::byte>&) {
     return call.number > 20 ? std::int64_t{0} : kReadFile;
@@ -416,6 +539,28 @@ TEST_F(StreamedFaults, AReadThatHangsIsReportedAndFailsTheStep) {
   EXPECT_THAT(warnings, ::testing::ElementsAre(HasSubstr("a read has not ended for 0.")));
   hang.End();
   ExpectRight("after the fault");
+}
+
+// The second step does not wait for the read again.
+TEST_F(StreamedCompany, OnlySequencesThatNeedAHungReadFail) {
+  const std::int64_t block = in_memory_.model().config().num_hidden_layers - 1;
+  const std::set<std::int32_t> users = UsersOf(block, kBrokenExpert);
+  ASSERT_FALSE(users.empty());
+  ASSERT_LT(std::ssize(users), kSequences);
+  Hang hang;
+  const Fault waits = hang.fault(0);
+  LoadBroken(block,
+             [&, waits](const ReadCall& call, std::span<std::byte>& to) {
+               const bool is_there = call.file == file_ && call.offset == offset_;
+               return fails_ && is_there ? waits(call, to) : kReadFile;
+             },
+             {.slots = 16, .longest_read = std::chrono::milliseconds(300)});
+  ExpectOthersGoOn(users, "a read has not ended for 0.");
+  const double waited = StreamingCountsOf(*streamed_).stall_seconds;
+  ExpectOthersGoOn(users, "a read has not ended for 0.");
+  EXPECT_LT(StreamingCountsOf(*streamed_).stall_seconds - waited, 0.3) << "the longest read";
+  hang.End();
+  ExpectAllAgain();
 }
 
 TEST_F(StreamedFaults, AHungReadDoesNotKeepTheProcess) {
