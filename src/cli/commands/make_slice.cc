@@ -19,6 +19,7 @@ Status RunCommand(const MakeSliceCommand& command, Log&) {
                                                       {.ratios = command.ratios,
                                                        .n_experts = command.n_experts,
                                                        .vocab_size = command.vocab_size,
+                                                       .n_hash_layers = command.n_hash_layers,
                                                        .draft = command.draft}),
                                 .seed = command.seed};
   const Result<SliceSummary> written = WriteSlice(command.out, options, team, [&](double share) {

@@ -233,6 +233,10 @@ void AddMakeSlice(Command& root, MakeSliceCommand& options) {
       {"--vocab", "V",
        fmt::format("Tokens, {} to {} (default: 1024)", SmallestVocabulary(), LargestVocabulary()),
        Integer(SmallestVocabulary(), LargestVocabulary(), options.vocab_size)});
+  command.Add({"--hash-layers", "N",
+               "First layers that choose experts by the token, as the first 3 of flash and pro do "
+               "(default: 0)",
+               AtLeast(0, options.n_hash_layers)});
   command.Add({"--draft", "HEAD",
                "The head that drafts: none, mtp, or dspark, three stages that read the last three "
                "layers (default: none)",

@@ -194,6 +194,7 @@ struct MakeSliceCommand {
   std::vector<int> ratios;                // of each layer
   std::optional<std::int64_t> n_experts;  // missing: the published number
   std::int64_t vocab_size = 1024;
+  std::int64_t n_hash_layers = 0;
   HeadKind draft = HeadKind::kNone;
   std::uint64_t seed = 0;
   int n_threads = 1;  // >= 1

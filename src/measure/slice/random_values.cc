@@ -1,5 +1,6 @@
 #include "measure/slice/random_values.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <numbers>
@@ -119,6 +120,24 @@ void FillWords(std::uint64_t stream, std::int64_t first_byte, std::span<std::byt
   }
 }
 
+// The k ids of a token have equal distances, so that they differ; halves of ids are made alone,
+// because a part may begin with one.
+void FillExperts(std::uint64_t stream, const SliceTensor& tensor, std::int64_t first_byte,
+                 std::span<std::byte> out) {
+  const auto k = static_cast<std::uint64_t>(tensor.shape[1]);
+  const auto n_experts = static_cast<std::uint64_t>(tensor.n_experts);
+  auto half = static_cast<std::uint64_t>(first_byte) / sizeof(std::uint32_t);
+  for (; !out.empty(); ++half) {
+    const std::uint64_t row = half / 2 / k;
+    const std::uint64_t column = half / 2 % k;
+    const std::uint64_t id = (Word(stream, row) % n_experts + column * (n_experts / k)) % n_experts;
+    const std::uint32_t value = half % 2 == 0 ? static_cast<std::uint32_t>(id) : 0;
+    const std::size_t n = std::min(out.size(), sizeof(value));
+    std::memcpy(out.data(), &value, n);
+    out = out.subspan(n);
+  }
+}
+
 }  // namespace
 
 RandomValues::RandomValues(std::uint64_t seed)
@@ -152,6 +171,9 @@ void RandomValues::Fill(const SliceTensor& tensor, std::int64_t first_byte,
       FillWords<FourBytes>(stream, first_byte, out, [&](std::uint64_t word) {
         return MakeFour([&](int i) { return e2m1_pairs_[Sixteen(word, i)]; });
       });
+      return;
+    case DType::kI64:
+      FillExperts(stream, tensor, first_byte, out);
       return;
     case DType::kF8E8M0: {
       const PowerMix mix(tensor.deviation);

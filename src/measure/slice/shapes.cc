@@ -102,7 +102,7 @@ ModelConfig SliceConfig(ModelConfig whole, const SliceSizes& sizes) {
   whole.vocab_size = sizes.vocab_size;
   whole.num_hidden_layers = static_cast<std::int64_t>(sizes.ratios.size());
   whole.n_routed_experts = sizes.n_experts.value_or(whole.n_routed_experts);
-  whole.num_hash_layers = 0;
+  whole.num_hash_layers = sizes.n_hash_layers;
   whole.num_nextn_predict_layers = sizes.draft == HeadKind::kNone ? 0 : 1;  // for DSpark, too
   if (sizes.draft == HeadKind::kDSpark) whole.dspark = SliceDSpark(whole);
   whole.compress_ratios = sizes.ratios;

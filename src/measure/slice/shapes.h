@@ -21,12 +21,13 @@ struct SliceSizes {
   std::vector<int> ratios;                // of each layer: 0, 4 or 128
   std::optional<std::int64_t> n_experts;  // routed experts per layer; missing: the model's number
   std::int64_t vocab_size = 0;
+  std::int64_t n_hash_layers = 0;  // the first layers, which choose experts by the token
   // The head that drafts: an MTP block, or the three stages of a published DSpark drafter, which
   // read the streams of the last three layers (docs/spec/mtp.md 2.1).
   HeadKind draft = HeadKind::kNone;
 };
 
-// Returns `whole` reduced to the slice. No layer routes by token id. Checks nothing.
+// Returns `whole` reduced to the slice. Checks nothing.
 ModelConfig SliceConfig(ModelConfig whole, const SliceSizes& sizes);
 
 // Returns the text of config.json, with the fields in the order of the published files.

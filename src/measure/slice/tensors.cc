@@ -22,8 +22,8 @@ class Part {
   Part(const ModelConfig& config, std::string prefix)
       : config_(config), hidden_(config.hidden_size), prefix_(std::move(prefix)) {}
 
-  // ratio: 0, 4 or 128.
-  void AddBlock(int ratio) {
+  // ratio: 0, 4 or 128. is_hash: the block chooses experts by the token.
+  void AddBlock(int ratio, bool is_hash = false) {
     AddNorm("attn_norm", hidden_);
     AddNorm("ffn_norm", hidden_);
     AddHyperConnection("hc_attn", 24, 3);
@@ -38,7 +38,7 @@ class Part {
       AddBf16("attn.indexer.weights_proj", config_.index_n_heads, hidden_);
       AddCompressor("attn.indexer.compressor", ratio, config_.index_head_dim);
     }
-    AddExperts();
+    AddExperts(is_hash);
   }
 
   // The stream gates and the norm before the logits.
@@ -152,11 +152,18 @@ class Part {
     AddNorm(fmt::format("{}.norm", name), dim);
   }
 
-  void AddExperts() {
+  void AddExperts(bool is_hash) {
     const std::int64_t width = config_.moe_intermediate_size;
     AddBf16("ffn.gate", config_.n_routed_experts, hidden_);
-    // Far below the spread of the scores, so that no expert is preferred.
-    AddValues("ffn.gate.bias", DType::kF32, {config_.n_routed_experts}, 0, 0.01);
+    if (is_hash) {
+      tensors_.push_back({.name = prefix_ + "ffn.gate.tid2eid",
+                          .dtype = DType::kI64,
+                          .shape = {config_.vocab_size, config_.num_experts_per_tok},
+                          .n_experts = config_.n_routed_experts});
+    } else {
+      // Far below the spread of the scores, so that no expert is preferred.
+      AddValues("ffn.gate.bias", DType::kF32, {config_.n_routed_experts}, 0, 0.01);
+    }
     AddFp8("ffn.shared_experts.w1", width, hidden_);
     AddFp8("ffn.shared_experts.w2", hidden_, width);
     AddFp8("ffn.shared_experts.w3", width, hidden_);
@@ -207,7 +214,7 @@ std::vector<std::vector<SliceTensor>> SliceParts(const ModelConfig& config) {
   parts.push_back(embedding.Take());
   for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
     Part layer(config, fmt::format("layers.{}.", i));
-    layer.AddBlock(config.compress_ratios[static_cast<std::size_t>(i)]);
+    layer.AddBlock(config.compress_ratios[static_cast<std::size_t>(i)], i < config.num_hash_layers);
     parts.push_back(layer.Take());
   }
   Part head(config, "");

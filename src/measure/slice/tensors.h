@@ -15,6 +15,7 @@ namespace fathom {
 //   F32, BF16  normal with this mean and deviation
 //   F8_E4M3    codes of a normal distribution of deviation kE4m3Deviation
 //   I8         two E2M1 codes a byte, of one of deviation kE2m1Deviation
+//   I64        experts [tokens, k]: k different ids of each token, 0 to n_experts - 1
 //   F8_E8M0    the two powers of two around `deviation`, mixed so that it is the root mean square
 struct SliceTensor {
   std::string name;
@@ -22,6 +23,7 @@ struct SliceTensor {
   std::vector<std::int64_t> shape;
   double mean = 0;
   double deviation = 0;
+  std::int64_t n_experts = 0;  // of an I64 tensor; at least k
 };
 
 // The scale of a quantised block is the smallest power of two that brings its largest value into

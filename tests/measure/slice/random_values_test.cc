@@ -7,6 +7,7 @@
 #include <cstring>
 #include <functional>
 #include <numbers>
+#include <set>
 #include <vector>
 
 #include "base/float_types.h"
@@ -65,6 +66,32 @@ TEST(RandomValuesTest, AnyPartIsThatPartOfTheWhole) {
       EXPECT_TRUE(
           std::equal(part.begin(), part.end(), whole.begin() + static_cast<std::ptrdiff_t>(first)))
           << Name(dtype) << " from " << first;
+    }
+  }
+}
+
+TEST(RandomValuesTest, TheExpertsOfATokenDiffer) {
+  for (const std::int64_t n_experts : {6, 7, 256}) {
+    const SliceTensor table = {.name = "layers.0.ffn.gate.tid2eid",
+                               .dtype = DType::kI64,
+                               .shape = {500, 6},
+                               .n_experts = n_experts};
+    const std::vector<std::byte> bytes = Values(table);
+    std::vector<std::int64_t> ids(bytes.size() / sizeof(std::int64_t));
+    std::memcpy(ids.data(), bytes.data(), bytes.size());
+    std::set<std::int64_t> all;
+    for (std::size_t row = 0; row < 500; ++row) {
+      const std::set<std::int64_t> chosen(ids.begin() + static_cast<std::ptrdiff_t>(6 * row),
+                                          ids.begin() + static_cast<std::ptrdiff_t>(6 * row + 6));
+      EXPECT_EQ(chosen.size(), 6u) << "row " << row;
+      all.insert(chosen.begin(), chosen.end());
+    }
+    EXPECT_EQ(std::ssize(all), n_experts);
+    EXPECT_EQ(*all.begin(), 0);
+    std::vector<std::byte> part(20);
+    for (const std::int64_t first : {0, 4, 8, 44}) {
+      RandomValues(1).Fill(table, first, part);
+      EXPECT_TRUE(std::equal(part.begin(), part.end(), bytes.begin() + first)) << first;
     }
   }
 }

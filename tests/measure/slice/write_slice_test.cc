@@ -155,6 +155,19 @@ TEST(WriteSliceTest, TheModelRunsWithItsDraftHead) {
   EXPECT_NEAR(RootMeanSquare<float>(draft.RowSpan(0)), 4, 1);
 }
 
+TEST(WriteSliceTest, TheModelRunsWithHashLayers) {
+  const testing::TemporaryDirectory directory;
+  SliceOptions options = Tiny({0, 4, 128}, HeadKind::kNone);
+  options.config.num_hash_layers = 2;
+  WriteOrFail(directory.path(), options);
+  testing::TestModel loaded(directory.path(), {.max_context = 300});
+  EXPECT_TRUE(loaded.model().warnings().empty());
+  Batch batch;
+  batch.Add(0, 0, Tokens(200));
+  const Status ran = loaded.model().Forward(batch);
+  ASSERT_TRUE(ran) << ran.error().message;
+}
+
 TEST(WriteSliceTest, TheModelRunsWithItsDSparkDrafter) {
   const testing::TemporaryDirectory directory;
   WriteOrFail(directory.path(), Tiny({0, 4, 128, 4}, HeadKind::kDSpark));
