@@ -134,12 +134,14 @@ template <class Format, int kRows, int kColumns>
   }
 }
 
-// Blocks [first, end) of kColumns weight rows, and with `rest` the columns behind the last block.
+// Sets `sums` to those of blocks [first, end) of kColumns weight rows, and with `rest` the columns
+// behind the last block.
 template <class Format, int kRows, int kColumns>
-void SumColumns(const cpu::Product& product, const WeightRow (&weights)[kColumns],
-                const ProductRow (&rows)[kRows], int64_t first, int64_t end, bool rest,
-                F32 (&out)[kRows][kGroup][Format::kSums], int column) {
-  Sums<Format, kRows, kColumns> sums;
+[[gnu::always_inline]] inline void SumBlocks(const cpu::Product& product,
+                                             const WeightRow (&weights)[kColumns],
+                                             const ProductRow (&rows)[kRows], int64_t first,
+                                             int64_t end, bool rest,
+                                             Sums<Format, kRows, kColumns>& sums) {
   for (auto& lanes : sums) {
     for (auto& row : lanes) {
       for (F32& sum : row) {
@@ -166,16 +168,21 @@ void SumColumns(const cpu::Product& product, const WeightRow (&weights)[kColumns
       AddBlock<Format, kRows, kColumns>(padded_rows, 0, rows, product.k / kBlock, sums);
     }
   }
+}
+
+// SumBlocks, to the sums of the group's columns from `column`.
+template <class Format, int kRows, int kColumns>
+void SumColumns(const cpu::Product& product, const WeightRow (&weights)[kColumns],
+                const ProductRow (&rows)[kRows], int64_t first, int64_t end, bool rest,
+                F32 (&out)[kRows][kGroup][Format::kSums], int column) {
+  Sums<Format, kRows, kColumns> sums;
+  SumBlocks<Format, kRows, kColumns>(product, weights, rows, first, end, rest, sums);
   for (int c = 0; c < kColumns; ++c) {
     for (int m = 0; m < kRows; ++m) {
       __builtin_memcpy(out[m][column + c], sums[m][c], sizeof(sums[m][c]));
     }
   }
 }
-
-// Computes the sums of every part of k for the columns of a group.
-template <class Format, int kRows>
-using GroupSums = F32[kMaxParts][kRows][kGroup][Format::kSums];
 
 // The weight rows of a group: `count` rows, `stride` apart.
 struct Group {
@@ -187,37 +194,66 @@ struct Group {
   int64_t RowOf(int column) const { return first + (column < count ? column : count - 1) * stride; }
 };
 
-// kColumns weight rows, columns of the group from `column`: all parts of a row before the next row.
-template <class Format, int kRows, int kColumns>
+// The sums of every part of k, added over the lanes.
+template <int kRows>
+using PartSums = float[kMaxParts][kRows][kGroup];
+
+// One part of k of a group's columns.
+template <class Format, int kRows>
+void SumPart(const cpu::Product& product, const WeightRow (&weights)[kGroup],
+             const ProductRow (&rows)[kRows], int64_t first, int64_t end, bool rest,
+             float (&out)[kRows][kGroup]) {
+  Sums<Format, kRows, kGroup> sums;
+  SumBlocks<Format, kRows, kGroup>(product, weights, rows, first, end, rest, sums);
+  for (int m = 0; m < kRows; ++m) {
+    Format::Finish(sums[m], out[m]);
+  }
+}
+
+// All parts of k of a group's columns. Sums of many rows are in memory already, and added over the
+// lanes while they are in the first-level cache. Those of few rows wait until all parts are summed:
+// a tree between parts would hold up the stream of weights.
+template <class Format, int kRows>
 [[gnu::always_inline]] inline void SumParts(const cpu::Product& product, const Group& group,
                                             const ProductRow (&rows)[kRows],
-                                            GroupSums<Format, kRows>& sums, int column) {
-  WeightRow weights[kColumns];
-  for (int i = 0; i < kColumns; ++i) {
-    weights[i] = RowOf(product, group.RowOf(column + i));
+                                            PartSums<kRows>& parts) {
+  WeightRow weights[kGroup];
+  for (int c = 0; c < kGroup; ++c) {
+    weights[c] = RowOf(product, group.RowOf(c));
   }
   const int64_t blocks = product.k / kBlock;
+  const auto first = [&](int p) { return blocks * p / product.k_parts; };
   const bool rest = product.k % kBlock != 0;
-  for (int p = 0; p < product.k_parts; ++p) {
-    SumColumns<Format, kRows, kColumns>(product, weights, rows, blocks * p / product.k_parts,
-                                        blocks * (p + 1) / product.k_parts, rest, sums[p], column);
+  constexpr int kColumns = kColumnsOf<Format, kRows>;
+  if constexpr (kColumns == kGroup && kRows > 2) {
+    for (int p = 0; p < product.k_parts; ++p) {
+      SumPart<Format, kRows>(product, weights, rows, first(p), first(p + 1), rest, parts[p]);
+    }
+  } else {
+    F32 sums[kMaxParts][kRows][kGroup][Format::kSums];
+    for (int column = 0; column < kGroup; column += kColumns) {
+      WeightRow columns[kColumns];
+      for (int c = 0; c < kColumns; ++c) {
+        columns[c] = weights[column + c];
+      }
+      for (int p = 0; p < product.k_parts; ++p) {
+        SumColumns<Format, kRows, kColumns>(product, columns, rows, first(p), first(p + 1), rest,
+                                            sums[p], column);
+      }
+    }
+    for (int p = 0; p < product.k_parts; ++p) {
+      for (int m = 0; m < kRows; ++m) {
+        Format::Finish(sums[p][m], parts[p][m]);
+      }
+    }
   }
 }
 
 template <class Format, int kRows>
 void MultiplyGroup(const cpu::Product& product, const Group& group,
                    const ProductRow (&rows)[kRows]) {
-  constexpr int kColumns = kColumnsOf<Format, kRows>;
-  GroupSums<Format, kRows> sums;
-  for (int c = 0; c < kGroup; c += kColumns) {
-    SumParts<Format, kRows, kColumns>(product, group, rows, sums, c);
-  }
-  float parts[kMaxParts][kRows][kGroup];
-  for (int p = 0; p < product.k_parts; ++p) {
-    for (int m = 0; m < kRows; ++m) {
-      Format::Finish(sums[p][m], parts[p][m]);
-    }
-  }
+  PartSums<kRows> parts;
+  SumParts<Format, kRows>(product, group, rows, parts);
   AddParts(product.k_parts, kRows * kGroup, parts[0][0], kRows * kGroup);
   for (int m = 0; m < kRows; ++m) {
     for (int i = 0; i < group.count; ++i) {
