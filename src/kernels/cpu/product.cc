@@ -16,12 +16,16 @@ namespace {
 constexpr int64_t kPrefetchBytes = 4096;
 constexpr int64_t kTileBytes = 128 * 1024;  // of weights that stay in the second-level cache while
                                             // groups of activation rows pass over them
-constexpr int kFewRows = kRegisters == 16 ? 2 : 8;
 
 // Where registers are few, operands of weights are made when they are multiplied: all of a block
 // would go to the stack and back.
 template <class Format>
 constexpr bool kMakesOneByOne = kRegisters == 16 && Format::kOneByOne;
+
+// Rows of activations up to which a row of weights is multiplied as it is expanded; with more,
+// panels are faster. Measured.
+template <class Format>
+constexpr int kFewRows = kRegisters == 32 ? 8 : (kMakesOneByOne<Format> ? 3 : 2);
 
 // Weight rows at once: those of a group, where their sums fit the registers or operands are made
 // one by one.
@@ -93,7 +97,7 @@ template <class Format, int kRows, int kColumns>
                                            int part, const ProductRow (&rows)[kRows],
                                            int64_t x_block, Sums<Format, kRows, kColumns>& sums) {
   if constexpr (kMakesOneByOne<Format>) {
-    constexpr int kOpen = kColumns / kRows;  // four chains at once
+    constexpr int kOpen = kColumns / kRows;  // up to four chains at once
 #pragma GCC unroll 4
     for (int c = 0; c < kColumns; c += kOpen) {
       AddOneByOne<Format, kRows, kColumns, kOpen>(weights, c, block, part, rows, x_block, sums);
@@ -283,6 +287,7 @@ void MultiplyFewRows(const cpu::Product& product, int64_t first, int64_t end) {
 
 template <class Format>
 void MultiplyFew(const cpu::Product& product, int64_t first, int64_t end) {
+  constexpr int kMost = kFewRows<Format>;
   switch (product.t) {
     case 1:
       return MultiplyFewRows<Format, 1>(product, first, end);
@@ -291,10 +296,11 @@ void MultiplyFew(const cpu::Product& product, int64_t first, int64_t end) {
     default:
       break;
   }
-  if constexpr (kFewRows > 2) {
+  if constexpr (kMost > 2) {
+    if (product.t == 3) return MultiplyFewRows<Format, 3>(product, first, end);
+  }
+  if constexpr (kMost > 3) {
     switch (product.t) {
-      case 3:
-        return MultiplyFewRows<Format, 3>(product, first, end);
       case 4:
         return MultiplyFewRows<Format, 4>(product, first, end);
       case 5:
@@ -331,8 +337,8 @@ void MultiplyMany(const cpu::Product& product, int64_t first, int64_t end) {
 
 template <class Format>
 void MultiplyFormat(const cpu::Product& product, int64_t first, int64_t end) {
-  product.t <= kFewRows ? MultiplyFew<Format>(product, first, end)
-                        : MultiplyMany<Format>(product, first, end);
+  product.t <= kFewRows<Format> ? MultiplyFew<Format>(product, first, end)
+                                : MultiplyMany<Format>(product, first, end);
 }
 
 }  // namespace
