@@ -16,12 +16,16 @@ namespace {
 constexpr int64_t kPrefetchBytes = 4096;
 constexpr int64_t kTileBytes = 128 * 1024;  // of weights that stay in the second-level cache while
                                             // groups of activation rows pass over them
-constexpr int kFewRows = kRegisters == 16 ? 2 : 8;
 
 // Where registers are few, operands of weights are made when they are multiplied: all of a block
 // would go to the stack and back.
 template <class Format>
 constexpr bool kMakesOneByOne = kRegisters == 16 && Format::kOneByOne;
+
+// Rows of activations up to which a row of weights is multiplied as it is expanded; with more,
+// panels are faster. Measured.
+template <class Format>
+constexpr int kFewRows = kRegisters == 32 ? 8 : (kMakesOneByOne<Format> ? 3 : 2);
 
 // Weight rows at once: those of a group, where their sums fit the registers or operands are made
 // one by one.
@@ -93,7 +97,7 @@ template <class Format, int kRows, int kColumns>
                                            int part, const ProductRow (&rows)[kRows],
                                            int64_t x_block, Sums<Format, kRows, kColumns>& sums) {
   if constexpr (kMakesOneByOne<Format>) {
-    constexpr int kOpen = kColumns / kRows;  // four chains at once
+    constexpr int kOpen = kColumns / kRows;  // up to four chains at once
 #pragma GCC unroll 4
     for (int c = 0; c < kColumns; c += kOpen) {
       AddOneByOne<Format, kRows, kColumns, kOpen>(weights, c, block, part, rows, x_block, sums);
@@ -134,12 +138,14 @@ template <class Format, int kRows, int kColumns>
   }
 }
 
-// Blocks [first, end) of kColumns weight rows, and with `rest` the columns behind the last block.
+// Sets `sums` to those of blocks [first, end) of kColumns weight rows, and with `rest` the columns
+// behind the last block.
 template <class Format, int kRows, int kColumns>
-void SumColumns(const cpu::Product& product, const WeightRow (&weights)[kColumns],
-                const ProductRow (&rows)[kRows], int64_t first, int64_t end, bool rest,
-                F32 (&out)[kRows][kGroup][Format::kSums], int column) {
-  Sums<Format, kRows, kColumns> sums;
+[[gnu::always_inline]] inline void SumBlocks(const cpu::Product& product,
+                                             const WeightRow (&weights)[kColumns],
+                                             const ProductRow (&rows)[kRows], int64_t first,
+                                             int64_t end, bool rest,
+                                             Sums<Format, kRows, kColumns>& sums) {
   for (auto& lanes : sums) {
     for (auto& row : lanes) {
       for (F32& sum : row) {
@@ -166,16 +172,21 @@ void SumColumns(const cpu::Product& product, const WeightRow (&weights)[kColumns
       AddBlock<Format, kRows, kColumns>(padded_rows, 0, rows, product.k / kBlock, sums);
     }
   }
+}
+
+// SumBlocks, to the sums of the group's columns from `column`.
+template <class Format, int kRows, int kColumns>
+void SumColumns(const cpu::Product& product, const WeightRow (&weights)[kColumns],
+                const ProductRow (&rows)[kRows], int64_t first, int64_t end, bool rest,
+                F32 (&out)[kRows][kGroup][Format::kSums], int column) {
+  Sums<Format, kRows, kColumns> sums;
+  SumBlocks<Format, kRows, kColumns>(product, weights, rows, first, end, rest, sums);
   for (int c = 0; c < kColumns; ++c) {
     for (int m = 0; m < kRows; ++m) {
       __builtin_memcpy(out[m][column + c], sums[m][c], sizeof(sums[m][c]));
     }
   }
 }
-
-// Computes the sums of every part of k for the columns of a group.
-template <class Format, int kRows>
-using GroupSums = F32[kMaxParts][kRows][kGroup][Format::kSums];
 
 // The weight rows of a group: `count` rows, `stride` apart.
 struct Group {
@@ -187,37 +198,66 @@ struct Group {
   int64_t RowOf(int column) const { return first + (column < count ? column : count - 1) * stride; }
 };
 
-// kColumns weight rows, columns of the group from `column`: all parts of a row before the next row.
-template <class Format, int kRows, int kColumns>
+// The sums of every part of k, added over the lanes.
+template <int kRows>
+using PartSums = float[kMaxParts][kRows][kGroup];
+
+// One part of k of a group's columns.
+template <class Format, int kRows>
+void SumPart(const cpu::Product& product, const WeightRow (&weights)[kGroup],
+             const ProductRow (&rows)[kRows], int64_t first, int64_t end, bool rest,
+             float (&out)[kRows][kGroup]) {
+  Sums<Format, kRows, kGroup> sums;
+  SumBlocks<Format, kRows, kGroup>(product, weights, rows, first, end, rest, sums);
+  for (int m = 0; m < kRows; ++m) {
+    Format::Finish(sums[m], out[m]);
+  }
+}
+
+// All parts of k of a group's columns. Sums of many rows are in memory already, and added over the
+// lanes while they are in the first-level cache. Those of few rows wait until all parts are summed:
+// a tree between parts would hold up the stream of weights.
+template <class Format, int kRows>
 [[gnu::always_inline]] inline void SumParts(const cpu::Product& product, const Group& group,
                                             const ProductRow (&rows)[kRows],
-                                            GroupSums<Format, kRows>& sums, int column) {
-  WeightRow weights[kColumns];
-  for (int i = 0; i < kColumns; ++i) {
-    weights[i] = RowOf(product, group.RowOf(column + i));
+                                            PartSums<kRows>& parts) {
+  WeightRow weights[kGroup];
+  for (int c = 0; c < kGroup; ++c) {
+    weights[c] = RowOf(product, group.RowOf(c));
   }
   const int64_t blocks = product.k / kBlock;
+  const auto first = [&](int p) { return blocks * p / product.k_parts; };
   const bool rest = product.k % kBlock != 0;
-  for (int p = 0; p < product.k_parts; ++p) {
-    SumColumns<Format, kRows, kColumns>(product, weights, rows, blocks * p / product.k_parts,
-                                        blocks * (p + 1) / product.k_parts, rest, sums[p], column);
+  constexpr int kColumns = kColumnsOf<Format, kRows>;
+  if constexpr (kColumns == kGroup && kRows > 2) {
+    for (int p = 0; p < product.k_parts; ++p) {
+      SumPart<Format, kRows>(product, weights, rows, first(p), first(p + 1), rest, parts[p]);
+    }
+  } else {
+    F32 sums[kMaxParts][kRows][kGroup][Format::kSums];
+    for (int column = 0; column < kGroup; column += kColumns) {
+      WeightRow columns[kColumns];
+      for (int c = 0; c < kColumns; ++c) {
+        columns[c] = weights[column + c];
+      }
+      for (int p = 0; p < product.k_parts; ++p) {
+        SumColumns<Format, kRows, kColumns>(product, columns, rows, first(p), first(p + 1), rest,
+                                            sums[p], column);
+      }
+    }
+    for (int p = 0; p < product.k_parts; ++p) {
+      for (int m = 0; m < kRows; ++m) {
+        Format::Finish(sums[p][m], parts[p][m]);
+      }
+    }
   }
 }
 
 template <class Format, int kRows>
 void MultiplyGroup(const cpu::Product& product, const Group& group,
                    const ProductRow (&rows)[kRows]) {
-  constexpr int kColumns = kColumnsOf<Format, kRows>;
-  GroupSums<Format, kRows> sums;
-  for (int c = 0; c < kGroup; c += kColumns) {
-    SumParts<Format, kRows, kColumns>(product, group, rows, sums, c);
-  }
-  float parts[kMaxParts][kRows][kGroup];
-  for (int p = 0; p < product.k_parts; ++p) {
-    for (int m = 0; m < kRows; ++m) {
-      Format::Finish(sums[p][m], parts[p][m]);
-    }
-  }
+  PartSums<kRows> parts;
+  SumParts<Format, kRows>(product, group, rows, parts);
   AddParts(product.k_parts, kRows * kGroup, parts[0][0], kRows * kGroup);
   for (int m = 0; m < kRows; ++m) {
     for (int i = 0; i < group.count; ++i) {
@@ -247,6 +287,7 @@ void MultiplyFewRows(const cpu::Product& product, int64_t first, int64_t end) {
 
 template <class Format>
 void MultiplyFew(const cpu::Product& product, int64_t first, int64_t end) {
+  constexpr int kMost = kFewRows<Format>;
   switch (product.t) {
     case 1:
       return MultiplyFewRows<Format, 1>(product, first, end);
@@ -255,10 +296,11 @@ void MultiplyFew(const cpu::Product& product, int64_t first, int64_t end) {
     default:
       break;
   }
-  if constexpr (kFewRows > 2) {
+  if constexpr (kMost > 2) {
+    if (product.t == 3) return MultiplyFewRows<Format, 3>(product, first, end);
+  }
+  if constexpr (kMost > 3) {
     switch (product.t) {
-      case 3:
-        return MultiplyFewRows<Format, 3>(product, first, end);
       case 4:
         return MultiplyFewRows<Format, 4>(product, first, end);
       case 5:
@@ -295,8 +337,8 @@ void MultiplyMany(const cpu::Product& product, int64_t first, int64_t end) {
 
 template <class Format>
 void MultiplyFormat(const cpu::Product& product, int64_t first, int64_t end) {
-  product.t <= kFewRows ? MultiplyFew<Format>(product, first, end)
-                        : MultiplyMany<Format>(product, first, end);
+  product.t <= kFewRows<Format> ? MultiplyFew<Format>(product, first, end)
+                                : MultiplyMany<Format>(product, first, end);
 }
 
 }  // namespace
