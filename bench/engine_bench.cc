@@ -2,7 +2,7 @@
 // weights.
 //
 //   engine_bench --model DIR --streams 1,16,64 [--draft auto --acceptance 0.8] [--prompt N]
-//                [--tokens N] [--start] [--pairs N]
+//                [--tokens N] [--start] [--schema FILE] [--pairs N]
 //
 // A row per number of streams: every stream has its own reader thread, as in a server. The engine
 // times its calls of the model (EngineMetrics); the rest of a step is the engine's cost.
@@ -12,6 +12,9 @@
 // the machine does meets both: a row has the median of the N ratios of their speeds, the lowest and
 // the highest, the ratio of the processor time they used, and what the bytes of the steps promise
 // at the acceptance given.
+//
+// --schema binds the answers to a JSON schema, which should have no short answers; --pairs compares
+// then answers with and without it.
 #include <fmt/format.h>
 #include <sys/resource.h>
 
@@ -25,12 +28,16 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/file.h"
 #include "base/parse_text.h"
+#include "constraint/constraint.h"
 #include "engine/engine.h"
 #include "engine/model_adapter.h"
 #include "engine/simulated_acceptance.h"
+#include "json/json_value.h"
 #include "kernels/registry.h"
 #include "model/draft/drafters.h"
+#include "tokenizer/tokenizer.h"
 
 namespace fathom::bench {
 namespace {
@@ -47,6 +54,7 @@ struct Options {
   bool is_shared = false;  // all prompts are equal
   bool at_start = false;
   int n_pairs = 0;
+  std::filesystem::path schema = "";
 };
 
 struct Row {
@@ -89,8 +97,29 @@ DraftOptions DraftsOf(const std::string& text) {
   return {.enabled = depth > 0, .depth = depth};
 }
 
-Row Measure(const Options& options, LanguageModel& model, const DraftOptions& draft,
-            int n_streams) {
+// Null without a schema.
+std::shared_ptr<const Constraint> ReadConstraint(const Options& options,
+                                                 const LanguageModel& model) {
+  if (options.schema.empty()) return nullptr;
+  constexpr std::size_t kMostSchemaBytes = 1 << 20;
+  const Result<std::string> text =
+      ReadFile(options.schema, kMostSchemaBytes, FileKind::kRegularOrPipe);
+  Check(text.has_value(), text ? "" : text.error().message);
+  Result<JsonValue> schema = ParseJson(*text);
+  Check(schema.has_value(), schema ? "" : schema.error().message);
+  const Result<Tokenizer> tokenizer = Tokenizer::Load(options.model);
+  Check(tokenizer.has_value(), tokenizer ? "" : tokenizer.error().message);
+  ConstraintCompiler compiler(
+      ConstraintVocabulary::Make(*tokenizer, model.Limits().vocab_size, std::vector<Token>{1}));
+  auto constraint = compiler.Compile({.content = {.kind = ContentConstraint::Kind::kJsonSchema,
+                                                  .schema = *std::move(schema),
+                                                  .strict = true}});
+  Check(constraint.has_value(), constraint ? "" : constraint.error().message);
+  return *std::move(constraint);
+}
+
+Row Measure(const Options& options, LanguageModel& model, const DraftOptions& draft, int n_streams,
+            const std::shared_ptr<const Constraint>& constraint = nullptr) {
   Result<std::unique_ptr<Engine>> made = Engine::Create(model, {.draft = draft});
   Check(made.has_value(), made ? "" : made.error().message);
   Engine& engine = **made;
@@ -103,6 +132,7 @@ Row Measure(const Options& options, LanguageModel& model, const DraftOptions& dr
       request.sampling.seed = static_cast<std::uint64_t>(i);
       request.sampling.max_tokens = n_tokens;
       request.sampling.ignore_eos = true;
+      request.sampling.constraint = constraint;
       Result<TokenStream> stream = engine.Submit(std::move(request));
       Check(stream.has_value(), stream ? "" : stream.error().message);
       readers.emplace_back(ReadAll, *std::move(stream));
@@ -161,15 +191,23 @@ void WarmUp(Options options, LanguageModel& model, const DraftOptions& draft, in
   Measure(options, model, draft, n_streams);
 }
 
+// One side of a pair.
+struct Side {
+  LanguageModel* model = nullptr;
+  DraftOptions draft{};
+  std::shared_ptr<const Constraint> constraint{};
+};
+
 void RunRows(const Options& options, Backend& backend) {
   const DraftOptions draft = DraftsOf(options.draft);
   const std::unique_ptr<Model> model = Load(options, backend, draft.enabled);
   const std::unique_ptr<LanguageModel> adapter = Adapt(options, *model);
+  const std::shared_ptr<const Constraint> constraint = ReadConstraint(options, *adapter);
   fmt::print("{:>8} {:>6} {:>10} {:>9} {:>12} {:>12} {:>9} {:>9} {:>9}\n", "streams", "draft",
              "tokens/s", "step ms", "engine us", "tokens/step", "drafted", "accepted", "kv MB");
   for (const int n_streams : options.streams) {
     if (options.at_start) WarmUp(options, *adapter, draft, n_streams);
-    const Row row = Measure(options, *adapter, draft, n_streams);
+    const Row row = Measure(options, *adapter, draft, n_streams, constraint);
     fmt::print("{:>8} {:>6} {:>10.1f} {:>9.3f} {:>12.1f} {:>12.3f} {:>9.2f} {:>9.2f} {:>9.2f}\n",
                n_streams, options.draft, row.tokens_per_second, row.step_ms, row.engine_us,
                row.tokens_per_step, row.drafted, row.accepted, row.kv_mb);
@@ -196,27 +234,19 @@ double Promise(const DraftCosts& costs, int n_streams, double acceptance, std::i
   return best;
 }
 
-// The model without drafts is loaded without drafter.
-void RunPairs(Options options, Backend& backend) {
-  options.at_start = true;
-  const DraftOptions draft = DraftsOf(options.draft);
-  Check(draft.enabled, "--pairs: expected --draft auto or a depth");
-  const std::unique_ptr<Model> plain = Load(options, backend, false);
-  const std::unique_ptr<Model> drafting = Load(options, backend, true);
-  const std::unique_ptr<LanguageModel> without = Adapt(options, *plain);
-  const std::unique_ptr<LanguageModel> with = Adapt(options, *drafting);
+void ComparePairs(const Options& options, const Side& without, const Side& with) {
   fmt::print("{:>8} {:>6} {:>10} {:>10} {:>7} {:>7} {:>7} {:>7} {:>8} {:>12} {:>8}\n", "streams",
              "draft", "off t/s", "tokens/s", "ratio", "lowest", "highest", "cpu", "drafted",
              "tokens/step", "promise");
   for (const int n_streams : options.streams) {
-    WarmUp(options, *without, {}, n_streams);
-    WarmUp(options, *with, draft, n_streams);
+    WarmUp(options, *without.model, without.draft, n_streams);
+    WarmUp(options, *with.model, with.draft, n_streams);
     std::vector<double> off, on, ratios, cpu, drafted, per_step;
     for (int pair = 0; pair < options.n_pairs; ++pair) {
       Row rows[2];
       for (const bool is_on : {pair % 2 == 0, pair % 2 != 0}) {
-        rows[is_on ? 1 : 0] = is_on ? Measure(options, *with, draft, n_streams)
-                                    : Measure(options, *without, {}, n_streams);
+        const Side& side = is_on ? with : without;
+        rows[is_on ? 1 : 0] = Measure(options, *side.model, side.draft, n_streams, side.constraint);
       }
       off.push_back(rows[0].tokens_per_second);
       on.push_back(rows[1].tokens_per_second);
@@ -231,9 +261,34 @@ void RunPairs(Options options, Backend& backend) {
         "{:>12.3f} {:>8.3f}\n",
         n_streams, options.draft, Median(off), Median(on), Median(ratios), *lowest, *highest,
         Median(cpu), Median(drafted), Median(per_step),
-        Promise(with->CostsOfDrafts(), n_streams, options.acceptance,
-                with->Limits().max_draft_depth));
+        Promise(with.model->CostsOfDrafts(), n_streams, std::max(options.acceptance, 0.0),
+                with.model->Limits().max_draft_depth));
   }
+}
+
+// The model without drafts is loaded without drafter.
+void RunDraftPairs(Options options, Backend& backend) {
+  options.at_start = true;
+  const DraftOptions draft = DraftsOf(options.draft);
+  Check(draft.enabled, "--pairs: expected --schema, or --draft auto or a depth");
+  const std::unique_ptr<Model> plain = Load(options, backend, false);
+  const std::unique_ptr<Model> drafting = Load(options, backend, true);
+  const std::unique_ptr<LanguageModel> without = Adapt(options, *plain);
+  const std::unique_ptr<LanguageModel> with = Adapt(options, *drafting);
+  ComparePairs(options, {.model = without.get()}, {.model = with.get(), .draft = draft});
+}
+
+void RunSchemaPairs(const Options& options, Backend& backend) {
+  const DraftOptions draft = DraftsOf(options.draft);
+  const std::unique_ptr<Model> model = Load(options, backend, draft.enabled);
+  const std::unique_ptr<LanguageModel> adapter = Adapt(options, *model);
+  ComparePairs(
+      options, {.model = adapter.get(), .draft = draft},
+      {.model = adapter.get(), .draft = draft, .constraint = ReadConstraint(options, *adapter)});
+}
+
+void RunPairs(const Options& options, Backend& backend) {
+  options.schema.empty() ? RunDraftPairs(options, backend) : RunSchemaPairs(options, backend);
 }
 
 void Run(const Options& options) {
@@ -258,8 +313,10 @@ int main(int argc, char** argv) {
   app.add_option("--threads", options.n_threads, "Threads of the model");
   app.add_flag("--shared", options.is_shared, "All prompts are the same");
   app.add_flag("--start", options.at_start, "Measure a new engine from its first step");
+  app.add_option("--schema", options.schema, "A JSON schema that all answers satisfy");
   app.add_option("--pairs", options.n_pairs,
-                 "Compare so many starts with drafts and without them, in turns");
+                 "Compare so many runs with the schema and without it, in turns; without a schema, "
+                 "so many starts with drafts and without them");
   CLI11_PARSE(app, argc, argv);
   fathom::bench::Run(options);
   return 0;

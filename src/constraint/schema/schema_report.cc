@@ -63,11 +63,14 @@ void SchemaReport::Ignored(const std::string& pointer, std::string_view keyword)
 
 bool SchemaReport::Spend(std::size_t steps) {
   steps_ += steps;
-  if (steps_ > kMaxMergeSteps && !failed_) {
-    Fail(ConstraintErrorCode::kTooLarge, "", "",
-         "expected a schema whose parts combine in fewer ways, found too many combinations");
-  }
+  if (steps_ > kMaxMergeSteps) FailCombinations();
   return !failed_;
+}
+
+void SchemaReport::FailCombinations() {
+  if (failed_) return;
+  Fail(ConstraintErrorCode::kTooLarge, "", "",
+       "expected a schema whose parts combine in fewer ways, found too many combinations");
 }
 
 }  // namespace fathom

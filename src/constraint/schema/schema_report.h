@@ -25,6 +25,8 @@ class SchemaReport {
 
   // Counts steps of merging; too many fail with kTooLarge. Returns false after a failure.
   bool Spend(std::size_t steps);
+  // Fails with kTooLarge, as too many steps do.
+  void FailCombinations();
 
   bool strict() const { return strict_; }
   // Calls of Unsupported so far.

@@ -118,7 +118,7 @@ struct TextTests::Entry {
   std::optional<StateId> start{};
 };
 
-// Holds what surveys share.
+// The pool of all surveys.
 struct TextTests::Surveyed {
   ExpressionPool pool{};
   TextWriter writer{pool, TextSpelling::kRaw};

@@ -12,6 +12,9 @@ constexpr std::size_t kMaxCompared = 64;
 // Shapes that express what a schema excludes. More of them would make a grammar that is slow.
 constexpr std::size_t kMaxContraries = 2'000;
 constexpr std::size_t kMaxExclusive = 300;  // of a branch of oneOf
+// Shapes that several cases on each of two sides make; one side alone may have more. Where they are
+// as many, they double with each keyword.
+constexpr std::size_t kMaxMultiplied = 2'000;
 
 bool IsAnnotated(const NumberShape&) { return false; }
 bool IsAnnotated(const StringShape&) { return false; }
@@ -53,7 +56,7 @@ bool IsSingleLiterals(const TextTests& tests, const StringShape& shape) {
 
 template <class Shape>
 std::vector<Shape> ValueAlgebra::IntersectAll(const std::vector<Shape>& a,
-                                              const std::vector<Shape>& b) {
+                                              const std::vector<Shape>& b, std::size_t most) {
   if (a.size() == 1 && a[0] == Shape()) return b;
   if (b.size() == 1 && b[0] == Shape()) return a;
   std::vector<Shape> both;
@@ -61,6 +64,10 @@ std::vector<Shape> ValueAlgebra::IntersectAll(const std::vector<Shape>& a,
     for (const Shape& y : b) {
       if (!report_.Spend(CostOf(x) + CostOf(y))) return {};
       if (auto shape = IntersectShapes(x, y)) both.push_back(std::move(*shape));
+    }
+    if (both.size() > most && both.size() > std::max(a.size(), b.size())) {
+      report_.FailCombinations();
+      return {};
     }
   }
   TidyShapes(both);
@@ -87,7 +94,7 @@ ValueSet ValueAlgebra::Intersect(const ValueSet& a, const ValueSet& b) {
           .numbers = IntersectAll(a.numbers, b.numbers),
           .strings = IntersectAll(a.strings, b.strings),
           .arrays = IntersectAll(a.arrays, b.arrays),
-          .objects = IntersectAll(a.objects, b.objects),
+          .objects = IntersectAll(a.objects, b.objects, kMaxMultiplied),
           .exact = a.exact && b.exact,
           .exact_containers = a.exact_containers && b.exact_containers};
 }

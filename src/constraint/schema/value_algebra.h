@@ -81,8 +81,10 @@ class ValueAlgebra {
   template <class Shape, class ComplementOne>
   std::optional<std::vector<Shape>> ComplementAll(const std::vector<Shape>& shapes,
                                                   ComplementOne complement);
+  // Fails where several cases on each side make more than `most` shapes.
   template <class Shape>
-  std::vector<Shape> IntersectAll(const std::vector<Shape>& a, const std::vector<Shape>& b);
+  std::vector<Shape> IntersectAll(const std::vector<Shape>& a, const std::vector<Shape>& b,
+                                  std::size_t most = kNoMaximum);
   // Takes shapes of one kind. `within`: the sets within the context, which alone are compared.
   template <class Shape, class Disjoint, class ComplementOne>
   std::optional<std::vector<Shape>> ExactlyOneOf(const std::vector<const ValueSet*>& sets,
