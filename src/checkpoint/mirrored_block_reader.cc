@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <system_error>
 #include <utility>
 
+#include "base/integer_math.h"
 #include "base/pages.h"
 
 namespace fathom {
@@ -29,8 +29,7 @@ constexpr std::int64_t kSpreadBlocks = 32;                 // of a shard, behind
 // Compares blocks from `offset` on, of which n_needed bytes exist.
 Status CompareBlocks(BlockReader& original, BlockReader& mirror, std::size_t file,
                      std::int64_t offset, std::int64_t n_needed, std::span<std::byte> memory) {
-  const std::int64_t bytes = (n_needed + kReadBlockBytes - 1) / kReadBlockBytes * kReadBlockBytes;
-  const auto size = static_cast<std::size_t>(bytes);
+  const auto size = static_cast<std::size_t>(RoundUp(n_needed, kReadBlockBytes));
   const std::span<std::byte> ours = memory.first(size), theirs = memory.subspan(kCompared, size);
   if (Status read = ReadBlocks(original, file, offset, ours, n_needed); !read) return read;
   if (Status read = ReadBlocks(mirror, file, offset, theirs, n_needed); !read) return read;
@@ -44,8 +43,10 @@ Status CompareBlocks(BlockReader& original, BlockReader& mirror, std::size_t fil
 
 // The bytes before the first tensor of a shard; 0 if it has none.
 std::int64_t HeaderBytes(const Checkpoint& checkpoint, std::size_t file) {
-  for (const Checkpoint::Tensor& tensor : checkpoint.tensors()) {
-    if (tensor.shard != file || tensor.view.bytes.empty()) continue;
+  const auto of_shard =
+      std::ranges::equal_range(checkpoint.tensors(), file, {}, &Checkpoint::Tensor::shard);
+  for (const Checkpoint::Tensor& tensor : of_shard) {
+    if (tensor.view.bytes.empty()) continue;
     const auto place = checkpoint.Locate(tensor.view.bytes.data());
     return place ? place->offset : 0;
   }
@@ -81,19 +82,19 @@ Status CheckMirror(const Checkpoint& checkpoint, BlockReader& original, BlockRea
 
 MirroredBlockReader::MirroredBlockReader(Drive original, Drive mirror,
                                          std::function<void(const std::string&)> warn)
-    : warn_(std::move(warn)) {
-  const double known = std::max(original.bytes_per_second, mirror.bytes_per_second);
-  for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
-    Drive& drive = i == 0 ? original : mirror;
-    const double speed = drive.bytes_per_second > 0 ? drive.bytes_per_second : known;
-    drives_[i].reader = std::move(drive.reader);
-    drives_[i].bytes_per_second = speed > 0 ? speed : kUnknownSpeed;
+    : warn_(std::move(warn)),
+      drives_{State{.drive = std::move(original)}, State{.drive = std::move(mirror)}} {
+  const double known =
+      std::max(drives_[0].drive.bytes_per_second, drives_[1].drive.bytes_per_second);
+  for (State& state : drives_) {
+    double& speed = state.drive.bytes_per_second;
+    if (speed <= 0) speed = known > 0 ? known : kUnknownSpeed;
   }
 }
 
 std::size_t MirroredBlockReader::ChooseDrive(std::int64_t bytes) const {
-  const auto seconds = [bytes](const State& drive) {
-    return static_cast<double>(drive.waiting + bytes) / drive.bytes_per_second;
+  const auto seconds = [bytes](const State& state) {
+    return static_cast<double>(state.waiting + bytes) / state.drive.bytes_per_second;
   };
   return seconds(drives_[1]) < seconds(drives_[0]) ? 1 : 0;
 }
@@ -108,7 +109,7 @@ std::int64_t MirroredBlockReader::ReadFrom(std::size_t drive, std::size_t file, 
   const std::int64_t waiting = state.waiting;
   lock.unlock();
   const Clock::time_point begin = Clock::now();
-  const std::int64_t n = state.reader->Read(file, offset, to);
+  const std::int64_t n = state.drive.reader->Read(file, offset, to);
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   lock.lock();
   state.waiting -= std::ssize(to);
@@ -116,11 +117,11 @@ std::int64_t MirroredBlockReader::ReadFrom(std::size_t drive, std::size_t file, 
     state.read += n;
     // The drive has read what waited before as well.
     const double speed = static_cast<double>(waiting) / std::max(seconds, 1e-9);
-    state.bytes_per_second += kNewest * (speed - state.bytes_per_second);
+    state.drive.bytes_per_second += kNewest * (speed - state.drive.bytes_per_second);
   } else if (n != -EINTR) {
-    state.bytes_per_second *= kAfterFailure;
+    state.drive.bytes_per_second *= kAfterFailure;
   }
-  state.bytes_per_second = std::max(state.bytes_per_second, kSlowest);
+  state.drive.bytes_per_second = std::max(state.drive.bytes_per_second, kSlowest);
   return n;
 }
 
@@ -136,20 +137,21 @@ std::int64_t MirroredBlockReader::Read(std::size_t file, std::int64_t offset,
     const std::string problem =
         n == 0 ? "the file ends" : std::generic_category().message(static_cast<int>(-n));
     lock.unlock();
-    warn_(fmt::format("{}, offset {}: {}; reading {} instead", drives_[chosen].reader->NameOf(file),
-                      offset, problem, drives_[other].reader->NameOf(file)));
+    warn_(fmt::format("{}, offset {}: {}; reading {} instead",
+                      drives_[chosen].drive.reader->NameOf(file), offset, problem,
+                      drives_[other].drive.reader->NameOf(file)));
   }
   return helped;
 }
 
 std::string MirroredBlockReader::NameOf(std::size_t file) const {
-  return fmt::format("{} and its mirror {}", drives_[0].reader->NameOf(file),
-                     drives_[1].reader->NameOf(file));
+  return fmt::format("{} and its mirror {}", drives_[0].drive.reader->NameOf(file),
+                     drives_[1].drive.reader->NameOf(file));
 }
 
 Status MirroredBlockReader::CheckUnchanged(std::size_t file) {
-  if (Status original = drives_[0].reader->CheckUnchanged(file); !original) return original;
-  return drives_[1].reader->CheckUnchanged(file);
+  if (Status original = drives_[0].drive.reader->CheckUnchanged(file); !original) return original;
+  return drives_[1].drive.reader->CheckUnchanged(file);
 }
 
 std::int64_t MirroredBlockReader::BytesOf(std::size_t drive) const {

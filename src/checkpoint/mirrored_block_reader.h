@@ -48,8 +48,7 @@ class MirroredBlockReader : public BlockReader {
   static constexpr std::size_t kDrives = 2;
 
   struct State {
-    std::unique_ptr<BlockReader> reader;
-    double bytes_per_second = 0;
+    Drive drive;               // with its speed of late
     std::int64_t waiting = 0;  // bytes that are being read
     std::int64_t read = 0;     // bytes that were read
   };

@@ -309,22 +309,21 @@ void EngineCore::FailPlan(const StepPlan& plan, const Error& error) {
     if (!failure_) failure_ = error;
     return;
   }
-  for (const PlannedSegment& segment : plan.segments) {
-    if (!segment.sequence->IsFinished()) {
-      EndRequest(segment.sequence->request, FinishReason::kError, error);
-      FinishAll();
-    }
-  }
+  for (const PlannedSegment& segment : plan.segments) FailRequest(*segment.sequence, error);
 }
 
 // Ends the requests whose sequences have failed while the step went on.
 void EngineCore::FailAlone(const StepPlan& plan) {
   for (const PlannedSegment& segment : plan.segments) {
-    if (segment.failure && !segment.sequence->IsFinished()) {
-      EndRequest(segment.sequence->request, FinishReason::kError, segment.failure);
-      FinishAll();
-    }
+    if (segment.failure) FailRequest(*segment.sequence, *segment.failure);
   }
+}
+
+// Ends the request of a sequence, unless the sequence has finished before.
+void EngineCore::FailRequest(const Sequence& sequence, const Error& error) {
+  if (sequence.IsFinished()) return;
+  EndRequest(sequence.request, FinishReason::kError, error);
+  FinishAll();
 }
 
 // Commits the finished sequences that have a slot: others can share their blocks.

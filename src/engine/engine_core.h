@@ -84,6 +84,7 @@ class EngineCore {
   Status EndStep(RunningStep& step);
   void FailPlan(const StepPlan& plan, const Error& error);
   void FailAlone(const StepPlan& plan);
+  void FailRequest(const Sequence& sequence, const Error& error);
   void CommitFinished();
   void CommitPlan(const StepPlan& plan);
   void Finish(Sequence& sequence);
