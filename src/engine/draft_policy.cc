@@ -16,13 +16,15 @@ constexpr double kDoubt = 1.1;
 // A trial of drafts this far below its expected cost is no noise: other drafts are cheaper too.
 constexpr double kCheaper = 0.8;
 
-// Limits of what drafts may lose, in steps without drafts: the most, which is also the start; the
-// part that each further step adds; and the balance from which drafts are allowed again. One step
-// counts for no more than kMostLost, and the balance falls no lower than kLowest, as a step can
-// take long by accident.
+// Limits of what drafts may lose, in steps without drafts: what they may lose at first; the part
+// that each further step gives back of it; and the balance from which drafts are allowed again.
+// What drafts gain may be lost again, up to kMostSaved: where they pay, some wrong drafts in a row
+// are chance, and must not end them. One step counts for no more than kMostLost, and the balance
+// falls no lower than kLowest, as a step can take long by accident.
 constexpr double kFirstBalance = 1.75;
 constexpr double kBalanceShare = 0.004;
 constexpr double kAllowedAgain = 0.5;
+constexpr double kMostSaved = 10;
 constexpr double kMostLost = 4;
 constexpr double kLowest = -2;
 // The doubt about the cost of a depth that was measured once or twice.
@@ -255,7 +257,9 @@ void DraftPolicy::Measured(std::int64_t n_sequences, std::int64_t depth, double 
   Cost& cost = bucket.costs[k];
   if (cost.n_samples > 0) seconds = std::min(seconds, kLongest * cost.seconds);
   trial_budget_ += kTrialShare;
-  balance_ = std::min(balance_ + kBalanceShare * Yield(k, false), kFirstBalance);
+  if (balance_ < kFirstBalance) {
+    balance_ = std::min(balance_ + kBalanceShare * Yield(k, false), kFirstBalance);
+  }
   is_vetoed_ = is_vetoed_ && balance_ < kAllowedAgain;
   const double best_rate = Rate(bucket, static_cast<std::size_t>(bucket.best));
   if (bucket.trial_interval > 0 && depth != bucket.best && !is_vetoed_) {
@@ -290,7 +294,7 @@ void DraftPolicy::Spent(std::int64_t n_sequences, double n_tokens, double second
   const Cost& without = BucketOf(n_sequences).without_drafts;
   if (fixed_depth_ > 0 || without.n_samples == 0) return;
   balance_ -= std::min(seconds / without.seconds - n_tokens, kMostLost);
-  balance_ = std::clamp(balance_, kLowest, kFirstBalance);
+  balance_ = std::clamp(balance_, kLowest, kMostSaved);
   is_vetoed_ = is_vetoed_ || balance_ < 0;
 }
 

@@ -26,9 +26,9 @@ namespace fathom {
 // from those of the bytes.
 //
 // A balance bounds what drafts lose, whatever the reason: it begins with a few steps, grows by a
-// small part of each step, and pays for the time that steps with drafts take beyond the time in
-// which steps without drafts would have given as many tokens. While it is used up, there are no
-// drafts. The depths depend on nothing but the calls. One thread at a time.
+// small part of each step and by what drafts gain, and pays for the time that steps with drafts
+// take beyond the time in which steps without drafts would have given as many tokens. While it is
+// used up, there are no drafts. The depths depend on nothing but the calls. One thread at a time.
 class DraftPolicy {
  public:
   // max_depth: of the drafter. fixed_depth: always this depth; 0: chosen by measurement.
