@@ -30,6 +30,7 @@
 #include "base/check.h"
 #include "base/file.h"
 #include "base/parse_text.h"
+#include "base/processors.h"
 #include "constraint/constraint.h"
 #include "engine/engine.h"
 #include "engine/model_adapter.h"
@@ -120,7 +121,8 @@ std::shared_ptr<const Constraint> ReadConstraint(const Options& options,
 
 Row Measure(const Options& options, LanguageModel& model, const DraftOptions& draft, int n_streams,
             const std::shared_ptr<const Constraint>& constraint = nullptr) {
-  Result<std::unique_ptr<Engine>> made = Engine::Create(model, {.draft = draft});
+  Result<std::unique_ptr<Engine>> made = Engine::Create(
+      model, {.draft = draft, .model_fills_processors = FillsProcessors(options.n_threads)});
   Check(made.has_value(), made ? "" : made.error().message);
   Engine& engine = **made;
   const auto run = [&](std::int64_t n_tokens) {

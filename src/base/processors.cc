@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <string>
@@ -98,6 +99,8 @@ int AvailableCores() {
   const auto cores = static_cast<double>(OnePerCore(AllowedProcessors()).size());
   return static_cast<int>(std::max(1.0, std::floor(std::min(cores, ProcessorQuota()))));
 }
+
+bool FillsProcessors(int n_threads) { return n_threads >= std::ssize(AllowedProcessors()); }
 
 bool BindThisThread(int processor) {
   if (processor < 0 || processor >= kMostProcessors) return false;

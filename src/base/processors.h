@@ -27,6 +27,9 @@ double ProcessorQuota(const std::filesystem::path& root = "/");
 // rounded down (one thread more would stop all of them for the rest of each period), at least 1.
 int AvailableCores();
 
+// True if so many threads that compute leave no processor of the affinity mask to another thread.
+bool FillsProcessors(int n_threads);
+
 // Binds the calling thread to one processor; false if it is not allowed to.
 bool BindThisThread(int processor);
 

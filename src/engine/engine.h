@@ -47,6 +47,10 @@ struct EngineOptions {
   std::int64_t max_step_tokens = 0;
   // Target time of a step that reads prompts while sequences decode; 0: no limit.
   double target_step_seconds = 0.25;
+  // The model computes on all processors that the program may use: the engine's thread computes
+  // quick masks of constraints between steps, since a thread beside the model's would hold all of
+  // them up.
+  bool model_fills_processors = false;
   std::filesystem::path trace;  // file for a Chrome trace; empty: none
   // Receives warnings for the log, from the engine's threads. May be empty.
   std::function<void(const std::string&)> warn;

@@ -68,7 +68,8 @@ EngineCore::EngineCore(LanguageModel& model, const EngineOptions& options, Engin
       metrics_(metrics),
       limits_(model.Limits()),
       cache_(model.Cache()),
-      masks_(std::make_unique<MaskPool>(&metrics)),
+      masks_(std::make_unique<MaskPool>(
+          &metrics, options.model_fills_processors ? QuickMasks::kAskers : QuickMasks::kThreads)),
       runner_(model, RunnerOptions(options, limits_), metrics) {}
 
 EngineCore::~EngineCore() = default;

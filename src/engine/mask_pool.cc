@@ -16,6 +16,9 @@ constexpr int kLeastMaskThreads = 2;  // a mask that takes long does not delay a
 constexpr int kMostMaskThreads = 8;
 constexpr int kCoresPerMaskThread = 4;  // the others belong to the model
 constexpr double kSlowSeconds = 0.004;  // twice the time that a step waits for a mask
+// Less than waking a thread may cost a model that computes on all processors: all its threads wait
+// for the one that makes way.
+constexpr double kQuickSeconds = 0.0001;
 
 // Seconds that the calling thread has run: on a busy machine a quick mask may take long.
 double ThreadSeconds() {
@@ -81,12 +84,20 @@ bool MaskPool::IsSlow(const PendingMask* before) {
   return before->IsReady() ? before->seconds_ > kSlowSeconds : before->is_slow_;
 }
 
+// Requires the lock. While threads compute, a mask of the same grammar might have to wait for
+// theirs.
+bool MaskPool::IsForAsker(const PendingMask* before) const {
+  return quick_ == QuickMasks::kAskers && n_unfinished_ == 0 && before != nullptr &&
+         before->IsReady() && before->seconds_ < kQuickSeconds;
+}
+
 void MaskPool::Ask(std::shared_ptr<PendingMask> mask) {
   mask->is_slow_ = IsSlow(mask->before_.get());
   {
     const std::lock_guard lock(mutex_);
-    if (has_threads_) {
+    if (has_threads_ && !IsForAsker(mask->before_.get())) {
       (mask->is_slow_ ? slow_queue_ : queue_).push_back(std::move(mask));
+      ++n_unfinished_;
     }
   }
   if (mask == nullptr) {
@@ -111,15 +122,31 @@ void MaskPool::Run(Queue& queue) {
         queue.pop_front();
       }
     }
+    if (next == nullptr) continue;
     // An unused mask is of a sequence that has ended, or behind a token that was not chosen.
     const bool is_unused = next.use_count() <= 1;
     if (!is_unused) {
       Compute(*next);
     }
+    next.reset();
+    const std::lock_guard lock(mutex_);
+    --n_unfinished_;
   }
 }
 
-void MaskPool::Drop(std::shared_ptr<const void> share) {
+void MaskPool::Drop(std::shared_ptr<const PendingMask> mask) {
+  if (quick_ == QuickMasks::kAskers) {
+    const std::lock_guard lock(mutex_);
+    if (n_unfinished_ == 0) return;
+  }
+  DropLater(std::move(mask));
+}
+
+void MaskPool::Drop(std::shared_ptr<const Constraint> constraint) {
+  DropLater(std::move(constraint));
+}
+
+void MaskPool::DropLater(std::shared_ptr<const void> share) {
   {
     const std::lock_guard lock(mutex_);
     if (!has_threads_) return;

@@ -54,40 +54,53 @@ class PendingMask {
   std::atomic<bool> ready_ = false;
 };
 
+// The thread that computes a mask which the masks before it let seem quick.
+enum class QuickMasks {
+  kThreads,  // the threads of the pool
+  kAskers,   // the caller of Ask: the model leaves no processor to the threads
+};
+
 // Masks are computed in the order in which they are asked for, but those of sequences whose masks
 // take long by a thread of their own, whose priority is the least: the model and the other
 // sequences go on beside them. Thread-safe, except that Ask must follow an Ask for what is before.
 class MaskPool {
  public:
   // Has no threads before Start; until then Ask computes at once. `metrics` may be null.
-  explicit MaskPool(EngineMetrics* metrics) : metrics_(metrics) {}
+  explicit MaskPool(EngineMetrics* metrics, QuickMasks quick = QuickMasks::kThreads)
+      : metrics_(metrics), quick_(quick) {}
   ~MaskPool();
 
   // Starts the threads, unless they run. They inherit the processors of the caller. Error: the
   // system has no more threads.
   Status Start();
 
-  // Asks for a mask that has not been asked for.
+  // Asks for a mask that has not been asked for. May compute it, if it should be quick.
   void Ask(std::shared_ptr<PendingMask> mask);
   // Waits until the mask is ready; false: the deadline has passed before.
   bool WaitUntil(const PendingMask& mask, std::chrono::steady_clock::time_point deadline);
   void Wait(const PendingMask& mask);
-  // Has another thread drop this share: destroying a state of a constraint may wait for a mask of
-  // the same grammar that is being computed.
-  void Drop(std::shared_ptr<const void> share);
+  // Drops this share, by another thread while masks are computed: destroying a state of a
+  // constraint may wait for a mask of the same grammar.
+  void Drop(std::shared_ptr<const PendingMask> mask);
+  // Has another thread drop this share, which may have much to destroy.
+  void Drop(std::shared_ptr<const Constraint> constraint);
 
  private:
   using Queue = std::deque<std::shared_ptr<PendingMask>>;
   static bool IsSlow(const PendingMask* before);
+  bool IsForAsker(const PendingMask* before) const;
+  void DropLater(std::shared_ptr<const void> share);
   void Run(Queue& queue);
   void Compute(PendingMask& mask);
 
   EngineMetrics* const metrics_;
+  const QuickMasks quick_;
   std::mutex mutex_;
   std::condition_variable asked_;
   std::condition_variable ready_;
   Queue queue_;                                       // guarded
   Queue slow_queue_;                                  // guarded
+  int n_unfinished_ = 0;                              // guarded: masks that threads were given
   std::vector<std::shared_ptr<const void>> dropped_;  // guarded
   bool ends_ = false;                                 // guarded
   bool has_threads_ = false;                          // guarded

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/processors.h"
 #include "engine/model_adapter.h"
 #include "engine/ranks/rank_calls.h"
 #include "engine/ranks/rank_follower.h"
@@ -114,6 +115,8 @@ Status Runtime::CreateEngine(const ModelFiles& files, const RuntimeOptions& opti
     adapter_ =
         std::make_unique<SimulatedAcceptance>(std::move(adapter_), *serving.draft_acceptance);
   }
+  const bool fills_processors =
+      loaded_->backend().OnHost() && FillsProcessors(options.run.n_threads);
   Result<std::unique_ptr<Engine>> created = Engine::Create(
       *adapter_,
       {.eos_tokens = files.EosTokens(),
@@ -123,6 +126,7 @@ Status Runtime::CreateEngine(const ModelFiles& files, const RuntimeOptions& opti
        .disk = {.directory = serving.kv_disk, .max_bytes = serving.kv_disk_bytes},
        .fingerprint = std::move(fingerprint),
        .max_waiting = serving.max_waiting,
+       .model_fills_processors = fills_processors,
        .trace = serving.trace,
        .warn = options.events.warn,
        .on_failure = on_failure,

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -13,6 +14,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -416,6 +418,46 @@ TEST(Constraints, SlowMasksDelayNoQuickOnes) {
   }
   ConstraintPath quick(Fake({.seed = 99}), pool);
   EXPECT_TRUE(quick.WaitUntil(std::chrono::steady_clock::now() + std::chrono::seconds(30)));
+  gate.Open();
+}
+
+// Where no processor is left to the pool's threads, whoever asks computes what should be quick, but
+// nothing while they compute, and nothing behind a slow mask.
+TEST(Constraints, AnAskerComputesQuickMasks) {
+  constexpr std::clock_t kSlow = CLOCKS_PER_SEC / 100;
+  std::thread::id computed_by;
+  std::atomic<bool> is_slow = false;
+  const auto on_mask = [&](std::int64_t, std::uint64_t) {
+    computed_by = std::this_thread::get_id();
+    const std::clock_t begin = std::clock();
+    while (is_slow && std::clock() - begin < kSlow) {
+    }
+  };
+  MaskPool pool(nullptr, QuickMasks::kAskers);
+  ASSERT_TRUE(pool.Start());
+  ConstraintPath path(Fake({.on_mask = on_mask}), pool);
+  const auto next = [&] {
+    Token token = 0;
+    while (token == kEos || !path.Find().mask.Allows(token)) ++token;
+    path.Accept(token);
+    EXPECT_FALSE(path.Find().error);
+    return computed_by == std::this_thread::get_id();
+  };
+  path.Find();
+  EXPECT_NE(computed_by, std::this_thread::get_id()) << "the first mask may take long";
+  int n_quick = 0;
+  for (int i = 0; i < 50; ++i) n_quick += next() ? 1 : 0;
+  EXPECT_GT(n_quick, 10);  // a thread may still be at the end of the first one
+
+  is_slow = true;
+  next();
+  EXPECT_FALSE(next()) << "behind a slow mask";
+  is_slow = false;
+  Gate gate;
+  const ConstraintPath held(Fake({.seed = 1, .on_mask = gate.From(0)}), pool);
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_FALSE(next()) << "while a thread computes";
+  }
   gate.Open();
 }
 

@@ -84,6 +84,7 @@ class Schedule {
       : dice_(seed), constraint_dice_(~seed), limits_(limits), make_(make), answer_of_(answer_of) {
     Choose(directory);
     setup_.most_in_flight = static_cast<int>(1 + seed % 4);
+    setup_.engine.model_fills_processors = seed % 8 < 4;
   }
 
   std::string Run(ScheduleCounts& counts);
@@ -148,11 +149,12 @@ std::string Schedule::Describe() const {
   const EngineOptions& engine = setup_.engine;
   return fmt::format(
       "{} sequences, {} tokens and {} logits a step, at most {}, {} in flight, {}, prefix cache "
-      "{}, drafts {} {}, {} events, disk {}",
+      "{}, drafts {} {}, {} events, disk {}, {}",
       setup_.max_sequences, setup_.max_batch_tokens, setup_.max_logit_rows, engine.max_step_tokens,
       setup_.most_in_flight, setup_.small_memory ? "small memory" : "enough memory",
       engine.prefix_cache ? "on" : "off", engine.draft.enabled ? "on" : "off", engine.draft.depth,
-      engine.stream_events, engine.disk.directory.empty() ? "off" : "on");
+      engine.stream_events, engine.disk.directory.empty() ? "off" : "on",
+      engine.model_fills_processors ? "quick masks at once" : "masks beside steps");
 }
 
 std::string Schedule::Start() {
