@@ -64,6 +64,68 @@ TEST(JsonSchemaLimits, ManyConditions) {
   EXPECT_TRUE(schema.Accepts(R"({"kind":"other","v8":"x"})"));
 }
 
+// The same value excludes several alternatives: 3^12 ways to be none of them, of which 3 are
+// no part of another way.
+TEST(JsonSchemaLimits, ContrariesWithinOthers) {
+  std::string list;
+  for (int i = 0; i < 12; ++i) {
+    list += fmt::format(
+        R"({}{{"properties":{{"kind":{{"const":"x"}},"v{}":{{"type":"integer"}}}},"required":["kind"]}})",
+        i == 0 ? "" : ",", i);
+  }
+  CompiledSchema schema(R"({"type":"object","not":{"anyOf":[)" + list + "]}}");
+  ASSERT_TRUE(schema.ok()) << schema.Error();
+  EXPECT_TRUE(schema.Accepts(R"({"v0":1})"));
+  EXPECT_TRUE(schema.Accepts(R"({"kind":"y","v0":1})"));
+  EXPECT_FALSE(schema.Accepts(R"({"kind":"x"})"));
+  std::string none = "{";
+  std::string all_but_one = "{";
+  for (int i = 0; i < 12; ++i) {
+    none += fmt::format(R"("v{}":"no",)", i);
+    all_but_one += fmt::format(R"("v{}":{},)", i, i == 7 ? "1" : R"("no")");
+  }
+  EXPECT_TRUE(schema.Accepts(none + R"("kind":"x"})"));
+  EXPECT_FALSE(schema.Accepts(all_but_one + R"("kind":"x"})"));
+}
+
+// Equal keywords are one goal wherever they stand, but not where more than annotations differs.
+TEST(JsonSchemaLimits, EqualSubschemas) {
+  testing::ExpectTexts(
+      R"({"type":"object","additionalProperties":false,"properties":{
+          "a":{"type":"string","maxLength":2,"title":"A"},"b":{"type":"string","maxLength":2},
+          "c":{"type":"string","maxLength":3},"d":{"type":"string","maxLength":2,
+          "not":{"const":"x"}},"e":{"const":1},"f":{"const":"1"},"g":{"enum":[1,"1"]}}})",
+      {R"({"a":"xy","b":"xy","c":"xyz","d":"y","e":1,"f":"1","g":1})", R"({"g":"1"})"},
+      {R"({"a":"xyz"})", R"({"b":"xyz"})", R"({"d":"x"})", R"({"e":"1"})", R"({"f":1})"});
+}
+
+// Shapes of every kind that lie within each other, and some that only seem to.
+TEST(JsonSchemaLimits, AlternativesWithinOthers) {
+  testing::ExpectTexts(
+      R"({"allOf":[{"anyOf":[{"type":"array","items":{"type":"integer"},"maxItems":2},
+          {"type":"array","prefixItems":[{"type":"string"}],"minItems":2}]},
+          {"anyOf":[{"type":"array","maxItems":2},{"type":"array","minItems":3,
+          "items":{"type":["string","null"]}}]}]})",
+      {"[]", "[1,2]", R"(["a",1])", R"(["a",null,"b"])"},
+      {"[1,2,3]", R"(["a",1,2])", R"(["a"])", "[null,null,null]"});
+  testing::ExpectTexts(
+      R"({"allOf":[{"anyOf":[{"properties":{"a":{"type":"integer"}},"required":["a"]},
+          {"properties":{"b":{"type":"integer"}},"required":["b"]}]},
+          {"anyOf":[{"required":["a"]},{"maxProperties":1},
+          {"patternProperties":{"^b$":{"minimum":5}},"required":["b"]}]}],"type":"object"})",
+      {R"({"a":1})", R"({"a":1,"b":"x","c":2})", R"({"b":1,"a":"x"})", R"({"b":1})",
+       R"({"b":5,"c":1})"},
+      {R"({"a":"x"})", R"({"b":1,"c":1})", R"({"c":1})"});
+  testing::ExpectTexts(
+      R"({"allOf":[{"anyOf":[{"type":"number","minimum":3},{"type":"integer"}]},
+          {"anyOf":[{"type":"integer"},{"minimum":3,"maximum":5}]}]})",
+      {"-1", "3.5", "7"}, {"5.5", "2.5"});
+  testing::ExpectTexts(
+      R"({"type":"string","allOf":[{"anyOf":[{"maxLength":2},{"pattern":"^a","minLength":4}]},
+          {"anyOf":[{"pattern":"^a"},{"minLength":2}]}]})",
+      {R"("a")", R"("bb")", R"("abcd")"}, {R"("b")", R"("abc")", R"("bbbb")"});
+}
+
 TEST(JsonSchemaLimits, DeepSchemas) {
   std::string deep;
   for (int i = 0; i < 5'000; ++i) deep += R"({"items":)";

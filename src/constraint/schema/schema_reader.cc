@@ -21,16 +21,15 @@ bool IsInPlaceApplicator(std::string_view keyword) {
   return false;
 }
 
-// Keywords that say nothing of values.
-bool IsAnnotation(std::string_view keyword) {
+}  // namespace
+
+bool SchemaReader::IsAnnotation(std::string_view keyword) {
   for (const std::string_view annotation : {"$comment", "default", "deprecated", "description",
                                             "examples", "readOnly", "title", "writeOnly"}) {
     if (keyword == annotation) return true;
   }
   return false;
 }
-
-}  // namespace
 
 SchemaReader::SchemaReader(SchemaDocument& document, TextTests& tests, SchemaReport& report)
     : document_(document), tests_(tests), report_(report), algebra_(goals_, tests, report, *this) {}
@@ -59,7 +58,7 @@ GoalId SchemaReader::GoalOf(PlaceId schema) {
   const JsonValue& value = document_.value(schema);
   if (value.kind() == JsonValue::Kind::kBool) return value.boolean() ? kAnyGoal : kNeverGoal;
   if (value.IsObject() && value.items().empty()) return kAnyGoal;
-  return goals_.Of({.place = schema});
+  return goals_.Of({.place = FirstOfEqual(schema)});
 }
 
 std::string SchemaReader::PointerOf(GoalId goal) const {

@@ -42,6 +42,11 @@ class SchemaReader : private GoalValues {
   bool IsListed(const GoalTerm& term);
   // The schema that a chain of mere references leads to.
   PlaceId TargetOf(PlaceId schema);
+  // The first place that was asked for with the same keywords, if all of them are scalars
+  // (equal_schemas.cc); else the schema itself.
+  PlaceId FirstOfEqual(PlaceId schema);
+  // Keywords that say nothing of values.
+  static bool IsAnnotation(std::string_view keyword);
 
   struct Memory {
     bool reading = false;
@@ -107,8 +112,9 @@ class SchemaReader : private GoalValues {
   ValueAlgebra algebra_;
   std::unordered_map<PlaceId, Memory> schemas_;
   std::unordered_map<PlaceId, ValueSet> constants_;
-  std::deque<std::optional<ValueSet>> resolved_;  // by goal
-  std::unordered_map<PlaceId, bool> listed_;      // schemas that only list values
+  std::deque<std::optional<ValueSet>> resolved_;             // by goal
+  std::unordered_map<PlaceId, bool> listed_;                 // schemas that only list values
+  std::unordered_map<std::string, PlaceId> first_of_equal_;  // by their keywords
   int depth_ = 0;
 };
 

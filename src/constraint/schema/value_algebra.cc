@@ -55,15 +55,36 @@ bool IsSingleLiterals(const TextTests& tests, const StringShape& shape) {
 }  // namespace
 
 template <class Shape>
+ValueAlgebra::Absorption ValueAlgebra::Absorb(const std::vector<Shape>& a,
+                                              const std::vector<Shape>& b) {
+  Absorption absorbed;
+  if (a.size() < 2 || b.size() < 2) return absorbed;
+  absorbed.of_a.assign(a.size(), Absorption::kNone);
+  absorbed.of_b.assign(b.size(), Absorption::kNone);
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      if (!report_.Spend(1)) return {};
+      std::size_t& by_b = absorbed.of_a[i];
+      std::size_t& by_a = absorbed.of_b[j];
+      if (by_b == Absorption::kNone && IsWithin(a[i], b[j])) by_b = j;
+      if (by_a == Absorption::kNone && IsWithin(b[j], a[i])) by_a = i;
+    }
+  }
+  return absorbed;
+}
+
+template <class Shape>
 std::vector<Shape> ValueAlgebra::IntersectAll(const std::vector<Shape>& a,
                                               const std::vector<Shape>& b, std::size_t most) {
   if (a.size() == 1 && a[0] == Shape()) return b;
   if (b.size() == 1 && b[0] == Shape()) return a;
+  const Absorption absorbed = Absorb(a, b);
   std::vector<Shape> both;
-  for (const Shape& x : a) {
-    for (const Shape& y : b) {
-      if (!report_.Spend(CostOf(x) + CostOf(y))) return {};
-      if (auto shape = IntersectShapes(x, y)) both.push_back(std::move(*shape));
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      if (absorbed.Drops(i, j)) continue;
+      if (!report_.Spend(CostOf(a[i]) + CostOf(b[j]))) return {};
+      if (auto shape = IntersectShapes(a[i], b[j])) both.push_back(std::move(*shape));
     }
     if (both.size() > most && both.size() > std::max(a.size(), b.size())) {
       report_.FailCombinations();

@@ -78,6 +78,29 @@ class ValueAlgebra {
   // The objects outside the shape that lack a required property or have another value for it:
   // smaller than the complement. nullopt if nothing is required.
   std::optional<std::vector<ObjectShape>> PlainContrary(const ObjectShape& shape);
+  // The parts that the intersection of two unions need not hold. A shape within one of the other side is its
+  // own intersection with that one, and those with the others of that side lie within it.
+  struct Absorption {
+    static constexpr std::size_t kNone = ~std::size_t{0};
+    std::vector<std::size_t> of_a{};  // by shape of a: a shape of b that it lies within, or kNone
+    std::vector<std::size_t> of_b{};
+    bool Drops(std::size_t i, std::size_t j) const {
+      if (of_a.empty()) return false;
+      // A row or column that is absorbed keeps one cell: the one of its absorber.
+      if (of_a[i] != kNone) return of_a[i] != j;
+      return of_b[j] != kNone && of_b[j] != i;
+    }
+  };
+  template <class Shape>
+  Absorption Absorb(const std::vector<Shape>& a, const std::vector<Shape>& b);
+  // True if the first shape is plainly a part of the second one: it makes the same demands, or
+  // harder ones. False proves nothing.
+  bool IsWithin(GoalId a, GoalId b) const;
+  bool IsWithin(const NumberShape& a, const NumberShape& b) const;
+  bool IsWithin(const StringShape& a, const StringShape& b) const;
+  bool IsWithin(const ArrayShape& a, const ArrayShape& b) const;
+  bool IsWithin(const ObjectShape& a, const ObjectShape& b) const;
+
   template <class Shape, class ComplementOne>
   std::optional<std::vector<Shape>> ComplementAll(const std::vector<Shape>& shapes,
                                                   ComplementOne complement);
