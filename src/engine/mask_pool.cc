@@ -19,6 +19,10 @@ constexpr double kSlowSeconds = 0.004;  // twice the time that a step waits for 
 // Less than waking a thread may cost a model that computes on all processors: all its threads wait
 // for the one that makes way.
 constexpr double kQuickSeconds = 0.0001;
+// Nor is the average of the masks of all sequences, the last ones, longer than this: where quick
+// masks and slow ones of short answers alternate, none can be told before.
+constexpr double kQuickAverage = 0.00005;
+constexpr double kAveragedMasks = 64;
 
 // Seconds that the calling thread has run: on a busy machine a quick mask may take long.
 double ThreadSeconds() {
@@ -88,7 +92,7 @@ bool MaskPool::IsSlow(const PendingMask* before) {
 // theirs.
 bool MaskPool::IsForAsker(const PendingMask* before) const {
   return quick_ == QuickMasks::kAskers && n_unfinished_ == 0 && before != nullptr &&
-         before->IsReady() && before->seconds_ < kQuickSeconds;
+         before->IsReady() && before->seconds_ < kQuickSeconds && average_seconds_ < kQuickAverage;
 }
 
 void MaskPool::Ask(std::shared_ptr<PendingMask> mask) {
@@ -169,12 +173,14 @@ void MaskPool::Compute(PendingMask& mask) {
   }
   mask.before_ = nullptr;
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
-  mask.seconds_ = std::max(ThreadSeconds() - thread_begin, seconds_before / 2);
+  const double thread_seconds = ThreadSeconds() - thread_begin;
+  mask.seconds_ = std::max(thread_seconds, seconds_before / 2);
   if (metrics_ != nullptr) {
     metrics_->CountMask(seconds.count());
   }
   {
     const std::lock_guard lock(mutex_);
+    average_seconds_ += (thread_seconds - average_seconds_) / kAveragedMasks;
     mask.ready_.store(true, std::memory_order_release);
   }
   ready_.notify_all();

@@ -101,6 +101,7 @@ class MaskPool {
   Queue queue_;                                       // guarded
   Queue slow_queue_;                                  // guarded
   int n_unfinished_ = 0;                              // guarded: masks that threads were given
+  double average_seconds_ = 0;                        // guarded: of the last masks
   std::vector<std::shared_ptr<const void>> dropped_;  // guarded
   bool ends_ = false;                                 // guarded
   bool has_threads_ = false;                          // guarded
