@@ -1,9 +1,11 @@
 #include "checkpoint/file_block_reader.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <system_error>
 #include <utility>
@@ -88,6 +90,21 @@ void FileBlockReader::Refuse(const std::filesystem::path& path) {
 
 void FileBlockReader::DropPages(std::size_t file, std::int64_t offset, std::int64_t bytes) const {
   ::posix_fadvise(files_[file].buffered.get(), offset, bytes, POSIX_FADV_DONTNEED);
+}
+
+// Asking with a read that must not wait would start reading what is missing.
+bool FileBlockReader::MayHavePages(std::size_t file, std::int64_t offset,
+                                   std::int64_t bytes) const {
+  const auto size = static_cast<std::size_t>(bytes);
+  void* const mapped =
+      ::mmap(nullptr, size, PROT_READ, MAP_SHARED, files_[file].buffered.get(), offset);
+  if (mapped == MAP_FAILED) return true;
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  std::vector<unsigned char> residency((size + page - 1) / page);
+  const bool is_known = ::mincore(mapped, size, residency.data()) == 0;
+  ::munmap(mapped, size);
+  return !is_known ||
+         std::ranges::any_of(residency, [](unsigned char bits) { return (bits & 1) != 0; });
 }
 
 std::int64_t FileBlockReader::Read(std::size_t file, std::int64_t offset, std::span<std::byte> to) {

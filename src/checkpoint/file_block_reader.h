@@ -34,6 +34,10 @@ class FileBlockReader : public BlockReader {
   bool IsDirect() const { return direct_ && !refused_; }
   // Drops pages of the page cache that no process maps.
   void DropPages(std::size_t file, std::int64_t offset, std::int64_t bytes) const;
+  // True if a page of these bytes is in the page cache, or the system does not say: reading them
+  // may take less time than the disk does. Costs microseconds. `offset` is a multiple of
+  // kReadBlockBytes.
+  bool MayHavePages(std::size_t file, std::int64_t offset, std::int64_t bytes) const;
 
   std::int64_t Read(std::size_t file, std::int64_t offset, std::span<std::byte> to) override;
   std::string NameOf(std::size_t file) const override { return files_[file].path.string(); }

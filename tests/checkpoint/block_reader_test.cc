@@ -6,10 +6,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/pages.h"
@@ -110,6 +113,30 @@ TEST_F(FileReader, GivesTheBytesOfTheMapping) {
       }
     }
   }
+}
+
+TEST_F(FileReader, KnowsWhatThePageCacheHas) {
+  const testing::TemporaryDirectory directory;
+  std::filesystem::copy(testing::ProjectPath("models/fairy"), directory.path() / "copy");
+  std::unique_ptr<FileBlockReader> reader;
+  {
+    const Checkpoint copy = *Checkpoint::Open(directory.path() / "copy");
+    reader = *FileBlockReader::Open(copy, {});
+    TouchPages(copy.Memory()[0]);
+    // Pages that are mapped stay.
+    reader->DropPages(0, 0, 65536);
+    EXPECT_TRUE(reader->MayHavePages(0, 0, 65536));
+  }
+  if (!reader->IsDirect()) GTEST_SKIP() << "files in memory: their pages are the files";
+  // A direct read writes new pages to the disk first; the system may drop written ones late.
+  ASSERT_GT(reader->Read(0, 0, memory_.bytes().first(65536)), 0);
+  bool has_pages = true;
+  for (int i = 0; i < 500 && has_pages; ++i) {
+    reader->DropPages(0, 0, 65536);
+    has_pages = reader->MayHavePages(0, 0, 65536);
+    if (has_pages) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_FALSE(has_pages);
 }
 
 TEST_F(FileReader, FindsThePlaceOfATensor) {

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <random>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/guarded.h"
@@ -18,8 +20,20 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr double kMargin = 0.95;
+// How much faster buffered reads must be than direct ones. A processor copies each of their bytes,
+// which a disk with nothing else to do does not notice, but a running model does.
+constexpr double kBufferedGain = 1.1;
 
-// Reads whole experts piece by piece until the deadline.
+// True if reading the piece will wait for the disk. Dropping the pages of a piece is no promise:
+// those that are mapped or written stay, and so may large ones that hold other bytes, too.
+bool WillWaitForDisk(const FileBlockReader& reader, std::size_t file, std::int64_t offset,
+                     std::int64_t bytes) {
+  if (reader.IsDirect()) return true;
+  reader.DropPages(file, offset, bytes);
+  return !reader.MayHavePages(file, offset, bytes);
+}
+
+// Reads whole experts piece by piece until the deadline, but for pieces that memory would answer.
 void ReadExperts(FileBlockReader& reader, const ExpertFiles& files, std::span<std::byte> memory,
                  std::uint32_t seed, Clock::time_point deadline, std::atomic<std::int64_t>& total) {
   std::minstd_rand random(seed);
@@ -28,7 +42,7 @@ void ReadExperts(FileBlockReader& reader, const ExpertFiles& files, std::span<st
       for (std::int64_t begin = 0; begin < range.bytes && Clock::now() < deadline;
            begin += kReadPieceBytes) {
         const std::int64_t bytes = std::min(kReadPieceBytes, range.bytes - begin);
-        if (!reader.IsDirect()) reader.DropPages(range.file, range.offset + begin, bytes);
+        if (!WillWaitForDisk(reader, range.file, range.offset + begin, bytes)) continue;
         const std::int64_t n = reader.Read(range.file, range.offset + begin,
                                            memory.first(static_cast<std::size_t>(bytes)));
         if (n <= 0) return;
@@ -79,17 +93,25 @@ std::vector<Calibration> ListWays(const FileBlockReader& reader, const Streaming
   return ways;
 }
 
+// The least is chosen: the fewest threads; among ways without a speed, direct and about 8 threads.
+std::pair<bool, int> PreferenceOf(const Calibration& way, double best) {
+  return {best <= 0 && !way.direct, best > 0 ? way.n_threads : std::abs(way.n_threads - 8)};
+}
+
 }  // namespace
 
 Calibration ChooseReads(std::span<const Calibration> measured) {
-  double best = 0;
-  for (const Calibration& way : measured) best = std::max(best, way.bytes_per_second);
+  double best_direct = 0, best_buffered = 0;
+  for (const Calibration& way : measured) {
+    double& best = way.direct ? best_direct : best_buffered;
+    best = std::max(best, way.bytes_per_second);
+  }
+  const bool direct = best_direct > 0 && best_buffered < kBufferedGain * best_direct;
+  const double best = direct ? best_direct : best_buffered;
   const Calibration* chosen = nullptr;
   for (const Calibration& way : measured) {
-    if (way.bytes_per_second < kMargin * best) continue;
-    const bool is_better = chosen == nullptr || (way.direct && !chosen->direct) ||
-                           (way.direct == chosen->direct && way.n_threads < chosen->n_threads);
-    if (is_better) chosen = &way;
+    if (best > 0 && (way.direct != direct || way.bytes_per_second < kMargin * best)) continue;
+    if (chosen == nullptr || PreferenceOf(way, best) < PreferenceOf(*chosen, best)) chosen = &way;
   }
   return *chosen;
 }
@@ -98,8 +120,7 @@ Result<Calibration> CalibrateReads(FileBlockReader& reader, const ExpertFiles& f
                                    const StreamingOptions& options) {
   std::vector<Calibration> ways = ListWays(reader, options);
   if (ways.size() == 1 || options.calibration_seconds <= 0) {
-    return *std::ranges::min_element(
-        ways, {}, [](const Calibration& way) { return std::abs(way.n_threads - 8); });
+    return ChooseReads(ways);
   }
   int most_threads = 0;
   for (const Calibration& way : ways) most_threads = std::max(most_threads, way.n_threads);
