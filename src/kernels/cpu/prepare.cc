@@ -104,9 +104,9 @@ void PrepareFp4Pairs(const uint16_t* x, int64_t k, float* out, float* scales) {
   }
 }
 
-// Stores one block of a row (product_integers.h); returns whether the block has low parts.
-bool StoreIntegers(const float* values, float scale, float* out) {
-  I32 low_parts = SetInt(0);
+// Stores one block of a row (product_integers.h); returns the bits of slices that have low parts.
+uint32_t StoreIntegers(const float* values, float scale, float* out) {
+  uint32_t marked = 0;
   for (int slice = 0; slice < kParts; ++slice) {
     F32 halves[2][4];  // of a lane's columns
     LoadColumns(values + 8 * kLanes * slice, 8, halves[0]);
@@ -133,14 +133,9 @@ bool StoreIntegers(const float* values, float scale, float* out) {
       const I32 bits = SetInt(7);
       low = Or(ShiftLeft<4>(low), Or(And(first, bits), ShiftLeft<16>(And(second, bits))));
     }
-    low_parts = Or(low_parts, low);
     Store(to + Fp4Integers::kWorth, Set(scale * 0x1p-6f) / factor + nan);
     StoreInt(to + Fp4Integers::kLow, low);
-  }
-  const bool marked = MaxLanes(ToFloat(low_parts)) > 0;
-  for (int slice = 0; marked && slice < kParts; ++slice) {
-    float* worth = out + slice * Fp4Integers::kSliceFloats + Fp4Integers::kWorth;
-    Store(worth, Load(worth) * Set(32.0f));
+    marked |= (MaxLanes(ToFloat(low)) > 0 ? 1u : 0u) << slice;
   }
   return marked;
 }
@@ -149,7 +144,7 @@ void PrepareFp4Integers(const uint16_t* x, int64_t k, float* out, float* scales)
   for (int64_t block = 0; block < k / kBlock; ++block) {
     float values[kBlock];
     const float scale = QuantizeBlock(x + block * kBlock, values);
-    scales[block] = StoreIntegers(values, scale, out + block * Fp4Integers::kXFloats) ? 1.0f : 0.0f;
+    scales[block] = FloatOf(StoreIntegers(values, scale, out + block * Fp4Integers::kXFloats));
   }
 }
 

@@ -51,7 +51,7 @@ template <class Format, int kRows, int kColumns>
       lanes[0][c] = &sums[m][c][slice];
     }
     Format::Add(
-        weight, [&](int c) { return expanded[c][s].scale; }, x, x_scales, lanes);
+        weight, [&](int c) { return expanded[c][s].scale; }, x, x_scales, slice, lanes);
   } else {
     F32 chains[1][kColumns];
     for (int c = 0; c < kColumns; ++c) {
@@ -88,7 +88,7 @@ template <class Format, int kRows, int kColumns, int kOpen>
   }
   Format::Add(
       [&](int j, int c) __attribute__((always_inline)) { return operands[c].Next(j); },
-      [&](int c) { return operands[c].ScaleOf(); }, x, x_scales, lanes);
+      [&](int c) { return operands[c].ScaleOf(); }, x, x_scales, slice, lanes);
 }
 
 // Adds a part of the lanes, for one block of kColumns weight rows.

@@ -8,8 +8,8 @@
 //   Expand    loads the blocks of a part's slices;
 //   XOffset   where a slice's operands begin in a block of prepared activations; they are kXStride
 //             floats apart;
-//   Add       adds the products of a block of kRows rows of activations and kColumns rows of
-//             weights; weight(j, c) is operand j of row c. Formats that are not summed by blocks
+//   Add       adds the products of a block and slice of kRows rows of activations and kColumns rows
+//             of weights; weight(j, c) is operand j of row c. Formats that are not summed by blocks
 //             (kByBlocks) have one chain for all of them, AddChains;
 //   Finish    the sums over all lanes of four products.
 // kSharedScale: 128 rows of the weight have their scales in common.
@@ -124,7 +124,7 @@ struct Fp4Pairs : CommonFormat {
   template <int kRows, int kColumns, class Weights, class Scales>
   [[gnu::always_inline]] static void Add(const Weights& weight, const Scales& scale,
                                          const float* const (&x)[kRows],
-                                         const float* const (&)[kRows],
+                                         const float* const (&)[kRows], int,
                                          F32* const (&sums)[kRows][kColumns]) {
     F32 low[kRows][kColumns];
     F32 high[kRows][kColumns];
@@ -214,7 +214,7 @@ struct Fp8 : CommonFormat {
   template <int kRows, int kColumns, class Weights, class Scales>
   [[gnu::always_inline]] static void Add(const Weights& weight, const Scales& scale,
                                          const float* const (&x)[kRows],
-                                         const float* const (&x_scales)[kRows],
+                                         const float* const (&x_scales)[kRows], int,
                                          F32* const (&sums)[kRows][kColumns]) {
     F32 chains[kRows][kColumns];
     AddChains<kXStride>(weight, 0, kOperands, x, /*start=*/true, chains);
@@ -239,7 +239,7 @@ struct Fp8WholeBlocks : Fp8 {
   template <int kRows, int kColumns, class Weights, class Scales>
   [[gnu::always_inline]] static void Add(const Weights& weight, const Scales&,
                                          const float* const (&x)[kRows],
-                                         const float* const (&)[kRows],
+                                         const float* const (&)[kRows], int,
                                          F32* const (&sums)[kRows][kColumns]) {
     F32 chains[kRows][kColumns];
     AddChains<kXStride>(weight, 0, kOperands, x, /*start=*/true, chains);

@@ -6,8 +6,8 @@
 // docs/numerics.md requires. An instruction that multiplies 16 bits takes 8 x / unit, where unit is
 // the power of two with which the largest number of the lane fits; the rest, three bits of 8 x 2^3
 // / unit, is zero in nearly all blocks: it is not zero only if two numbers in one lane are 2^11
-// apart. Blocks with such lanes are marked; their sums are 8 times the sum of the high parts plus
-// the sum of the low parts.
+// apart. Slices of blocks with such lanes are marked; an eighth of the sum of their low parts is
+// added.
 //
 // Two columns of a lane are one operand: columns 0 and 4, 2 and 6, 1 and 5, 3 and 7 (a weight byte
 // holds an even column in its lower half and an odd one in its upper half). Weights are times 2^9,
@@ -15,7 +15,7 @@
 //   4 kLanes pairs of int16: the high parts,
 //   kLanes floats: what a sum is worth,
 //   kLanes words: the low parts of operand j, in bits 4 j and 16 + 4 j.
-// The row's scale of the block tells whether the block is marked: 1, else 0.
+// The bits of the row's scale of the block tell which of its slices are marked.
 #pragma once
 
 #include "kernels/cpu/product_formats.h"
@@ -79,10 +79,14 @@ struct Fp4Integers : CommonFormat {
   template <int kRows, int kColumns, class Weights, class Scales>
   [[gnu::always_inline]] static void Add(const Weights& weight, const Scales& scale,
                                          const float* const (&x)[kRows],
-                                         const float* const (&marks)[kRows],
+                                         const float* const (&marks)[kRows], int slice,
                                          F32* const (&sums)[kRows][kColumns]) {
     I32 totals[kRows][kColumns];
-    Total(weight, x, marks, totals);
+    SumHigh(weight, x, totals);
+    ForMarked(
+        x, marks, slice, [&](int m, const float* row) __attribute__((always_inline)) {
+          AddLow(weight, row, totals[m]);
+        });
 #pragma GCC unroll 8
     for (int m = 0; m < kRows; ++m) {
       const F32 worth = Load(x[m] + kWorth);
@@ -97,10 +101,18 @@ struct Fp4Integers : CommonFormat {
   template <int kRows, int kColumns, class Weights, class Scales>
   [[gnu::always_inline]] static void AddTo(const Weights& weight, const Scales& scale,
                                            const float* const (&x)[kRows],
-                                           const float* const (&marks)[kRows],
+                                           const float* const (&marks)[kRows], int slice,
                                            F32 (&sums)[kRows][kColumns]) {
     I32 totals[kRows][kColumns];
-    Total(weight, x, marks, totals);
+    SumHigh(weight, x, totals);
+    ForMarked(
+        x, marks, slice, [&](int m, const float* row) __attribute__((always_inline)) {
+          if constexpr (kRegisters == 16) {
+            AddLowAside(weight, row, totals[m]);
+          } else {
+            AddLow(weight, row, totals[m]);
+          }
+        });
 #pragma GCC unroll 8
     for (int m = 0; m < kRows; ++m) {
       const F32 worth = Load(x[m] + kWorth);
@@ -112,21 +124,12 @@ struct Fp4Integers : CommonFormat {
   }
 
  private:
-  // Sets the sums of a block and slice.
+  // Sets the sums of a block and slice, without low parts.
   template <int kRows, int kColumns, class Weights>
-  [[gnu::always_inline]] static void Total(const Weights& weight, const float* const (&x)[kRows],
-                                           const float* const (&marks)[kRows],
-                                           I32 (&totals)[kRows][kColumns]) {
-    uint32_t marked = 0;
-#pragma GCC unroll 8
-    for (int m = 0; m < kRows; ++m) {
-      marked |= BitsOf(*marks[m]);
-    }
+  [[gnu::always_inline]] static void SumHigh(const Weights& weight, const float* const (&x)[kRows],
+                                             I32 (&totals)[kRows][kColumns]) {
     SumProducts(
         weight, [&](int m, int j) { return LoadInt(x[m] + j * kLanes); }, totals);
-    if (marked != 0) [[unlikely]] {
-      AddLow<kRows, kColumns>(weight, x, marks, totals);
-    }
   }
 
   // x(m, j): operand j of row m.
@@ -159,26 +162,60 @@ struct Fp4Integers : CommonFormat {
     }
   }
 
-  // Replaces the sums of marked blocks by 8 times the sums plus the sums of the low parts.
-  template <int kRows, int kColumns, class Weights>
-  [[gnu::always_inline]] static void AddLow(const Weights& weight, const float* const (&x)[kRows],
-                                            const float* const (&marks)[kRows],
-                                            I32 (&totals)[kRows][kColumns]) {
+  // Adds the low parts of marked rows: add(m, x).
+  template <int kRows, class AddRow>
+  [[gnu::always_inline]] static void ForMarked(const float* const (&x)[kRows],
+                                               const float* const (&marks)[kRows], int slice,
+                                               const AddRow& add) {
+    uint32_t marked = 0;
+#pragma GCC unroll 8
+    for (int m = 0; m < kRows; ++m) {
+      marked |= BitsOf(*marks[m]);
+    }
+    if ((marked >> slice & 1) == 0) [[likely]] {
+      return;
+    }
     ForgetMemory();
 #pragma GCC unroll 8
     for (int m = 0; m < kRows; ++m) {
-      if (BitsOf(*marks[m]) == 0) continue;
-      const I32 low = LoadInt(x[m] + kLow);
-      const I32 shifted[kOperands] = {low, ShiftRight<4>(low), ShiftRight<8>(low),
-                                      ShiftRight<12>(low)};
-      I32 sums[1][kColumns];
-      SumProducts(
-          weight, [&](int, int j) { return And(shifted[j], SetInt(0x00070007)); }, sums);
-      for (int c = 0; c < kColumns; ++c) {  // weights are times 256
-        totals[m][c] =
-            KERNEL_ISA::Add(ShiftRightSigned<5>(totals[m][c]), ShiftRightSigned<8>(sums[0][c]));
+      if ((BitsOf(*marks[m]) >> slice & 1) != 0) {
+        add(m, x[m]);
       }
     }
+  }
+
+  // Adds an eighth of the sums of one row's low parts.
+  template <int kColumns, class Weights>
+  [[gnu::always_inline]] static void AddLow(const Weights& weight, const float* x,
+                                            I32 (&totals)[kColumns]) {
+    const I32 low = LoadInt(x + kLow);
+    const I32 shifted[kOperands] = {low, ShiftRight<4>(low), ShiftRight<8>(low),
+                                    ShiftRight<12>(low)};
+    I32 sums[1][kColumns];
+    SumProducts(
+        weight, [&](int, int j) { return And(shifted[j], SetInt(0x00070007)); }, sums);
+    for (int c = 0; c < kColumns; ++c) {  // exact: weights are times 256
+      totals[c] = KERNEL_ISA::Add(totals[c], ShiftRightSigned<3>(sums[0][c]));
+    }
+  }
+
+  // AddLow out of line: in line it takes registers from the sums of the loop around it.
+  template <int kColumns, class Weights>
+  [[gnu::always_inline]] static void AddLowAside(const Weights& weight, const float* x,
+                                                 I32 (&totals)[kColumns]) {
+    I32 copy[kColumns];  // the totals themselves stay in registers
+    for (int c = 0; c < kColumns; ++c) {
+      copy[c] = totals[c];
+    }
+    CallAddLow(weight, x, copy);
+    for (int c = 0; c < kColumns; ++c) {
+      totals[c] = copy[c];
+    }
+  }
+  template <int kColumns, class Weights>
+  [[gnu::noinline, gnu::cold]] static void CallAddLow(const Weights weight, const float* x,
+                                                      I32 (&totals)[kColumns]) {
+    AddLow(weight, x, totals);
   }
 };
 

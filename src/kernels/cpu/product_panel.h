@@ -104,7 +104,8 @@ template <class Format, int kRows>
       }
       const PanelScales<typename Format::Scale, Format::kSharedScale> scales = {
           panel.scales[i][slice]};
-      Format::Add([w](int j, int c) { return w[j * kGroup + c]; }, scales, x, x_scales, lanes);
+      Format::Add([w](int j, int c) { return w[j * kGroup + c]; }, scales, x, x_scales, slice,
+                  lanes);
       ForgetMemory();
     }
     if constexpr (Format::kWholeBlocks) {
@@ -141,7 +142,7 @@ template <class Format, int kRows>
         const auto* w = panel.At(i, slice) + column;
         const auto* scales = panel.scales[i][slice] + column;
         Format::AddTo([w](int j, int c) { return w[j * kGroup + c]; },
-                      [scales](int c) { return scales[c]; }, x, marks, chains);
+                      [scales](int c) { return scales[c]; }, x, marks, slice, chains);
         for (int m = 0; m < kRows; ++m) {
           x[m] += kBlockFloats<Format>;
           ++marks[m];
