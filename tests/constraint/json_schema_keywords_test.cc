@@ -229,11 +229,46 @@ TEST(JsonSchemaApplicators, OneOf) {
   const std::string open =
       R"({"oneOf":[{"uniqueItems":true},{"minItems":1,"uniqueItems":true,"items":{"type":"null"}}]})";
   EXPECT_EQ(CompiledSchema(open).Error(), "unsupported_schema  oneOf");
-  CompiledSchema relaxed(R"({"oneOf":[{"type":"object","patternProperties":{"a":{"type":"null"}}},)"
-                         R"({"type":"object","patternProperties":{"b":{"type":"null"}}}]})",
-                         {});
+  CompiledSchema relaxed(open, {});
   ASSERT_TRUE(relaxed.ok()) << relaxed.Error();
   EXPECT_EQ(relaxed.relaxed(), std::vector<std::string>{"/oneOf"});
+}
+
+// The contrary of a keyword for all members asks for one that breaks it.
+TEST(JsonSchemaApplicators, SomeMember) {
+  ExpectTexts(R"({"oneOf":[{"type":"object","patternProperties":{"a":{"type":"null"}}},)"
+              R"({"type":"object","patternProperties":{"b":{"type":"null"}}}]})",
+              {R"({"a":1})", R"({"xbx":1,"a":null})", R"({"ab":null,"a":1,"c":2})"},
+              {"{}", R"({"ab":1})", R"({"a":1,"b":1})", R"({"a":null,"b":null})", "1"});
+  ExpectTexts(R"({"type":"object","not":{"additionalProperties":{"type":"integer"}}})",
+              {R"({"a":"x"})", R"({"a":1,"b":2,"c":null,"d":3})"}, {"{}", R"({"a":1,"b":2})"});
+  ExpectTexts(R"({"type":"object","properties":{"k":{"type":"string"},"l":{}},"required":["l"],)"
+              R"("not":{"properties":{"l":{}},"patternProperties":{"^x":true},)"
+              R"("additionalProperties":{"maxLength":2}}})",
+              {R"({"k":"abc","l":"abc"})", R"({"k":"a","l":1,"x":"abc","y":"abc"})"},
+              {R"({"l":"abc"})", R"({"k":"ab","l":1})", R"({"k":"ab","l":1,"xy":"abc"})",
+               R"({"k":"abc"})"});
+  ExpectTexts(R"({"type":"object","not":{"propertyNames":{"pattern":"^a","maxLength":3}}})",
+              {R"({"b":1})", R"({"a":1,"abcd":1})"}, {"{}", R"({"a":1,"abc":2})"});
+  // Of finitely many keys.
+  ExpectTexts(R"({"type":"object","additionalProperties":false,)"
+              R"("patternProperties":{"^[ab]$":{"type":["integer","null"]}},)"
+              R"("not":{"patternProperties":{"^[ab]$":{"type":"integer"}}}})",
+              {R"({"a":null})", R"({"b":null,"a":1})", R"({"a":null,"b":null})"},
+              {"{}", R"({"a":1,"b":2})", R"({"c":null})"});
+  // Two demands, met by one member or by two.
+  ExpectTexts(R"({"type":"object","allOf":[{"not":{"patternProperties":{"a":{"type":"null"}}}},)"
+              R"({"not":{"patternProperties":{"b":{"type":"null"}}}}]})",
+              {R"({"ab":1})", R"({"a":1,"b":1})", R"({"b":1,"c":1,"a":1})"},
+              {R"({"a":1})", R"({"a":1,"b":null})", "{}", R"({"c":1})"});
+  ExpectTexts(R"({"type":"object","not":{"anyOf":[)"
+              R"({"properties":{"a":{}},"additionalProperties":false},)"
+              R"({"properties":{"b":{}},"additionalProperties":false}]}})",
+              {R"({"a":1,"b":1})", R"({"c":1})", R"({"a":1,"c":1})"},
+              {"{}", R"({"a":1})", R"({"b":1})"});
+  // The contrary of such a contrary.
+  ExpectTexts(R"({"type":"object","not":{"not":{"patternProperties":{"a":{"type":"null"}}}}})",
+              {"{}", R"({"a":null,"b":1})"}, {R"({"a":1})"});
 }
 
 // A relaxed branch does not hide that several branches hold.

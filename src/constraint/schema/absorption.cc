@@ -62,13 +62,13 @@ bool ValueAlgebra::IsWithin(const ObjectShape& a, const ObjectShape& b) const {
       return false;
     }
   }
-  if (!HasAll(a.layers, b.layers) || !HasAll(a.names, b.names) || !HasAll(a.outside, b.outside)) {
+  if (!HasAll(a.layers, b.layers) || !HasAll(a.names, b.names) || !HasAll(a.demands, b.demands)) {
     return false;
   }
   // Such shapes may be closed (PlanOptions::closed_objects): they have no keys but the named ones.
   const bool may_be_closed = b.has_properties && !b.explicit_additional;
   if (may_be_closed && !(a.has_properties && !a.explicit_additional && a.minimum == b.minimum &&
-                         a.layers == b.layers && a.names == b.names && a.outside == b.outside)) {
+                         a.layers == b.layers && a.names == b.names && a.demands == b.demands)) {
     return false;
   }
   // Demands of b on keys that it does not name must hold where a names them.

@@ -33,7 +33,7 @@ ValueSet OnlyObjects(const ObjectShape& shape) {
 
 bool ContainerPlanner::IsClosed(const ObjectShape& shape) const {
   return options_.closed_objects && shape.has_properties && !shape.explicit_additional &&
-         shape.layers.empty() && shape.names.empty() && shape.outside.empty() &&
+         shape.layers.empty() && shape.names.empty() && shape.demands.empty() &&
          shape.minimum <= shape.properties.size();
 }
 
@@ -55,8 +55,8 @@ const std::vector<ContainerPlanner::OrderedShape>& ContainerPlanner::Ordered(Goa
     }
   }
   for (const ObjectShape& shape : shapes) {
-    for (const std::vector<std::string>& outside : shape.outside) {
-      for (const std::string& name : outside) add(name);
+    for (const MemberDemand& demand : shape.demands) {
+      for (const std::string& name : demand.names) add(name);
     }
   }
   std::vector<OrderedShape> ordered;

@@ -31,6 +31,9 @@ struct ObjectPlan {
   std::uint32_t minimum = 0;            // members
   std::uint32_t maximum = kNoMaximum;
   std::uint32_t minimum_others = 0;  // members whose keys are in `others`
+  // The members in `others` that meet demands, by the set of these as bits (the first entry, for no
+  // demand, is empty); each demand is met by one of the members. Empty: there is no demand.
+  std::vector<std::vector<KeyClass>> wanted{};
 };
 
 // The items that may stand at a place, by the set of `contains` they count for.
@@ -79,7 +82,21 @@ class ContainerPlanner {
   std::vector<KeyClass> ClassifyOthers(const ObjectShape& shape);
   std::vector<MatchedKeys> SplitByTests(std::vector<StringShape> keys,
                                         const std::vector<TextTest>& tests);
-  ObjectPlan PlanOne(const ObjectShape& shape, std::uint32_t minimum_others);
+  // Appends to a shape, as properties, the names that its demands and finite classes of its other
+  // keys tell apart.
+  void NameDemandedKeys(ObjectShape& shape);
+  // The other keys that meet all of the demands.
+  std::vector<KeyClass> MeetDemands(const std::vector<KeyClass>& others,
+                                    const std::vector<const MemberDemand*>& demands);
+  // A shape, and the demands that its other members must meet.
+  struct Variant {
+    ObjectShape shape{};
+    std::vector<MemberDemand> open{};
+  };
+  // The ways to meet a demand: by one of the properties, or by another member.
+  void MeetByProperties(const MemberDemand& demand, Variant variant, std::vector<Variant>& ways);
+  void PlanDemands(const Variant& variant, ObjectPlan& plan);
+  ObjectPlan PlanOne(const Variant& variant);
   // The number of scalars if there are at most `most`.
   std::optional<std::size_t> CountScalars(const ValueSet& values, std::size_t most);
   // True if the goal provably has at least n values.

@@ -130,7 +130,7 @@ class GrammarWriter {
   // Objects (json_objects.cc).
   // nullopt: there is plainly no such object, or an error.
   std::optional<ObjectDraft> Object(const ObjectPlan& plan);
-  ExpressionId OtherMember(const ObjectPlan& plan);
+  ExpressionId OtherMember(const ObjectPlan& plan, const std::vector<KeyClass>& others);
 
   JsonRules& rules_;
   SchemaReader& reader_;

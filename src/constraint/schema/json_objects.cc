@@ -11,10 +11,11 @@ constexpr std::size_t kMaxCountedMembers = 2'000'000;  // properties, squared, t
 
 }  // namespace
 
-ExpressionId GrammarWriter::OtherMember(const ObjectPlan& plan) {
+ExpressionId GrammarWriter::OtherMember(const ObjectPlan& plan,
+                                        const std::vector<KeyClass>& others) {
   ExpressionPool& pool = rules_.pool();
   std::vector<ExpressionId> members;
-  for (const KeyClass& keys : plan.others) {
+  for (const KeyClass& keys : others) {
     const ExpressionId value = Value(keys.value);
     if (value == pool.Nothing()) continue;
     StringShape shape = keys.keys;
@@ -45,8 +46,11 @@ std::optional<ObjectDraft> GrammarWriter::Object(const ObjectPlan& plan) {
   if (plan.maximum == 0) return plan.minimum == 0 ? std::optional(draft) : std::nullopt;
   draft.any_order = rules_.options().layout.key_order == JsonKeyOrder::kAny &&
                     plan.properties.size() <= kMaxUnorderedKeys && plan.maximum == kNoMaximum &&
-                    plan.minimum <= 1 && plan.minimum_others == 0;
-  if (!plan.others.empty()) draft.other = OtherMember(plan);
+                    plan.minimum <= 1 && plan.minimum_others == 0 && plan.wanted.empty();
+  if (!plan.others.empty()) draft.other = OtherMember(plan, plan.others);
+  for (const std::vector<KeyClass>& keys : plan.wanted) {
+    draft.wanted.push_back(OtherMember(plan, keys));
+  }
   for (const PropertyShape& property : plan.properties) {
     const bool is_forbidden = rules_.IsForbidden(property.name);
     const ExpressionId value = is_forbidden ? pool.Nothing() : Value(property.value);

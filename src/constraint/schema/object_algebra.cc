@@ -68,7 +68,7 @@ std::optional<ObjectShape> ValueAlgebra::Intersect(const ObjectShape& a, const O
                    .names = a.names,
                    .minimum = std::max(a.minimum, b.minimum),
                    .maximum = std::min(a.maximum, b.maximum),
-                   .outside = a.outside,
+                   .demands = a.demands,
                    .has_properties = a.has_properties || b.has_properties,
                    .explicit_additional = a.explicit_additional || b.explicit_additional,
                    .evaluated_patterns = a.evaluated_patterns,
@@ -112,9 +112,9 @@ std::optional<ObjectShape> ValueAlgebra::Intersect(const ObjectShape& a, const O
       both.names.push_back(names);
     }
   }
-  for (const auto& names : b.outside) {
-    if (std::find(both.outside.begin(), both.outside.end(), names) == both.outside.end()) {
-      both.outside.push_back(names);
+  for (const MemberDemand& demand : b.demands) {
+    if (std::find(both.demands.begin(), both.demands.end(), demand) == both.demands.end()) {
+      both.demands.push_back(demand);
     }
   }
   if (both.minimum > both.maximum || n_required > both.maximum) return std::nullopt;
@@ -149,8 +149,37 @@ std::optional<std::vector<ObjectShape>> ValueAlgebra::PlainContrary(const Object
   return rest;
 }
 
+std::vector<StringShape> ValueAlgebra::KeysOutside(const std::vector<StringShape>& names) {
+  std::vector<StringShape> keys = {{}};
+  for (const StringShape& shape : names) {
+    std::vector<StringShape> rest;
+    for (const StringShape& contrary : TextTests::Complement(shape)) {
+      for (const StringShape& before : keys) {
+        if (!report_.Spend(1)) return {};
+        if (auto both = tests_.Intersect(before, contrary)) rest.push_back(std::move(*both));
+      }
+    }
+    keys = std::move(rest);
+  }
+  return keys;
+}
+
+std::optional<ObjectShape> ValueAlgebra::Contrary(const MemberDemand& demand) {
+  const std::vector<GoalId> wrong = goals_.Negations(demand.value);
+  if (wrong.size() > 1 || demand.keys.tests.size() > 1) return std::nullopt;
+  if (demand.keys.minimum > 0 || demand.keys.maximum != kNoMaximum) return std::nullopt;
+  const GoalId value = wrong.empty() ? kNeverGoal : wrong[0];
+  ObjectShape shape;
+  for (const std::string& name : demand.names) shape.properties.push_back({.name = name});
+  if (demand.keys.tests.empty()) {
+    shape.layers.push_back({.others = value});
+  } else {
+    shape.layers.push_back({.patterns = {{.keys = demand.keys.tests[0], .value = value}}});
+  }
+  return shape;
+}
+
 std::optional<std::vector<ObjectShape>> ValueAlgebra::Complement(const ObjectShape& shape) {
-  if (!shape.names.empty()) return std::nullopt;
   std::vector<ObjectShape> rest;
   if (shape.minimum > 0) rest.push_back({.maximum = shape.minimum - 1});
   if (shape.maximum != kNoMaximum) rest.push_back({.minimum = shape.maximum + 1});
@@ -165,16 +194,26 @@ std::optional<std::vector<ObjectShape>> ValueAlgebra::Complement(const ObjectSha
     }
   }
   std::sort(known.begin(), known.end());
-  for (const KeyLayer& layer : shape.layers) {
-    if (!layer.patterns.empty()) return std::nullopt;
-    if (layer.others == kAnyGoal) continue;
-    if (layer.others != kNeverGoal) return std::nullopt;
-    rest.push_back({.outside = {known}});
+  const auto demand = [&](StringShape keys, GoalId value) {
+    rest.push_back({.demands = {{.names = known, .keys = std::move(keys), .value = value}}});
+  };
+  for (const std::vector<StringShape>& names : shape.names) {
+    for (StringShape& keys : KeysOutside(names)) demand(std::move(keys), kAnyGoal);
   }
-  for (const std::vector<std::string>& names : shape.outside) {
-    ObjectShape closed{.layers = {{.others = kNeverGoal}}};
-    for (const std::string& name : names) closed.properties.push_back({.name = name});
-    rest.push_back(std::move(closed));
+  for (const KeyLayer& layer : shape.layers) {
+    StringShape unmatched;
+    for (const KeyPattern& pattern : layer.patterns) {
+      const StringShape matching{.tests = {pattern.keys}};
+      for (const GoalId wrong : goals_.Negations(pattern.value)) demand(matching, wrong);
+      unmatched.tests.push_back({.entry = pattern.keys.entry, .negated = !pattern.keys.negated});
+    }
+    std::sort(unmatched.tests.begin(), unmatched.tests.end());
+    for (const GoalId wrong : goals_.Negations(layer.others)) demand(unmatched, wrong);
+  }
+  for (const MemberDemand& met : shape.demands) {
+    std::optional<ObjectShape> contrary = Contrary(met);
+    if (!contrary) return std::nullopt;
+    rest.push_back(std::move(*contrary));
   }
   return rest;
 }

@@ -27,6 +27,35 @@ ExpressionId WriteMember(ExpressionPool& pool, const JsonPunctuation& punctuatio
   return pool.Concat(parts);
 }
 
+// By the set of demands that are left: the members that may follow others, each behind a comma.
+std::vector<ExpressionId> WriteWanted(ExpressionPool& pool, const JsonPunctuation& punctuation,
+                                      const ObjectDraft& draft) {
+  const ExpressionId others =
+      pool.Repeat(pool.Concat(punctuation.comma, draft.other), 0, kNoMaximum);
+  std::vector<ExpressionId> rest = {others};
+  for (std::size_t left = 1; left < draft.wanted.size(); ++left) {
+    std::vector<ExpressionId> choices;
+    for (std::size_t met = 1; met <= left; ++met) {
+      if ((met & left) != met) continue;
+      const ExpressionId parts[] = {punctuation.comma, draft.wanted[met], rest[left & ~met]};
+      choices.push_back(pool.Concat(parts));
+    }
+    rest.push_back(pool.Concat(others, pool.Or(choices)));
+  }
+  return rest;
+}
+
+// The other members of an object with demands, the first of them without a comma.
+ExpressionId WriteWantedFirst(ExpressionPool& pool, const ObjectDraft& draft,
+                              const std::vector<ExpressionId>& rest) {
+  const std::size_t all = draft.wanted.size() - 1;
+  std::vector<ExpressionId> choices = {pool.Concat(draft.other, rest[all])};
+  for (std::size_t met = 1; met <= all; ++met) {
+    choices.push_back(pool.Concat(draft.wanted[met], rest[all & ~met]));
+  }
+  return pool.Or(choices);
+}
+
 // At least one member, in the order of the draft. By the number of members so far, from the last
 // property to the first: what may follow.
 ExpressionId WriteOrdered(ExpressionPool& pool, const JsonPunctuation& punctuation,
@@ -54,7 +83,13 @@ ExpressionId WriteOrdered(ExpressionPool& pool, const JsonPunctuation& punctuati
     rest[count] = others_after(count, pool.Empty());
   }
   std::vector<ExpressionId> first_choices;  // without a member so far
-  if (other != pool.Nothing()) first_choices.push_back(others_after(0, other));
+  if (!draft.wanted.empty()) {              // such objects do not count their members
+    const std::vector<ExpressionId> wanted = WriteWanted(pool, punctuation, draft);
+    std::fill(rest.begin() + 1, rest.end(), wanted.back());
+    first_choices.push_back(WriteWantedFirst(pool, draft, wanted));
+  } else if (other != pool.Nothing()) {
+    first_choices.push_back(others_after(0, other));
+  }
   std::vector<ExpressionId> before(rest);
   for (std::size_t i = draft.members.size(); i-- > 0;) {
     const bool required = draft.members[i].required;
@@ -143,13 +178,13 @@ ExpressionId WriteObject(Grammar& grammar, const JsonPunctuation& punctuation,
   ExpressionPool& pool = grammar.pool;
   const ExpressionId members = draft.any_order ? WriteUnordered(grammar, punctuation, draft)
                                                : WriteOrdered(pool, punctuation, draft);
-  const bool may_be_empty =
-      draft.minimum == 0 && draft.minimum_others == 0 && CountRequired(draft) == 0;
+  const bool may_be_empty = draft.minimum == 0 && draft.minimum_others == 0 &&
+                            draft.wanted.empty() && CountRequired(draft) == 0;
   return Enclose(pool, punctuation.blank, "{}", members, may_be_empty);
 }
 
 bool ObjectsBody::CanHold(const ExpressionPool& pool, const ObjectDraft& draft) {
-  return draft.members.size() > kFewMembers && draft.minimum_others == 0 &&
+  return draft.members.size() > kFewMembers && draft.minimum_others == 0 && draft.wanted.empty() &&
          !draft.IsBounded(pool) && draft.CountedTo(pool) == 1;
 }
 

@@ -35,6 +35,8 @@ struct ObjectDraft {
   std::uint32_t maximum = kNoMaximum;
   std::uint32_t minimum_others = 0;
   bool any_order = false;
+  // ObjectPlan::wanted; the first entry is Nothing().
+  std::vector<ExpressionId> wanted{};
 
   // The number of members up to which the expression counts: 1 where only commas depend on it.
   std::uint32_t CountedTo(const ExpressionPool& pool) const;

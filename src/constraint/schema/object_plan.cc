@@ -31,44 +31,17 @@ std::vector<TextTest> TestsOf(const std::vector<KeyLayer>& layers) {
 
 std::vector<ObjectPlan> ContainerPlanner::PlanObject(const ObjectShape& shape, GoalId goal) {
   pointer_ = reader_.PointerOf(goal);
-  struct Variant {
-    ObjectShape shape;
-    std::uint32_t minimum_others = 0;
-  };
-  // Some key outside the names: one of the other properties, or one that no property names.
   std::vector<Variant> variants = {{.shape = shape}};
-  for (const std::vector<std::string>& names : shape.outside) {
-    std::vector<Variant> expanded;
-    for (Variant& variant : variants) {
-      for (const std::string& name : names) {
-        if (IsNamed(variant.shape, name)) continue;
-        const GoalId value = reader_.algebra().ValueOfOthers(variant.shape, name);
-        variant.shape.properties.push_back({.name = name, .value = value});
-      }
-      bool satisfied = false;
-      for (std::size_t i = 0; i < variant.shape.properties.size(); ++i) {
-        const PropertyShape& property = variant.shape.properties[i];
-        if (!report_.Spend(variant.shape.properties.size())) return {};
-        if (std::binary_search(names.begin(), names.end(), property.name)) continue;
-        satisfied |= property.required;
-        if (property.required || property.value == kNeverGoal) continue;
-        Variant with = variant;
-        with.shape.properties[i].required = true;
-        expanded.push_back(std::move(with));
-      }
-      if (satisfied) {
-        expanded.push_back(std::move(variant));
-      } else {
-        variant.minimum_others = 1;
-        expanded.push_back(std::move(variant));
-      }
-    }
-    variants = std::move(expanded);
+  if (!shape.demands.empty()) NameDemandedKeys(variants[0].shape);
+  for (const MemberDemand& demand : shape.demands) {
+    std::vector<Variant> ways;
+    for (Variant& variant : variants) MeetByProperties(demand, std::move(variant), ways);
+    variants = std::move(ways);
   }
   std::vector<ObjectPlan> plans;
   for (const Variant& variant : variants) {
     if (report_.failed()) break;
-    plans.push_back(PlanOne(variant.shape, variant.minimum_others));
+    plans.push_back(PlanOne(variant));
     if (plans.back().minimum > plans.back().maximum) plans.pop_back();
   }
   return plans;
@@ -152,9 +125,9 @@ void ContainerPlanner::NeedExtendableKeys(const ObjectPlan& plan, std::size_t n_
   }
 }
 
-ObjectPlan ContainerPlanner::PlanOne(const ObjectShape& shape, std::uint32_t minimum_others) {
-  ObjectPlan plan{
-      .minimum = shape.minimum, .maximum = shape.maximum, .minimum_others = minimum_others};
+ObjectPlan ContainerPlanner::PlanOne(const Variant& variant) {
+  const ObjectShape& shape = variant.shape;
+  ObjectPlan plan{.minimum = shape.minimum, .maximum = shape.maximum};
   std::vector<PropertyShape> optional;
   std::vector<PropertyShape> required;
   for (const PropertyShape& property : shape.properties) {
@@ -185,16 +158,13 @@ ObjectPlan ContainerPlanner::PlanOne(const ObjectShape& shape, std::uint32_t min
       if (IsNamed(shape, name)) continue;
       plan.excluded.push_back(name);
       optional.push_back({.name = name, .value = keys.value});
-      if (plan.minimum_others > 0) {
-        report_.Unsupported(pointer_, "not", "expected an object with any other keys");
-        plan.minimum_others = 0;
-      }
     }
   }
   plan.properties.insert(plan.properties.end(), optional.begin(), optional.end());
+  PlanDemands(variant, plan);
   const bool closed = options_.closed_objects && shape.has_properties &&
                       !shape.explicit_additional && shape.layers.empty() && shape.names.empty() &&
-                      plan.minimum_others == 0 && shape.minimum <= plan.properties.size();
+                      shape.demands.empty() && shape.minimum <= plan.properties.size();
   if (closed) plan.others.clear();
   const auto n_required = static_cast<std::size_t>(
       std::count_if(plan.properties.begin(), plan.properties.end(),

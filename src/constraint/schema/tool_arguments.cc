@@ -70,7 +70,8 @@ class FormWriter {
         std::count_if(form.parameters.begin(), form.parameters.end(),
                       [](const ToolParameter& parameter) { return parameter.required; });
     const bool open = form.others.has_value();
-    if (plan.minimum > static_cast<std::size_t>(n_required) || plan.minimum_others > 0) {
+    if (plan.minimum > static_cast<std::size_t>(n_required) || plan.minimum_others > 0 ||
+        !plan.wanted.empty()) {
       report_.Unsupported("", "minProperties", "expected no bounds for the number of parameters");
     }
     if (plan.maximum != kNoMaximum && (open || plan.maximum < form.parameters.size())) {

@@ -75,11 +75,16 @@ class ValueAlgebra {
 
   std::optional<std::vector<ArrayShape>> Complement(const ArrayShape& shape);
   std::optional<std::vector<ObjectShape>> Complement(const ObjectShape& shape);
+  // The texts in none of the shapes.
+  std::vector<StringShape> KeysOutside(const std::vector<StringShape>& names);
+  // The objects without a member that meets the demand.
+  std::optional<ObjectShape> Contrary(const MemberDemand& demand);
   // The objects outside the shape that lack a required property or have another value for it:
   // smaller than the complement. nullopt if nothing is required.
   std::optional<std::vector<ObjectShape>> PlainContrary(const ObjectShape& shape);
-  // The parts that the intersection of two unions need not hold. A shape within one of the other side is its
-  // own intersection with that one, and those with the others of that side lie within it.
+  // The parts that the intersection of two unions need not hold. A shape within one of the other
+  // side is its own intersection with that one, and those with the others of that side lie within
+  // it.
   struct Absorption {
     static constexpr std::size_t kNone = ~std::size_t{0};
     std::vector<std::size_t> of_a{};  // by shape of a: a shape of b that it lies within, or kNone

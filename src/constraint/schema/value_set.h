@@ -100,6 +100,14 @@ struct KeyLayer {
   friend bool operator==(const KeyLayer&, const KeyLayer&) = default;
 };
 
+// Some member has a value of the goal, and a key of the shape that is none of the names.
+struct MemberDemand {
+  std::vector<std::string> names{};  // sorted
+  StringShape keys{};
+  GoalId value = kAnyGoal;
+  friend bool operator==(const MemberDemand&, const MemberDemand&) = default;
+};
+
 struct ObjectShape {
   std::vector<PropertyShape> properties{};  // each name once
   std::vector<KeyLayer> layers{};
@@ -107,10 +115,9 @@ struct ObjectShape {
   std::vector<std::vector<StringShape>> names{};
   std::uint32_t minimum = 0;
   std::uint32_t maximum = kNoMaximum;
-  // Each: some key is none of these names (sorted).
-  std::vector<std::vector<std::string>> outside{};
-  bool has_properties = false;       // the keyword stands there, perhaps without names
-  bool explicit_additional = false;  // something is said about additional properties
+  std::vector<MemberDemand> demands{};  // each holds; one member may meet several
+  bool has_properties = false;          // the keyword stands there, perhaps without names
+  bool explicit_additional = false;     // something is said about additional properties
   // unevaluatedProperties of a schema around these does not touch these keys. Sorted names.
   std::vector<std::string> evaluated_names{};
   std::vector<TextTest> evaluated_patterns{};

@@ -1,0 +1,137 @@
+// Objects of which some member must have a key and a value of a kind: the contrary of what
+// patternProperties, additionalProperties and propertyNames say of all members.
+#include <algorithm>
+
+#include "constraint/schema/container_plans.h"
+
+namespace fathom {
+namespace {
+
+constexpr std::size_t kMaxWays = 2'000;
+constexpr std::size_t kMaxOpenDemands = 3;   // of other members; their sets are told apart
+constexpr std::size_t kMaxListedKeys = 256;  // of a finite class
+constexpr std::size_t kSurveyCost = 200;     // in steps of merging
+
+bool IsFree(const MemberDemand& demand) { return demand.keys.IsFree() && demand.value == kAnyGoal; }
+
+}  // namespace
+
+std::vector<KeyClass> ContainerPlanner::MeetDemands(
+    const std::vector<KeyClass>& others, const std::vector<const MemberDemand*>& demands) {
+  std::vector<KeyClass> met;
+  for (const KeyClass& keys : others) {
+    KeyClass both = keys;
+    bool possible = true;
+    for (const MemberDemand* demand : demands) {
+      auto shape = tests_.Intersect(both.keys, demand->keys);
+      possible = possible && shape.has_value();
+      if (!possible) break;
+      both.keys = std::move(*shape);
+      both.value = reader_.algebra().Both(both.value, demand->value);
+    }
+    if (!possible || both.value == kNeverGoal) continue;
+    if (!both.keys.IsFree() && report_.Spend(kSurveyCost) && tests_.Survey(both.keys, 0).empty) {
+      continue;
+    }
+    met.push_back(std::move(both));
+  }
+  return met;
+}
+
+void ContainerPlanner::NameDemandedKeys(ObjectShape& shape) {
+  const auto add = [&](const std::string& name) {
+    const bool known =
+        std::any_of(shape.properties.begin(), shape.properties.end(),
+                    [&](const PropertyShape& property) { return property.name == name; });
+    if (known || !report_.Spend(shape.properties.size())) return;
+    shape.properties.push_back(
+        {.name = name, .value = reader_.algebra().ValueOfOthers(shape, name)});
+  };
+  for (const MemberDemand& demand : shape.demands) {
+    for (const std::string& name : demand.names) add(name);
+  }
+  // A member of finitely many keys might find all of them taken.
+  const std::vector<KeyClass> others = ClassifyOthers(shape);
+  const auto list = [&](const std::vector<KeyClass>& classes) {
+    for (const KeyClass& keys : classes) {
+      if (keys.keys.IsFree() || !report_.Spend(kSurveyCost)) continue;
+      const TextSurvey survey = tests_.Survey(keys.keys, kMaxListedKeys);
+      if (!survey.finite) continue;
+      for (const std::string& name : survey.texts) add(name);
+    }
+  };
+  list(others);
+  if (shape.demands.size() > kMaxOpenDemands) {
+    for (const MemberDemand& demand : shape.demands) list(MeetDemands(others, {&demand}));
+    return;
+  }
+  for (std::size_t set = 1; set < (std::size_t{1} << shape.demands.size()); ++set) {
+    std::vector<const MemberDemand*> demands;
+    for (std::size_t i = 0; i < shape.demands.size(); ++i) {
+      if ((set >> i & 1) != 0) demands.push_back(&shape.demands[i]);
+    }
+    list(MeetDemands(others, demands));
+  }
+}
+
+void ContainerPlanner::MeetByProperties(const MemberDemand& demand, Variant variant,
+                                        std::vector<Variant>& ways) {
+  for (std::size_t i = 0; i < variant.shape.properties.size(); ++i) {
+    const PropertyShape& property = variant.shape.properties[i];
+    if (!report_.Spend(variant.shape.properties.size())) return;
+    if (property.value == kNeverGoal ||
+        std::binary_search(demand.names.begin(), demand.names.end(), property.name) ||
+        !tests_.Matches(demand.keys, property.name)) {
+      continue;
+    }
+    const GoalId value = reader_.algebra().Both(property.value, demand.value);
+    if (value == kNeverGoal) continue;
+    if (property.required && value == property.value) {  // it meets the demand anyway
+      ways.push_back(std::move(variant));
+      return;
+    }
+    if (ways.size() >= kMaxWays) {
+      report_.FailCombinations();
+      return;
+    }
+    Variant with = variant;
+    with.shape.properties[i].required = true;
+    with.shape.properties[i].value = value;
+    ways.push_back(std::move(with));
+  }
+  variant.open.push_back(demand);
+  ways.push_back(std::move(variant));
+}
+
+void ContainerPlanner::PlanDemands(const Variant& variant, ObjectPlan& plan) {
+  std::vector<const MemberDemand*> demands;
+  for (const MemberDemand& demand : variant.open) {
+    if (IsFree(demand)) {
+      plan.minimum_others = 1;
+    } else {
+      demands.push_back(&demand);
+    }
+  }
+  if (demands.empty()) return;
+  const auto n_required = static_cast<std::size_t>(
+      std::count_if(plan.properties.begin(), plan.properties.end(),
+                    [](const PropertyShape& property) { return property.required; }));
+  // One that is wanted comes on top of those that are required.
+  if (plan.minimum <= n_required + 1) plan.minimum = 0;
+  const bool counted = plan.minimum > 0 || plan.maximum != kNoMaximum;
+  if (demands.size() > kMaxOpenDemands || counted || options_.canonical) {
+    report_.Unsupported(pointer_, "not", "expected fewer demands on members of any key");
+    return;
+  }
+  plan.minimum_others = 0;  // one that is wanted is another one
+  plan.wanted.resize(std::size_t{1} << demands.size());
+  for (std::size_t set = 1; set < plan.wanted.size(); ++set) {
+    std::vector<const MemberDemand*> of_set;
+    for (std::size_t i = 0; i < demands.size(); ++i) {
+      if ((set >> i & 1) != 0) of_set.push_back(demands[i]);
+    }
+    plan.wanted[set] = MeetDemands(plan.others, of_set);
+  }
+}
+
+}  // namespace fathom
