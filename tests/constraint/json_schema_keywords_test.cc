@@ -250,7 +250,7 @@ TEST(JsonSchemaApplicators, SomeMember) {
                R"({"k":"abc"})"});
   ExpectTexts(R"({"type":"object","not":{"propertyNames":{"pattern":"^a","maxLength":3}}})",
               {R"({"b":1})", R"({"a":1,"abcd":1})"}, {"{}", R"({"a":1,"abc":2})"});
-  // Of finitely many keys.
+  // Keys may be finitely many.
   ExpectTexts(R"({"type":"object","additionalProperties":false,)"
               R"("patternProperties":{"^[ab]$":{"type":["integer","null"]}},)"
               R"("not":{"patternProperties":{"^[ab]$":{"type":"integer"}}}})",

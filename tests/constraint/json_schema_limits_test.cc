@@ -64,8 +64,8 @@ TEST(JsonSchemaLimits, ManyConditions) {
   EXPECT_TRUE(schema.Accepts(R"({"kind":"other","v8":"x"})"));
 }
 
-// The same value excludes several alternatives: 3^12 ways to be none of them, of which 3 are
-// no part of another way.
+// One value excludes several alternatives: 3^12 ways to be none of them, of which 3 are no part of
+// another way.
 TEST(JsonSchemaLimits, ContrariesWithinOthers) {
   std::string list;
   for (int i = 0; i < 12; ++i) {

@@ -17,6 +17,10 @@
 
 namespace fathom {
 
+// Limits of a plan of objects.
+constexpr std::size_t kMaxListedKeys = 256;  // of a finite class
+constexpr std::size_t kSurveyCost = 200;     // of the names of a class, in steps of merging
+
 // Keys that no property names, of infinitely many.
 struct KeyClass {
   StringShape keys{};

@@ -8,9 +8,7 @@ namespace fathom {
 namespace {
 
 constexpr std::size_t kMaxWays = 2'000;
-constexpr std::size_t kMaxOpenDemands = 3;   // of other members; their sets are told apart
-constexpr std::size_t kMaxListedKeys = 256;  // of a finite class
-constexpr std::size_t kSurveyCost = 200;     // in steps of merging
+constexpr std::size_t kMaxOpenDemands = 3;  // of other members; their sets are told apart
 
 bool IsFree(const MemberDemand& demand) { return demand.keys.IsFree() && demand.value == kAnyGoal; }
 

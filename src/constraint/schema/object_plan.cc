@@ -6,8 +6,6 @@ namespace fathom {
 namespace {
 
 constexpr std::size_t kMaxKeyClasses = 64;
-constexpr std::size_t kMaxListedKeys = 256;  // of a finite class
-constexpr std::size_t kSurveyCost = 200;     // in steps of merging
 
 bool IsNamed(const ObjectShape& shape, std::string_view name) {
   return std::any_of(shape.properties.begin(), shape.properties.end(),
