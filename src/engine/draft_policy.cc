@@ -18,8 +18,8 @@ constexpr double kCheaper = 0.8;
 
 // Limits of what drafts may lose, in steps without drafts: what they may lose at first; the part
 // that each further step gives back of it; and the balance from which drafts are allowed again.
-// What drafts gain may be lost again, up to kMostSaved: where they pay, some wrong drafts in a row
-// are chance, and must not end them. One step counts for no more than kMostLost, and the balance
+// Gains are added to the balance, up to kMostSaved, so that a few wrong drafts in a row do not end
+// drafts that pay. One step counts for no more than kMostLost, and the balance
 // falls no lower than kLowest, as a step can take long by accident.
 constexpr double kFirstBalance = 1.75;
 constexpr double kBalanceShare = 0.004;

@@ -19,8 +19,8 @@ constexpr double kSlowSeconds = 0.004;  // twice the time that a step waits for 
 // Less than waking a thread may cost a model that computes on all processors: all its threads wait
 // for the one that makes way.
 constexpr double kQuickSeconds = 0.0001;
-// Nor is the average of the masks of all sequences, the last ones, longer than this: where quick
-// masks and slow ones of short answers alternate, none can be told before.
+// Limits the average of the last masks of all sequences. A short answer has too few masks to show
+// that its next one is slow; the average shows it.
 constexpr double kQuickAverage = 0.00005;
 constexpr double kAveragedMasks = 64;
 

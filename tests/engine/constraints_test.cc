@@ -424,7 +424,9 @@ TEST(Constraints, SlowMasksDelayNoQuickOnes) {
 // Where no processor is left to the pool's threads, whoever asks computes what should be quick, but
 // nothing while they compute, and nothing behind a slow mask.
 TEST(Constraints, AnAskerComputesQuickMasks) {
-  constexpr std::clock_t kSlow = CLOCKS_PER_SEC / 100;
+  // Longer than a quick mask, and too short for two of them to move the average far.
+  constexpr std::clock_t kSlow = CLOCKS_PER_SEC / 2000;
+  Gate gate;  // outlives the threads of the pool
   std::thread::id computed_by;
   std::atomic<bool> is_slow = false;
   const auto on_mask = [&](std::int64_t, std::uint64_t) {
@@ -449,16 +451,19 @@ TEST(Constraints, AnAskerComputesQuickMasks) {
   for (int i = 0; i < 50; ++i) n_quick += next() ? 1 : 0;
   EXPECT_GT(n_quick, 10);  // a thread may still be at the end of the first one
 
-  is_slow = true;
-  next();
-  EXPECT_FALSE(next()) << "behind a slow mask";
-  is_slow = false;
-  Gate gate;
   const ConstraintPath held(Fake({.seed = 1, .on_mask = gate.From(0)}), pool);
   for (int i = 0; i < 20; ++i) {
     EXPECT_FALSE(next()) << "while a thread computes";
   }
   gate.Open();
+  held.Find();
+  n_quick = 0;
+  for (int i = 0; i < 50; ++i) n_quick += next() ? 1 : 0;
+  EXPECT_GT(n_quick, 10) << "when no thread computes any more";
+
+  is_slow = true;
+  next();
+  EXPECT_FALSE(next()) << "behind a slow mask";
 }
 
 TEST(Constraints, ALateMaskDelaysNoNewRequest) {

@@ -178,8 +178,8 @@ TEST(DraftStart, VetoesWhatLoses) {
   EXPECT_TRUE(policy.is_vetoed());
 }
 
-// One sequence has steps of very different yields: wrong drafts in a row are chance where drafts
-// pay, and must not end them for long.
+// A few wrong drafts in a row do not end drafts that pay for long. They are frequent with one
+// sequence.
 TEST(DraftStart, KeepsDraftsThatPay) {
   double share = 0;
   int n_machines = 0;

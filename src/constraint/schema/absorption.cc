@@ -50,14 +50,10 @@ bool ValueAlgebra::IsWithin(const ObjectShape& a, const ObjectShape& b) const {
       a.evaluated_patterns != b.evaluated_patterns) {
     return false;
   }
-  const auto find = [](const ObjectShape& shape, const std::string& name) {
-    return std::find_if(shape.properties.begin(), shape.properties.end(),
-                        [&](const PropertyShape& property) { return property.name == name; });
-  };
   for (const PropertyShape& property : b.properties) {
     if (property.value == kAnyGoal && !property.required) continue;
-    const auto known = find(a, property.name);
-    if (known == a.properties.end() || (property.required && !known->required) ||
+    const PropertyShape* const known = a.Find(property.name);
+    if (known == nullptr || (property.required && !known->required) ||
         !IsWithin(known->value, property.value)) {
       return false;
     }
@@ -74,7 +70,7 @@ bool ValueAlgebra::IsWithin(const ObjectShape& a, const ObjectShape& b) const {
   // Demands of b on keys that it does not name must hold where a names them.
   if (b.layers.empty() && b.names.empty() && !may_be_closed) return true;
   return std::all_of(a.properties.begin(), a.properties.end(), [&](const PropertyShape& property) {
-    return property.value == kNeverGoal || find(b, property.name) != b.properties.end();
+    return property.value == kNeverGoal || b.Find(property.name) != nullptr;
   });
 }
 

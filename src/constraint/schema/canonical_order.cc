@@ -65,11 +65,9 @@ const std::vector<ContainerPlanner::OrderedShape>& ContainerPlanner::Ordered(Goa
     OrderedShape in_order{.shape = shape};
     in_order.shape.properties.clear();
     for (const std::string& name : names) {
-      const auto own =
-          std::find_if(shape.properties.begin(), shape.properties.end(),
-                       [&](const PropertyShape& property) { return property.name == name; });
+      const PropertyShape* const own = shape.Find(name);
       PropertyShape property{.name = name, .declared = true};
-      if (own != shape.properties.end()) {
+      if (own != nullptr) {
         property.value = own->value;
         property.required = own->required;
       } else {

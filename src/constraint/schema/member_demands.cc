@@ -38,10 +38,7 @@ std::vector<KeyClass> ContainerPlanner::MeetDemands(
 
 void ContainerPlanner::NameDemandedKeys(ObjectShape& shape) {
   const auto add = [&](const std::string& name) {
-    const bool known =
-        std::any_of(shape.properties.begin(), shape.properties.end(),
-                    [&](const PropertyShape& property) { return property.name == name; });
-    if (known || !report_.Spend(shape.properties.size())) return;
+    if (shape.Find(name) != nullptr || !report_.Spend(shape.properties.size())) return;
     shape.properties.push_back(
         {.name = name, .value = reader_.algebra().ValueOfOthers(shape, name)});
   };

@@ -17,13 +17,6 @@ PropertyIndex IndexProperties(const ObjectShape& shape) {
   return index;
 }
 
-const PropertyShape* FindProperty(const ObjectShape& shape, std::string_view name) {
-  for (const PropertyShape& property : shape.properties) {
-    if (property.name == name) return &property;
-  }
-  return nullptr;
-}
-
 // Appends a layer; layers without patterns become one.
 void AddLayer(GoalTable& goals, std::vector<KeyLayer>& layers, const KeyLayer& layer) {
   for (KeyLayer& known : layers) {
@@ -59,7 +52,7 @@ GoalId ValueAlgebra::ValueOfOthers(const ObjectShape& shape, std::string_view na
 }
 
 GoalId ValueAlgebra::ValueOf(const ObjectShape& shape, std::string_view name) {
-  const PropertyShape* property = FindProperty(shape, name);
+  const PropertyShape* property = shape.Find(name);
   return property != nullptr ? property->value : ValueOfOthers(shape, name);
 }
 

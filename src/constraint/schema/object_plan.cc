@@ -7,11 +7,6 @@ namespace {
 
 constexpr std::size_t kMaxKeyClasses = 64;
 
-bool IsNamed(const ObjectShape& shape, std::string_view name) {
-  return std::any_of(shape.properties.begin(), shape.properties.end(),
-                     [&](const PropertyShape& property) { return property.name == name; });
-}
-
 // The tests of all layers, each once.
 std::vector<TextTest> TestsOf(const std::vector<KeyLayer>& layers) {
   std::vector<TextTest> tests;
@@ -144,16 +139,17 @@ ObjectPlan ContainerPlanner::PlanOne(const Variant& variant) {
       survey = tests_.Survey(keys.keys, kMaxListedKeys);
     }
     if (survey.empty) continue;
-    const bool all_named =
-        survey.finite && std::all_of(survey.texts.begin(), survey.texts.end(),
-                                     [&](const std::string& name) { return IsNamed(shape, name); });
+    const bool all_named = survey.finite && std::all_of(survey.texts.begin(), survey.texts.end(),
+                                                        [&](const std::string& name) {
+                                                          return shape.Find(name) != nullptr;
+                                                        });
     if (all_named) continue;
     if (!survey.finite || options_.canonical) {
       plan.others.push_back(std::move(keys));
       continue;
     }
     for (const std::string& name : survey.texts) {
-      if (IsNamed(shape, name)) continue;
+      if (shape.Find(name) != nullptr) continue;
       plan.excluded.push_back(name);
       optional.push_back({.name = name, .value = keys.value});
     }

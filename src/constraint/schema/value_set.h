@@ -123,6 +123,14 @@ struct ObjectShape {
   std::vector<TextTest> evaluated_patterns{};
   bool evaluates_all = false;
 
+  // The property of this name, or null.
+  const PropertyShape* Find(std::string_view name) const {
+    for (const PropertyShape& property : properties) {
+      if (property.name == name) return &property;
+    }
+    return nullptr;
+  }
+
   friend bool operator==(const ObjectShape&, const ObjectShape&) = default;
 };
 
