@@ -149,6 +149,12 @@ ExpressionId GrammarWriter::WriteContainers(GoalId goal) {
       }
     }
   }
+  if (!ObjectsBody::AreMany(drafts)) {
+    for (const ObjectDraft& draft : drafts) {
+      choices.push_back(WriteObject(rules_.grammar(), rules_.punctuation(), draft));
+    }
+    drafts.clear();
+  }
   const ExpressionId written = rules_.pool().Or(choices);
   const std::optional<RuleId> rule = containers_[goal].rule;
   if (!drafts.empty()) {

@@ -8,7 +8,7 @@
 namespace fathom {
 namespace {
 
-constexpr std::size_t kFewMembers = 4;  // are written at once
+constexpr std::size_t kFewMembers = 4;  // of one object are written at once
 
 std::uint32_t MaximumWithout(std::uint32_t maximum, std::uint32_t n) {
   return maximum == kNoMaximum ? kNoMaximum : maximum - std::min(maximum, n);
@@ -141,7 +141,9 @@ ExpressionId WriteUnordered(Grammar& grammar, const JsonPunctuation& punctuation
 void AddToKey(std::vector<std::uint32_t>& key, const ObjectDraft& draft) {
   key.insert(key.end(),
              {static_cast<std::uint32_t>(draft.members.size()), draft.other, draft.minimum,
-              draft.maximum, draft.minimum_others, draft.any_order ? 1u : 0u});
+              draft.maximum, draft.minimum_others, draft.any_order ? 1u : 0u,
+              static_cast<std::uint32_t>(draft.wanted.size())});
+  key.insert(key.end(), draft.wanted.begin(), draft.wanted.end());
   for (const MemberDraft& member : draft.members) {
     key.insert(key.end(), {member.key, member.value, member.required ? 1u : 0u});
   }
@@ -184,8 +186,13 @@ ExpressionId WriteObject(Grammar& grammar, const JsonPunctuation& punctuation,
 }
 
 bool ObjectsBody::CanHold(const ExpressionPool& pool, const ObjectDraft& draft) {
-  return draft.members.size() > kFewMembers && draft.minimum_others == 0 && draft.wanted.empty() &&
-         !draft.IsBounded(pool) && draft.CountedTo(pool) == 1;
+  return !draft.IsBounded(pool) && draft.CountedTo(pool) == 1;
+}
+
+bool ObjectsBody::AreMany(const std::vector<ObjectDraft>& objects) {
+  std::size_t n_members = 0;
+  for (const ObjectDraft& draft : objects) n_members += draft.members.size();
+  return n_members + objects.size() > kFewMembers + 1;
 }
 
 ExpressionId ObjectsBody::Write(Grammar& grammar) const {
@@ -202,6 +209,7 @@ void ObjectsBody::Replace(const std::vector<ExpressionId>& replaced) {
   written_ = replaced[written_];
   for (ObjectDraft& draft : objects_) {
     draft.other = replaced[draft.other];
+    for (ExpressionId& wanted : draft.wanted) wanted = replaced[wanted];
     for (MemberDraft& member : draft.members) member.value = replaced[member.value];
   }
 }
@@ -217,6 +225,14 @@ ExpressionId ObjectsBody::Facts(ExpressionPool& pool) const {
       } else if (pool.HasLetters(member.value)) {
         values.push_back(member.value);
       }
+    }
+    if (draft.minimum_others > 0) required.push_back(draft.other);
+    for (std::size_t demand = 1; demand < draft.wanted.size(); demand *= 2) {
+      std::vector<ExpressionId> ways;  // to meet it
+      for (std::size_t set = 0; set < draft.wanted.size(); ++set) {
+        if ((set & demand) != 0) ways.push_back(draft.wanted[set]);
+      }
+      required.push_back(pool.Or(ways));
     }
     // A text needs one of the values if nothing is required.
     const bool needs_one = required.empty() && draft.minimum > 0;

@@ -57,8 +57,10 @@ class ObjectsBody : public RuleBody {
               std::vector<ObjectDraft> objects)
       : punctuation_(punctuation), written_(written), objects_(std::move(objects)) {}
 
-  // True if the object is long enough, and does not count its members.
+  // True if the object does not count its members.
   static bool CanHold(const ExpressionPool& pool, const ObjectDraft& draft);
+  // True if it is worth to write the objects later.
+  static bool AreMany(const std::vector<ObjectDraft>& objects);
 
   ExpressionId Write(Grammar& grammar) const override;
   void Replace(const std::vector<ExpressionId>& replaced) override;
