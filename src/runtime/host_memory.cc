@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <system_error>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -38,6 +39,38 @@ std::optional<std::int64_t> FindHostBudget(const RunOptions& run, const RuntimeE
   return run.memory.value_or(found->usable());
 }
 
+namespace {
+
+// Drafts read more experts: they do not pay where reading from disk takes most of the time.
+constexpr double kDraftHitRate = 0.9;
+
+// PlanHost, with a drafter that is optional where there is room for it, or where nearly all experts
+// that are chosen are in memory beside it (docs/spec/streaming.md 2.6); else `plan` has none.
+Result<HostPlan> PlanWithDrafter(const ModelConfig& config, const Checkpoint& checkpoint,
+                                 LoadPlan& plan, int n_threads, std::int64_t budget) {
+  const auto plan_host = [&](const LoadPlan& wanted) {
+    LoadPlan planned = wanted;
+    Result<HostPlan> host = PlanHost(config, checkpoint, planned, n_threads, budget);
+    return std::pair(std::move(host), std::move(planned));
+  };
+  auto [host, planned] = plan_host(plan);
+  const bool may_leave = plan.sizes.with_draft && plan.drafts_are_optional;
+  if (may_leave && !(host && (host->fits || host->draft_resident))) {
+    LoadPlan drafting = plan;
+    drafting.drafts_are_optional = false;
+    std::tie(host, planned) = plan_host(drafting);
+    if (!(host && host->draft_resident && host->hit_rate >= kDraftHitRate)) {
+      LoadPlan without = plan;
+      without.sizes.with_draft = false;
+      std::tie(host, planned) = plan_host(without);
+    }
+  }
+  plan = std::move(planned);
+  return std::move(host);
+}
+
+}  // namespace
+
 Result<std::optional<HostPlan>> PlanHostRun(const ModelConfig& config, const Checkpoint& checkpoint,
                                             const RunOptions& run, bool is_alone,
                                             const Backend& backend, LoadPlan& plan,
@@ -52,17 +85,11 @@ Result<std::optional<HostPlan>> PlanHostRun(const ModelConfig& config, const Che
   const std::optional<std::int64_t> budget = FindHostBudget(run, events);
   if (!budget) return std::optional<HostPlan>();
   LoadPlan planned = plan;
-  Result<HostPlan> host = PlanHost(config, checkpoint, planned, run.n_threads, *budget);
-  // Drafts read more experts: they do not pay where most of the time goes into reading.
-  const bool leaves_drafter = planned.sizes.with_draft && planned.drafts_are_optional;
-  if (leaves_drafter && !(host && (host->fits || host->draft_resident))) {
-    planned = plan;
-    planned.sizes.with_draft = false;
-    host = PlanHost(config, checkpoint, planned, run.n_threads, *budget);
-  }
+  const Result<HostPlan> host =
+      PlanWithDrafter(config, checkpoint, planned, run.n_threads, *budget);
   if (!host) return Unexpected(host.error());
   if (!host->fits || run.memory) plan = std::move(planned);
-  return std::optional(*std::move(host));
+  return std::optional(*host);
 }
 
 namespace {
@@ -116,14 +143,17 @@ double MeasureMemorySpeed(const Backend& backend) {
   return measured ? measured->read_gb_s * 1e9 : 0;
 }
 
-void ReportHostPlan(const HostPlan& plan, double memory_speed, Model& model,
-                    const RuntimeEvents& events) {
+HostSpeeds SpeedsOfRun(double memory_speed, Model& model) {
   HostSpeeds speeds;
   const StreamedExperts* const streamed = StreamedExperts::Of(model);
   const double disk = streamed == nullptr ? 0 : streamed->counts().measured_bytes_per_second;
   if (memory_speed > 0) speeds.memory = memory_speed;
   if (disk > 0) speeds.disk = disk;
   speeds.measured = memory_speed > 0 && disk > 0;
+  return speeds;
+}
+
+void ReportHostPlan(const HostPlan& plan, const HostSpeeds& speeds, const RuntimeEvents& events) {
   if (plan.fits) {
     events.Info("{}", Describe(plan));
   } else {

@@ -78,7 +78,11 @@ Result<LoadedModel> LoadedModel::Load(ModelConfig config, Checkpoint checkpoint,
       loaded.rank_, directory.string(), Megabytes(loaded.model_->weight_bytes()),
       Megabytes(loaded.model_->cache_bytes()), sizes.max_context,
       Megabytes(loaded.model_->workspace_bytes()), loaded.load_seconds_);
-  if (*host) ReportHostPlan(**host, memory_speed, *loaded.model_, events);
+  if (*host) {
+    const HostSpeeds speeds = SpeedsOfRun(memory_speed, *loaded.model_);
+    ReportHostPlan(**host, speeds, events);
+    loaded.model_->SetExpertTime((*host)->ExpertTime(speeds));
+  }
   if (streams) loaded.pool_watch_ = WatchPool(**host, *loaded.model_, events);
   if (const MemoryPlan* const memory = loaded.model_->memory_plan()) {
     events.Info("{}{}", loaded.rank_, Describe(*memory));
