@@ -9,18 +9,13 @@ namespace {
 constexpr std::size_t kMaxSearchedFrames = 32;
 constexpr std::size_t kMaxSteps = 2'000;
 
-FrameRef Resolved(FrameRef frame, const Ref<Column>& column) {
-  if (!frame.column) frame.column = column;
-  return frame;
-}
-
 }  // namespace
 
 void FrameMerger::ReadReturns(const FrameRef& ref) {
   if (std::find(read_.begin(), read_.end(), ref) == read_.end()) read_.push_back(ref);
 }
 
-// What a frame is like has its depth, and a rule returns to rules that are no deeper: the search
+// Frames that are alike have one depth, and a rule returns to rules that are no deeper: the search
 // ends at frames less deep.
 void FrameMerger::Search(std::uint32_t index) {
   const Frame& frame = column_->frames[index];
@@ -40,7 +35,7 @@ void FrameMerger::Search(std::uint32_t index) {
       if (At(from).rule == frame.rule && IsLike(index, from)) return;
       ReadReturns(from);
     }
-    for (const Return& back : At(from).returns) reach(Resolved(back.frame, from.column));
+    for (const Return& back : At(from).returns) reach(FrameBehind(back, from.column));
   }
 }
 
@@ -83,7 +78,7 @@ bool FrameMerger::ReturnsLike(const Return& back, const Return& old,
       !Equal(back.memory.get(), old.memory.get())) {
     return false;
   }
-  const FrameRef to = Resolved(old.frame, old_column);
+  const FrameRef to = FrameBehind(old, old_column);
   return back.frame.column ? back.frame == to : IsLike(back.frame.index, to);
 }
 

@@ -221,10 +221,8 @@ class Matcher::Closure {
 
   void Resume(const Return& back, const Ref<Column>& column, Ref<const Memory> memory,
               Ref<UniqueText> unique) {
-    FrameRef frame = back.frame;
-    if (!frame.column) frame.column = column;
     Add({.state = back.state,
-         .frame = std::move(frame),
+         .frame = FrameBehind(back, column),
          .memory = std::move(memory),
          .unique = std::move(unique)});
   }
