@@ -426,6 +426,7 @@ std::string StreamedExperts::DescribeRead(std::uint32_t slot, Clock::duration wa
 
 void StreamedExperts::WaitForOne() {
   const Clock::time_point begin = Clock::now();
+  const ReadCounts before = pool_->queue->counts();
   bool is_reported = false;
   while (!MayGoOn()) {
     const Clock::duration waited = Clock::now() - begin;
@@ -442,8 +443,11 @@ void StreamedExperts::WaitForOne() {
       TakeEnded();
     }
   }
+  const ReadCounts after = pool_->queue->counts();
   const std::lock_guard lock(mutex_);
   counts_.stall_seconds += std::chrono::duration<double>(Clock::now() - begin).count();
+  counts_.stall_busy_seconds += after.busy_seconds - before.busy_seconds;
+  counts_.stall_bytes += after.bytes - before.bytes;
 }
 
 // The slots stay with the reads.
