@@ -13,11 +13,22 @@ namespace fathom {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+constexpr std::string_view kFailures = "memory.failcnt";  // of version 1: one number
+
+}  // namespace
+
 MemoryPressure::MemoryPressure(std::int64_t reserve, fs::path root)
     : reserve_(reserve), root_(std::move(root)), psi_(root_ / "proc/pressure/memory") {
   std::error_code error;
   for (const ControlGroup& group : ControlGroupsOf("memory", root_)) {
-    if (group.version != 2) continue;
+    if (group.version == 1) {
+      if (fs::exists(group.folder / kFailures, error)) {
+        event_files_.push_back(group.folder / kFailures);
+      }
+      continue;
+    }
     // The groups of a hierarchy come from the top down: the last that exists is the own one.
     if (fs::exists(group.folder / "memory.pressure", error)) {
       psi_ = group.folder / "memory.pressure";
@@ -48,7 +59,9 @@ std::int64_t MemoryPressure::CountLimits() const {
     std::ifstream file(path);
     for (std::string line; std::getline(file, line);) {
       std::string_view text = line;
-      if (!TakePrefix(text, "high ") && !TakePrefix(text, "max ")) continue;
+      const bool counts =
+          path.filename() == kFailures || TakePrefix(text, "high ") || TakePrefix(text, "max ");
+      if (!counts) continue;
       count += std::clamp<std::int64_t>(ParseNumber<std::int64_t>(text).value_or(0), 0, kMost);
     }
   }

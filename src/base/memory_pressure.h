@@ -23,8 +23,8 @@ struct PressureReading {
 };
 
 // Reads /proc and /sys/fs/cgroup below `root`: memory.pressure of the process's own control group,
-// else that of the machine; memory.events of all its groups. What a system does not say counts as
-// no pressure. One thread.
+// else that of the machine; memory.events of all its groups, or memory.failcnt where they are of
+// version 1. What a system does not say counts as no pressure. One thread.
 class MemoryPressure {
  public:
   using Clock = std::chrono::steady_clock;
@@ -42,7 +42,7 @@ class MemoryPressure {
   std::int64_t reserve_;
   std::filesystem::path root_;
   std::filesystem::path psi_;                       // memory.pressure or /proc/pressure/memory
-  std::vector<std::filesystem::path> event_files_;  // memory.events of all groups
+  std::vector<std::filesystem::path> event_files_;  // memory.events or memory.failcnt of all groups
   std::optional<Clock::time_point> last_time_;
   std::optional<std::int64_t> last_stalled_;
   std::int64_t last_limits_ = 0;

@@ -30,13 +30,21 @@ constexpr CgroupFiles kVersion1 = {.limits = {"memory.limit_in_bytes", ""},
                                    .current = "memory.usage_in_bytes",
                                    .dropped = {"total_inactive_file ", "total_active_file "}};
 
+constexpr std::int64_t kLeastReserve = std::int64_t{1} << 30;
+constexpr std::int64_t kLeastGroupReserve = std::int64_t{256} << 20;
+
+std::int64_t ReserveOf(std::int64_t room, std::int64_t least) {
+  return std::min(std::max(least, room / 20), room / 2);
+}
+
 class RoomFinder {
  public:
   explicit RoomFinder(const fs::path& root) : root_(root) {}
 
   Result<UsableMemory> Find() {
     if (const std::optional<std::int64_t> available = AvailableMemory(root_)) {
-      Limit(*available, "/proc/meminfo");
+      found_.machine_reserve = MemoryReserve(*available);
+      Limit(*available, kLeastReserve, "/proc/meminfo");
     } else {
       Warn("/proc/meminfo: expected MemAvailable in kB, found none");
     }
@@ -48,7 +56,6 @@ class RoomFinder {
                        "neither MemAvailable of /proc/meminfo nor a limit of a memory cgroup says "
                        "how much memory there is");
     }
-    found_.reserve = MemoryReserve(found_.room);
     return std::move(found_);
   }
 
@@ -60,10 +67,13 @@ class RoomFinder {
     return fmt::format("/{}", path.lexically_relative(root_).string());
   }
 
-  void Limit(std::int64_t room, std::string name) {
-    if (known_ && room >= found_.room) return;
+  void Limit(std::int64_t room, std::int64_t least_reserve, std::string name) {
+    room = std::max<std::int64_t>(room, 0);
+    const std::int64_t reserve = ReserveOf(room, least_reserve);
+    if (known_ && room - reserve >= found_.usable()) return;
     known_ = true;
-    found_.room = std::max<std::int64_t>(room, 0);
+    found_.room = room;
+    found_.reserve = reserve;
     found_.limited_by = std::move(name);
   }
 
@@ -71,7 +81,7 @@ class RoomFinder {
     for (const std::string_view name : files.limits) {
       if (name.empty()) continue;
       const std::optional<std::int64_t> limit = ReadBytes(group / name);
-      if (limit) Limit(*limit - Used(files, group), Name(group / name));
+      if (limit) Limit(*limit - Used(files, group), kLeastGroupReserve, Name(group / name));
     }
   }
 
@@ -114,9 +124,7 @@ class RoomFinder {
 
 }  // namespace
 
-std::int64_t MemoryReserve(std::int64_t room) {
-  return std::min(std::max(std::int64_t{1} << 30, room / 20), room / 2);
-}
+std::int64_t MemoryReserve(std::int64_t room) { return ReserveOf(room, kLeastReserve); }
 
 Result<UsableMemory> FindUsableMemory(const std::filesystem::path& root) {
   return RoomFinder(root).Find();

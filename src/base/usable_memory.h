@@ -1,8 +1,13 @@
 // UsableMemory: how much memory this process may take without swapping and without being killed.
 //
-//   room   = min(MemAvailable, over all memory cgroups of this process and their ancestors
-//                min(memory.max, memory.high) - (memory.current - file pages))
-//   usable = room - max(1 GiB, 5 % of room), but at least half of room
+//   room of the machine           = MemAvailable
+//   room of a memory cgroup       = min(memory.max, memory.high) - (memory.current - file pages)
+//   usable = min of room - reserve over the machine, the cgroups of this process and their
+//   ancestors
+//
+// The reserve of the machine is max(1 GiB, 5 % of its room): other programs run there. That of a
+// cgroup is max(256 MiB, 5 % of its room), as a service is mostly alone in it. Neither is more than
+// half of the room.
 //
 // MemAvailable counts pages of files that the system can drop as available, so the same pages are
 // taken out of memory.current here: else a container that has once read a large file would have no
@@ -19,16 +24,17 @@
 namespace fathom {
 
 struct UsableMemory {
-  std::int64_t room = 0;     // bytes
-  std::int64_t reserve = 0;  // for everything else on this machine
-  std::string limited_by;  // the file with the number that decided: "/proc/meminfo", or a cgroup's
+  std::int64_t room = 0;             // bytes of the machine or the cgroup that decided
+  std::int64_t reserve = 0;          // bytes for everything else there
+  std::string limited_by;            // the file with its number: "/proc/meminfo", or a cgroup's
+  std::int64_t machine_reserve = 0;  // bytes; 0: the machine does not say what is available
   // Files that said something else than a number; they were left out, and the messages say so.
   std::vector<std::string> warnings;
 
   std::int64_t usable() const { return room - reserve; }
 };
 
-// The part of `room` that is left to others.
+// The part of a machine's `room` that is left to others.
 std::int64_t MemoryReserve(std::int64_t room);
 
 // Reads /proc and /sys/fs/cgroup below `root`. Error kNotFound: neither says a number.

@@ -456,7 +456,7 @@ void EngineCore::Begin(std::unique_ptr<RunningStep> step) {
     free_steps_.push_back(std::move(step));
     return;
   }
-  const Clock::time_point begin = Clock::now();
+  step->begun = Clock::now();
   if (Status begun = runner_.Begin(*step); !begun) {
     FailPlan(step->plan, begun.error());
     free_steps_.push_back(std::move(step));
@@ -466,7 +466,7 @@ void EngineCore::Begin(std::unique_ptr<RunningStep> step) {
     ++segment.sequence->n_steps;
   }
   FailAlone(step->plan);
-  step->seconds = Seconds(begin, Clock::now());
+  step->seconds = Seconds(step->begun, Clock::now());
   running_steps_.push_back(std::move(step));
 }
 
@@ -498,7 +498,7 @@ void EngineCore::EndOldest() {
     step->seconds += Seconds(begin, end);
     scheduler_->RecordStepTime(step->plan, step->seconds);
     runner_.RecordStepTime(*step);
-    Count(*step, begin, end);
+    Count(*step, end);
   } else {
     FailPlan(step->plan, ended.error());
   }
@@ -515,7 +515,7 @@ StreamingCounts EngineCore::ReportStreaming() {
   return streaming.value_or(StreamingCounts());
 }
 
-void EngineCore::Count(const RunningStep& step, Clock::time_point begin, Clock::time_point end) {
+void EngineCore::Count(const RunningStep& step, Clock::time_point end) {
   const StepPlan& plan = step.plan;
   const StreamingCounts streaming = ReportStreaming();
   metrics_.CountStep({.prompt_tokens = plan.n_prompt_tokens,
@@ -535,7 +535,7 @@ void EngineCore::Count(const RunningStep& step, Clock::time_point begin, Clock::
   }
   caches_->Report();
   if (trace_ != nullptr) {
-    trace_->AddStep({.begin = begin,
+    trace_->AddStep({.begin = step.begun,
                      .end = end,
                      .n_decoding = plan.n_decoding,
                      .n_prompt_tokens = plan.n_prompt_tokens,

@@ -95,7 +95,7 @@ class EngineCore {
   void EndStream(RequestState& request);
   void PublishAll();
   StreamingCounts ReportStreaming();  // no slots: experts are not streamed
-  void Count(const RunningStep& step, Clock::time_point begin, Clock::time_point end);
+  void Count(const RunningStep& step, Clock::time_point end);
 
   const EngineOptions options_;
   StreamNotifier notifier_;

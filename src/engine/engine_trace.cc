@@ -1,5 +1,6 @@
 #include "engine/engine_trace.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -37,7 +38,8 @@ void EngineTrace::AddStep(const Step& step) {
         {"disk_wait_busy_microseconds", waited_busy * 1e6}};
     arguments.insert(arguments.end(), std::begin(experts), std::end(experts));
   }
-  writer_->Span("step", 0, step.begin, step.end, arguments);
+  writer_->Span("step", 0, std::max(step.begin, end_), step.end, arguments);
+  end_ = step.end;
   const TraceWriter::Argument requests[] = {{"running", static_cast<double>(step.n_running)},
                                             {"waiting", static_cast<double>(step.n_waiting)}};
   writer_->Counter("requests", step.end, requests);

@@ -28,7 +28,8 @@ class EngineTrace {
 
   static Result<std::unique_ptr<EngineTrace>> Open(const std::filesystem::path& path);
 
-  // Tells the costs of experts as the difference from the step before.
+  // Steps come in the order of their ends. A step that began beside the step before is shown from
+  // the end of that one on. Tells the costs of experts as the difference from the step before.
   void AddStep(const Step& step);
   void AddPreemption(const RequestState& request);
   // A request that ends now; nothing is written if it has never begun.
@@ -39,7 +40,9 @@ class EngineTrace {
   explicit EngineTrace(std::unique_ptr<TraceWriter> writer) : writer_(std::move(writer)) {}
 
   std::unique_ptr<TraceWriter> writer_;
-  StreamingCounts streaming_;  // behind the step before
+  // Behind the step before.
+  Clock::time_point end_;
+  StreamingCounts streaming_;
 };
 
 }  // namespace fathom

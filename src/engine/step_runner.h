@@ -1,6 +1,7 @@
 // StepRunner: runs the steps of the model: batch, logits, tokens, drafts.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -48,6 +49,7 @@ struct RunningStep {
   std::size_t first_asked = 0;    // those of the last call of StartLogits
   std::size_t end_asked = 0;
   std::vector<std::int32_t> rows;  // their rows
+  std::chrono::steady_clock::time_point begun;
   // So far, on the engine's thread.
   double seconds = 0;
   double model_seconds = 0;

@@ -167,7 +167,7 @@ std::unique_ptr<PoolWatch> WatchPool(const HostPlan& plan, Model& model,
   if (streamed == nullptr) return nullptr;
   // A full pool leaves the reserve and no more: only much less than the reserve is pressure.
   const Result<UsableMemory> found = FindUsableMemory();
-  const std::int64_t reserve = found ? found->reserve / 2 : 0;
+  const std::int64_t reserve = found ? found->machine_reserve / 2 : 0;
   return std::make_unique<PoolWatch>(
       MemoryPressure(reserve), PoolGovernor(plan.n_slots, plan.needs.LeastSlots(), plan.needs.slot),
       [streamed](std::int64_t slots) { streamed->SetSlots(slots); }, events);

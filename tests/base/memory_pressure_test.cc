@@ -93,6 +93,22 @@ TEST_F(MemoryPressureTest, ALimitOfAnyGroupThatIsHitCountsOnce) {
   EXPECT_TRUE(Read(pressure, 8).hit_limit);
 }
 
+TEST_F(MemoryPressureTest, ALimitOfAGroupOfVersion1ThatIsHitCountsOnce) {
+  Write("proc/self/cgroup", "4:memory:/a/b\n0::/\n");
+  Write("sys/fs/cgroup/memory/a/memory.failcnt", "7\n");
+  Write("sys/fs/cgroup/memory/a/b/memory.failcnt", "0\n");
+  MemoryPressure pressure = Make();
+  EXPECT_FALSE(Read(pressure, 0).hit_limit);
+  EXPECT_FALSE(Read(pressure, 2).hit_limit);
+  Write("sys/fs/cgroup/memory/a/memory.failcnt", "8\n");
+  EXPECT_TRUE(Read(pressure, 4).hit_limit);
+  EXPECT_FALSE(Read(pressure, 6).hit_limit);
+  Write("sys/fs/cgroup/memory/a/b/memory.failcnt", "1\n");
+  EXPECT_TRUE(Read(pressure, 8).is_short());
+  Write("sys/fs/cgroup/memory/a/b/memory.failcnt", "many\n");
+  EXPECT_FALSE(Read(pressure, 10).hit_limit);
+}
+
 TEST_F(MemoryPressureTest, KnowsTheReserveAndWhatIsSwapped) {
   MemoryPressure pressure = Make(4 * kReserved);
   EXPECT_FALSE(Read(pressure, 0).below_reserve);

@@ -62,6 +62,27 @@ TEST_F(UsableMemoryTest, TheReserveIsOneGibibyteOfSmallRooms) {
   EXPECT_EQ(Find().usable(), kGibibyte / 4);
 }
 
+// Other programs run on a machine; a service is mostly alone in its group.
+TEST_F(UsableMemoryTest, AGroupKeepsLessThanItsMachine) {
+  Write("proc/self/cgroup", "0::/box\n");
+  WriteBytes("sys/fs/cgroup/box/memory.current", 0);
+  WriteBytes("sys/fs/cgroup/box/memory.max", 3);
+  EXPECT_EQ(Find().reserve, kGibibyte / 4);
+  EXPECT_EQ(Find().usable(), 3 * kGibibyte - kGibibyte / 4);
+  EXPECT_EQ(Find().machine_reserve, 5 * kGibibyte);
+  WriteBytes("sys/fs/cgroup/box/memory.max", 40);
+  EXPECT_EQ(Find().reserve, 2 * kGibibyte);
+
+  // The least that is left decides, not the least room.
+  Write("proc/meminfo", "MemAvailable: 4194304 kB\n");
+  Write("sys/fs/cgroup/box/memory.max", "3758096384\n");
+  EXPECT_EQ(Find().limited_by, "/proc/meminfo");
+  EXPECT_EQ(Find().usable(), 3 * kGibibyte);
+  WriteBytes("sys/fs/cgroup/box/memory.max", 3);
+  EXPECT_EQ(Find().limited_by, "/sys/fs/cgroup/box/memory.max");
+  EXPECT_EQ(Find().machine_reserve, kGibibyte);
+}
+
 TEST_F(UsableMemoryTest, EveryAncestorLimits) {
   Write("proc/self/cgroup", "0::/user.slice/run.scope\n");
   WriteBytes("sys/fs/cgroup/user.slice/run.scope/memory.max", 60);
@@ -153,6 +174,7 @@ TEST_F(UsableMemoryTest, AGroupAloneIsEnough) {
   WriteBytes("sys/fs/cgroup/box/memory.max", 10);
   WriteBytes("sys/fs/cgroup/box/memory.current", 4);
   EXPECT_EQ(Find().room, 6 * kGibibyte);
+  EXPECT_EQ(Find().machine_reserve, 0);
   EXPECT_THAT(Find().warnings, ElementsAre(HasSubstr("expected MemAvailable")));
 }
 

@@ -7,8 +7,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -520,6 +523,24 @@ TEST(EngineCoreTest, NanLogitsEndTheRequestWithAnError) {
   EXPECT_EQ(answer->finish, FinishReason::kError);
   EXPECT_EQ(answer->tokens.size(), 2u);
   EXPECT_THAT(answer->error, AllOf(HasSubstr("position 42"), HasSubstr("token 1")));
+}
+
+// A step is traced from the beginning of its forward pass on.
+TEST(EngineCore, TracesStepsAsLongAsTheyTake) {
+  const auto path = std::filesystem::path(::testing::TempDir()) / "core_trace.json";
+  {
+    Bench bench({.token_bytes = Letter, .trace = path});
+    bench.model.forward_takes = std::chrono::milliseconds(1);
+    ASSERT_TRUE(bench.Generate({.prompt = MakePrompt(3), .sampling = {.max_tokens = 4}}));
+  }
+  std::ifstream file(path);
+  int n_steps = 0;
+  for (const nlohmann::json& event : nlohmann::json::parse(file)) {
+    if (event["name"] != "step") continue;
+    ++n_steps;
+    EXPECT_GE(event["dur"], 1000);
+  }
+  EXPECT_GE(n_steps, 4);
 }
 
 }  // namespace

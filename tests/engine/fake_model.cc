@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 #include <new>
+#include <thread>
 #include <utility>
 
 #include "base/check.h"
@@ -223,6 +224,7 @@ Status FakeModel::Forward(const Batch& batch) {
   const BatchView view = batch.View();
   const ModelLimits& limits = options_.limits;
   Check(view.n_tokens() >= 1 && view.n_tokens() <= limits.max_batch_tokens, "a batch's tokens");
+  if (forward_takes.count() > 0) std::this_thread::sleep_for(forward_takes);
   if (n_forwards == throw_at_forward) {
     throw std::bad_alloc();
   }

@@ -7,6 +7,7 @@
 // engine's cache as a following rank's cache does.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -61,6 +62,7 @@ class FakeModel final : public LanguageModel {
   ErrorCode fail_code = ErrorCode::kIo;
   std::int64_t throw_at_forward = -1;
   std::int64_t nan_at_forward = -1;
+  std::chrono::microseconds forward_takes{0};  // at least
 
  private:
   // A segment on its data rank: the rank's cache, and the segment with the rank's own slot.

@@ -194,5 +194,26 @@ TEST(EngineTrace, StepsSayWhatTheirExpertsHaveCost) {
   EXPECT_EQ(steps[2], expected);
 }
 
+TEST(EngineTrace, StepsOfOneTrackDoNotOverlap) {
+  const auto path = FileOf("engine_trace_overlap.json");
+  auto trace = EngineTrace::Open(path);
+  ASSERT_TRUE(trace);
+  const auto at = [now = Clock::now()](int millisecond) {
+    return now + std::chrono::milliseconds(millisecond);
+  };
+  (*trace)->AddStep({.begin = at(1), .end = at(4)});
+  (*trace)->AddStep({.begin = at(2), .end = at(9)});
+  (*trace)->AddStep({.begin = at(10), .end = at(11)});
+  ASSERT_TRUE((*trace)->Close());
+  std::vector<double> durations;
+  for (const json& event : ParseTrace(ReadTrace(path))) {
+    if (event["name"] == "step") durations.push_back(event["dur"]);
+  }
+  ASSERT_EQ(durations.size(), 3u);
+  EXPECT_DOUBLE_EQ(durations[0], 3000);
+  EXPECT_DOUBLE_EQ(durations[1], 5000);
+  EXPECT_DOUBLE_EQ(durations[2], 1000);
+}
+
 }  // namespace
 }  // namespace fathom

@@ -164,7 +164,7 @@ void AddMachine(Command& command, RunOptions& run) {
   command.Add({"--memory", "SIZE",
                "Memory that the model may take, like 16G: experts that do not fit are read from "
                "disk (default: what the system and its control groups have, less 5 % and at least "
-               "1G; CPU without ranks)",
+               "1G, in a control group 256M; CPU without ranks)",
                MemorySize([&run](std::int64_t bytes) { run.memory = bytes; })});
   command.Add({"--mirror", "DIR",
                "Copy of the checkpoint on another drive: experts that do not fit in memory are "
