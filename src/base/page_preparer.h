@@ -19,18 +19,26 @@ class PagePreparer {
   // they are, also those that others write meanwhile. Without threads, or on Linux before 5.14,
   // pages come when they are touched, as without this object.
   explicit PagePreparer(std::span<std::byte> memory);
-  PagePreparer(PagePreparer&&) noexcept = default;
-  PagePreparer& operator=(PagePreparer&&) noexcept = default;
+  PagePreparer(PagePreparer&&) = default;
+  PagePreparer& operator=(PagePreparer&& other) noexcept;
   // Calls Stop.
-  ~PagePreparer() = default;
+  ~PagePreparer() { Stop(); }
 
-  // False once the last page is there, or pages are left as they are. Any thread.
-  bool IsRunning() const { return is_running_ != nullptr && *is_running_; }
+  // Goes no further than this many bytes, until the next call allows more. At first all may be
+  // prepared. One thread.
+  void SetEnd(std::size_t end);
+  // Returns the bytes that have been prepared so far. Any thread.
+  std::size_t n_prepared() const { return state_ == nullptr ? 0 : state_->n_prepared.load(); }
+
   // Leaves the pages that are left as they are; waits for the huge page that is being prepared.
   void Stop();
 
  private:
-  std::shared_ptr<std::atomic<bool>> is_running_;
+  struct State {
+    std::atomic<std::size_t> end;
+    std::atomic<std::size_t> n_prepared = 0;
+  };
+  std::shared_ptr<State> state_;  // of the thread, too
   std::jthread thread_;
 };
 

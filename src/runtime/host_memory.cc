@@ -169,7 +169,11 @@ std::unique_ptr<PoolWatch> WatchPool(const HostPlan& plan, Model& model,
   const Result<UsableMemory> found = FindUsableMemory();
   const std::int64_t reserve = found ? found->machine_reserve / 2 : 0;
   return std::make_unique<PoolWatch>(
-      MemoryPressure(reserve, "/", [streamed] { return streamed->PreparesMemory(); }),
+      MemoryPressure(reserve, "/",
+                     [streamed, last = std::size_t{0}]() mutable {
+                       const std::size_t prepared = streamed->PreparedBytes();
+                       return std::exchange(last, prepared) != prepared;
+                     }),
       PoolGovernor(plan.n_slots, plan.needs.LeastSlots(), plan.needs.slot),
       [streamed](std::int64_t slots) { streamed->SetSlots(slots); }, events);
 }

@@ -106,13 +106,33 @@ TEST(PagePreparer, PreparesAllPagesUntilItIsStopped) {
   ASSERT_TRUE(memory);
   const std::span<std::byte> bytes = memory->bytes();
   if (!PopulatePages(bytes.first(1))) GTEST_SKIP() << "Linux before 5.14";
-  EXPECT_FALSE(PagePreparer().IsRunning());
+  EXPECT_EQ(PagePreparer().n_prepared(), 0u);
   PagePreparer preparer(bytes);
-  while (preparer.IsRunning()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  while (preparer.n_prepared() < bytes.size()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   EXPECT_EQ(PagesInMemory(bytes), NumPages(bytes));
   preparer.Stop();
   ReleasePages(bytes);
   EXPECT_EQ(PagesInMemory(bytes), 0u);
+}
+
+TEST(PagePreparer, GoesOnWhereItMay) {
+  const Result<PageMemory> memory = PageMemory::Allocate(40 * kHugePageBytes);
+  ASSERT_TRUE(memory);
+  const std::span<std::byte> bytes = memory->bytes();
+  if (!PopulatePages(bytes.first(1))) GTEST_SKIP() << "Linux before 5.14";
+  PagePreparer preparer(bytes);
+  preparer.SetEnd(1);  // wherever it is by now
+  const std::size_t before = preparer.n_prepared();
+  std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_LE(preparer.n_prepared(), before + kHugePageBytes) << "what it was preparing, and no more";
+  PagePreparer moved;
+  moved = std::move(preparer);
+  moved.SetEnd(bytes.size());
+  while (moved.n_prepared() < bytes.size()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
 TEST(Pages, TouchedPagesOfAFileAreMapped) {

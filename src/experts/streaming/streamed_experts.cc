@@ -100,6 +100,7 @@ Status StreamedExperts::Bind(ModelWeights& weights, const BoundWeights& bound) {
   }
   if (Status opened = OpenPool(bound.checkpoint, *pool); !opened) return opened;
   pool_ = std::move(pool);
+  PrepareSlotsBehind(0);
   WarmUp();
   return {};
 }
@@ -284,10 +285,18 @@ void StreamedExperts::ListWanted(Matrix<const std::int32_t> ids) {
   }
 }
 
+// Preparing the whole pool at once would take processors from a run that never fills it.
+void StreamedExperts::PrepareSlotsBehind(std::uint32_t slot) {
+  constexpr std::uint32_t kAhead = 32;
+  last_slot_ = std::max(last_slot_, slot);  // slots are first used in the order of their numbers
+  preparer_.SetEnd(Index((last_slot_ + kAhead) * files().slot_bytes()));
+}
+
 bool StreamedExperts::StartRead(std::uint32_t key, ReadUrgency urgency) {
   const std::uint32_t slot = directory_.Assign(key);
   if (slot == SlotDirectory::kNone) return false;
   was_ahead_[slot] = 0;
+  PrepareSlotsBehind(slot);
   pool_->queue->Submit(slot, pool_->files.RangesOf(key), MemoryOf(slot), urgency);
   return true;
 }

@@ -68,9 +68,9 @@ class StreamedExperts : public ExpertStore {
   // options.slots. Slots that are given up hold no memory; the coldest experts leave first. Any
   // thread.
   void SetSlots(std::int64_t slots);
-  // True while the system gives the pool its memory, which other programs may have to give up
-  // first. Any thread.
-  bool PreparesMemory() const { return preparer_.IsRunning(); }
+  // Returns the bytes of the pool that have been prepared: grows while the system gives it memory,
+  // for which pages of files may have to be dropped. Any thread.
+  std::size_t PreparedBytes() const { return preparer_.n_prepared(); }
   const ExpertFiles& files() const { return pool_->files; }
 
  private:
@@ -112,6 +112,7 @@ class StreamedExperts : public ExpertStore {
   // The distinct experts of `ids` with the number of their uses, ascending, in wanted_.
   void ListWanted(Matrix<const std::int32_t> ids);
   bool StartRead(std::uint32_t key, ReadUrgency urgency);
+  void PrepareSlotsBehind(std::uint32_t slot);
   // Starts as many reads of missing_ as there is room for.
   void StartMissing();
   bool MayStartMissing() const;
@@ -149,6 +150,7 @@ class StreamedExperts : public ExpertStore {
   StreamingOptions options_;
   std::unique_ptr<Pool> pool_;
   PagePreparer preparer_;            // of the pool, until it shrinks
+  std::uint32_t last_slot_ = 0;      // that has been used
   ModelWeights* weights_ = nullptr;  // null before Bind
   SlotDirectory directory_;
   BlockReadAhead read_ahead_;
