@@ -19,8 +19,12 @@ constexpr std::string_view kFailures = "memory.failcnt";  // of version 1: one n
 
 }  // namespace
 
-MemoryPressure::MemoryPressure(std::int64_t reserve, fs::path root)
-    : reserve_(reserve), root_(std::move(root)), psi_(root_ / "proc/pressure/memory") {
+MemoryPressure::MemoryPressure(std::int64_t reserve, fs::path root,
+                               std::function<bool()> takes_memory)
+    : reserve_(reserve),
+      root_(std::move(root)),
+      takes_memory_(std::move(takes_memory)),
+      psi_(root_ / "proc/pressure/memory") {
   std::error_code error;
   for (const ControlGroup& group : ControlGroupsOf("memory", root_)) {
     if (group.version == 1) {
@@ -74,7 +78,8 @@ PressureReading MemoryPressure::Read(Clock::time_point now) {
   reading.below_reserve = available && *available < reserve_;
   const std::optional<std::int64_t> stalled = StalledMicroseconds();
   const std::int64_t limits = CountLimits();
-  if (last_time_ && now > *last_time_) {
+  const bool is_own = std::exchange(took_memory_, takes_memory_ && takes_memory_());
+  if (!is_own && last_time_ && now > *last_time_) {
     const double elapsed = std::chrono::duration<double, std::micro>(now - *last_time_).count();
     if (stalled && last_stalled_ && *stalled > *last_stalled_) {
       reading.stalled =

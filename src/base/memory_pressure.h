@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,8 +30,11 @@ class MemoryPressure {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `reserve`: bytes that the machine should keep available.
-  explicit MemoryPressure(std::int64_t reserve, std::filesystem::path root = "/");
+  // `reserve`: bytes that the machine should keep available. `takes_memory`: called by Read; while
+  // it is true, this process takes memory itself, and the system drops pages of files for it:
+  // stalls and limits that are hit say nothing. Empty: never.
+  explicit MemoryPressure(std::int64_t reserve, std::filesystem::path root = "/",
+                          std::function<bool()> takes_memory = {});
 
   // Call every 2 seconds. The first reading has no share and no limits.
   PressureReading Read(Clock::time_point now);
@@ -41,6 +45,8 @@ class MemoryPressure {
 
   std::int64_t reserve_;
   std::filesystem::path root_;
+  std::function<bool()> takes_memory_;
+  bool took_memory_ = false;                        // at the last reading
   std::filesystem::path psi_;                       // memory.pressure or /proc/pressure/memory
   std::vector<std::filesystem::path> event_files_;  // memory.events or memory.failcnt of all groups
   std::optional<Clock::time_point> last_time_;

@@ -12,12 +12,15 @@ namespace fathom {
 PagePreparer::PagePreparer(std::span<std::byte> memory) {
   static_cast<void>(Guarded([&]() -> Status {
     const SignalsBlocked blocked;
-    thread_ = std::jthread([memory](const std::stop_token& stop) {
+    const auto is_running = std::make_shared<std::atomic<bool>>(true);
+    thread_ = std::jthread([memory, is_running](const std::stop_token& stop) {
       constexpr auto kPiece = static_cast<std::size_t>(kHugePageBytes);
       for (std::size_t i = 0; i < memory.size() && !stop.stop_requested(); i += kPiece) {
-        if (!PopulatePages(memory.subspan(i, std::min(kPiece, memory.size() - i)))) return;
+        if (!PopulatePages(memory.subspan(i, std::min(kPiece, memory.size() - i)))) break;
       }
+      *is_running = false;
     });
+    is_running_ = is_running;
     return {};
   }));
 }

@@ -1,7 +1,9 @@
 // PagePreparer: brings memory into being before it is needed, beside other work.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <thread>
 
@@ -22,10 +24,13 @@ class PagePreparer {
   // Calls Stop.
   ~PagePreparer() = default;
 
+  // False once the last page is there, or pages are left as they are. Any thread.
+  bool IsRunning() const { return is_running_ != nullptr && *is_running_; }
   // Leaves the pages that are left as they are; waits for the huge page that is being prepared.
   void Stop();
 
  private:
+  std::shared_ptr<std::atomic<bool>> is_running_;
   std::jthread thread_;
 };
 

@@ -169,7 +169,8 @@ std::unique_ptr<PoolWatch> WatchPool(const HostPlan& plan, Model& model,
   const Result<UsableMemory> found = FindUsableMemory();
   const std::int64_t reserve = found ? found->machine_reserve / 2 : 0;
   return std::make_unique<PoolWatch>(
-      MemoryPressure(reserve), PoolGovernor(plan.n_slots, plan.needs.LeastSlots(), plan.needs.slot),
+      MemoryPressure(reserve, "/", [streamed] { return streamed->PreparesMemory(); }),
+      PoolGovernor(plan.n_slots, plan.needs.LeastSlots(), plan.needs.slot),
       [streamed](std::int64_t slots) { streamed->SetSlots(slots); }, events);
 }
 

@@ -64,6 +64,27 @@ TEST_F(MemoryPressureTest, TheShareIsOfTheTimeSinceTheLastReading) {
   EXPECT_FALSE(Read(pressure, 8).is_short());
 }
 
+// A pool that is filled waits for pages of files that the system drops.
+TEST_F(MemoryPressureTest, StallsAndLimitsWhileMemoryIsTakenAreNoPressure) {
+  bool takes = true;
+  Write("proc/self/cgroup", "0::/a\n");
+  Write("sys/fs/cgroup/a/memory.events", "max 1\n");
+  MemoryPressure pressure(kReserved, root_.path(), [&] { return takes; });
+  Write("proc/pressure/memory", Psi(0));
+  EXPECT_FALSE(Read(pressure, 0).is_short());
+  Write("proc/pressure/memory", Psi(1'000'000));
+  Write("sys/fs/cgroup/a/memory.events", "max 9\n");
+  EXPECT_FALSE(Read(pressure, 2).is_short());
+  takes = false;
+  Write("proc/pressure/memory", Psi(2'000'000));
+  EXPECT_FALSE(Read(pressure, 4).is_short()) << "it took memory until a moment ago";
+  Write("proc/pressure/memory", Psi(3'000'000));
+  EXPECT_DOUBLE_EQ(Read(pressure, 6).stalled, .5);
+  takes = true;
+  Write("proc/meminfo", "MemAvailable: 1024 kB\n");
+  EXPECT_TRUE(Read(pressure, 8).is_short());
+}
+
 TEST_F(MemoryPressureTest, TheOwnGroupCountsNotTheMachine) {
   Write("proc/self/cgroup", "0::/a/b\n");
   Write("proc/pressure/memory", Psi(0));

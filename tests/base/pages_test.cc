@@ -106,10 +106,10 @@ TEST(PagePreparer, PreparesAllPagesUntilItIsStopped) {
   ASSERT_TRUE(memory);
   const std::span<std::byte> bytes = memory->bytes();
   if (!PopulatePages(bytes.first(1))) GTEST_SKIP() << "Linux before 5.14";
+  EXPECT_FALSE(PagePreparer().IsRunning());
   PagePreparer preparer(bytes);
-  while (PagesInMemory(bytes) < NumPages(bytes)) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
+  while (preparer.IsRunning()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_EQ(PagesInMemory(bytes), NumPages(bytes));
   preparer.Stop();
   ReleasePages(bytes);
   EXPECT_EQ(PagesInMemory(bytes), 0u);

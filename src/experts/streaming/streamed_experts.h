@@ -68,6 +68,9 @@ class StreamedExperts : public ExpertStore {
   // options.slots. Slots that are given up hold no memory; the coldest experts leave first. Any
   // thread.
   void SetSlots(std::int64_t slots);
+  // True while the system gives the pool its memory, which other programs may have to give up
+  // first. Any thread.
+  bool PreparesMemory() const { return preparer_.IsRunning(); }
   const ExpertFiles& files() const { return pool_->files; }
 
  private:
