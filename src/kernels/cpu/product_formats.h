@@ -90,6 +90,7 @@ struct CommonFormat {
   static constexpr bool kSharedScale = false;
   static constexpr bool kOneByOne = false;
   static constexpr bool kFolds = false;
+  static constexpr bool kPrefetchesBlocks = true;  // in panels, into the first-level cache
   static constexpr int kSlicesPerPart = 1;
   static constexpr int kSlices = kParts;
   static constexpr int kSums = kSlices;      // registers of a product
@@ -105,7 +106,7 @@ template <class Pairs>
 struct Fp4Pairs : CommonFormat {
   static constexpr int kChains = 2;
   static constexpr int64_t kBlockBytes = 64;
-  static constexpr int64_t kScaleBytes = 4;
+  static constexpr bool kPrefetchesBlocks = false;  // it takes longer than it saves. Measured.
   static constexpr int kOperands = 8 / kOperandColumns;
   static constexpr int kXStride = kLanes;
   using Value = Pairs;

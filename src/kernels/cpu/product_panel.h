@@ -257,8 +257,10 @@ void SumRange(const WeightRow (&weights)[kGroup], const cpu::Product& product, i
   for (int64_t block = first; block < end; block += kPanelBlocks<Format>) {
     const int64_t count = end - block < kPanelBlocks<Format> ? end - block : kPanelBlocks<Format>;
     ExpandPanel<Format>(weights, product.row_bytes, block, count, panel);
-    const bool is_last = block + count == product.k / kBlock;
-    PrefetchBlocks<Format>(weights, product, is_last ? kGroup : 0, is_last ? 0 : block + count);
+    if constexpr (Format::kPrefetchesBlocks) {
+      const bool is_last = block + count == product.k / kBlock;
+      PrefetchBlocks<Format>(weights, product, is_last ? kGroup : 0, is_last ? 0 : block + count);
+    }
     AddRows<Format>(panel, block, count, rows, count_rows, sums);
   }
   if (rest) {
