@@ -21,41 +21,43 @@
 
 namespace fathom {
 
-std::optional<std::int64_t> FindHostBudget(const RunOptions& run, const RuntimeEvents& events) {
+std::optional<std::int64_t> FindHostBudget(const RunOptions& run, int n_processes,
+                                           const RuntimeEvents& events) {
   const Result<UsableMemory> found = FindUsableMemory();
   if (!found) {
     if (!run.memory) events.Warn("--memory: expected, as {}", found.error().message);
     return run.memory;
   }
   for (const std::string& warning : found->warnings) events.Warn("{}", warning);
-  if (run.memory && *run.memory > found->usable()) {
+  if (run.memory && *run.memory * n_processes > found->usable()) {
     events.Warn(
-        "--memory: {:.3f} GB are more than the {:.3f} GB that are usable ({}, less {:.3f} GB for "
+        "--memory: {:.3f} GB{} are more than the {:.3f} GB that are usable ({}, less {:.3f} GB for "
         "others): the system may swap, or end the program",
-        Gigabytes(*run.memory), Gigabytes(found->usable()), found->limited_by,
-        Gigabytes(found->reserve));
+        Gigabytes(*run.memory),
+        n_processes > 1 ? fmt::format(" for each of {} ranks", n_processes) : "",
+        Gigabytes(found->usable()), found->limited_by, Gigabytes(found->reserve));
   }
   return run.memory.value_or(found->usable());
 }
 
-Result<std::optional<HostPlan>> PlanHostRun(const ModelConfig& config, const Checkpoint& checkpoint,
-                                            const RunOptions& run, bool is_alone,
-                                            const Backend& backend, LoadPlan& plan,
-                                            const RuntimeEvents& events) {
-  if (!is_alone || !backend.OnHost() || backend.DeviceMemory()) {
-    if (!run.memory) return std::optional<HostPlan>();
-    return MakeError(ErrorCode::kInvalidArgument,
-                     "--memory: expected one process that computes on the CPU, found {}",
-                     is_alone ? "--backend " + run.backend : "several ranks");
-  }
+namespace {
+
+bool HasRoomForDrafter(const Result<HostPlan>& host) {
+  return host && (host->fits || host->draft_resident);
+}
+
+// Plans one process, with all of the model.
+Result<std::optional<HostPlan>> PlanAlone(const ModelConfig& config, const Checkpoint& checkpoint,
+                                          const RunOptions& run, LoadPlan& plan,
+                                          const RuntimeEvents& events) {
   if (run.weights.Any() && !run.memory) return std::optional<HostPlan>();
-  const std::optional<std::int64_t> budget = FindHostBudget(run, events);
+  const std::optional<std::int64_t> budget = FindHostBudget(run, 1, events);
   if (!budget) return std::optional<HostPlan>();
   LoadPlan planned = plan;
   Result<HostPlan> host = PlanHost(config, checkpoint, planned, run.n_threads, *budget);
   // Drafts read more experts: they do not pay where most of the time goes into reading.
   const bool leaves_drafter = planned.sizes.with_draft && planned.drafts_are_optional;
-  if (leaves_drafter && !(host && (host->fits || host->draft_resident))) {
+  if (leaves_drafter && !HasRoomForDrafter(host)) {
     planned = plan;
     planned.sizes.with_draft = false;
     host = PlanHost(config, checkpoint, planned, run.n_threads, *budget);
@@ -65,11 +67,96 @@ Result<std::optional<HostPlan>> PlanHostRun(const ModelConfig& config, const Che
   return std::optional(*std::move(host));
 }
 
+// Whether a rank says yes; the same on all ranks.
+Result<std::vector<std::int8_t>> Ask(Communicator& all, bool answer) {
+  return all.GatherEach(static_cast<std::int8_t>(answer));
+}
+
+Result<std::optional<HostPlan>> PlanRank(const ModelConfig& config, const Checkpoint& checkpoint,
+                                         const RunOptions& run, const ModelRanks& ranks,
+                                         const BlockPlacements& placement, LoadPlan& plan,
+                                         const RuntimeEvents& events) {
+  Communicator& all = *ranks.all;
+  const Result<std::vector<std::int8_t>> limited = Ask(all, run.memory.has_value());
+  if (!limited) return Unexpected(limited.error());
+  const std::ptrdiff_t n_limited = std::ranges::count(*limited, 1);
+  if (n_limited == 0) return std::optional<HostPlan>();
+  if (n_limited < all.size()) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--memory: expected on all {} ranks or on none, found it on {}", all.size(),
+                     n_limited);
+  }
+  // The ranks of a launcher are on this machine; those of MPI may be anywhere.
+  const int n_processes = run.ranks.link.empty() ? 1 : all.size();
+  const std::int64_t budget = *FindHostBudget(run, n_processes, events);
+  const HostShare share = {.shard = ranks.shard, .placement = placement};
+  LoadPlan planned = plan;
+  Result<HostNeeds> needs =
+      FindHostNeeds(config, checkpoint, planned, run.n_threads, budget, &share);
+  if (planned.sizes.with_draft && planned.drafts_are_optional) {
+    const bool has_room = needs && HasRoomForDrafter(PlanHostMemory(*needs, budget));
+    const Result<std::vector<std::int8_t>> have_room = Ask(all, has_room);
+    if (!have_room) return Unexpected(have_room.error());
+    if (std::ranges::count(*have_room, 1) < all.size()) {
+      planned = plan;
+      planned.sizes.with_draft = false;
+      needs = FindHostNeeds(config, checkpoint, planned, run.n_threads, budget, &share);
+    }
+  }
+  if (!needs) return Unexpected(needs.error());
+  Result<HostPlan> host = PlanHostMemory(*needs, budget);
+  if (!host) return Unexpected(host.error());
+  const Result<std::vector<std::int8_t>> fit = Ask(all, host->fits);
+  if (!fit) return Unexpected(fit.error());
+  if (host->fits && std::ranges::count(*fit, 1) < all.size()) {
+    host = PlanHostMemory(*needs, budget, /*streams=*/true);
+    if (!host) return Unexpected(host.error());
+  }
+  plan = std::move(planned);
+  return std::optional(*std::move(host));
+}
+
+}  // namespace
+
+Result<std::optional<HostPlan>> PlanHostRun(const ModelConfig& config, const Checkpoint& checkpoint,
+                                            const RunOptions& run, const ModelRanks* ranks,
+                                            const BlockPlacements& placement,
+                                            const Backend& backend, LoadPlan& plan,
+                                            const RuntimeEvents& events) {
+  if (!backend.OnHost() || backend.DeviceMemory()) {
+    if (!run.memory) return std::optional<HostPlan>();
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--memory: expected processes that compute on the CPU, found --backend {}",
+                     run.backend);
+  }
+  return ranks == nullptr ? PlanAlone(config, checkpoint, run, plan, events)
+                          : PlanRank(config, checkpoint, run, *ranks, placement, plan, events);
+}
+
+Status CheckStreamedRanks(const HostPlan& plan, const RankOptions& options) {
+  const std::string_view option = options.eplb_interval > 0 ? "--eplb-interval"
+                                  : !options.save_expert_placement.empty()
+                                      ? "--save-expert-placement"
+                                      : "";
+  if (option.empty()) return {};
+  return MakeError(ErrorCode::kInvalidArgument,
+                   "{}: expected memory for all experts, since experts that are read from disk do "
+                   "not move between ranks; found memory for {} of {} on this rank: use more "
+                   "--memory, or --expert-placement alone",
+                   option, plan.n_slots, plan.needs.n_experts);
+}
+
 namespace {
 
-// Keeps the uses of experts in FOLDER/FINGERPRINT.heat.
+// Returns FINGERPRINT.heat, or FINGERPRINT-0-of-2.heat of the first of two ranks.
+std::string HeatFileName(const std::string& fingerprint, const ModelRanks* ranks) {
+  if (ranks == nullptr) return fingerprint + ".heat";
+  return fmt::format("{}-{}-of-{}.heat", fingerprint, ranks->all->rank(), ranks->all->size());
+}
+
+// Keeps the uses of experts in a file of the folder.
 void KeepHeat(const ModelConfig& config, const Checkpoint& checkpoint, const RunOptions& run,
-              const RuntimeEvents& events, StreamingOptions& streaming) {
+              const ModelRanks* ranks, const RuntimeEvents& events, StreamingOptions& streaming) {
   if (run.expert_heat.empty()) return;
   const Result<std::string> fingerprint = ComputeContentFingerprint(checkpoint);
   std::error_code failed;
@@ -80,7 +167,7 @@ void KeepHeat(const ModelConfig& config, const Checkpoint& checkpoint, const Run
                             : fingerprint.error().message);
     return;
   }
-  const std::filesystem::path path = run.expert_heat / (*fingerprint + ".heat");
+  const std::filesystem::path path = run.expert_heat / HeatFileName(*fingerprint, ranks);
   const std::int64_t n_experts = config.n_routed_experts;
   Result<std::vector<std::uint32_t>> heat = ReadHeat(path, *fingerprint, n_experts);
   if (heat) {
@@ -99,10 +186,11 @@ void KeepHeat(const ModelConfig& config, const Checkpoint& checkpoint, const Run
 }  // namespace
 
 void StreamExperts(const HostPlan& plan, const ModelConfig& config, const Checkpoint& checkpoint,
-                   const RunOptions& run, const RuntimeEvents& events, ModelOptions& sizes) {
+                   const RunOptions& run, const ModelRanks* ranks, const BlockPlacements& placement,
+                   const RuntimeEvents& events, ModelOptions& sizes) {
   StreamingOptions streaming = {.slots = plan.n_slots, .mirror = run.mirror, .warn = events.warn};
-  KeepHeat(config, checkpoint, run, events, streaming);
-  sizes.parts = StreamedParts(std::move(streaming));
+  KeepHeat(config, checkpoint, run, ranks, events, streaming);
+  sizes.parts = StreamedParts(std::move(streaming), ranks, placement);
   if (plan.streamed > 0 || run.weights.Any()) return;
   // Memory of its own is never dropped, but it could be swapped; pages of files are only dropped.
   (SwapBytes() == 0 ? sizes.weights.huge_pages : sizes.weights.preload) = true;
@@ -116,19 +204,45 @@ double MeasureMemorySpeed(const Backend& backend) {
   return measured ? measured->read_gb_s * 1e9 : 0;
 }
 
-void ReportHostPlan(const HostPlan& plan, double memory_speed, Model& model,
-                    const RuntimeEvents& events) {
+namespace {
+
+HostSpeeds FindSpeeds(double memory_speed, Model& model) {
   HostSpeeds speeds;
   const StreamedExperts* const streamed = StreamedExperts::Of(model);
   const double disk = streamed == nullptr ? 0 : streamed->counts().measured_bytes_per_second;
   if (memory_speed > 0) speeds.memory = memory_speed;
   if (disk > 0) speeds.disk = disk;
   speeds.measured = memory_speed > 0 && disk > 0;
+  return speeds;
+}
+
+}  // namespace
+
+void ReportHostPlan(const HostPlan& plan, double memory_speed, Model& model,
+                    const RuntimeEvents& events) {
   if (plan.fits) {
     events.Info("{}", Describe(plan));
   } else {
-    events.Warn("{}", Describe(plan, speeds));
+    events.Warn("{}", Describe(plan, FindSpeeds(memory_speed, model)));
   }
+}
+
+Status ReportRankPlan(const HostPlan& plan, double memory_speed, const ModelRanks& ranks,
+                      Model& model, const RuntimeEvents& events) {
+  const HostSpeeds speeds = FindSpeeds(memory_speed, model);
+  const Result<std::vector<RankSpeed>> all =
+      ranks.all->GatherEach(RankSpeed{.stage = ranks.shard.stage,
+                                      .read_per_token = plan.ReadPerToken(),
+                                      .seconds_per_token = plan.SecondsPerToken(speeds)});
+  if (!all) return Unexpected(all.error());
+  const RuntimeEvents of_rank = events.WithPrefix(fmt::format("rank {}: ", ranks.all->rank()));
+  if (plan.fits) {
+    of_rank.Info("{}", Describe(plan));
+    return {};
+  }
+  of_rank.Warn("{}", Describe(plan));
+  if (ranks.all->rank() == 0) events.Warn("{}", DescribeRanks(*all, speeds));
+  return {};
 }
 
 std::unique_ptr<PoolWatch> WatchPool(const HostPlan& plan, Model& model,
