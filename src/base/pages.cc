@@ -152,6 +152,16 @@ void AdviseReadAhead(std::span<const std::byte> bytes) {
   }
 }
 
+bool PopulatePages(std::span<std::byte> bytes) {
+#ifdef MADV_POPULATE_WRITE
+  constexpr int kPopulate = MADV_POPULATE_WRITE;
+#else
+  constexpr int kPopulate = 23;  // headers may be older than the system
+#endif
+  const std::span<std::byte> pages = WholePages(bytes);
+  return pages.empty() || ::madvise(pages.data(), pages.size(), kPopulate) == 0;
+}
+
 void ReleasePages(std::span<const std::byte> bytes) {
   if (const std::span<std::byte> pages = InnerPages(bytes); !pages.empty()) {
     ::munlock(pages.data(), pages.size());

@@ -48,6 +48,10 @@ void SetPagesApart(std::span<const std::byte> bytes);
 // Waits until all pages of `bytes` are in memory and mapped.
 void TouchPages(std::span<const std::byte> bytes);
 
+// Gives private, writable bytes their memory, without changing any of them, as a first write would.
+// False: the system cannot do that (Linux before 5.14), or has no memory left.
+bool PopulatePages(std::span<std::byte> bytes);
+
 // Frees the pages of bytes that will not be read again soon, locked or not, except pages that hold
 // other bytes too. Bytes of a file are read again when touched; other bytes are lost.
 void ReleasePages(std::span<const std::byte> bytes);

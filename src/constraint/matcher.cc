@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "constraint/frame_merger.h"
 #include "constraint/rule_facts.h"
 
 namespace fathom {
@@ -19,6 +20,19 @@ bool IsToken(Letter letter) {
 bool SamePlace(const Leaf& a, const Leaf& b) {
   return a.state == b.state && a.count == b.count && a.frame == b.frame &&
          Equal(a.memory.get(), b.memory.get());
+}
+
+// Keeps the first of leaves at the same place.
+void RemoveRepeated(std::vector<Leaf>& leaves) {
+  auto end = leaves.begin();
+  for (auto at = leaves.begin(); at != leaves.end(); ++at) {
+    const bool repeats =
+        std::any_of(leaves.begin(), end, [&](const Leaf& kept) { return SamePlace(kept, *at); });
+    if (repeats) continue;
+    if (end != at) *end = std::move(*at);
+    ++end;
+  }
+  leaves.erase(end, leaves.end());
 }
 
 std::uint64_t HashOf(std::uint64_t first, std::uint64_t second, const FrameRef& frame) {
@@ -97,6 +111,7 @@ class Matcher::Closure {
     }
     to_.leaves.reserve(kept.size());
     for (const std::size_t i : kept) to_.leaves.push_back(std::move(pending_[i]));
+    if (column_ && !matcher_.too_complex_) Merge();
   }
 
   // Adds what is behind the rule of a leaf, which may end there.
@@ -206,10 +221,8 @@ class Matcher::Closure {
 
   void Resume(const Return& back, const Ref<Column>& column, Ref<const Memory> memory,
               Ref<UniqueText> unique) {
-    FrameRef frame = back.frame;
-    if (!frame.column) frame.column = column;
     Add({.state = back.state,
-         .frame = std::move(frame),
+         .frame = FrameBehind(back, column),
          .memory = std::move(memory),
          .unique = std::move(unique)});
   }
@@ -244,6 +257,33 @@ class Matcher::Closure {
     Return back = {.state = edge.target, .frame = leaf.frame, .memory = leaf.memory};
     if (IsHere(leaf.frame)) back.frame.column = {};
     AddReturn(callee, std::move(back), leaf.unique);
+  }
+
+  // Leads leaves and returns past new frames to older ones that they are like.
+  void Merge() {
+    FrameMerger merger(column_, to_.leaves);
+    std::vector<Frame>& frames = column_->frames;
+    for (std::uint32_t i = 0; i < frames.size(); ++i) {
+      if (matcher_.rules_[frames[i].rule].is_recursive) merger.Search(i);
+    }
+    matcher_.n_steps_ += merger.steps();
+    for (const FrameRef& frame : merger.read()) Record(frame);
+    const auto redirect = [&](FrameRef& frame) {
+      const FrameRef& older = merger.OlderThan(frame.index);
+      if (!older.column) return false;
+      frame = FrameRef(older);
+      return true;
+    };
+    bool redirects = false;
+    for (Leaf& leaf : to_.leaves) {
+      if (IsHere(leaf.frame) && redirect(leaf.frame)) redirects = true;
+    }
+    for (Frame& frame : frames) {
+      for (Return& back : frame.returns) {
+        if (!back.frame.column) redirect(back.frame);
+      }
+    }
+    if (redirects) RemoveRepeated(to_.leaves);
   }
 
   Ref<const UniqueScope> ScopeOf(const Leaf& leaf) { return FrameAt(leaf.frame).scope; }

@@ -110,6 +110,11 @@ struct Column : RefCounted {
   bool is_scratch = false;  // made while a mask is computed
 };
 
+// The frame that a frame of a column returns to.
+inline FrameRef FrameBehind(const Return& back, const Ref<Column>& column) {
+  return {back.frame.column ? back.frame.column : column, back.frame.index};
+}
+
 struct MatcherState {
   std::vector<Leaf> leaves;
   bool accepts = false;  // the text may end here

@@ -20,11 +20,6 @@ std::pair<std::uint32_t, std::uint32_t> CountLeft(const Rule& rule, std::uint32_
   return {Near(missing), Near(rule.count->maximum - count)};
 }
 
-FrameRef Resolved(FrameRef frame, const Ref<Column>& column) {
-  if (!frame.column) frame.column = column;
-  return frame;
-}
-
 // with_texts: the texts themselves too.
 bool SameTexts(const UniqueText* a, const UniqueText* b, bool with_texts) {
   while (a != nullptr && b != nullptr) {
@@ -99,7 +94,7 @@ bool StateLikeness::CompareFrames(std::span<const FrameRef> known) {
     if (a.size() != b.size()) return false;
     for (std::size_t i = 0; i < a.size(); ++i) {
       if (a[i].state != b[i].state || !Equal(a[i].memory.get(), b[i].memory.get()) ||
-          !Match(Resolved(a[i].frame, frame.column), Resolved(b[i].frame, partner.column))) {
+          !Match(FrameBehind(a[i], frame.column), FrameBehind(b[i], partner.column))) {
         return false;
       }
     }

@@ -110,9 +110,7 @@ Result<std::unique_ptr<EngineCore>> EngineCore::Create(LanguageModel& model,
     c.ForkChoices(first, sample);
   });
   c.scheduler_->set_on_preempt([&c](Sequence& sequence) {
-    if (c.trace_ != nullptr) {
-      c.trace_->Instant("preempted", sequence.request.id + 1, Clock::now());
-    }
+    if (c.trace_ != nullptr) c.trace_->AddPreemption(sequence.request);
   });
   c.caches_->Report();
   return core;
@@ -120,10 +118,9 @@ Result<std::unique_ptr<EngineCore>> EngineCore::Create(LanguageModel& model,
 
 Status EngineCore::OpenFiles(LanguageModel& model, const BlockKey& root) {
   if (!options_.trace.empty()) {
-    Result<std::unique_ptr<TraceWriter>> trace = TraceWriter::Open(options_.trace);
+    Result<std::unique_ptr<EngineTrace>> trace = EngineTrace::Open(options_.trace);
     if (!trace) return Unexpected(trace.error());
     trace_ = *std::move(trace);
-    trace_->NameTrack(0, "steps");
   }
   if (options_.disk.directory.empty() || !options_.prefix_cache) return {};
   const auto warn = options_.warn ? options_.warn : [](const std::string&) {};
@@ -360,7 +357,7 @@ void EngineCore::EndStream(RequestState& request) {
   } else {
     metrics_.CountFinished();
   }
-  TraceRequest(request);
+  if (trace_ != nullptr) trace_->AddRequest(request);
   request.stream->Close(stats);
 }
 
@@ -512,15 +509,15 @@ bool EngineCore::MustEndNow() const {
   return !running_steps_.empty() && !running_steps_.back()->IsAsked();
 }
 
-void EngineCore::ReportStreaming() {
-  if (const std::optional<StreamingCounts> streaming = runner_.Streaming()) {
-    metrics_.SetStreaming(*streaming);
-  }
+StreamingCounts EngineCore::ReportStreaming() {
+  const std::optional<StreamingCounts> streaming = runner_.Streaming();
+  if (streaming) metrics_.SetStreaming(*streaming);
+  return streaming.value_or(StreamingCounts());
 }
 
 void EngineCore::Count(const RunningStep& step, Clock::time_point begin, Clock::time_point end) {
   const StepPlan& plan = step.plan;
-  ReportStreaming();
+  const StreamingCounts streaming = ReportStreaming();
   metrics_.CountStep({.prompt_tokens = plan.n_prompt_tokens,
                       .generated_tokens = step.n_generated,
                       .seconds = step.seconds,
@@ -538,35 +535,16 @@ void EngineCore::Count(const RunningStep& step, Clock::time_point begin, Clock::
   }
   caches_->Report();
   if (trace_ != nullptr) {
-    const TraceWriter::Argument arguments[] = {
-        {"decoding", static_cast<double>(plan.n_decoding)},
-        {"prompt_tokens", static_cast<double>(plan.n_prompt_tokens)},
-        {"generated", static_cast<double>(step.n_generated)},
-        {"engine_microseconds", (step.seconds - step.model_seconds) * 1e6}};
-    trace_->Span("step", 0, begin, end, arguments);
-    const TraceWriter::Argument requests[] = {
-        {"running", static_cast<double>(std::ssize(scheduler_->running()))},
-        {"waiting", static_cast<double>(std::ssize(scheduler_->waiting()))}};
-    trace_->Counter("requests", end, requests);
+    trace_->AddStep({.begin = begin,
+                     .end = end,
+                     .n_decoding = plan.n_decoding,
+                     .n_prompt_tokens = plan.n_prompt_tokens,
+                     .n_generated = step.n_generated,
+                     .engine_seconds = step.seconds - step.model_seconds,
+                     .n_running = std::ssize(scheduler_->running()),
+                     .n_waiting = std::ssize(scheduler_->waiting()),
+                     .streaming = streaming});
   }
-}
-
-void EngineCore::TraceRequest(const RequestState& request) {
-  if (trace_ == nullptr || !request.started) return;
-  const std::int64_t track = request.id + 1;
-  const Clock::time_point now = Clock::now();
-  const Clock::time_point first = request.first_token.value_or(now);
-  trace_->Span("queue", track, request.submitted, *request.started);
-  const TraceWriter::Argument prompt[] = {
-      {"tokens", static_cast<double>(request.stats.prompt_tokens)},
-      {"cached", static_cast<double>(request.stats.cached_tokens)}};
-  trace_->Span("prefill", track, *request.started, first, prompt);
-  const TraceWriter::Argument answer[] = {
-      {"tokens", static_cast<double>(request.stats.generated_tokens)},
-      {"drafted", static_cast<double>(request.stats.drafted_tokens)},
-      {"accepted", static_cast<double>(request.stats.accepted_tokens)},
-      {"preemptions", static_cast<double>(request.stats.preemptions)}};
-  trace_->Span("decode", track, first, now, answer);
 }
 
 bool EngineCore::WaitForDisk() {

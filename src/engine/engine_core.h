@@ -19,6 +19,7 @@
 #include "engine/cache_manager.h"
 #include "engine/disk_restore.h"
 #include "engine/engine.h"
+#include "engine/engine_trace.h"
 #include "engine/language_model.h"
 #include "engine/mask_pool.h"
 #include "engine/metrics.h"
@@ -26,7 +27,6 @@
 #include "engine/sequence.h"
 #include "engine/step_runner.h"
 #include "engine/stream_state.h"
-#include "engine/trace.h"
 #include "kv_cache/block_store.h"
 
 namespace fathom {
@@ -94,16 +94,15 @@ class EngineCore {
   void EndAll(FinishReason reason, const std::optional<Error>& error = std::nullopt);
   void EndStream(RequestState& request);
   void PublishAll();
-  void ReportStreaming();
+  StreamingCounts ReportStreaming();  // no slots: experts are not streamed
   void Count(const RunningStep& step, Clock::time_point begin, Clock::time_point end);
-  void TraceRequest(const RequestState& request);
 
   const EngineOptions options_;
   StreamNotifier notifier_;
   EngineMetrics& metrics_;
   const ModelLimits limits_;
   SequenceCache& cache_;
-  std::unique_ptr<TraceWriter> trace_;
+  std::unique_ptr<EngineTrace> trace_;
   std::unique_ptr<BlockStore> disk_;
   std::unique_ptr<DiskRestore> restore_;
   std::unique_ptr<CacheManager> caches_;

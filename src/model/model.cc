@@ -94,6 +94,7 @@ std::span<const std::string> Model::warnings() const { return impl_->warnings; }
 SequenceCache& Model::cache() { return *impl_->cache; }
 Drafter* Model::drafter() { return impl_->drafter.get(); }
 const DraftCosts& Model::draft_costs() const { return impl_->draft_costs; }
+void Model::SetExpertTime(double times) { impl_->draft_costs.expert *= times; }
 ExpertStore& Model::expert_store() { return *impl_->parts.store; }
 const MemoryPlan* Model::memory_plan() const {
   return impl_->memory_plan ? &*impl_->memory_plan : nullptr;

@@ -135,6 +135,9 @@ class Model {
   Drafter* drafter();
   // Returns the costs of its drafts by bytes; unknown where this process has none.
   const DraftCosts& draft_costs() const;
+  // Tells draft_costs() that reading a byte of a routed expert takes so many times as long as
+  // reading a byte of other weights, as of experts that are read from disk. Once, after Load.
+  void SetExpertTime(double times);
 
   // The state of `sequence` as after n_tokens (1 to the context) unknown tokens: random keys and
   // compressed rows (kv_cache/random_fill.h), the same for the same seed. For measurements at a

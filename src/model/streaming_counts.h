@@ -20,9 +20,11 @@ struct StreamingCounts {
   std::int64_t failed_reads = 0;
   // When the last failed read but two failed; nullopt: there were fewer.
   std::optional<std::chrono::steady_clock::time_point> third_last_failure;
-  std::int64_t tokens = 0;       // of all steps
-  double stall_seconds = 0;      // time that steps waited for the disk
-  double disk_busy_seconds = 0;  // time with at least one read in flight
+  std::int64_t tokens = 0;        // of all steps
+  double stall_seconds = 0;       // time that steps waited for the disk
+  double stall_busy_seconds = 0;  // the part of it with at least one read in flight
+  std::int64_t stall_bytes = 0;   // of reads that have ended in that time
+  double disk_busy_seconds = 0;   // time with at least one read in flight
   std::int64_t policy_switches = 0;
   // Now.
   bool evicts_least_frequent = false;  // else: least recent

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <system_error>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -42,8 +43,41 @@ std::optional<std::int64_t> FindHostBudget(const RunOptions& run, int n_processe
 
 namespace {
 
+// Drafts read more experts: they do not pay where reading from disk takes most of the time.
+constexpr double kDraftHitRate = 0.9;
+
 bool HasRoomForDrafter(const Result<HostPlan>& host) {
   return host && (host->fits || host->draft_resident);
+}
+
+// For a plan that must have the drafter.
+bool HasRoomBesideDrafter(const Result<HostPlan>& host) {
+  return host && (host->fits || (host->draft_resident && host->hit_rate >= kDraftHitRate));
+}
+
+// PlanHost, with a drafter that is optional where there is room for it, or where nearly all experts
+// that are chosen are in memory beside it (docs/spec/streaming.md 2.6); else `plan` has none.
+Result<HostPlan> PlanWithDrafter(const ModelConfig& config, const Checkpoint& checkpoint,
+                                 LoadPlan& plan, int n_threads, std::int64_t budget) {
+  const auto plan_host = [&](const LoadPlan& wanted) {
+    LoadPlan planned = wanted;
+    Result<HostPlan> host = PlanHost(config, checkpoint, planned, n_threads, budget);
+    return std::pair(std::move(host), std::move(planned));
+  };
+  auto [host, planned] = plan_host(plan);
+  const bool may_leave = plan.sizes.with_draft && plan.drafts_are_optional;
+  if (may_leave && !HasRoomForDrafter(host)) {
+    LoadPlan drafting = plan;
+    drafting.drafts_are_optional = false;
+    std::tie(host, planned) = plan_host(drafting);
+    if (!HasRoomBesideDrafter(host)) {
+      LoadPlan without = plan;
+      without.sizes.with_draft = false;
+      std::tie(host, planned) = plan_host(without);
+    }
+  }
+  plan = std::move(planned);
+  return std::move(host);
 }
 
 // Plans one process, with all of the model.
@@ -54,17 +88,11 @@ Result<std::optional<HostPlan>> PlanAlone(const ModelConfig& config, const Check
   const std::optional<std::int64_t> budget = FindHostBudget(run, 1, events);
   if (!budget) return std::optional<HostPlan>();
   LoadPlan planned = plan;
-  Result<HostPlan> host = PlanHost(config, checkpoint, planned, run.n_threads, *budget);
-  // Drafts read more experts: they do not pay where most of the time goes into reading.
-  const bool leaves_drafter = planned.sizes.with_draft && planned.drafts_are_optional;
-  if (leaves_drafter && !HasRoomForDrafter(host)) {
-    planned = plan;
-    planned.sizes.with_draft = false;
-    host = PlanHost(config, checkpoint, planned, run.n_threads, *budget);
-  }
+  const Result<HostPlan> host =
+      PlanWithDrafter(config, checkpoint, planned, run.n_threads, *budget);
   if (!host) return Unexpected(host.error());
   if (!host->fits || run.memory) plan = std::move(planned);
-  return std::optional(*std::move(host));
+  return std::optional(*host);
 }
 
 // Whether a rank says yes; the same on all ranks.
@@ -93,15 +121,27 @@ Result<std::optional<HostPlan>> PlanRank(const ModelConfig& config, const Checkp
   LoadPlan planned = plan;
   Result<HostNeeds> needs =
       FindHostNeeds(config, checkpoint, planned, run.n_threads, budget, &share);
-  if (planned.sizes.with_draft && planned.drafts_are_optional) {
-    const bool has_room = needs && HasRoomForDrafter(PlanHostMemory(*needs, budget));
-    const Result<std::vector<std::int8_t>> have_room = Ask(all, has_room);
-    if (!have_room) return Unexpected(have_room.error());
-    if (std::ranges::count(*have_room, 1) < all.size()) {
-      planned = plan;
-      planned.sizes.with_draft = false;
-      needs = FindHostNeeds(config, checkpoint, planned, run.n_threads, budget, &share);
+  // As PlanWithDrafter, but every rank must have room.
+  const auto plan_again = [&](bool with_draft) {
+    planned = plan;
+    planned.sizes.with_draft = with_draft;
+    planned.drafts_are_optional = false;
+    needs = FindHostNeeds(config, checkpoint, planned, run.n_threads, budget, &share);
+  };
+  const auto all_have = [&](bool (*has_room)(const Result<HostPlan>&)) -> Result<bool> {
+    const Result<std::vector<std::int8_t>> have =
+        Ask(all, needs && has_room(PlanHostMemory(*needs, budget)));
+    if (!have) return Unexpected(have.error());
+    return std::ranges::count(*have, 1) == all.size();
+  };
+  if (plan.sizes.with_draft && plan.drafts_are_optional) {
+    Result<bool> fits = all_have(HasRoomForDrafter);
+    if (fits && !*fits) {
+      plan_again(/*with_draft=*/true);
+      fits = all_have(HasRoomBesideDrafter);
+      if (fits && !*fits) plan_again(/*with_draft=*/false);
     }
+    if (!fits) return Unexpected(fits.error());
   }
   if (!needs) return Unexpected(needs.error());
   Result<HostPlan> host = PlanHostMemory(*needs, budget);
@@ -204,9 +244,7 @@ double MeasureMemorySpeed(const Backend& backend) {
   return measured ? measured->read_gb_s * 1e9 : 0;
 }
 
-namespace {
-
-HostSpeeds FindSpeeds(double memory_speed, Model& model) {
+HostSpeeds SpeedsOfRun(double memory_speed, Model& model) {
   HostSpeeds speeds;
   const StreamedExperts* const streamed = StreamedExperts::Of(model);
   const double disk = streamed == nullptr ? 0 : streamed->counts().measured_bytes_per_second;
@@ -216,20 +254,16 @@ HostSpeeds FindSpeeds(double memory_speed, Model& model) {
   return speeds;
 }
 
-}  // namespace
-
-void ReportHostPlan(const HostPlan& plan, double memory_speed, Model& model,
-                    const RuntimeEvents& events) {
+void ReportHostPlan(const HostPlan& plan, const HostSpeeds& speeds, const RuntimeEvents& events) {
   if (plan.fits) {
     events.Info("{}", Describe(plan));
   } else {
-    events.Warn("{}", Describe(plan, FindSpeeds(memory_speed, model)));
+    events.Warn("{}", Describe(plan, speeds));
   }
 }
 
-Status ReportRankPlan(const HostPlan& plan, double memory_speed, const ModelRanks& ranks,
-                      Model& model, const RuntimeEvents& events) {
-  const HostSpeeds speeds = FindSpeeds(memory_speed, model);
+Status ReportRankPlan(const HostPlan& plan, const HostSpeeds& speeds, const ModelRanks& ranks,
+                      const RuntimeEvents& events) {
   const Result<std::vector<RankSpeed>> all =
       ranks.all->GatherEach(RankSpeed{.stage = ranks.shard.stage,
                                       .read_per_token = plan.ReadPerToken(),

@@ -58,14 +58,17 @@ void StreamExperts(const HostPlan& plan, const ModelConfig& config, const Checkp
 // cannot be measured.
 double MeasureMemorySpeed(const Backend& backend);
 
-// Reports the plan in one line: as a warning if the model, loaded with it, reads experts from disk.
-void ReportHostPlan(const HostPlan& plan, double memory_speed, Model& model,
-                    const RuntimeEvents& events);
+// Returns the speeds of a run: of its memory, as measured (0: not), and of the disk from which the
+// model streams experts, if it does.
+HostSpeeds SpeedsOfRun(double memory_speed, Model& model);
+
+// Reports the plan in one line: as a warning if it reads experts from disk.
+void ReportHostPlan(const HostPlan& plan, const HostSpeeds& speeds, const RuntimeEvents& events);
 
 // Reports the plan of a rank's share in one line, as ReportHostPlan does without the speed, and on
 // the first rank that of all together. Called by all ranks. Error: a rank that is gone.
-Status ReportRankPlan(const HostPlan& plan, double memory_speed, const ModelRanks& ranks,
-                      Model& model, const RuntimeEvents& events);
+Status ReportRankPlan(const HostPlan& plan, const HostSpeeds& speeds, const ModelRanks& ranks,
+                      const RuntimeEvents& events);
 
 // Lets the pool of a model that streams experts shrink while memory is short. Must not outlive the
 // model. nullptr: the model does not stream.

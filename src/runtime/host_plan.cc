@@ -123,6 +123,10 @@ void Fill(HostPlan& plan, std::int64_t rest) {
       ExpectedHitRate(plan.share(), Number(needs.WantedSlots()) / Number(needs.n_experts));
 }
 
+double Overlapped(double disk, double memory) {
+  return disk + memory - kOverlap * std::min(disk, memory);
+}
+
 }  // namespace
 
 std::int64_t SlotBytes(std::int64_t expert) {
@@ -149,9 +153,12 @@ double HostPlan::TouchedPerToken() const {
 }
 
 double HostPlan::SecondsPerToken(const HostSpeeds& speeds) const {
-  const double disk = ReadPerToken() / speeds.disk;
-  const double memory = TouchedPerToken() / speeds.memory;
-  return disk + memory - kOverlap * std::min(disk, memory);
+  return Overlapped(ReadPerToken() / speeds.disk, TouchedPerToken() / speeds.memory);
+}
+
+double HostPlan::ExpertTime(const HostSpeeds& speeds) const {
+  const double missed = fits ? 0 : 1 - hit_rate;
+  return Overlapped(missed / speeds.disk, 1 / speeds.memory) * speeds.memory;
 }
 
 double ExpectedHitRate(double share, double useless) {

@@ -81,6 +81,9 @@ struct HostPlan {
   // Seconds of a token of one sequence: reading from disk and from memory, of which the shorter
   // overlaps by 30 %.
   double SecondsPerToken(const HostSpeeds& speeds) const;
+  // How many times as long a byte of a chosen expert takes as a byte that is in memory, by the same
+  // rule; 1 where all experts are in memory.
+  double ExpertTime(const HostSpeeds& speeds) const;
 };
 
 // Returns the expected share of chosen experts that are in a pool with this share of all experts:

@@ -29,8 +29,9 @@ struct RankSpeed {
 std::string DescribeRanks(std::span<const RankSpeed> ranks, const HostSpeeds& speeds);
 
 // Returns "experts from disk: hit rate 0.61 (hash layers 0.55), 1.31 GB read per token at 2.70
-// GB/s, 12.3 ms waited per token; pool 1694 of 1694 slots, 22.7 GB": what was read per token that
-// the model computed, and how fast the disk was while it read.
+// GB/s, 12.3 ms waited per token (the disk busy 99 % of it, 2.71 GB/s); pool 1694 of 1694
+// slots, 22.7 GB": what was read per token that the model computed, and how fast the disk was while
+// it read, and while steps waited for it.
 std::string Describe(const StreamingCounts& counts);
 
 // Returns everything, in bytes and seconds.

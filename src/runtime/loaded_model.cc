@@ -89,8 +89,10 @@ Result<LoadedModel> LoadedModel::Load(ModelConfig config, Checkpoint checkpoint,
       Megabytes(loaded.model_->cache_bytes()), sizes.max_context,
       Megabytes(loaded.model_->workspace_bytes()), loaded.load_seconds_);
   if (*host) {
-    const Status reported = loaded.Report(**host, memory_speed);
+    const HostSpeeds speeds = SpeedsOfRun(memory_speed, *loaded.model_);
+    const Status reported = loaded.Report(**host, speeds);
     if (!reported) return Unexpected(reported.error());
+    loaded.model_->SetExpertTime((*host)->ExpertTime(speeds));
   }
   if (streams) loaded.pool_watch_ = WatchPool(**host, *loaded.model_, rank_events);
   if (const MemoryPlan* const memory = loaded.model_->memory_plan()) {
@@ -100,9 +102,9 @@ Result<LoadedModel> LoadedModel::Load(ModelConfig config, Checkpoint checkpoint,
   return loaded;
 }
 
-Status LoadedModel::Report(const HostPlan& plan, double memory_speed) const {
-  if (ranks_ != nullptr) return ReportRankPlan(plan, memory_speed, *ranks_, *model_, events_);
-  ReportHostPlan(plan, memory_speed, *model_, events_);
+Status LoadedModel::Report(const HostPlan& plan, const HostSpeeds& speeds) const {
+  if (ranks_ != nullptr) return ReportRankPlan(plan, speeds, *ranks_, events_);
+  ReportHostPlan(plan, speeds, events_);
   return {};
 }
 

@@ -47,7 +47,7 @@ class LoadedModel {
 
  private:
   LoadedModel() = default;
-  Status Report(const HostPlan& plan, double memory_speed) const;
+  Status Report(const HostPlan& plan, const HostSpeeds& speeds) const;
 
   std::unique_ptr<Backend> backend_;  // before the model, which must not outlive it
   std::unique_ptr<Model> model_;

@@ -5,15 +5,19 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <limits>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/mapped_file.h"
+#include "base/page_preparer.h"
 #include "tests/testing/checkpoint_files.h"
 #include "tests/testing/locks.h"
 #include "tests/testing/shared_data.h"
@@ -23,6 +27,18 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+
+std::size_t NumPages(std::span<const std::byte> bytes) {
+  return bytes.size() / static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+}
+
+// `bytes` are whole pages.
+std::size_t PagesInMemory(std::span<std::byte> bytes) {
+  std::vector<unsigned char> residency(NumPages(bytes));
+  EXPECT_EQ(::mincore(bytes.data(), bytes.size(), residency.data()), 0);
+  return static_cast<std::size_t>(
+      std::ranges::count_if(residency, [](unsigned char bits) { return (bits & 1) != 0; }));
+}
 
 TEST(PageMemory, LargeMemoryIsZeroedAndAlignedToHugePages) {
   for (const std::int64_t bytes : {kHugePageBytes, kHugePageBytes + 1, 5 * kHugePageBytes - 7}) {
@@ -73,6 +89,30 @@ TEST(Pages, HugePagesAreCounted) {
     EXPECT_GE(huge, kHugePageBytes);
     EXPECT_EQ(huge % kHugePageBytes, 0);
   }
+}
+
+TEST(Pages, PopulatedPagesKeepTheirBytes) {
+  const Result<PageMemory> memory = PageMemory::Allocate(3 * kHugePageBytes);
+  ASSERT_TRUE(memory);
+  const std::span<std::byte> bytes = memory->bytes();
+  bytes[5000] = std::byte{7};
+  if (!PopulatePages(bytes)) GTEST_SKIP() << "Linux before 5.14";
+  EXPECT_EQ(PagesInMemory(bytes), NumPages(bytes));
+  EXPECT_EQ(bytes[5000], std::byte{7});
+}
+
+TEST(PagePreparer, PreparesAllPagesUntilItIsStopped) {
+  const Result<PageMemory> memory = PageMemory::Allocate(3 * kHugePageBytes);
+  ASSERT_TRUE(memory);
+  const std::span<std::byte> bytes = memory->bytes();
+  if (!PopulatePages(bytes.first(1))) GTEST_SKIP() << "Linux before 5.14";
+  PagePreparer preparer(bytes);
+  while (PagesInMemory(bytes) < NumPages(bytes)) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  preparer.Stop();
+  ReleasePages(bytes);
+  EXPECT_EQ(PagesInMemory(bytes), 0u);
 }
 
 TEST(Pages, TouchedPagesOfAFileAreMapped) {

@@ -97,8 +97,45 @@ TEST(Matcher, GivesUpWhereThereAreTooManyWays) {
 }
 
 // Every place leads on to all those before it: the ways that are known already are counted too.
+// Frames behind which the same may follow are one: a state is as large as what may follow.
+TEST(Matcher, KeepsAmbiguousRulesSmall) {
+  struct Case {
+    const char* grammar;
+    const char* text;  // repeated
+  };
+  const Case cases[] = {
+      {R"g(root ::= root root | "a")g", "a"},
+      {R"g(root ::= root root | "a" | "ab" | " ")g", "ab a "},
+      {R"g(root ::= list
+list ::= item list | item
+item ::= "a" | list)g",
+       "aa"},
+      {R"g(root ::= sum
+sum ::= sum "+" sum | sum "*" sum | [0-9]+)g",
+       "12+3*"},
+      {R"g(root ::= a a a "!"
+a ::= b? [x-z]*
+b ::= a "-" | "")g",
+       "x-y--"},
+      {R"g(root ::= x
+x ::= y | "b" x | x "c"
+y ::= x | "a")g",
+       "bbbb"},
+  };
+  for (const Case& of : cases) {
+    GrammarReader reader = GrammarReader::FromGbnf(of.grammar);
+    MatcherState state = reader.Read(of.text);
+    for (int i = 0; i < 500; ++i) {
+      state = reader.ReadFrom(std::move(state), of.text);
+      ASSERT_FALSE(reader.matcher().TooComplex()) << of.grammar << i;
+      ASSERT_FALSE(state.IsDead()) << of.grammar << i;
+      ASSERT_LE(state.leaves.size(), 24u) << of.grammar << i;
+    }
+  }
+}
+
 TEST(Matcher, CountsWaysThatAreKnown) {
-  GrammarReader reader = GrammarReader::FromGbnf(R"g(root ::= root root | "a")g");
+  GrammarReader reader = GrammarReader::FromGbnf(R"g(root ::= root root root | "a")g");
   MatcherState state = reader.matcher().Begin();
   int n = 0;
   for (MatcherState next; reader.matcher().Step(state, 'a', next); ++n) {
@@ -107,7 +144,7 @@ TEST(Matcher, CountsWaysThatAreKnown) {
   }
   EXPECT_TRUE(reader.matcher().TooComplex());
   EXPECT_GT(n, 200);
-  EXPECT_LT(n, 400);
+  EXPECT_LT(n, 500);
 }
 
 TEST(Matcher, LeavesOutRulesWithoutTexts) {

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/engine_trace.h"
+
 namespace fathom {
 namespace {
 
@@ -148,6 +150,48 @@ TEST(TraceWriter, FullDiskEndsTheTraceAndNothingElse) {
       EXPECT_THAT(closed.error().message, HasSubstr("/dev/full"));
     }
   }
+}
+
+TEST(EngineTrace, StepsSayWhatTheirExpertsHaveCost) {
+  const auto path = FileOf("engine_trace.json");
+  auto trace = EngineTrace::Open(path);
+  ASSERT_TRUE(trace) << trace.error().message;
+  const auto now = Clock::now();
+  EngineTrace::Step step = {.begin = now, .end = now, .n_decoding = 2, .n_generated = 1};
+  (*trace)->AddStep(step);
+  step.streaming = {.hash_uses = 10,
+                    .hash_hits = 4,
+                    .learned_uses = 30,
+                    .learned_hits = 5,
+                    .read_bytes = 4096,
+                    .stall_seconds = 0.5,
+                    .stall_busy_seconds = 0.25,
+                    .slots = 24};
+  (*trace)->AddStep(step);
+  step.streaming.learned_uses += 7;
+  step.streaming.learned_hits += 3;
+  step.streaming.read_bytes += 100;
+  step.streaming.stall_seconds += 0.125;
+  step.streaming.stall_busy_seconds += 0.0625;
+  (*trace)->AddStep(step);
+  ASSERT_TRUE((*trace)->Close());
+
+  std::vector<json> steps;
+  for (const json& event : ParseTrace(ReadTrace(path))) {
+    if (event["name"] == "step") steps.push_back(event["args"]);
+  }
+  ASSERT_EQ(steps.size(), 3u);
+  json expected = ParseTrace(
+      R"({"decoding": 2, "prompt_tokens": 0, "generated": 1, "engine_microseconds": 0})");
+  EXPECT_EQ(steps[0], expected);
+  expected.update(ParseTrace(
+      R"({"expert_hits": 9, "expert_misses": 31, "expert_read_bytes": 4096,
+          "disk_wait_microseconds": 500000, "disk_wait_busy_microseconds": 250000})"));
+  EXPECT_EQ(steps[1], expected);
+  expected.update(ParseTrace(
+      R"({"expert_hits": 3, "expert_misses": 4, "expert_read_bytes": 100,
+          "disk_wait_microseconds": 125000, "disk_wait_busy_microseconds": 62500})"));
+  EXPECT_EQ(steps[2], expected);
 }
 
 }  // namespace

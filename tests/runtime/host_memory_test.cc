@@ -179,7 +179,7 @@ TEST_F(HostMemoryTest, PlansWhatLoadingAllocates) {
   EXPECT_EQ(plan.needs.WeightBytes() + plan.needs.DraftBytes() + embedding, model.weight_bytes());
 }
 
-TEST_F(HostMemoryTest, TheDrafterIsLeftOutWhereExpertsAreStreamed) {
+TEST_F(HostMemoryTest, TheDrafterIsLeftOutWhereManyExpertsAreReadFromDisk) {
   const auto load = [&](std::int64_t memory, std::optional<std::int64_t> depth) {
     ServingOptions serving = kServing;
     serving.draft_depth = depth;
@@ -195,6 +195,22 @@ TEST_F(HostMemoryTest, TheDrafterIsLeftOutWhereExpertsAreStreamed) {
   const auto fixed = load(memory + 2'000'000, 2);
   ASSERT_TRUE(fixed) << fixed.error().message;
   EXPECT_TRUE((*fixed)->model().options().with_draft);
+  // 0.9 of the choices find more than half of the experts in memory, which the drafter leaves.
+  const HostNeeds needs = WholePlan(true, 1).needs;
+  const std::int64_t many = needs.n_experts * 6 / 10;
+  const std::int64_t few = needs.n_experts / 2;
+  const auto memory_for = [&](std::int64_t n_slots) {
+    return needs.activations + needs.caches + needs.dense + needs.head + needs.draft +
+           n_slots * needs.slot;
+  };
+  warnings_.clear();
+  const auto most_hit = load(memory_for(many), std::nullopt);
+  ASSERT_TRUE(most_hit) << most_hit.error().message;
+  EXPECT_TRUE((*most_hit)->model().options().with_draft);
+  EXPECT_THAT(warnings_, Contains(HasSubstr("expected hit rate 0.9")));
+  const auto half_hit = load(memory_for(few), std::nullopt);
+  ASSERT_TRUE(half_hit) << half_hit.error().message;
+  EXPECT_FALSE((*half_hit)->model().options().with_draft);
   const auto large = load(std::int64_t{1} << 30, std::nullopt);
   ASSERT_TRUE(large) << large.error().message;
   EXPECT_TRUE((*large)->model().options().with_draft);

@@ -153,7 +153,12 @@ TEST(HostPlanTest, TimeIsReadingFromDiskAndFromMemoryOfWhichSomeOverlaps) {
                    disk + memory - .3 * memory);
   EXPECT_DOUBLE_EQ(plan.SecondsPerToken({.disk = 100e9, .memory = 1e9}),
                    read / 100e9 + .22 - .3 * (read / 100e9));
+  EXPECT_DOUBLE_EQ(plan.ExpertTime({.disk = 1e9, .memory = 10e9}),
+                   (1 - plan.hit_rate) * 10 + 1 - .3);  // less is read from memory
+  EXPECT_DOUBLE_EQ(plan.ExpertTime({.disk = 100e9, .memory = 10e9}),
+                   (1 - plan.hit_rate) / 10 * .7 + 1);
   const HostPlan fits = PlanOf(Needs(), 2000);
+  EXPECT_EQ(fits.ExpertTime({.disk = 1e9, .memory = 10e9}), 1);
   EXPECT_EQ(fits.ReadPerToken(), 0);
   EXPECT_DOUBLE_EQ(fits.SecondsPerToken({.disk = 1e9, .memory = 10e9}), .022);
 }

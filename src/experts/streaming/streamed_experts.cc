@@ -79,6 +79,7 @@ StreamedExperts* StreamedExperts::Of(Model& model) {
 }
 
 StreamedExperts::~StreamedExperts() {
+  preparer_.Stop();
   if (counts_.tokens > 0) SaveHeat();
   if (pool_ != nullptr && pool_->queue != nullptr && !pool_->queue->Stop()) {
     static_cast<void>(pool_.release());  // a thread still reads into it
@@ -120,17 +121,21 @@ Status StreamedExperts::Bind(ModelWeights& weights, const BoundWeights& bound) {
 }
 
 Status StreamedExperts::OpenPool(const Checkpoint& checkpoint, Pool& pool) {
+  Result<PageMemory> memory = PageMemory::Allocate(options_.slots * pool.files.slot_bytes());
+  if (!memory) return Unexpected(memory.error());
+  pool.memory = *std::move(memory);
+  // While the disk is measured, processors have little to do. Else threads that read would wait for
+  // pages, in the first steps.
+  PagePreparer preparer(pool.memory.bytes());
   Result<OpenedReader> opened = OpenReader(checkpoint, pool.files, options_);
   if (!opened) return Unexpected(opened.error());
   pool.reader = std::move(opened->reader);
   const Calibration& found = opened->found;
-  Result<PageMemory> memory = PageMemory::Allocate(options_.slots * pool.files.slot_bytes());
-  if (!memory) return Unexpected(memory.error());
-  pool.memory = *std::move(memory);
   Result<std::unique_ptr<ReadQueue>> queue =
       ReadQueue::Create(*pool.reader, Index(options_.slots), found.n_threads);
   if (!queue) return Unexpected(queue.error());
   pool.queue = *std::move(queue);
+  preparer_ = std::move(preparer);
   const std::lock_guard lock(mutex_);
   counts_.slots = options_.slots;
   counts_.slot_bytes = pool.files.slot_bytes();
@@ -182,6 +187,7 @@ void StreamedExperts::ResizePool() {
   const std::size_t wanted = Index(wanted_slots_);
   if (directory_.n_slots() == wanted) return;
   while (directory_.n_slots() < wanted) directory_.Restore();
+  if (directory_.n_slots() > wanted) preparer_.Stop();  // it could bring back what is given up
   while (directory_.n_slots() > wanted) {
     const std::uint32_t slot = directory_.Retire();
     if (slot == SlotDirectory::kNone) break;  // the others are being filled: the next step goes on
@@ -442,6 +448,7 @@ std::string StreamedExperts::DescribeRead(std::uint32_t slot, Clock::duration wa
 
 void StreamedExperts::WaitForOne() {
   const Clock::time_point begin = Clock::now();
+  const ReadCounts before = pool_->queue->counts();
   bool is_reported = false;
   while (!MayGoOn()) {
     const Clock::duration waited = Clock::now() - begin;
@@ -458,8 +465,11 @@ void StreamedExperts::WaitForOne() {
       TakeEnded();
     }
   }
+  const ReadCounts after = pool_->queue->counts();
   const std::lock_guard lock(mutex_);
   counts_.stall_seconds += std::chrono::duration<double>(Clock::now() - begin).count();
+  counts_.stall_busy_seconds += after.busy_seconds - before.busy_seconds;
+  counts_.stall_bytes += after.bytes - before.bytes;
 }
 
 // The slots stay with the reads.

@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "base/page_preparer.h"
 #include "base/pages.h"
 #include "checkpoint/block_reader.h"
 #include "checkpoint/model_config.h"
@@ -167,6 +168,7 @@ class StreamedExperts : public ExpertStore {
   std::int64_t n_layers_, n_hash_layers_, n_experts_, n_blocks_, experts_per_token_;
   StreamingOptions options_;
   std::unique_ptr<Pool> pool_;
+  PagePreparer preparer_;            // of the pool, until it shrinks
   ModelWeights* weights_ = nullptr;  // null before Bind
   SlotDirectory directory_;
   BlockReadAhead read_ahead_;

@@ -22,7 +22,9 @@ struct ModelWeights;
 
 struct DraftCosts {
   double fixed = 0;   // bytes that every step reads; 0: nothing is known
-  double expert = 0;  // bytes of a routed expert, or of this process's average share of one
+  // Bytes of a routed expert, or of this process's average share of one; more of them where reading
+  // them takes longer (Model::SetExpertTime).
+  double expert = 0;
   std::int64_t n_layers = 0;
   std::int64_t n_experts = 1;  // of a layer
   std::int64_t n_chosen = 1;   // by a row

@@ -195,6 +195,7 @@ TEST(StreamedExperts, ReadsWhatItMissesAndNothingElse) {
                 .prefetch = false,
                 .open = testing::OpenFaulty([&](const ReadCall&, std::span<std::byte>& to) {
                   read_bytes += std::ssize(to);
+                  std::this_thread::sleep_for(std::chrono::microseconds(100));
                   return kReadFile;
                 })}));
   testing::RunAlone(streamed.model(), testing::RandomTokens(streamed.model().config(), 60, 3), {1});
@@ -208,6 +209,8 @@ TEST(StreamedExperts, ReadsWhatItMissesAndNothingElse) {
   EXPECT_GT(counts.hits(), 0);
   EXPECT_GT(counts.hash_uses, 0);
   EXPECT_EQ(counts.tokens, 60);
+  EXPECT_GT(counts.stall_bytes, 0) << "no expert of this model is computed in 100 us";
+  EXPECT_LE(counts.stall_bytes, counts.read_bytes);
 }
 
 TEST(StreamedExperts, ReadsEachExpertOfAPromptOnce) {
@@ -556,9 +559,13 @@ TEST_F(StreamedCompany, OnlySequencesThatNeedAHungReadFail) {
              },
              {.slots = 16, .longest_read = std::chrono::milliseconds(300)});
   ExpectOthersGoOn(users, "a read has not ended for 0.");
-  const double waited = StreamingCountsOf(*streamed_).stall_seconds;
+  const StreamingCounts first = StreamingCountsOf(*streamed_);
+  EXPECT_GE(first.stall_seconds, 0.3);
+  EXPECT_GT(first.stall_busy_seconds, 0.15) << "all the time, but for threads that are late";
+  EXPECT_LE(first.stall_busy_seconds, first.stall_seconds);
   ExpectOthersGoOn(users, "a read has not ended for 0.");
-  EXPECT_LT(StreamingCountsOf(*streamed_).stall_seconds - waited, 0.3) << "the longest read";
+  EXPECT_LT(StreamingCountsOf(*streamed_).stall_seconds - first.stall_seconds, 0.3)
+      << "the longest read";
   hang.End();
   ExpectAllAgain();
 }

@@ -1,0 +1,85 @@
+#include "constraint/frame_merger.h"
+
+#include <algorithm>
+
+namespace fathom {
+namespace {
+
+// Frames that are looked at for one that is like a frame, and comparisons for a column.
+constexpr std::size_t kMaxSearchedFrames = 32;
+constexpr std::size_t kMaxSteps = 2'000;
+
+}  // namespace
+
+void FrameMerger::ReadReturns(const FrameRef& ref) {
+  if (std::find(read_.begin(), read_.end(), ref) == read_.end()) read_.push_back(ref);
+}
+
+// Frames that are alike have one depth, and a rule returns to rules that are no deeper: the search
+// ends at frames less deep.
+void FrameMerger::Search(std::uint32_t index) {
+  const Frame& frame = column_->frames[index];
+  if (older_[index].column || frame.scope) return;
+  std::vector<FrameRef> reached = {{column_, index}};
+  const auto reach = [&](FrameRef to) {
+    if (++steps_ > kMaxSteps || reached.size() == kMaxSearchedFrames) return;
+    if (At(to).depth != frame.depth) return;
+    if (std::find(reached.begin(), reached.end(), to) == reached.end()) {
+      reached.push_back(std::move(to));
+    }
+  };
+  for (const Leaf& leaf : leaves_) reach(leaf.frame);
+  for (std::size_t i = 0; i < reached.size(); ++i) {
+    const FrameRef from = reached[i];
+    if (!IsHere(from)) {
+      if (At(from).rule == frame.rule && IsLike(index, from)) return;
+      ReadReturns(from);
+    }
+    for (const Return& back : At(from).returns) reach(FrameBehind(back, from.column));
+  }
+}
+
+// Supposes that the frames are alike, and takes that back if their returns are not.
+bool FrameMerger::IsLike(std::uint32_t index, const FrameRef& old) {
+  if (older_[index].column) return older_[index] == old;
+  const Frame& frame = column_->frames[index];
+  const Frame& other = At(old);
+  if (frame.rule != other.rule || frame.depth != other.depth || frame.scope || other.scope) {
+    return false;
+  }
+  const std::size_t n_before = supposed_.size();
+  older_[index] = old;
+  supposed_.push_back(index);
+  if (HasAllReturnsOf(index, old)) return true;
+  for (std::size_t i = n_before; i < supposed_.size(); ++i) older_[supposed_[i]] = {};
+  supposed_.resize(n_before);
+  return false;
+}
+
+// Compares the returns of the frames in both directions.
+bool FrameMerger::HasAllReturnsOf(std::uint32_t index, const FrameRef& old) {
+  ReadReturns(old);
+  const std::vector<Return>& returns = column_->frames[index].returns;
+  const std::vector<Return>& others = At(old).returns;
+  const bool are_there = std::all_of(returns.begin(), returns.end(), [&](const Return& back) {
+    return std::any_of(others.begin(), others.end(),
+                       [&](const Return& other) { return ReturnsLike(back, other, old.column); });
+  });
+  return are_there && std::all_of(others.begin(), others.end(), [&](const Return& other) {
+           return std::any_of(returns.begin(), returns.end(), [&](const Return& back) {
+             return ReturnsLike(back, other, old.column);
+           });
+         });
+}
+
+bool FrameMerger::ReturnsLike(const Return& back, const Return& old,
+                              const Ref<Column>& old_column) {
+  if (++steps_ > kMaxSteps || back.state != old.state ||
+      !Equal(back.memory.get(), old.memory.get())) {
+    return false;
+  }
+  const FrameRef to = FrameBehind(old, old_column);
+  return back.frame.column ? back.frame == to : IsLike(back.frame.index, to);
+}
+
+}  // namespace fathom

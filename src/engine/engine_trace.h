@@ -1,0 +1,45 @@
+// EngineTrace: the steps and requests of an engine, and when they ran.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+
+#include "base/result.h"
+#include "engine/sequence.h"
+#include "engine/trace.h"
+#include "model/streaming_counts.h"
+
+namespace fathom {
+
+// Steps are track 0; each request has a track of its own. One thread at a time.
+class EngineTrace {
+ public:
+  struct Step {
+    Clock::time_point begin, end;
+    std::int64_t n_decoding = 0;  // sequences
+    std::int64_t n_prompt_tokens = 0;
+    std::int64_t n_generated = 0;
+    double engine_seconds = 0;   // outside of the model
+    std::int64_t n_running = 0;  // requests' choices, behind the step
+    std::int64_t n_waiting = 0;
+    StreamingCounts streaming;  // totals; no slots: experts are not streamed
+  };
+
+  static Result<std::unique_ptr<EngineTrace>> Open(const std::filesystem::path& path);
+
+  // Tells the costs of experts as the difference from the step before.
+  void AddStep(const Step& step);
+  void AddPreemption(const RequestState& request);
+  // A request that ends now; nothing is written if it has never begun.
+  void AddRequest(const RequestState& request);
+  Status Close() { return writer_->Close(); }
+
+ private:
+  explicit EngineTrace(std::unique_ptr<TraceWriter> writer) : writer_(std::move(writer)) {}
+
+  std::unique_ptr<TraceWriter> writer_;
+  StreamingCounts streaming_;  // behind the step before
+};
+
+}  // namespace fathom
