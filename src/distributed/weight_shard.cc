@@ -31,6 +31,9 @@ Matrix<const T> SliceRows(Matrix<const T> table, Piece rows) {
   return table.Rows(rows.first, rows.count);
 }
 
+// Where copies of columns lie; nullptr: nothing is copied, only the sizes count.
+using ColumnCopies = std::vector<std::unique_ptr<std::byte[]>>*;
+
 // Columns [first, first + count) of `rows` rows of `row_bytes`, as a matrix of its own.
 void CopyColumns(const std::byte* from, std::int64_t rows, std::int64_t row_bytes, Piece bytes,
                  std::byte* to) {
@@ -41,8 +44,11 @@ void CopyColumns(const std::byte* from, std::int64_t rows, std::int64_t row_byte
 }
 
 // Columns of a matrix, whole blocks of columns that share a scale.
-Weight SliceColumns(const Weight& weight, Piece columns,
-                    std::vector<std::unique_ptr<std::byte[]>>& copies) {
+Weight SliceColumns(const Weight& weight, Piece columns, ColumnCopies copies) {
+  Weight part = weight;
+  part.k = columns.count;
+  part.k_parts = 1;
+  if (copies == nullptr) return part;
   const auto bytes_of = [&](std::int64_t k) { return weight.RowBytes() * k / weight.k; };
   const std::int64_t scale_rows = weight.scales == nullptr ? 0
                                   : weight.format == WeightFormat::kFp4
@@ -55,12 +61,9 @@ Weight SliceColumns(const Weight& weight, Piece columns,
                            columns.count / per_scale * scale_size};
   // Scales first: they are aligned like the memory, whatever follows.
   const std::int64_t n_scale_bytes = RoundUp(scale_rows * scale_row.count, 64);
-  copies.push_back(std::make_unique_for_overwrite<std::byte[]>(
+  copies->push_back(std::make_unique_for_overwrite<std::byte[]>(
       static_cast<std::size_t>(n_scale_bytes + weight.n * row.count)));
-  std::byte* const memory = copies.back().get();
-  Weight part = weight;
-  part.k = columns.count;
-  part.k_parts = 1;
+  std::byte* const memory = copies->back().get();
   part.data = memory + n_scale_bytes;
   CopyColumns(weight.data, weight.n, weight.RowBytes(), row, memory + n_scale_bytes);
   if (weight.scales != nullptr) {
@@ -72,8 +75,7 @@ Weight SliceColumns(const Weight& weight, Piece columns,
 
 class Sharder {
  public:
-  Sharder(const ModelConfig& config, const ModelShard& shard,
-          std::vector<std::unique_ptr<std::byte[]>>& copies)
+  Sharder(const ModelConfig& config, const ModelShard& shard, ColumnCopies copies)
       : config_(config), shard_(shard), copies_(copies) {}
 
   void Shard(BlockWeights& block) const {
@@ -95,7 +97,7 @@ class Sharder {
       weight.parts.push_back(SliceColumns(
           whole, DivideEvenly(whole.k, static_cast<int>(part), whole.k_parts), copies_));
     }
-    ReleasePages(whole.Bytes());
+    if (copies_ != nullptr) ReleasePages(whole.Bytes());
     weight.whole = WithoutData(whole);
   }
 
@@ -120,7 +122,7 @@ class Sharder {
 
   const ModelConfig& config_;
   const ModelShard& shard_;
-  std::vector<std::unique_ptr<std::byte[]>>& copies_;
+  ColumnCopies copies_;
 };
 
 // Unbinds the weights that only other stages read.
@@ -143,11 +145,10 @@ void DropOtherStages(ModelWeights& weights, const ModelShard& shard) {
   }
 }
 
-}  // namespace
-
-void ShardWeights(ModelWeights& weights, const ModelConfig& config, const ModelShard& shard) {
+void Narrow(ModelWeights& weights, const ModelConfig& config, const ModelShard& shard,
+            ColumnCopies copies) {
   if (shard.is_whole()) return;
-  const Sharder sharder(config, shard, weights.aligned_copies);
+  const Sharder sharder(config, shard, copies);
   // Data ranks look up their own tokens, of whose rows alone pages become resident; the head they
   // shard.
   weights.embed =
@@ -168,6 +169,16 @@ void ShardWeights(ModelWeights& weights, const ModelConfig& config, const ModelS
     }
   }
   DropOtherStages(weights, shard);
+}
+
+}  // namespace
+
+void ShardWeights(ModelWeights& weights, const ModelConfig& config, const ModelShard& shard) {
+  Narrow(weights, config, shard, &weights.column_copies);
+}
+
+void ShardSizes(ModelWeights& weights, const ModelConfig& config, const ModelShard& shard) {
+  Narrow(weights, config, shard, nullptr);
 }
 
 }  // namespace fathom

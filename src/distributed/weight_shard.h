@@ -12,4 +12,8 @@ namespace fathom {
 // other ranks and other stages lose their data, and nothing may read them.
 void ShardWeights(ModelWeights& weights, const ModelConfig& config, const ModelShard& shard);
 
+// Narrows them without reading or copying anything: their bytes can be counted, and nothing may
+// read them.
+void ShardSizes(ModelWeights& weights, const ModelConfig& config, const ModelShard& shard);
+
 }  // namespace fathom

@@ -3,24 +3,72 @@
 #include <memory>
 #include <utility>
 
+#include "distributed/rank_tensor_parallel.h"
+#include "experts/exchange/exchanged_experts.h"
+#include "experts/streaming/rank_streamed_experts.h"
 #include "experts/streaming/streamed_experts.h"
 #include "model/expert_layer.h"
 #include "model/model.h"
 #include "model/tensor_parallel.h"
 
 namespace fathom {
+namespace {
 
-MakeModelParts StreamedParts(StreamingOptions options) {
-  return [options = std::move(options)](Backend& backend, const ModelConfig& config,
-                                        const ModelOptions& model) -> Result<ModelParts> {
-    Result<std::unique_ptr<StreamedExperts>> store =
-        StreamedExperts::Create(backend, config, model.max_batch_tokens, options);
-    if (!store) return Unexpected(store.error());
+// The experts of a process that has all of its stage.
+Status MakeWholeExperts(Backend& backend, const ModelConfig& config, const Stage& stage,
+                        bool is_alone, const ModelOptions& model, const StreamingOptions& options,
+                        ModelParts& parts) {
+  Result<std::unique_ptr<StreamedExperts>> store =
+      StreamedExperts::Create(backend, config, stage, model.max_batch_tokens, options);
+  if (!store) return Unexpected(store.error());
+  parts.store = *std::move(store);
+  parts.experts =
+      std::make_unique<LocalExperts>(backend, *parts.store, config.swiglu_limit, is_alone);
+  return {};
+}
+
+Status MakeDividedExperts(Backend& backend, const ModelConfig& config, const ModelRanks& ranks,
+                          const BlockPlacements& placement, const ModelOptions& model,
+                          const StreamingOptions& options, ModelParts& parts) {
+  Result<std::unique_ptr<RankStreamedExperts>> store = RankStreamedExperts::Create(
+      backend, config, ranks.shard, placement, model.max_batch_tokens, options);
+  if (!store) return Unexpected(store.error());
+  const auto homes = [streamed = store->get()](std::int64_t block, std::int32_t position,
+                                               std::int32_t expert) {
+    return streamed->RankOf(block, position, expert);
+  };
+  Result<std::unique_ptr<ExpertLayer>> layer =
+      ExchangedExperts::Create(backend, **store, ranks, homes, config, model.max_batch_tokens);
+  if (!layer) return Unexpected(layer.error());
+  parts.store = *std::move(store);
+  parts.experts = *std::move(layer);
+  return {};
+}
+
+}  // namespace
+
+MakeModelParts StreamedParts(StreamingOptions options, const ModelRanks* ranks,
+                             BlockPlacements placement) {
+  return [options = std::move(options), ranks, placement = std::move(placement)](
+             Backend& backend, const ModelConfig& config,
+             const ModelOptions& model) -> Result<ModelParts> {
     ModelParts parts;
-    parts.tensor =
-        std::make_unique<TensorParallel>(backend, Stage{.end_layer = config.num_hidden_layers});
-    parts.store = *std::move(store);
-    parts.experts = std::make_unique<LocalExperts>(backend, *parts.store, config.swiglu_limit);
+    Status made;
+    if (ranks == nullptr) {
+      const Stage stage = {.end_layer = config.num_hidden_layers};
+      parts.tensor = std::make_unique<TensorParallel>(backend, stage);
+      made = MakeWholeExperts(backend, config, stage, /*is_alone=*/true, model, options, parts);
+    } else {
+      Result<std::unique_ptr<TensorParallel>> tensor =
+          RankTensorParallel::Create(backend, config, *ranks, model);
+      if (!tensor) return Unexpected(tensor.error());
+      parts.tensor = *std::move(tensor);
+      made = ranks->shard.n_expert == 1
+                 ? MakeWholeExperts(backend, config, MakeStage(ranks->shard), /*is_alone=*/false,
+                                    model, options, parts)
+                 : MakeDividedExperts(backend, config, *ranks, placement, model, options, parts);
+    }
+    if (!made) return Unexpected(made.error());
     return parts;
   };
 }

@@ -1,13 +1,18 @@
 // The parts of a model whose routed experts are streamed from disk.
 #pragma once
 
+#include "distributed/model_ranks.h"
+#include "experts/balance/expert_placement.h"
 #include "experts/streaming/streaming_options.h"
 #include "model/model_parts.h"
 
 namespace fathom {
 
-// For ModelOptions::parts of one process; options.slots is not 0. Errors of making them: those of
-// StreamedExperts::Create.
-MakeModelParts StreamedParts(StreamingOptions options);
+// For ModelOptions::parts; options.slots, of this rank, is not 0. With several ranks, which outlive
+// the model, each reads its own experts: those that `placement` gives it (empty: physical expert p
+// holds logical p mod E). All of them must stream. Errors of making them: those of
+// StreamedExperts::Create and ShardedParts.
+MakeModelParts StreamedParts(StreamingOptions options, const ModelRanks* ranks = nullptr,
+                             BlockPlacements placement = {});
 
 }  // namespace fathom

@@ -136,6 +136,7 @@ class SequenceCache {
   // Copies the state of the first rank. After the first call, this cache allocates and frees no
   // block: the first rank tracks them.
   void Follow(std::int32_t sequence, const SequenceState& state);
+  bool follows() const { return follows_; }
   void FollowEntry(BlockKind kind, std::int32_t sequence, std::int64_t i, std::int32_t block);
   void Run(const CacheCopy& copy);
 

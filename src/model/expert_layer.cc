@@ -22,27 +22,30 @@ struct RowsOfExperts {
 }  // namespace
 
 Status RunExperts(Backend& backend, ExpertStore& store, std::int64_t block, Matrix<const Bf16> x,
-                  const Routing& routing, float swiglu_limit, Matrix<Bf16> rows) {
+                  const Routing& routing, float swiglu_limit, Matrix<Bf16> rows,
+                  const std::function<Status()>& meanwhile) {
   const RowsOfExperts compute = {backend, x, routing.weights, swiglu_limit, rows};
   const Result<ExpertLease> lease = store.Acquire(block, routing.ids);
   if (!lease) return Unexpected(lease.error());
   compute(*lease);
+  if (Status ran = meanwhile(); !ran) return ran;
   return store.Await([&compute](const ExpertLease& arrived) { compute(arrived); });
 }
 
 Status LocalExperts::Run(const ExpertInput& input) {
-  const RowsOfExperts compute = {backend_, input.x, input.routing.weights, swiglu_limit_,
-                                 input.rows};
-  const Result<ExpertLease> lease = store_.Acquire(input.block, input.routing.ids);
-  if (!lease) return Unexpected(lease.error());
-  compute(*lease);
-  if (Status shared = input.shared(); !shared) return shared;
-  if (Status awaited = store_.Await([&compute](const ExpertLease& arrived) { compute(arrived); });
-      !awaited) {
-    return awaited;
+  if (Status ran = RunExperts(backend_, store_, input.block, input.x, input.routing, swiglu_limit_,
+                              input.rows, input.shared);
+      !ran) {
+    return ran;
   }
   backend_.CombineExperts(input.rows, input.y, input.y);
   return {};
+}
+
+Result<std::span<const SequenceFailure>> LocalExperts::Failures() {
+  const std::span<const SequenceFailure> failures = store_.failures();
+  if (!is_alone_ && !failures.empty()) return Unexpected(failures.front().error);
+  return failures;
 }
 
 }  // namespace fathom

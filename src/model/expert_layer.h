@@ -32,25 +32,35 @@ class ExpertLayer {
   virtual void BeginBlocks(Pass /*pass*/, const BatchView& /*whole*/) {}
   // Errors: those of the store and of `shared`; a process that cannot be reached.
   virtual Status Run(const ExpertInput& input) = 0;
+  // After the blocks of a main pass: its sequences that need experts which a process cannot read,
+  // the same in all processes. Valid until the next pass begins. Errors: a process that cannot be
+  // reached; kIo: an expert that cannot be read, where the other sequences cannot go on.
+  virtual Result<std::span<const SequenceFailure>> Failures() = 0;
   // Memory that this object has allocated.
   virtual std::int64_t bytes() const { return 0; }
 };
 
 // rows [t * k, d]: outputs of the experts that the routing names (Backend::ExpertRows).
+// `meanwhile` runs while experts that are not there are read.
 Status RunExperts(Backend& backend, ExpertStore& store, std::int64_t block, Matrix<const Bf16> x,
-                  const Routing& routing, float swiglu_limit, Matrix<Bf16> rows);
+                  const Routing& routing, float swiglu_limit, Matrix<Bf16> rows,
+                  const std::function<Status()>& meanwhile);
 
 // Computes all experts in this process. Backend and store outlive it.
 class LocalExperts : public ExpertLayer {
  public:
-  LocalExperts(Backend& backend, ExpertStore& store, float swiglu_limit)
-      : backend_(backend), store_(store), swiglu_limit_(swiglu_limit) {}
+  // is_alone: no other process computes a part of the same sequences, so that some of them may
+  // fail.
+  LocalExperts(Backend& backend, ExpertStore& store, float swiglu_limit, bool is_alone = true)
+      : backend_(backend), store_(store), swiglu_limit_(swiglu_limit), is_alone_(is_alone) {}
   Status Run(const ExpertInput& input) override;
+  Result<std::span<const SequenceFailure>> Failures() override;
 
  private:
   Backend& backend_;
   ExpertStore& store_;
   float swiglu_limit_;
+  bool is_alone_;
 };
 
 }  // namespace fathom

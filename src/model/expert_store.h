@@ -55,8 +55,8 @@ class ExpertStore {
   virtual std::optional<StreamingCounts> streaming() const { return {}; }
 
   // --- A step ---
-  // Before the blocks of a pass run: the tokens that this process computes.
-  virtual void BeginPass(Pass /*pass*/, const BatchView& /*batch*/) {}
+  // Before the blocks of a pass run; `whole` is the batch of all processes.
+  virtual void BeginPass(Pass /*pass*/, const BatchView& /*whole*/) {}
   // Around the work of each block; a store may read or move weights beside that work. Error: a
   // process that cannot be reached.
   virtual Status BeginBlock(std::int64_t block) = 0;
@@ -72,6 +72,9 @@ class ExpertStore {
   // Sequences of this pass that need experts that cannot be read. No further experts are leased for
   // their rows, whose results are numbers without meaning. Valid until the next pass begins.
   virtual std::span<const SequenceFailure> failures() const { return {}; }
+  // Experts of this main pass that could not be read, with no rows for the tokens that chose them:
+  // of a store that does not know those tokens. Valid as failures().
+  virtual std::span<const ExpertFailure> expert_failures() const { return {}; }
 };
 
 }  // namespace fathom

@@ -151,13 +151,16 @@ Status Model::Forward(const Batch& batch, std::vector<SequenceFailure>& failed) 
   if (ran) {
     ran = tensor.EndStreams(step->a.streams);
   }
-  if (!ran) {
+  const Result<std::span<const SequenceFailure>> failures =
+      ran ? m.parts.experts->Failures() : Unexpected(ran.error());
+  if (!failures) {
     m.ResetSequences(view.segments);
-    return ran;
+    return Unexpected(failures.error());
   }
   m.Finish(view);
-  for (const SequenceFailure& failure : m.parts.store->failures()) {
-    m.cache->Release(failure.sequence);
+  for (const SequenceFailure& failure : *failures) {
+    // The first rank tells those that follow it what becomes of the blocks.
+    if (!m.cache->follows()) m.cache->Release(failure.sequence);
     failed.push_back(failure);
   }
   return {};

@@ -105,7 +105,8 @@ class Model {
   Status Forward(const Batch& batch);
   // Runs the batch even if some of its sequences need experts that cannot be read, and replaces
   // `failed` by these sequences: they must begin at position 0 again, and their rows have no
-  // logits. An error if all have failed; other errors are those of Forward.
+  // logits. An error if all have failed in one process; with several ranks, all may be in `failed`,
+  // and the same on all ranks. Other errors are those of Forward.
   Status Forward(const Batch& batch, std::vector<SequenceFailure>& failed);
 
   // Logits [rows.size(), vocab_size] of those rows of the last Forward; at most max_logit_rows.

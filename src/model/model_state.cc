@@ -63,7 +63,7 @@ Result<Step> ModelState::MakeStep(Pass pass, const BatchView& whole) {
   }
   parts.tensor->BeginBlocks(local.batch);
   parts.experts->BeginBlocks(pass, whole);
-  parts.store->BeginPass(pass, local.batch);
+  parts.store->BeginPass(pass, whole);
   const Step step = {
       .backend = backend,
       .config = config,

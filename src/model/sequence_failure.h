@@ -1,4 +1,5 @@
-// SequenceFailure: a sequence of a step that has failed while the others went on.
+// SequenceFailure: a sequence of a step that has failed while the others went on; ExpertFailure: an
+// expert that could not be read for some of them.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,12 @@ namespace fathom {
 
 struct SequenceFailure {
   std::int32_t sequence = 0;  // slot in the caches
+  Error error;
+};
+
+struct ExpertFailure {
+  std::int64_t block = 0;
+  std::int32_t expert = 0;
   Error error;
 };
 

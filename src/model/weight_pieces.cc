@@ -167,6 +167,7 @@ void MoveWeights(ModelWeights& weights, WalkedWeights which, const MemoryPieces&
   };
   WeightWalk(next, which).Walk(weights);
   if (which == WalkedWeights::kAll) weights.aligned_copies.clear();
+  weights.column_copies.clear();
   weights.memory = std::move(memory);
 }
 

@@ -110,6 +110,7 @@ struct ModelWeights {
   Weight head;                        // [vocab, hidden] BF16
   std::optional<DraftWeights> draft;  // without blocks where another stage has the drafter
   std::vector<std::unique_ptr<std::byte[]>> aligned_copies;
+  std::vector<std::unique_ptr<std::byte[]>> column_copies;  // of this rank's columns of matrices
   PageMemory memory;  // all weights, if they were moved; no other copies exist then
 };
 

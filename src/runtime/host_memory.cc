@@ -22,19 +22,21 @@
 
 namespace fathom {
 
-std::optional<std::int64_t> FindHostBudget(const RunOptions& run, const RuntimeEvents& events) {
+std::optional<std::int64_t> FindHostBudget(const RunOptions& run, int n_processes,
+                                           const RuntimeEvents& events) {
   const Result<UsableMemory> found = FindUsableMemory();
   if (!found) {
     if (!run.memory) events.Warn("--memory: expected, as {}", found.error().message);
     return run.memory;
   }
   for (const std::string& warning : found->warnings) events.Warn("{}", warning);
-  if (run.memory && *run.memory > found->usable()) {
+  if (run.memory && *run.memory * n_processes > found->usable()) {
     events.Warn(
-        "--memory: {:.3f} GB are more than the {:.3f} GB that are usable ({}, less {:.3f} GB for "
+        "--memory: {:.3f} GB{} are more than the {:.3f} GB that are usable ({}, less {:.3f} GB for "
         "others): the system may swap, or end the program",
-        Gigabytes(*run.memory), Gigabytes(found->usable()), found->limited_by,
-        Gigabytes(found->reserve));
+        Gigabytes(*run.memory),
+        n_processes > 1 ? fmt::format(" for each of {} ranks", n_processes) : "",
+        Gigabytes(found->usable()), found->limited_by, Gigabytes(found->reserve));
   }
   return run.memory.value_or(found->usable());
 }
@@ -43,6 +45,15 @@ namespace {
 
 // Drafts read more experts: they do not pay where reading from disk takes most of the time.
 constexpr double kDraftHitRate = 0.9;
+
+bool HasRoomForDrafter(const Result<HostPlan>& host) {
+  return host && (host->fits || host->draft_resident);
+}
+
+// For a plan that must have the drafter.
+bool HasRoomBesideDrafter(const Result<HostPlan>& host) {
+  return host && (host->fits || (host->draft_resident && host->hit_rate >= kDraftHitRate));
+}
 
 // PlanHost, with a drafter that is optional where there is room for it, or where nearly all experts
 // that are chosen are in memory beside it (docs/spec/streaming.md 2.6); else `plan` has none.
@@ -55,11 +66,11 @@ Result<HostPlan> PlanWithDrafter(const ModelConfig& config, const Checkpoint& ch
   };
   auto [host, planned] = plan_host(plan);
   const bool may_leave = plan.sizes.with_draft && plan.drafts_are_optional;
-  if (may_leave && !(host && (host->fits || host->draft_resident))) {
+  if (may_leave && !HasRoomForDrafter(host)) {
     LoadPlan drafting = plan;
     drafting.drafts_are_optional = false;
     std::tie(host, planned) = plan_host(drafting);
-    if (!(host && host->draft_resident && host->hit_rate >= kDraftHitRate)) {
+    if (!HasRoomBesideDrafter(host)) {
       LoadPlan without = plan;
       without.sizes.with_draft = false;
       std::tie(host, planned) = plan_host(without);
@@ -69,20 +80,12 @@ Result<HostPlan> PlanWithDrafter(const ModelConfig& config, const Checkpoint& ch
   return std::move(host);
 }
 
-}  // namespace
-
-Result<std::optional<HostPlan>> PlanHostRun(const ModelConfig& config, const Checkpoint& checkpoint,
-                                            const RunOptions& run, bool is_alone,
-                                            const Backend& backend, LoadPlan& plan,
-                                            const RuntimeEvents& events) {
-  if (!is_alone || !backend.OnHost() || backend.DeviceMemory()) {
-    if (!run.memory) return std::optional<HostPlan>();
-    return MakeError(ErrorCode::kInvalidArgument,
-                     "--memory: expected one process that computes on the CPU, found {}",
-                     is_alone ? "--backend " + run.backend : "several ranks");
-  }
+// Plans one process, with all of the model.
+Result<std::optional<HostPlan>> PlanAlone(const ModelConfig& config, const Checkpoint& checkpoint,
+                                          const RunOptions& run, LoadPlan& plan,
+                                          const RuntimeEvents& events) {
   if (run.weights.Any() && !run.memory) return std::optional<HostPlan>();
-  const std::optional<std::int64_t> budget = FindHostBudget(run, events);
+  const std::optional<std::int64_t> budget = FindHostBudget(run, 1, events);
   if (!budget) return std::optional<HostPlan>();
   LoadPlan planned = plan;
   const Result<HostPlan> host =
@@ -92,11 +95,108 @@ Result<std::optional<HostPlan>> PlanHostRun(const ModelConfig& config, const Che
   return std::optional(*host);
 }
 
+// Whether a rank says yes; the same on all ranks.
+Result<std::vector<std::int8_t>> Ask(Communicator& all, bool answer) {
+  return all.GatherEach(static_cast<std::int8_t>(answer));
+}
+
+Result<std::optional<HostPlan>> PlanRank(const ModelConfig& config, const Checkpoint& checkpoint,
+                                         const RunOptions& run, const ModelRanks& ranks,
+                                         const BlockPlacements& placement, LoadPlan& plan,
+                                         const RuntimeEvents& events) {
+  Communicator& all = *ranks.all;
+  const Result<std::vector<std::int8_t>> limited = Ask(all, run.memory.has_value());
+  if (!limited) return Unexpected(limited.error());
+  const std::ptrdiff_t n_limited = std::ranges::count(*limited, 1);
+  if (n_limited == 0) return std::optional<HostPlan>();
+  if (n_limited < all.size()) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--memory: expected on all {} ranks or on none, found it on {}", all.size(),
+                     n_limited);
+  }
+  // The ranks of a launcher are on this machine; those of MPI may be anywhere.
+  const int n_processes = run.ranks.link.empty() ? 1 : all.size();
+  const std::int64_t budget = *FindHostBudget(run, n_processes, events);
+  const HostShare share = {.shard = ranks.shard, .placement = placement};
+  LoadPlan planned = plan;
+  Result<HostNeeds> needs =
+      FindHostNeeds(config, checkpoint, planned, run.n_threads, budget, &share);
+  // As PlanWithDrafter, but every rank must have room.
+  const auto plan_again = [&](bool with_draft) {
+    planned = plan;
+    planned.sizes.with_draft = with_draft;
+    planned.drafts_are_optional = false;
+    needs = FindHostNeeds(config, checkpoint, planned, run.n_threads, budget, &share);
+  };
+  const auto all_have = [&](bool (*has_room)(const Result<HostPlan>&)) -> Result<bool> {
+    const Result<std::vector<std::int8_t>> have =
+        Ask(all, needs && has_room(PlanHostMemory(*needs, budget)));
+    if (!have) return Unexpected(have.error());
+    return std::ranges::count(*have, 1) == all.size();
+  };
+  if (plan.sizes.with_draft && plan.drafts_are_optional) {
+    Result<bool> fits = all_have(HasRoomForDrafter);
+    if (fits && !*fits) {
+      plan_again(/*with_draft=*/true);
+      fits = all_have(HasRoomBesideDrafter);
+      if (fits && !*fits) plan_again(/*with_draft=*/false);
+    }
+    if (!fits) return Unexpected(fits.error());
+  }
+  if (!needs) return Unexpected(needs.error());
+  Result<HostPlan> host = PlanHostMemory(*needs, budget);
+  if (!host) return Unexpected(host.error());
+  const Result<std::vector<std::int8_t>> fit = Ask(all, host->fits);
+  if (!fit) return Unexpected(fit.error());
+  if (host->fits && std::ranges::count(*fit, 1) < all.size()) {
+    host = PlanHostMemory(*needs, budget, /*streams=*/true);
+    if (!host) return Unexpected(host.error());
+  }
+  plan = std::move(planned);
+  return std::optional(*std::move(host));
+}
+
+}  // namespace
+
+Result<std::optional<HostPlan>> PlanHostRun(const ModelConfig& config, const Checkpoint& checkpoint,
+                                            const RunOptions& run, const ModelRanks* ranks,
+                                            const BlockPlacements& placement,
+                                            const Backend& backend, LoadPlan& plan,
+                                            const RuntimeEvents& events) {
+  if (!backend.OnHost() || backend.DeviceMemory()) {
+    if (!run.memory) return std::optional<HostPlan>();
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--memory: expected processes that compute on the CPU, found --backend {}",
+                     run.backend);
+  }
+  return ranks == nullptr ? PlanAlone(config, checkpoint, run, plan, events)
+                          : PlanRank(config, checkpoint, run, *ranks, placement, plan, events);
+}
+
+Status CheckStreamedRanks(const HostPlan& plan, const RankOptions& options) {
+  const std::string_view option = options.eplb_interval > 0 ? "--eplb-interval"
+                                  : !options.save_expert_placement.empty()
+                                      ? "--save-expert-placement"
+                                      : "";
+  if (option.empty()) return {};
+  return MakeError(ErrorCode::kInvalidArgument,
+                   "{}: expected memory for all experts, since experts that are read from disk do "
+                   "not move between ranks; found memory for {} of {} on this rank: use more "
+                   "--memory, or --expert-placement alone",
+                   option, plan.n_slots, plan.needs.n_experts);
+}
+
 namespace {
 
-// Keeps the uses of experts in FOLDER/FINGERPRINT.heat.
+// Returns FINGERPRINT.heat, or FINGERPRINT-0-of-2.heat of the first of two ranks.
+std::string HeatFileName(const std::string& fingerprint, const ModelRanks* ranks) {
+  if (ranks == nullptr) return fingerprint + ".heat";
+  return fmt::format("{}-{}-of-{}.heat", fingerprint, ranks->all->rank(), ranks->all->size());
+}
+
+// Keeps the uses of experts in a file of the folder.
 void KeepHeat(const ModelConfig& config, const Checkpoint& checkpoint, const RunOptions& run,
-              const RuntimeEvents& events, StreamingOptions& streaming) {
+              const ModelRanks* ranks, const RuntimeEvents& events, StreamingOptions& streaming) {
   if (run.expert_heat.empty()) return;
   const Result<std::string> fingerprint = ComputeContentFingerprint(checkpoint);
   std::error_code failed;
@@ -107,7 +207,7 @@ void KeepHeat(const ModelConfig& config, const Checkpoint& checkpoint, const Run
                             : fingerprint.error().message);
     return;
   }
-  const std::filesystem::path path = run.expert_heat / (*fingerprint + ".heat");
+  const std::filesystem::path path = run.expert_heat / HeatFileName(*fingerprint, ranks);
   const std::int64_t n_experts = config.n_routed_experts;
   Result<std::vector<std::uint32_t>> heat = ReadHeat(path, *fingerprint, n_experts);
   if (heat) {
@@ -126,10 +226,11 @@ void KeepHeat(const ModelConfig& config, const Checkpoint& checkpoint, const Run
 }  // namespace
 
 void StreamExperts(const HostPlan& plan, const ModelConfig& config, const Checkpoint& checkpoint,
-                   const RunOptions& run, const RuntimeEvents& events, ModelOptions& sizes) {
+                   const RunOptions& run, const ModelRanks* ranks, const BlockPlacements& placement,
+                   const RuntimeEvents& events, ModelOptions& sizes) {
   StreamingOptions streaming = {.slots = plan.n_slots, .mirror = run.mirror, .warn = events.warn};
-  KeepHeat(config, checkpoint, run, events, streaming);
-  sizes.parts = StreamedParts(std::move(streaming));
+  KeepHeat(config, checkpoint, run, ranks, events, streaming);
+  sizes.parts = StreamedParts(std::move(streaming), ranks, placement);
   if (plan.streamed > 0 || run.weights.Any()) return;
   // Memory of its own is never dropped, but it could be swapped; pages of files are only dropped.
   (SwapBytes() == 0 ? sizes.weights.huge_pages : sizes.weights.preload) = true;
@@ -159,6 +260,23 @@ void ReportHostPlan(const HostPlan& plan, const HostSpeeds& speeds, const Runtim
   } else {
     events.Warn("{}", Describe(plan, speeds));
   }
+}
+
+Status ReportRankPlan(const HostPlan& plan, const HostSpeeds& speeds, const ModelRanks& ranks,
+                      const RuntimeEvents& events) {
+  const Result<std::vector<RankSpeed>> all =
+      ranks.all->GatherEach(RankSpeed{.stage = ranks.shard.stage,
+                                      .read_per_token = plan.ReadPerToken(),
+                                      .seconds_per_token = plan.SecondsPerToken(speeds)});
+  if (!all) return Unexpected(all.error());
+  const RuntimeEvents of_rank = events.WithPrefix(fmt::format("rank {}: ", ranks.all->rank()));
+  if (plan.fits) {
+    of_rank.Info("{}", Describe(plan));
+    return {};
+  }
+  of_rank.Warn("{}", Describe(plan));
+  if (ranks.all->rank() == 0) events.Warn("{}", DescribeRanks(*all, speeds));
+  return {};
 }
 
 std::unique_ptr<PoolWatch> WatchPool(const HostPlan& plan, Model& model,

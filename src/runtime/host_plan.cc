@@ -12,8 +12,11 @@
 #include "base/gigabytes.h"
 #include "base/integer_math.h"
 #include "checkpoint/block_reader.h"
-#include "distributed/model_ranks.h"
+#include "distributed/rank_workspace.h"
+#include "distributed/weight_shard.h"
 #include "experts/balance/expert_transfer.h"
+#include "experts/exchange/exchanged_experts.h"
+#include "experts/store/other_experts.h"
 #include "experts/streaming/expert_files.h"
 #include "experts/streaming/streaming_options.h"
 #include "kernels/cpu/scratch_bytes.h"
@@ -56,8 +59,9 @@ std::int64_t BytesOf(const MemoryPieces& pieces) {
 }
 
 void AddExperts(const BlockWeights& block, std::int64_t& n_experts, HostNeeds& needs) {
-  n_experts += std::ssize(block.ffn.experts);
   for (const ExpertWeights& expert : block.ffn.experts) {
+    if (expert.w1.data == nullptr) continue;  // another rank has it
+    ++n_experts;
     std::int64_t bytes = 0;
     for (const std::span<const std::byte> piece : PiecesOf(expert)) bytes += std::ssize(piece);
     needs.expert = std::max(needs.expert, bytes);
@@ -132,8 +136,8 @@ std::int64_t SlotBytes(std::int64_t expert) {
 std::int64_t HostNeeds::LeastSlots() const { return FewestExpertSlots(experts_per_token); }
 
 std::int64_t HostNeeds::WantedSlots() const {
-  return std::min(n_experts,
-                  experts_per_token * (most_drafts + 1) * max_sequences + kInFlightSlots);
+  const std::int64_t of_step = experts_per_token * (most_drafts + 1) * max_sequences;
+  return std::min(n_experts, DivideUp(of_step, expert_ranks) + kInFlightSlots);
 }
 
 double HostPlan::share() const {
@@ -169,12 +173,12 @@ double ExpectedHitRate(double share, double useless) {
   return 1;
 }
 
-Result<HostPlan> PlanHostMemory(const HostNeeds& needs, std::int64_t budget) {
+Result<HostPlan> PlanHostMemory(const HostNeeds& needs, std::int64_t budget, bool streams) {
   HostPlan plan = {.budget = budget, .needs = needs};
   const std::int64_t others = needs.activations + needs.caches;
   const std::int64_t whole =
       others + needs.WeightBytes() + (needs.must_draft ? needs.DraftBytes() : 0);
-  if (whole <= budget) {
+  if (whole <= budget && !streams) {
     plan.fits = true;
     plan.resident = needs.dense + needs.head;
     plan.n_slots = needs.n_experts;
@@ -196,37 +200,55 @@ Result<HostPlan> PlanHostMemory(const HostNeeds& needs, std::int64_t budget) {
 }
 
 Result<HostNeeds> ComputeStepNeeds(const ModelConfig& config, const ModelOptions& options,
-                                   const DrafterKind* drafter, int n_threads) {
+                                   const DrafterKind* drafter, int n_threads,
+                                   const ModelShard& shard) {
   const Result<std::int64_t> caches =
-      SequenceCache::BytesFor(MakeCacheShape(config, options, drafter));
+      SequenceCache::BytesFor(ShardCache(MakeCacheShape(config, options, drafter), shard));
   if (!caches) {
     return MakeError(caches.error().code, "memory of the host for caches: {}",
                      caches.error().message);
   }
-  return HostNeeds{
+  HostNeeds needs = {
       .activations = WorkspaceBytes(config, {.max_tokens = options.max_batch_tokens,
                                              .max_logit_rows = options.max_logit_rows,
                                              .drafter = drafter}) +
                      CpuScratchBytes(MakeStepLimits(config, options, drafter), n_threads),
       .caches = *caches,
-      .n_layers = config.num_hidden_layers,
+      .n_layers = shard.end_layer - shard.first_layer,
       .experts_per_token = config.num_experts_per_tok,
+      .expert_ranks = shard.n_expert,
       .max_sequences = options.max_sequences,
       .most_drafts = drafter == nullptr ? 0 : drafter->depth(config),
       .step_tokens = options.max_batch_tokens};
+  if (shard.is_whole()) return needs;
+  needs.activations +=
+      RankWorkspaceBytes(
+          config, shard,
+          {.max_tokens = options.max_batch_tokens, .max_logit_rows = options.max_logit_rows}) +
+      (shard.n_expert > 1 ? ExchangedExperts::BytesFor(config, shard, options.max_batch_tokens)
+                          : 0);
+  return needs;
 }
 
-Result<HostPlan> PlanHost(ModelConfig config, const Checkpoint& checkpoint, LoadPlan& plan,
-                          int n_threads, std::int64_t budget) {
-  SetDefaultKvMemory(config, checkpoint, WholeModel(config), budget, plan);
+Result<HostNeeds> FindHostNeeds(ModelConfig config, const Checkpoint& checkpoint, LoadPlan& plan,
+                                int n_threads, std::int64_t budget, const HostShare* share) {
+  const ModelShard shard = share == nullptr ? WholeModel(config) : share->shard;
+  SetDefaultKvMemory(config, checkpoint, shard, budget, plan);
   const DrafterKind* const drafter =
       plan.sizes.with_draft ? FindDrafter(checkpoint, config) : nullptr;
-  const Result<ModelWeights> bound = BindWeights(checkpoint, config, drafter);
+  Result<ModelWeights> bound = BindWeights(checkpoint, config, drafter);
   if (!bound) return Unexpected(bound.error());
-  const ModelWeights& weights = *bound;
-  Result<HostNeeds> needs = ComputeStepNeeds(config, plan.sizes, drafter, n_threads);
+  ModelWeights& weights = *bound;
+  if (share != nullptr) {
+    const std::vector<ReplicaMap> maps =
+        MakeReplicaMaps(share->placement, NumBlocks(config), CountExperts(config, shard));
+    DropOtherExperts(maps, shard.expert_rank, weights);
+    ShardSizes(weights, config, shard);
+  }
+  Result<HostNeeds> needs = ComputeStepNeeds(config, plan.sizes, drafter, n_threads, shard);
   if (!needs) return Unexpected(needs.error());
-  needs->head = std::ssize(weights.head.Bytes());
+  const bool has_head = weights.head.data != nullptr;  // the last stage
+  needs->head = has_head ? std::ssize(weights.head.Bytes()) : 0;
   needs->dense = BytesOf(WeightPieces(weights, WalkedWeights::kDense)) - needs->head;
   needs->draft = BytesOf(WeightPieces(weights, WalkedWeights::kDraft));
   for (const BlockWeights& block : weights.layers) AddExperts(block, needs->n_experts, *needs);
@@ -237,6 +259,14 @@ Result<HostPlan> PlanHost(ModelConfig config, const Checkpoint& checkpoint, Load
   }
   needs->must_draft = drafter != nullptr && !plan.drafts_are_optional;
   needs->slot = SlotOf(checkpoint, weights, needs->expert);
+  return needs;
+}
+
+Result<HostPlan> PlanHost(ModelConfig config, const Checkpoint& checkpoint, LoadPlan& plan,
+                          int n_threads, std::int64_t budget) {
+  const Result<HostNeeds> needs =
+      FindHostNeeds(std::move(config), checkpoint, plan, n_threads, budget, nullptr);
+  if (!needs) return Unexpected(needs.error());
   return PlanHostMemory(*needs, budget);
 }
 

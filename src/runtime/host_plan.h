@@ -12,6 +12,8 @@
 #include "base/result.h"
 #include "checkpoint/model_config.h"
 #include "checkpoint/safetensors.h"
+#include "distributed/model_ranks.h"
+#include "experts/balance/expert_placement.h"
 #include "model/model.h"
 #include "runtime/load_plan.h"
 #include "runtime/options.h"
@@ -37,6 +39,7 @@ struct HostNeeds {
   std::int64_t n_draft_experts = 0;  // of the drafter
   std::int64_t n_layers = 0;
   std::int64_t experts_per_token = 0;  // of one layer
+  std::int64_t expert_ranks = 1;       // that divide the experts of a layer; n_experts: of this one
   std::int64_t max_sequences = 1;
   std::int64_t most_drafts = 0;  // per sequence and step
   std::int64_t step_tokens = 0;  // most of one step
@@ -45,8 +48,10 @@ struct HostNeeds {
   // The bytes of all weights without embedding and drafter; of the drafter.
   std::int64_t WeightBytes() const { return dense + head + n_experts * expert; }
   std::int64_t DraftBytes() const { return draft + n_draft_experts * expert; }
-  // The bytes of the routed experts that a token reads.
-  std::int64_t RoutedPerToken() const { return n_layers * experts_per_token * expert; }
+  // The bytes of the routed experts that a token reads, on average where ranks divide them.
+  std::int64_t RoutedPerToken() const {
+    return n_layers * experts_per_token * expert / expert_ranks;
+  }
   // Slots without which no step can run: 24 of Flash and Pro.
   std::int64_t LeastSlots() const;
   // Slots of a step with every sequence and all drafts, and 12 in flight. What is more caches.
@@ -86,14 +91,28 @@ struct HostPlan {
 // pool of `useless`, the share of the slots that a step itself needs, has no hits.
 double ExpectedHitRate(double share, double useless);
 
-// Plans for so many bytes. Error kOutOfMemory: less than activations, caches and the least pool;
-// the message says how much is enough and of what.
-Result<HostPlan> PlanHostMemory(const HostNeeds& needs, std::int64_t budget);
+// Plans for so many bytes. streams: with a pool of experts even if all of them fit, as other ranks
+// have one. Error kOutOfMemory: less than activations, caches and the least pool; the message says
+// how much is enough and of what.
+Result<HostPlan> PlanHostMemory(const HostNeeds& needs, std::int64_t budget, bool streams = false);
 
-// Returns the needs that follow from configuration and options alone: all but the sizes of weights.
-// plan.sizes.kv_memory_bytes is set. Errors: as Model::Load says of caches.
+// The part of a model that one of several ranks has.
+struct HostShare {
+  ModelShard shard;
+  BlockPlacements placement{};  // of experts; empty: the default
+};
+
+// Returns the needs that follow from configuration, options and a shard alone: all but the sizes of
+// weights. plan.sizes.kv_memory_bytes is set. Errors: as Model::Load says of caches.
 Result<HostNeeds> ComputeStepNeeds(const ModelConfig& config, const ModelOptions& options,
-                                   const DrafterKind* drafter, int n_threads);
+                                   const DrafterKind* drafter, int n_threads,
+                                   const ModelShard& shard);
+
+// Returns the needs of the share of a rank; nullptr: of the whole model. kDefaultKvMemory in `plan`
+// becomes the default for this budget. Reads no weights. Errors: those of BindWeights and
+// ComputeStepNeeds.
+Result<HostNeeds> FindHostNeeds(ModelConfig config, const Checkpoint& checkpoint, LoadPlan& plan,
+                                int n_threads, std::int64_t budget, const HostShare* share);
 
 // Plans what loading the model with these options would: `plan` of MakeLoadPlan, where
 // kDefaultKvMemory becomes the default for this budget. Reads no weights. Errors: those of

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <map>
 #include <string_view>
 #include <utility>
 
@@ -54,6 +56,24 @@ std::string Describe(const HostPlan& plan, const HostSpeeds& speeds) {
                      speeds.memory / kGiga, speeds.measured ? "measured" : "assumed");
 }
 
+std::string DescribeRanks(std::span<const RankSpeed> ranks, const HostSpeeds& speeds) {
+  double read = 0;
+  std::map<std::int64_t, double> slowest;  // seconds, by stage
+  for (const RankSpeed& rank : ranks) {
+    read += rank.read_per_token;
+    double& seconds = slowest[rank.stage];
+    seconds = std::max(seconds, rank.seconds_per_token);
+  }
+  double seconds = 0;
+  for (const auto& [stage, of_stage] : slowest) seconds += of_stage;
+  return fmt::format(
+      "all {} ranks: {:.3f} GB read per token, {} tokens/s (disk {:.3g} GB/s, memory {:.3g} GB/s "
+      "of "
+      "a rank, {})",
+      ranks.size(), read / kGiga, RateText(1 / seconds), speeds.disk / kGiga, speeds.memory / kGiga,
+      speeds.measured ? "measured" : "assumed");
+}
+
 JsonValue ToJson(const HostPlan& plan, const HostSpeeds& speeds) {
   const HostNeeds& needs = plan.needs;
   return {{"memory_bytes", plan.budget},
@@ -76,6 +96,30 @@ JsonValue ToJson(const HostPlan& plan, const HostSpeeds& speeds) {
           {"memory_bytes_per_s", speeds.memory},
           {"speeds_measured", speeds.measured},
           {"tokens_per_s", 1 / plan.SecondsPerToken(speeds)}};
+}
+
+std::string Describe(const StreamingCounts& counts) {
+  const auto over = [](double value, double by) { return by > 0 ? value / by : 0; };
+  const auto rate = [&](std::int64_t hits, std::int64_t uses) {
+    return over(static_cast<double>(hits), static_cast<double>(uses));
+  };
+  const auto tokens = static_cast<double>(counts.tokens);
+  const double gigabytes = Gigabytes(counts.read_bytes);
+  const std::string busy = counts.stall_seconds > 0
+                               ? fmt::format(" (the disk busy {:.0f} % of it, {:.2f} GB/s)",
+                                             100 * counts.stall_busy_seconds / counts.stall_seconds,
+                                             Gigabytes(counts.stall_bytes) / counts.stall_seconds)
+                               : "";
+  const std::string hash =
+      counts.hash_uses > 0
+          ? fmt::format(" (hash layers {:.2f})", rate(counts.hash_hits, counts.hash_uses))
+          : "";
+  return fmt::format(
+      "experts from disk: hit rate {:.2f}{}, {:.3f} GB read per token at {:.2f} GB/s, {:.1f} ms "
+      "waited per token{}; pool {} of {} slots, {:.1f} GB",
+      rate(counts.hits(), counts.uses()), hash, over(gigabytes, tokens),
+      over(gigabytes, counts.disk_busy_seconds), over(1e3 * counts.stall_seconds, tokens), busy,
+      counts.used_slots, counts.slots, Gigabytes(counts.slots * counts.slot_bytes));
 }
 
 }  // namespace fathom

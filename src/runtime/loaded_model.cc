@@ -11,6 +11,7 @@
 #include "experts/sharded_parts.h"
 #include "runtime/backend_choice.h"
 #include "runtime/host_memory.h"
+#include "runtime/host_plan_report.h"
 
 namespace fathom {
 namespace {
@@ -39,6 +40,9 @@ Result<LoadedModel> LoadedModel::Load(ModelConfig config, Checkpoint checkpoint,
   loaded.balance_ = std::make_unique<ExpertBalance>(*std::move(balance));
   sizes.parts = ShardedParts(*partition, {.placement = loaded.balance_->placement()});
 
+  if (*partition) loaded.rank_ = fmt::format("rank {}: ", ranks.all().rank());
+  const RuntimeEvents rank_events = events.WithPrefix(loaded.rank_);
+
   const auto start = std::chrono::steady_clock::now();
   Result<std::vector<int>> processors = ChooseProcessors(run);
   if (!processors) return Unexpected(processors.error());
@@ -47,7 +51,8 @@ Result<LoadedModel> LoadedModel::Load(ModelConfig config, Checkpoint checkpoint,
   if (!backend) return Unexpected(backend.error());
   loaded.backend_ = *std::move(backend);
   const Result<std::optional<HostPlan>> host =
-      PlanHostRun(config, checkpoint, run, *partition == nullptr, *loaded.backend_, plan, events);
+      PlanHostRun(config, checkpoint, run, *partition, loaded.balance_->placement(),
+                  *loaded.backend_, plan, rank_events);
   if (!host) return Unexpected(host.error());
   SetDefaultKvMemory(config, checkpoint, *partition ? (*partition)->shard : WholeModel(config),
                      MemoryOfRank(*loaded.backend_, ranks.all().size()), plan);
@@ -55,9 +60,15 @@ Result<LoadedModel> LoadedModel::Load(ModelConfig config, Checkpoint checkpoint,
   sizes.weights = run.weights;
   sizes.n_load_threads = run.n_threads;
   const bool streams = *host && !(*host)->fits;
+  if (streams) {
+    if (Status possible = CheckStreamedRanks(**host, run.ranks); !possible) {
+      return Unexpected(possible.error());
+    }
+  }
   const double memory_speed = streams ? MeasureMemorySpeed(*loaded.backend_) : 0;
   if (streams) {
-    StreamExperts(**host, config, checkpoint, run, events, sizes);
+    StreamExperts(**host, config, checkpoint, run, *partition, loaded.balance_->placement(),
+                  rank_events, sizes);
   } else if (!run.mirror.empty()) {
     events.Warn("--mirror: not read, since no experts are read from disk while the model runs");
   }
@@ -71,7 +82,6 @@ Result<LoadedModel> LoadedModel::Load(ModelConfig config, Checkpoint checkpoint,
 
   for (const std::string& warning : loaded.model_->warnings()) events.Warn("{}", warning);
   loaded.events_ = events;
-  if (*partition) loaded.rank_ = fmt::format("rank {}: ", ranks.all().rank());
   events.Info(
       "{}{}: {:.1f} MB of weights, {:.1f} MB of caches for {} tokens, {:.1f} MB of workspace, "
       "loaded in {:.1f} s",
@@ -80,10 +90,11 @@ Result<LoadedModel> LoadedModel::Load(ModelConfig config, Checkpoint checkpoint,
       Megabytes(loaded.model_->workspace_bytes()), loaded.load_seconds_);
   if (*host) {
     const HostSpeeds speeds = SpeedsOfRun(memory_speed, *loaded.model_);
-    ReportHostPlan(**host, speeds, events);
+    const Status reported = loaded.Report(**host, speeds);
+    if (!reported) return Unexpected(reported.error());
     loaded.model_->SetExpertTime((*host)->ExpertTime(speeds));
   }
-  if (streams) loaded.pool_watch_ = WatchPool(**host, *loaded.model_, events);
+  if (streams) loaded.pool_watch_ = WatchPool(**host, *loaded.model_, rank_events);
   if (const MemoryPlan* const memory = loaded.model_->memory_plan()) {
     events.Info("{}{}", loaded.rank_, Describe(*memory));
   }
@@ -91,7 +102,17 @@ Result<LoadedModel> LoadedModel::Load(ModelConfig config, Checkpoint checkpoint,
   return loaded;
 }
 
+Status LoadedModel::Report(const HostPlan& plan, const HostSpeeds& speeds) const {
+  if (ranks_ != nullptr) return ReportRankPlan(plan, speeds, *ranks_, events_);
+  ReportHostPlan(plan, speeds, events_);
+  return {};
+}
+
 LoadedModel::~LoadedModel() {
+  if (model_ != nullptr && ranks_ != nullptr) {
+    const std::optional<StreamingCounts> streaming = model_->expert_store().streaming();
+    if (streaming) events_.Info("{}{}", rank_, Describe(*streaming));
+  }
   if (model_ != nullptr && events_.info) {
     events_.Info("{}in the end {:.1f} MB of weights were in memory", rank_,
                  Megabytes(model_->resident_weight_bytes()));

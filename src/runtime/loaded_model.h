@@ -13,6 +13,7 @@
 #include "kernels/backend.h"
 #include "model/model.h"
 #include "runtime/expert_balance.h"
+#include "runtime/host_plan.h"
 #include "runtime/load_plan.h"
 #include "runtime/options.h"
 #include "runtime/pool_watch.h"
@@ -46,6 +47,7 @@ class LoadedModel {
 
  private:
   LoadedModel() = default;
+  Status Report(const HostPlan& plan, const HostSpeeds& speeds) const;
 
   std::unique_ptr<Backend> backend_;  // before the model, which must not outlive it
   std::unique_ptr<Model> model_;

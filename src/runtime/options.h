@@ -50,8 +50,9 @@ struct RunOptions {
   bool pin = false;                       // bind each thread to a physical core
   std::vector<int> processors{};          // bind the n_threads threads to these; empty: see `pin`
   WeightMemory weights{};
-  // Bytes that the model may take; what does not fit is streamed from disk. Missing: what is usable
-  // (base/usable_memory.h), where one process computes on the CPU.
+  // Bytes that the model may take, or each rank of it; what does not fit is streamed from disk.
+  // Missing: what is usable (base/usable_memory.h), where one process computes on the CPU; with
+  // several ranks nothing is streamed then.
   std::optional<std::int64_t> memory{};
   // A directory with copies of the shards on another drive, from which experts that do not fit are
   // read as well; empty: none.
@@ -91,6 +92,9 @@ struct RuntimeEvents {
   // The share of the model that is loaded, 0 to 1; on the thread that loads. 1 comes once.
   std::function<void(double share)> progress{};
 
+  // Returns events whose messages begin with `prefix`; `progress` stays.
+  RuntimeEvents WithPrefix(const std::string& prefix) const;
+
   template <class... Args>
   void Info(fmt::format_string<Args...> format, Args&&... args) const {
     if (info) info(fmt::format(format, std::forward<Args>(args)...));
@@ -100,5 +104,14 @@ struct RuntimeEvents {
     if (warn) warn(fmt::format(format, std::forward<Args>(args)...));
   }
 };
+
+inline RuntimeEvents RuntimeEvents::WithPrefix(const std::string& prefix) const {
+  using Say = std::function<void(const std::string&)>;
+  const auto with_prefix = [&prefix](const Say& say) -> Say {
+    if (!say || prefix.empty()) return say;
+    return [say, prefix](const std::string& message) { say(prefix + message); };
+  };
+  return {.info = with_prefix(info), .warn = with_prefix(warn), .progress = progress};
+}
 
 }  // namespace fathom

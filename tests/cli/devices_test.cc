@@ -205,7 +205,7 @@ TEST_P(GpuProgramTest, AnswersDoNotDependOnWhereExpertsAre) {
 TEST_P(GpuProgramTest, MemoryOfTheHostIsForTheProcessor) {
   UseDriver(FATHOM_EMULATED_GPU_DRIVER);
   ExpectRefusal(Run({"generate", "x", "--backend", GetParam(), "--memory", "1G"}, ""), 1,
-                fmt::format("--memory: expected one process that computes on the CPU, found "
+                fmt::format("--memory: expected processes that compute on the CPU, found "
                             "--backend {}",
                             GetParam()));
 }

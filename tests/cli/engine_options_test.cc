@@ -163,8 +163,40 @@ TEST(EngineOptions, ExpertsThatDoNotFitAreStreamed) {
   ExpectRefusal(RunGenerate("x", {"--memory", "1M", "--kv-memory", "16M"}), 1,
                 "memory of the host: expected at least ");
   ExpectRefusal(RunGenerate("x", {"--memory", "1.5G"}), 2, "--memory: expected a number of bytes");
-  ExpectRefusal(RunProgram({"launch", "-n", "2", "--", "generate", "x", "--memory", "1G"}), 1,
-                "--memory: expected one process that computes on the CPU, found several ranks");
+}
+
+// Each rank has a pool of its own.
+TEST(EngineOptions, RanksStreamTheirExperts) {
+  const TemporaryDirectory directory;
+  const std::vector<std::string> base = {"--seed", "2", "-n", "30", "--context", "512"};
+  const json plain = GenerateWith("x", base);
+  const auto run = [&](const char* n_ranks, std::vector<std::string> options,
+                       const char* memory = "20M") {
+    std::vector<std::string> words = {"launch", "-n",     n_ranks,    "--",  "generate",
+                                      "x",      "--json", "--memory", memory};
+    words.insert(words.end(), base.begin(), base.end());
+    words.insert(words.end(), options.begin(), options.end());
+    return RunProgram(words);
+  };
+  const std::string heat = (directory.path() / "heat").string();
+  for (const auto& [n_ranks, options] :
+       {std::pair<const char*, std::vector<std::string>>("2", {"--expert-heat", heat}),
+        {"2", {"--dp-attention"}},
+        {"2", {"--redundant-experts", "4"}},
+        {"4", {"--pp", "2"}}}) {
+    const ProgramRun streamed = run(n_ranks, options);
+    EXPECT_EQ(streamed.exit_code, 0) << streamed.error;
+    EXPECT_EQ(ParseOutput(streamed)["tokens"], plain["tokens"]) << streamed.error;
+    EXPECT_THAT(streamed.error,
+                AllOf(HasSubstr("fathom: warning: rank 0: 0.021 GB of memory: "),
+                      HasSubstr("fathom: warning: rank 1: 0.021 GB of memory: "),
+                      HasSubstr(fmt::format("fathom: warning: all {} ranks: ", n_ranks))));
+  }
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(heat), {}), 2);
+  ExpectRefusal(run("2", {"--eplb-interval", "64"}), 1,
+                "--eplb-interval: expected memory for all experts, since experts that are read "
+                "from disk do not move between ranks; found memory for ");
+  ExpectRefusal(run("2", {}, "1M"), 1, "rank 0: memory of the host for caches: expected at least ");
 }
 
 TEST(EngineOptions, NoneOfThemChangesTheText) {

@@ -125,6 +125,19 @@ TEST_P(ConformanceLinear, ManyRows) {
   }
 }
 
+// Several tiles, several blocks of shared scales, more than one range of k, and scales with and
+// without room for those of the activations.
+TEST_P(ConformanceLinear, ManyRowsAndScales) {
+  Data data(6);
+  for (const Kind kind : kKinds) {
+    OwnedWeight w =
+        MakeWeight(data, WeightFormat::kFp8, ScaleFormat::kE8m0, {.n = 300, .k = 1152}, kind);
+    for (const std::int64_t t : {11, 67}) {
+      Compare(data, w.view, t, kind);
+    }
+  }
+}
+
 // More rows than Reserve announced: with several streams a token has several.
 TEST_P(ConformanceLinear, MoreRowsThanTokens) {
   Data data(9);
@@ -177,6 +190,7 @@ TEST_P(ConformanceLinear, Grouped) {
                         {WeightFormat::kBf16, ScaleFormat::kE8m0, 3, 70, 256},
                         {WeightFormat::kFp8, ScaleFormat::kE8m0, 3, 70, 256},
                         {WeightFormat::kFp8, ScaleFormat::kE8m0, 17, 5, 128},
+                        {WeightFormat::kFp8, ScaleFormat::kE8m0, 2, 150, 640},
                         {WeightFormat::kFp8, ScaleFormat::kF32, 3, 70, 256},
                         {WeightFormat::kFp8, ScaleFormat::kF32, 8, 20, 384}};
   for (const Case& c : cases) {

@@ -218,11 +218,11 @@ TEST_F(HostMemoryTest, TheDrafterIsLeftOutWhereManyExpertsAreReadFromDisk) {
 
 TEST_F(HostMemoryTest, MoreThanIsUsableIsAWarning) {
   const RunOptions run = {.memory = std::int64_t{1} << 60};
-  EXPECT_EQ(FindHostBudget(run, Events()), run.memory);
+  EXPECT_EQ(FindHostBudget(run, 1, Events()), run.memory);
   EXPECT_THAT(warnings_, Contains(HasSubstr("--memory: 1152921504.607 GB are more than the ")));
   warnings_.clear();
-  EXPECT_EQ(FindHostBudget({.memory = 1}, Events()), 1);
-  EXPECT_GT(FindHostBudget({}, Events()).value_or(0), 0);
+  EXPECT_EQ(FindHostBudget({.memory = 1}, 1, Events()), 1);
+  EXPECT_GT(FindHostBudget({}, 1, Events()).value_or(0), 0);
   EXPECT_THAT(warnings_, IsEmpty());
 }
 

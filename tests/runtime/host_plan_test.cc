@@ -5,8 +5,13 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
+#include "distributed/model_ranks.h"
+#include "distributed/weight_shard.h"
 #include "json/json_value.h"
+#include "model/draft/drafters.h"
+#include "model/weight_pieces.h"
 #include "runtime/host_plan_report.h"
 #include "runtime/model_files.h"
 #include "tests/testing/shared_data.h"
@@ -171,6 +176,26 @@ TEST(HostPlanTest, IsDescribedInOneLine) {
             "it fits but for the draft head, at most 182 tokens/s (memory 40 GB/s, measured)");
 }
 
+// Ranks of a stage read at the same time; stages follow each other.
+TEST(HostPlanTest, RanksAreDescribedTogether) {
+  const std::vector<RankSpeed> ranks = {
+      {.stage = 0, .read_per_token = 1e9, .seconds_per_token = .3},
+      {.stage = 0, .read_per_token = 2e9, .seconds_per_token = .5},
+      {.stage = 1, .read_per_token = 3e9, .seconds_per_token = 2}};
+  EXPECT_EQ(DescribeRanks(ranks, {.disk = 1e9, .memory = 10e9, .measured = true}),
+            "all 3 ranks: 6.000 GB read per token, 0.4 tokens/s (disk 1 GB/s, memory 10 GB/s of a "
+            "rank, measured)");
+}
+
+// Where other ranks have no room for their experts, a rank with room for all has a pool, too.
+TEST(HostPlanTest, ARankStreamsWithTheOthers) {
+  const HostPlan plan = PlanHostMemory(Needs(), 2'000 * kMegabyte, /*streams=*/true).value();
+  EXPECT_FALSE(plan.fits);
+  EXPECT_EQ(plan.n_slots, Needs().n_experts);
+  EXPECT_EQ(plan.streamed, 0);
+  EXPECT_EQ(plan.hit_rate, 1);
+}
+
 TEST(HostPlanTest, JsonHasEverything) {
   const JsonValue json = ToJson(PlanOf(Needs(), 640), {.disk = 1e9, .memory = 10e9});
   for (const char* name : {"memory_bytes",
@@ -214,6 +239,37 @@ TEST(HostPlanTest, OfACheckpointReadsNoWeights) {
   const HostNeeds& needs = whole.needs;
   const std::int64_t embedding = config.vocab_size * config.hidden_size * 2;
   EXPECT_EQ(needs.WeightBytes() + needs.DraftBytes() + embedding, 17'164'792);
+
+  // Ranks divide the experts, the head, and a part of the other weights.
+  for (const RankCounts& counts :
+       {RankCounts{.n_tensor = 2, .expert_parallel = true}, RankCounts{.n_stages = 2},
+        RankCounts{.expert_parallel = true, .n_data = 4}}) {
+    std::int64_t n_experts = 0, head = 0, caches = 0;
+    const int n_ranks = counts.n_tensor * counts.n_data * counts.n_stages;
+    for (int rank = 0; rank < n_ranks; ++rank) {
+      LoadPlan load = MakeLoadPlan({}, 8192, MostDrafts({}, checkpoint, config));
+      const HostShare share = {.shard = ShardOfRank(rank, counts, WeighStages(checkpoint, config))};
+      const HostNeeds of_rank =
+          FindHostNeeds(config, checkpoint, load, 2, 1000 * kMegabyte, &share).value();
+      ModelConfig adopted = config;
+      ModelWeights weights =
+          BindWeights(checkpoint, adopted, FindDrafter(checkpoint, adopted)).value();
+      ShardWeights(weights, adopted, share.shard);
+      std::int64_t dense = 0;
+      for (const auto piece : WeightPieces(weights, WalkedWeights::kDense)) {
+        dense += std::ssize(piece);
+      }
+      EXPECT_EQ(of_rank.dense + of_rank.head, dense) << "rank " << rank << " of " << n_ranks;
+      EXPECT_EQ(of_rank.RoutedPerToken(),
+                needs.RoutedPerToken() * of_rank.n_layers / 6 / share.shard.n_expert);
+      n_experts += of_rank.n_experts;
+      head += of_rank.head;
+      caches += of_rank.caches;
+    }
+    EXPECT_EQ(n_experts, 48);
+    EXPECT_EQ(head, needs.head);
+    EXPECT_GT(caches, needs.caches / 2);
+  }
 
   const Result<HostPlan> none = plan(0);
   ASSERT_FALSE(none);

@@ -15,6 +15,7 @@
 #include "cli/terminal/output.h"
 #include "json/json_value.h"
 #include "json/json_writer.h"
+#include "runtime/host_plan_report.h"
 #include "runtime/model_constraints.h"
 #include "runtime/model_files.h"
 #include "runtime/runtime.h"
@@ -150,7 +151,7 @@ Status Finish(const PrintedAnswer& answer, const RequestStats& stats, const Runt
   PrintError(fmt::format("fathom: {}\n", DescribeStats(runtime.load_seconds(), stats)));
   const MetricsSnapshot metrics = runtime.engine().metrics().Snapshot();
   if (metrics.streaming) {
-    PrintError(fmt::format("fathom: {}\n", DescribeStreaming(*metrics.streaming)));
+    PrintError(fmt::format("fathom: {}\n", Describe(*metrics.streaming)));
   }
   return {};
 }

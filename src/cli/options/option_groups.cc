@@ -163,8 +163,9 @@ void AddMachine(Command& command, RunOptions& run) {
                .excludes = {"--threads", "--pin"}});
   command.Add({"--memory", "SIZE",
                "Memory that the model may take, like 16G: experts that do not fit are read from "
-               "disk (default: what the system and its control groups have, less 5 % and at least "
-               "1G, in a control group 256M; CPU without ranks)",
+               "disk; with ranks, memory of each (default: what the system and its control groups "
+               "have, less 5 % and at least 1G, in a control group 256M; with ranks: experts are "
+               "mapped; CPU only)",
                MemorySize([&run](std::int64_t bytes) { run.memory = bytes; })});
   command.Add({"--mirror", "DIR",
                "Copy of the checkpoint on another drive: experts that do not fit in memory are "

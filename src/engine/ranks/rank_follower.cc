@@ -84,7 +84,7 @@ class Follower {
     return IfRead(tokens_message_, [] { return Status(); });
   }
   Status Forward() {
-    Status ran = model_.Forward(batch_);
+    Status ran = model_.Forward(batch_, failed_);  // the first rank has the same list
     if (ran && after_forward_) {
       ran = after_forward_(batch_.n_tokens());
     }
@@ -110,6 +110,7 @@ class Follower {
   Batch batch_;
   std::vector<std::int32_t> rows_;
   std::vector<DraftRequest> requests_;
+  std::vector<SequenceFailure> failed_;
   RankMessage tokens_message_;
 };
 

@@ -43,6 +43,15 @@ Result<Matrix<const float>> RankLeader::Checked(Result<Matrix<const float>> logi
 }
 
 Status RankLeader::Forward(const Batch& batch) {
+  std::vector<SequenceFailure> failed;
+  Status ran = ForwardEach(batch, failed);
+  if (!ran || failed.empty()) return ran;
+  for (const Segment& segment : batch.View().segments) Cache().Release(segment.sequence);
+  return Unexpected(std::move(failed.front().error));
+}
+
+Status RankLeader::ForwardEach(const Batch& batch, std::vector<SequenceFailure>& failed) {
+  failed.clear();
   if (failure_) return Unexpected(*failure_);
   if (Status prepared = model_.Prepare(batch); !prepared) return prepared;
   return Call(
@@ -52,7 +61,7 @@ Status RankLeader::Forward(const Batch& batch) {
         WriteBatch(batch.View(), message);
       },
       [&] {
-        Status ran = model_.Forward(batch);
+        Status ran = model_.Forward(batch, failed);
         return ran && after_forward_ ? after_forward_(batch.n_tokens()) : ran;
       });
 }

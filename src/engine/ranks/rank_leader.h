@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "comm/communicator.h"
 #include "comm/rank_message.h"
@@ -35,6 +36,9 @@ class RankLeader : public LanguageModel {
   SequenceCache& Cache() override { return local_.Cache(); }
   DraftCosts CostsOfDrafts() const override { return local_.CostsOfDrafts(); }
   Status Forward(const Batch& batch) override;
+  Status ForwardEach(const Batch& batch, std::vector<SequenceFailure>& failed) override;
+  // Returns the counts of this rank's experts.
+  std::optional<StreamingCounts> Streaming() const override { return local_.Streaming(); }
   Status StartLogits(std::span<const std::int32_t> rows, int slot) override;
   Result<Matrix<const float>> FinishLogits(int slot) override;
   Status CommitToDrafter(const Batch& next, std::span<const std::int32_t> stream_rows,

@@ -46,6 +46,10 @@ DispatchedExperts::Views DispatchedExperts::LayOut(BufferLayout& memory, const E
           .received_rows = memory.Add<Bf16>(t * k, d)};
 }
 
+std::int64_t DispatchedExperts::BytesFor(const ExchangeShape& shape, int n_ranks) {
+  return LayoutBytes([&](BufferLayout& buffer) { return LayOut(buffer, shape, n_ranks); });
+}
+
 Result<std::unique_ptr<ExpertExchange>> DispatchedExperts::Create(Backend& backend,
                                                                   Communicator& ranks,
                                                                   const ExchangeShape& shape) {
@@ -78,7 +82,7 @@ Status DispatchedExperts::Run(const ExpertWork& work) {
         "the tokens of every rank");
   if (Status fits = CheckTokens(n_all, shape_.max_tokens); !fits) return fits;
   if (Status done = backend_.Synchronize(); !done) return done;
-  order_.ById(ExpertChunks(n_all, shape_.experts_per_token, ranks_.size()));
+  order_.ById(ChunksOf(shape_, n_all, ranks_.size()));
   sender_.Begin();
   Status status = SendTokens(work);
   const bool alone = status && IsWorthComputingAlone(work);
@@ -161,6 +165,7 @@ std::span<const std::byte> DispatchedExperts::PackMessage(const ExpertWork& work
 // Few tokens of an expert are not computed alone: together with the tokens of other ranks they take
 // half the time.
 bool DispatchedExperts::IsWorthComputingAlone(const ExpertWork& work) const {
+  if (shape_.in_one_call) return false;
   const std::int32_t* const homes = views_.homes.data;
   const auto n_pairs =
       std::count(homes, homes + work.x.rows * shape_.experts_per_token, ranks_.rank());

@@ -6,20 +6,36 @@
 #include "kernels/staging.h"
 
 namespace fathom {
+namespace {
 
-Result<std::unique_ptr<ExpertLayer>> ExchangedExperts::Create(Backend& backend,
-                                                              PlacedExperts& store,
+ExchangeShape ShapeOf(const ModelConfig& config, const ModelShard& shard, std::int64_t max_tokens,
+                      bool reads_experts) {
+  return {.max_tokens = max_tokens,
+          .hidden = config.hidden_size,
+          .experts_per_token = config.num_experts_per_tok,
+          .n_experts = config.n_routed_experts,
+          .path = shard.expert_path,
+          .own_tokens = shard.n_data > 1,
+          .in_one_call = reads_experts};
+}
+
+FailureShape ShapeOfFailures(const ModelConfig& config, const ModelShard& shard,
+                             std::int64_t max_tokens) {
+  return {.first_block = shard.first_layer,
+          .end_block = shard.end_layer,
+          .max_tokens = max_tokens,
+          .experts_per_token = config.num_experts_per_tok};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ExpertLayer>> ExchangedExperts::Create(Backend& backend, ExpertStore& store,
+                                                              const ModelRanks& ranks,
+                                                              ExpertHomes homes,
                                                               const ModelConfig& config,
                                                               std::int64_t max_tokens) {
-  const ModelRanks& ranks = store.ranks();
-  Result<std::unique_ptr<ExpertExchange>> exchange =
-      MakeExpertExchange(backend, *ranks.expert,
-                         {.max_tokens = max_tokens,
-                          .hidden = config.hidden_size,
-                          .experts_per_token = config.num_experts_per_tok,
-                          .n_experts = config.n_routed_experts,
-                          .path = ranks.shard.expert_path,
-                          .own_tokens = ranks.shard.n_data > 1});
+  Result<std::unique_ptr<ExpertExchange>> exchange = MakeExpertExchange(
+      backend, *ranks.expert, ShapeOf(config, ranks.shard, max_tokens, store.ReadsExperts()));
   if (!exchange) {
     return MakeError(exchange.error().code, "exchange of experts of {} tokens: {}", max_tokens,
                      exchange.error().message);
@@ -31,8 +47,14 @@ Result<std::unique_ptr<ExpertLayer>> ExchangedExperts::Create(Backend& backend,
       },
       MemoryKind::kShared);
   if (!staging) return Unexpected(staging.error());
-  return std::unique_ptr<ExpertLayer>(new ExchangedExperts(
-      backend, store, config.swiglu_limit, *std::move(exchange), *std::move(staging)));
+  std::unique_ptr<ExchangedExperts> made(
+      new ExchangedExperts(backend, store, ranks, std::move(homes), config.swiglu_limit,
+                           *std::move(exchange), *std::move(staging)));
+  if (store.ReadsExperts()) {
+    made->failures_.emplace(*ranks.expert, ranks.shard.data(),
+                            ShapeOfFailures(config, ranks.shard, max_tokens));
+  }
+  return made;
 }
 
 ExchangedExperts::Staging ExchangedExperts::LayOut(BufferLayout& memory, const ModelConfig& config,
@@ -45,48 +67,80 @@ ExchangedExperts::Staging ExchangedExperts::LayOut(BufferLayout& memory, const M
           .y = memory.Add<Bf16>(t, config.hidden_size)};
 }
 
-ExchangedExperts::ExchangedExperts(Backend& backend, PlacedExperts& store, float swiglu_limit,
+ExchangedExperts::ExchangedExperts(Backend& backend, ExpertStore& store, const ModelRanks& ranks,
+                                   ExpertHomes homes, float swiglu_limit,
                                    std::unique_ptr<ExpertExchange> exchange,
                                    LaidOutBuffer<Staging> staging)
     : backend_(backend),
       store_(store),
+      ranks_(ranks),
+      homes_(std::move(homes)),
       swiglu_limit_(swiglu_limit),
       exchange_(std::move(exchange)),
       staging_(std::move(staging)),
-      tokens_of_rank_(static_cast<std::size_t>(store.ranks().shard.n_data)) {}
+      tokens_of_rank_(static_cast<std::size_t>(ranks.shard.n_data)) {}
+
+std::int64_t ExchangedExperts::BytesFor(const ModelConfig& config, const ModelShard& shard,
+                                        std::int64_t max_tokens) {
+  return ExchangeBytes(ShapeOf(config, shard, max_tokens, /*reads_experts=*/true),
+                       static_cast<int>(shard.n_expert)) +
+         SharedFailures::BytesFor(ShapeOfFailures(config, shard, max_tokens));
+}
+
+std::int64_t ExchangedExperts::bytes() const {
+  return exchange_->bytes() + staging_.bytes() + (failures_ ? failures_->bytes() : 0);
+}
 
 void ExchangedExperts::BeginBlocks(Pass pass, const BatchView& whole) {
-  if (pass == Pass::kMain) {
-    store_.BeginStep();
+  pass_ = pass;
+  CountTokens(whole, ranks_.shard.data(), tokens_of_rank_);
+  if (failures_ && pass == Pass::kMain) failures_->Begin(whole);
+}
+
+Result<std::span<const SequenceFailure>> ExchangedExperts::Failures() {
+  if (!failures_) return std::span<const SequenceFailure>();
+  Result<std::span<const SequenceFailure>> failures =
+      failures_->Share(store_.expert_failures(), homes_);
+  // The stages behind this one compute the sequences already.
+  if (failures && !failures->empty() && ranks_.shard.n_stages > 1) {
+    return Unexpected(failures->front().error);
   }
-  CountTokens(whole, store_.ranks().shard.data(), tokens_of_rank_);
+  return failures;
 }
 
 Status ExchangedExperts::Run(const ExpertInput& input) {
   const Staging& staging = staging_.views;
   const Matrix<Bf16> y = backend_.OnHost() ? input.y : staging.y.Rows(0, input.y.rows);
-  Status ran = exchange_->Run(
-      {.x = StageForHost(backend_, input.x, staging.x),
-       .routing = {.ids = StageForHost(backend_, input.routing.ids, staging.ids),
-                   .weights = StageForHost(backend_, input.routing.weights, staging.weights)},
-       .positions = input.positions,
-       .tokens_of_rank = tokens_of_rank_,
-       .home = [&](std::int32_t position,
-                   std::int32_t expert) { return store_.RankOf(input.block, position, expert); },
-       .local =
-           [&](Matrix<const Bf16> x, const Routing& routing, Matrix<Bf16> rows) {
-             return RunExperts(backend_, store_, input.block, x, routing, swiglu_limit_, rows);
-           },
-       .shared =
-           [&] {
-             Status computed = input.shared();
-             if (computed) StageForHost(backend_, input.y, staging.y);
-             return computed;
-           },
-       .rows = backend_.OnHost() ? input.rows : staging.rows.Rows(0, input.rows.rows),
-       .y = y});
+  const ExpertWork work = {
+      .x = StageForHost(backend_, input.x, staging.x),
+      .routing = {.ids = StageForHost(backend_, input.routing.ids, staging.ids),
+                  .weights = StageForHost(backend_, input.routing.weights, staging.weights)},
+      .positions = input.positions,
+      .tokens_of_rank = tokens_of_rank_,
+      .home = [&](std::int32_t position,
+                  std::int32_t expert) { return homes_(input.block, position, expert); },
+      .rows = backend_.OnHost() ? input.rows : staging.rows.Rows(0, input.rows.rows),
+      .y = y};
+  if (failures_ && pass_ == Pass::kMain) failures_->Note(input.block, work.routing.ids);
+  Status ran = RunExchange(input, work);
   if (ran) UnstageFromHost(backend_, y, input.y);
   return ran;
+}
+
+// The shared expert runs while the first experts are read from disk, if any are.
+Status ExchangedExperts::RunExchange(const ExpertInput& input, ExpertWork work) {
+  bool has_shared = false;
+  work.shared = [&] {
+    if (std::exchange(has_shared, true)) return Status();
+    Status computed = input.shared();
+    if (computed) StageForHost(backend_, input.y, staging_.views.y);
+    return computed;
+  };
+  const auto meanwhile = [&] { return store_.ReadsExperts() ? work.shared() : Status(); };
+  work.local = [&](Matrix<const Bf16> x, const Routing& routing, Matrix<Bf16> rows) {
+    return RunExperts(backend_, store_, input.block, x, routing, swiglu_limit_, rows, meanwhile);
+  };
+  return exchange_->Run(work);
 }
 
 }  // namespace fathom

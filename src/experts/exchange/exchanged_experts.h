@@ -3,11 +3,14 @@
 
 #include <cstdint>
 #include <memory>
-#include <utility>
+#include <optional>
+#include <span>
 #include <vector>
 
+#include "checkpoint/model_config.h"
+#include "distributed/model_ranks.h"
 #include "experts/exchange/expert_exchange.h"
-#include "experts/store/placed_experts.h"
+#include "experts/exchange/shared_failures.h"
 #include "kernels/laid_out_buffer.h"
 #include "model/expert_layer.h"
 
@@ -16,14 +19,23 @@ namespace fathom {
 // Backend and store outlive it.
 class ExchangedExperts : public ExpertLayer {
  public:
-  // For batches of at most max_tokens. Errors: no memory; ranks that cannot be reached.
-  static Result<std::unique_ptr<ExpertLayer>> Create(Backend& backend, PlacedExperts& store,
+  // For batches of at most max_tokens. `homes` has the rank that computes an expert for a token,
+  // and may use the store. Errors: no memory; ranks that cannot be reached.
+  static Result<std::unique_ptr<ExpertLayer>> Create(Backend& backend, ExpertStore& store,
+                                                     const ModelRanks& ranks, ExpertHomes homes,
                                                      const ModelConfig& config,
                                                      std::int64_t max_tokens);
 
+  // Bytes that it allocates on a backend whose memory the host reaches, for experts that are read
+  // from disk.
+  static std::int64_t BytesFor(const ModelConfig& config, const ModelShard& shard,
+                               std::int64_t max_tokens);
+
   void BeginBlocks(Pass pass, const BatchView& whole) override;
   Status Run(const ExpertInput& input) override;
-  std::int64_t bytes() const override { return exchange_->bytes() + staging_.bytes(); }
+  // Sequences fail alone in a model of one stage.
+  Result<std::span<const SequenceFailure>> Failures() override;
+  std::int64_t bytes() const override;
 
  private:
   // The parts of a block's input that the host sends, and of the result that it receives
@@ -36,15 +48,22 @@ class ExchangedExperts : public ExpertLayer {
     Matrix<Bf16> y;            // [t, d]
   };
   static Staging LayOut(BufferLayout& memory, const ModelConfig& config, std::int64_t t);
-  ExchangedExperts(Backend& backend, PlacedExperts& store, float swiglu_limit,
-                   std::unique_ptr<ExpertExchange> exchange, LaidOutBuffer<Staging> staging);
+  ExchangedExperts(Backend& backend, ExpertStore& store, const ModelRanks& ranks, ExpertHomes homes,
+                   float swiglu_limit, std::unique_ptr<ExpertExchange> exchange,
+                   LaidOutBuffer<Staging> staging);
+
+  Status RunExchange(const ExpertInput& input, ExpertWork work);
 
   Backend& backend_;
-  PlacedExperts& store_;
+  ExpertStore& store_;
+  ModelRanks ranks_;
+  ExpertHomes homes_;
   float swiglu_limit_;
   std::unique_ptr<ExpertExchange> exchange_;
   LaidOutBuffer<Staging> staging_;
   std::vector<std::int64_t> tokens_of_rank_;  // in the pass, by data rank
+  std::optional<SharedFailures> failures_;    // of a store that reads experts
+  Pass pass_ = Pass::kMain;
 };
 
 }  // namespace fathom

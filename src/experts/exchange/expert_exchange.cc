@@ -15,6 +15,12 @@ Result<std::unique_ptr<ExpertExchange>> MakeExpertExchange(Backend& backend, Com
                           : SlicedExperts::Create(backend, ranks, shape);
 }
 
+std::int64_t ExchangeBytes(const ExchangeShape& shape, int n_ranks) {
+  if (shape.path == ExpertPath::kGather) return GatheredExperts::BytesFor(shape);
+  return shape.own_tokens ? DispatchedExperts::BytesFor(shape, n_ranks)
+                          : SlicedExperts::BytesFor(shape, n_ranks);
+}
+
 ExpertHome ContiguousHomes(std::int64_t n_experts, int n_ranks) {
   const auto per_rank = static_cast<std::int32_t>(n_experts / n_ranks);
   return [per_rank](std::int32_t, std::int32_t expert) { return expert / per_rank; };

@@ -49,10 +49,16 @@ struct ExchangeShape {
   std::int64_t n_experts = 0;
   ExpertPath path = ExpertPath::kFused;
   bool own_tokens = false;  // every rank has tokens of its own; otherwise all have the same
+  // Each call of `local` names all experts that it can: for experts that are read from disk, which
+  // are then read at the same time, and once. Otherwise outputs travel while others are computed.
+  bool in_one_call = false;
 };
 
 // Returns the rank that computes this expert for a token at this position.
 using ExpertHome = std::function<int(std::int32_t position, std::int32_t expert)>;
+// Returns the same of any block.
+using ExpertHomes =
+    std::function<int(std::int64_t block, std::int32_t position, std::int32_t expert)>;
 
 // One layer's experts for t tokens of this rank. All matrices lie in memory that backend and host
 // share.
@@ -85,6 +91,9 @@ class ExpertExchange {
 // ranks and backend outlive it. Error: no memory.
 Result<std::unique_ptr<ExpertExchange>> MakeExpertExchange(Backend& backend, Communicator& ranks,
                                                            const ExchangeShape& shape);
+
+// Returns the bytes that the buffers of an exchange take.
+std::int64_t ExchangeBytes(const ExchangeShape& shape, int n_ranks);
 
 // Divides the logical experts into contiguous pieces, rank by rank.
 ExpertHome ContiguousHomes(std::int64_t n_experts, int n_ranks);

@@ -39,6 +39,10 @@ void ChooseChunk(Matrix<const std::int32_t> ids, const ExpertOrder& order, int c
   }
 }
 
+int ChunksOf(const ExchangeShape& shape, std::int64_t n_tokens, int n_ranks) {
+  return shape.in_one_call ? 1 : ExpertChunks(n_tokens, shape.experts_per_token, n_ranks);
+}
+
 Status CheckTokens(std::int64_t n_tokens, std::int64_t max_tokens) {
   if (n_tokens > max_tokens) {
     return MakeError(ErrorCode::kInvalidArgument,

@@ -35,6 +35,9 @@ void ChooseHere(Matrix<const std::int32_t> ids, Matrix<const std::int32_t> homes
 void ChooseChunk(Matrix<const std::int32_t> ids, const ExpertOrder& order, int chunk,
                  Matrix<std::int32_t> chosen);
 
+// ExpertChunks for n_tokens on all n_ranks together, or one chunk in one call.
+int ChunksOf(const ExchangeShape& shape, std::int64_t n_tokens, int n_ranks);
+
 // Error: more tokens than there is room for.
 Status CheckTokens(std::int64_t n_tokens, std::int64_t max_tokens);
 

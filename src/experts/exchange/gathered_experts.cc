@@ -22,6 +22,10 @@ GatheredExperts::Views GatheredExperts::LayOut(BufferLayout& memory, const Excha
           .packed = memory.Add<Bf16>(t * k, shape.hidden)};
 }
 
+std::int64_t GatheredExperts::BytesFor(const ExchangeShape& shape) {
+  return LayoutBytes([&](BufferLayout& buffer) { return LayOut(buffer, shape); });
+}
+
 Result<std::unique_ptr<ExpertExchange>> GatheredExperts::Create(Backend& backend,
                                                                 Communicator& ranks,
                                                                 const ExchangeShape& shape) {

@@ -16,6 +16,7 @@ class GatheredExperts : public ExpertExchange {
  public:
   static Result<std::unique_ptr<ExpertExchange>> Create(Backend& backend, Communicator& ranks,
                                                         const ExchangeShape& shape);
+  static std::int64_t BytesFor(const ExchangeShape& shape);
   Status Run(const ExpertWork& work) override;
   std::int64_t bytes() const override { return memory_.bytes(); }
 

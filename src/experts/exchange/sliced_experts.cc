@@ -23,6 +23,10 @@ SlicedExperts::Views SlicedExperts::LayOut(BufferLayout& memory, const ExchangeS
           .received = memory.Add<Bf16>(slice * k, shape.hidden)};
 }
 
+std::int64_t SlicedExperts::BytesFor(const ExchangeShape& shape, int n_ranks) {
+  return LayoutBytes([&](BufferLayout& buffer) { return LayOut(buffer, shape, n_ranks); });
+}
+
 Result<std::unique_ptr<ExpertExchange>> SlicedExperts::Create(Backend& backend, Communicator& ranks,
                                                               const ExchangeShape& shape) {
   Result<Ranks> row_ranks = ranks.Split(0, ranks.rank());
@@ -75,7 +79,6 @@ Status SlicedExperts::Run(const ExpertWork& work) {
 // Takes the first tokens of all slices, then the second tokens, ...: every owner has sums to send
 // early.
 void SlicedExperts::OrderExperts(const ExpertWork& work) {
-  const std::int64_t k = work.routing.ids.cols;
   const Matrix<std::int32_t> homes = views_.token_homes.Rows(0, n_tokens_);
   FindHomes(work.routing.ids, work.positions, work.home, homes);
   std::size_t n = 0;
@@ -87,7 +90,7 @@ void SlicedExperts::OrderExperts(const ExpertWork& work) {
     }
   }
   experts_.ByFirstUse(work.routing.ids, homes, std::span(tokens_).first(n), ranks_->size(),
-                      ExpertChunks(n_tokens_, k, ranks_->size()));
+                      ChunksOf(shape_, n_tokens_, ranks_->size()));
 }
 
 // Orders each slice by the last chunk that a token needs.

@@ -28,6 +28,7 @@ class SlicedExperts : public ExpertExchange {
   // Called by all ranks.
   static Result<std::unique_ptr<ExpertExchange>> Create(Backend& backend, Communicator& ranks,
                                                         const ExchangeShape& shape);
+  static std::int64_t BytesFor(const ExchangeShape& shape, int n_ranks);
   Status Run(const ExpertWork& work) override;
   std::int64_t bytes() const override { return memory_.bytes(); }
 

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/pages.h"
 #include "experts/balance/expert_transfer.h"
+#include "experts/store/other_experts.h"
 #include "model/draft/drafters.h"
 #include "model/weight_pieces.h"
 
@@ -49,22 +50,7 @@ PlacedExperts& PlacedExperts::Of(Model& model) {
 }
 
 void PlacedExperts::ShardWeights(ModelWeights& weights) const {
-  const auto shard = [&](std::int64_t block, std::vector<ExpertWeights>& experts) {
-    for (std::int32_t e = 0; e < std::ssize(experts); ++e) {
-      if (!map(block).IsOn(ranks_.shard.expert_rank, e)) {
-        ExpertWeights& expert = experts[static_cast<std::size_t>(e)];
-        expert = WithoutData(expert);
-      }
-    }
-  };
-  for (BlockWeights& block : weights.layers) {
-    shard(block.index, block.ffn.experts);
-  }
-  if (weights.draft) {
-    for (BlockWeights& block : weights.draft->blocks) {
-      shard(block.index, block.ffn.experts);
-    }
-  }
+  DropOtherExperts(maps_, ranks_.shard.expert_rank, weights);
 }
 
 Status PlacedExperts::Bind(ModelWeights& weights, const BoundWeights& bound) {
@@ -82,6 +68,10 @@ Status PlacedExperts::Bind(ModelWeights& weights, const BoundWeights& bound) {
     }
   }
   return {};
+}
+
+void PlacedExperts::BeginPass(Pass pass, const BatchView& /*whole*/) {
+  if (pass == Pass::kMain) loads_->BeginStep();
 }
 
 Status PlacedExperts::BeginBlock(std::int64_t block) {

@@ -49,7 +49,7 @@ class PlacedExperts : public MappedExperts {
   Status Bind(ModelWeights& weights, const BoundWeights& bound) override;
 
   // --- Within a step ---
-  void BeginStep() { loads_->BeginStep(); }
+  void BeginPass(Pass pass, const BatchView& whole) override;
   // Pieces of experts that are moving travel beside each block.
   Status BeginBlock(std::int64_t block) override;
   Status EndBlock(std::int64_t /*block*/) override { return shipment_.Wait(); }

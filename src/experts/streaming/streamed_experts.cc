@@ -20,10 +20,8 @@ std::size_t Index(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
 
-Result<std::unique_ptr<StreamedExperts>> StreamedExperts::Create(Backend& backend,
-                                                                 const ModelConfig& config,
-                                                                 std::int64_t max_tokens,
-                                                                 StreamingOptions options) {
+Status StreamedExperts::CheckOptions(const Backend& backend, const ModelConfig& config,
+                                     const StreamingOptions& options) {
   const std::int64_t fewest = FewestExpertSlots(config.num_experts_per_tok);
   if (options.slots < fewest) {
     return MakeError(ErrorCode::kOutOfMemory,
@@ -36,14 +34,26 @@ Result<std::unique_ptr<StreamedExperts>> StreamedExperts::Create(Backend& backen
                      "experts streamed from disk: expected the backend cpu, found {}",
                      backend.Name());
   }
-  options.slots = std::min(options.slots, NumBlocks(config) * config.n_routed_experts);
-  return std::unique_ptr<StreamedExperts>(
-      new StreamedExperts(backend, config, max_tokens, std::move(options)));
+  return {};
 }
 
-StreamedExperts::StreamedExperts(Backend& backend, const ModelConfig& config,
+Result<std::unique_ptr<StreamedExperts>> StreamedExperts::Create(Backend& backend,
+                                                                 const ModelConfig& config,
+                                                                 const Stage& stage,
+                                                                 std::int64_t max_tokens,
+                                                                 StreamingOptions options) {
+  if (Status possible = CheckOptions(backend, config, options); !possible) {
+    return Unexpected(possible.error());
+  }
+  options.slots = std::min(options.slots, NumBlocks(config) * config.n_routed_experts);
+  return std::unique_ptr<StreamedExperts>(
+      new StreamedExperts(backend, config, stage, max_tokens, std::move(options)));
+}
+
+StreamedExperts::StreamedExperts(Backend& backend, const ModelConfig& config, const Stage& stage,
                                  std::int64_t max_tokens, StreamingOptions options)
     : backend_(backend),
+      stage_(stage),
       n_layers_(config.num_hidden_layers),
       n_hash_layers_(config.num_hash_layers),
       n_experts_(config.n_routed_experts),
@@ -83,20 +93,26 @@ MoeWeights& StreamedExperts::Moe(std::int64_t block) const {
 
 Status StreamedExperts::Bind(ModelWeights& weights, const BoundWeights& bound) {
   weights_ = &weights;
-  if (bound.is_mapped) read_ahead_ = BlockReadAhead(bound.checkpoint, n_layers_);
+  if (bound.is_mapped) read_ahead_ = BlockReadAhead(bound.checkpoint, stage_.end_layer);
   n_blocks_ = n_layers_ + (weights.draft ? std::ssize(weights.draft->blocks) : 0);
+  // Blocks of other stages have no experts, and experts of other ranks have no data.
+  const std::vector<ExpertWeights> none(Index(n_experts_));
+  const auto experts_of = [&](std::int64_t block) -> const std::vector<ExpertWeights>& {
+    return HasBlock(block) ? Moe(block).experts : none;
+  };
   std::vector<std::span<const ExpertWeights>> blocks;
-  for (std::int64_t block = 0; block < n_blocks_; ++block) blocks.push_back(Moe(block).experts);
+  for (std::int64_t block = 0; block < n_blocks_; ++block) blocks.emplace_back(experts_of(block));
   Result<ExpertFiles> files = ExpertFiles::Create(bound.checkpoint, blocks);
   if (!files) return Unexpected(files.error());
   auto pool = std::make_unique<Pool>();
   pool->files = *std::move(files);
   for (std::int64_t block = 0; block < n_blocks_; ++block) {
-    std::vector<ExpertWeights>& table = tables_.emplace_back(Moe(block).experts);
+    std::vector<ExpertWeights>& table = tables_.emplace_back(experts_of(block));
     for (ExpertWeights& expert : table) expert = WithoutData(expert);
   }
   for (std::int64_t block = 0; block < n_blocks_; ++block) {
-    sets_.push_back(backend_.BindExperts(block, tables_[Index(block)]));
+    sets_.push_back(HasBlock(block) ? backend_.BindExperts(block, tables_[Index(block)])
+                                    : ExpertSet{});
   }
   if (Status opened = OpenPool(bound.checkpoint, *pool); !opened) return opened;
   pool_ = std::move(pool);
@@ -130,26 +146,26 @@ Status StreamedExperts::OpenPool(const Checkpoint& checkpoint, Pool& pool) {
   return {};
 }
 
-void StreamedExperts::BeginPass(Pass pass, const BatchView& batch) {
+void StreamedExperts::BeginPass(Pass pass, const BatchView& whole) {
   Cancel();
   TakeEnded();
   ReleaseAhead(-1);
   pass_ = pass;
-  failed_sequences_.Begin(batch);
+  failed_sequences_.Begin(whole);
   if (pass == Pass::kDraft) return;
   ResizePool();
-  directory_.EndStep(std::exchange(step_tokens_, batch.n_tokens()));
-  is_scan_ = std::ranges::any_of(batch.segments,
+  directory_.EndStep(std::exchange(step_tokens_, whole.n_tokens()));
+  is_scan_ = std::ranges::any_of(whole.segments,
                                  [](const Segment& s) { return s.n_tokens > kMostDecodedTokens; });
   {
     const std::lock_guard lock(mutex_);
-    counts_.tokens += batch.n_tokens();
+    counts_.tokens += whole.n_tokens();
     counts_.policy_switches = directory_.race().n_switches();
     counts_.evicts_least_frequent = directory_.race().best() == EvictionPolicy::kLeastFrequent;
     counts_.used_slots = static_cast<std::int64_t>(directory_.n_ready());
   }
   if (Clock::now() - last_save_ >= options_.save_interval) SaveHeat();
-  if (options_.prefetch) Prefetch(batch);
+  if (options_.prefetch) Prefetch(whole);
 }
 
 Status StreamedExperts::BeginBlock(std::int64_t block) {
@@ -198,9 +214,11 @@ void StreamedExperts::WarmUp() {
   }
   std::vector<std::uint32_t> hottest;
   for (std::uint32_t key = 0; key < heat.size(); ++key) {
-    if (heat[key] == 0) continue;
+    const bool is_known = key < files().n_keys();
+    const bool is_elsewhere = is_known && files().RangesOf(key).empty();  // on another rank
+    if (heat[key] == 0 || is_elsewhere) continue;
     directory_.Use(key, heat[key], /*is_scan=*/true);
-    if (key < Index(n_blocks_ * n_experts_)) hottest.push_back(key);
+    if (is_known) hottest.push_back(key);
   }
   std::ranges::stable_sort(hottest, std::greater(), [&](std::uint32_t key) { return heat[key]; });
   const std::int64_t room = options_.slots - FewestExpertSlots(experts_per_token_);
@@ -225,7 +243,8 @@ void StreamedExperts::SaveHeat() {
 // --- Reading ahead ---
 
 void StreamedExperts::Prefetch(const BatchView& batch) {
-  for (std::int64_t block = 0; block < n_hash_layers_ && MayReadAhead(); ++block) {
+  const std::int64_t end = std::min(n_hash_layers_, stage_.end_layer);
+  for (std::int64_t block = stage_.first_layer; block < end && MayReadAhead(); ++block) {
     PrefetchBlock(block, batch);
   }
 }
@@ -238,12 +257,15 @@ bool StreamedExperts::MayReadAhead() const {
 void StreamedExperts::PrefetchBlock(std::int64_t block, const BatchView& batch) {
   const Matrix<const std::int64_t> table = Moe(block).tid2eid;
   std::ranges::fill(uses_, 0);
-  for (const Token token : batch.tokens) {
+  for (std::int64_t row = 0; row < batch.n_tokens(); ++row) {
+    const Token token = batch.tokens[Index(row)];
     if (token < 0 || token >= table.rows) continue;  // the kernel reports it
     for (std::int64_t i = 0; i < table.cols; ++i) {
       std::int64_t id = 0;  // the table may lie at any address of its file
       std::memcpy(&id, table.Row(token) + i, sizeof id);
-      if (id >= 0 && id < n_experts_) uses_[Index(id)] = 1;
+      if (id < 0 || id >= n_experts_) continue;
+      const auto expert = static_cast<std::int32_t>(id);
+      if (Computes(block, batch.positions[Index(row)], expert)) uses_[Index(id)] = 1;
     }
   }
   for (std::int32_t expert = 0; expert < n_experts_ && MayReadAhead(); ++expert) {
@@ -334,7 +356,7 @@ Result<ExpertLease> StreamedExperts::Acquire(std::int64_t block, Matrix<std::int
       continue;
     }
     if (hangs_[slot] != 0) {
-      FailUsers(expert, {ErrorCode::kIo, DescribeRead(slot, options_.longest_read)});
+      FailExpert(expert, {ErrorCode::kIo, DescribeRead(slot, options_.longest_read)});
       continue;
     }
     directory_.Lease(slot);
@@ -462,18 +484,23 @@ void StreamedExperts::WaitForOne() {
 // The slots stay with the reads.
 void StreamedExperts::GiveUpReads(const Error& error) {
   for (const Waiting& one : waiting_) {
-    FailUsers(one.expert, error);
+    FailExpert(one.expert, error);
     hangs_[one.slot] = 1;
     directory_.Release(one.slot);
   }
   waiting_.clear();
-  for (const std::int32_t expert : missing_) FailUsers(expert, error);
+  for (const std::int32_t expert : missing_) FailExpert(expert, error);
   missing_.clear();
 }
 
-void StreamedExperts::FailUsers(std::int32_t expert, const Error& error) {
+void StreamedExperts::FailExpert(std::int32_t expert, const Error& error) {
+  if (pass_ == Pass::kDraft) return;
+  if (FailUsers(block_, expert, error) && failed_) failed_ = Unexpected(error);
+}
+
+bool StreamedExperts::FailUsers(std::int64_t /*block*/, std::int32_t expert, const Error& error) {
   failed_sequences_.FailUsers(ids_, expert, error);
-  if (pass_ == Pass::kMain && failed_sequences_.HasAll() && failed_) failed_ = Unexpected(error);
+  return failed_sequences_.HasAll();
 }
 
 void StreamedExperts::TakeEnded() {
@@ -506,7 +533,7 @@ void StreamedExperts::EndRead(const EndedRead& ended) {
   directory_.MarkFree(slot);
   // Nobody waits for a failed read ahead: the block that needs the expert reads it again.
   if (n_waiting > 0 && status.error().code == ErrorCode::kIo) {
-    FailUsers(static_cast<std::int32_t>(key % n_experts_), status.error());
+    FailExpert(static_cast<std::int32_t>(key % n_experts_), status.error());
   } else if (n_waiting > 0 && failed_) {
     failed_ = std::move(status);
   }

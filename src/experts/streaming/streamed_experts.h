@@ -36,9 +36,11 @@ namespace fathom {
 // Create and Bind only.
 class StreamedExperts : public ExpertStore {
  public:
-  // For steps of at most max_tokens. Errors: fewer slots than FewestExpertSlots.
+  // All experts of a stage, for steps of at most max_tokens. Errors: fewer slots than
+  // FewestExpertSlots.
   static Result<std::unique_ptr<StreamedExperts>> Create(Backend& backend,
                                                          const ModelConfig& config,
+                                                         const Stage& stage,
                                                          std::int64_t max_tokens,
                                                          StreamingOptions options);
   // The store of a model whose experts are streamed; nullptr: they are not.
@@ -51,7 +53,7 @@ class StreamedExperts : public ExpertStore {
   // ReadQueue; no memory for the slots.
   Status Bind(ModelWeights& weights, const BoundWeights& bound) override;
 
-  void BeginPass(Pass pass, const BatchView& batch) override;
+  void BeginPass(Pass pass, const BatchView& whole) override;
   Status BeginBlock(std::int64_t block) override;
   Status EndBlock(std::int64_t block) override;
   Result<ExpertLease> Acquire(std::int64_t block, Matrix<std::int32_t> ids) override;
@@ -72,6 +74,23 @@ class StreamedExperts : public ExpertStore {
   // for which pages of files may have to be dropped. Any thread.
   std::size_t PreparedBytes() const { return preparer_.n_prepared(); }
   const ExpertFiles& files() const { return pool_->files; }
+
+ protected:
+  // The errors of Create.
+  static Status CheckOptions(const Backend& backend, const ModelConfig& config,
+                             const StreamingOptions& options);
+  // `options` are those that CheckOptions has accepted.
+  StreamedExperts(Backend& backend, const ModelConfig& config, const Stage& stage,
+                  std::int64_t max_tokens, StreamingOptions options);
+
+  // Whether this process computes an expert for the token at a position.
+  virtual bool Computes(std::int64_t /*block*/, std::int32_t /*position*/,
+                        std::int32_t /*expert*/) const {
+    return true;
+  }
+  // Notes that the tokens of a main pass which use an expert of a block go without it. Returns true
+  // if no token is left.
+  virtual bool FailUsers(std::int64_t block, std::int32_t expert, const Error& error);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -96,8 +115,6 @@ class StreamedExperts : public ExpertStore {
     bool was_read;
   };
 
-  StreamedExperts(Backend& backend, const ModelConfig& config, std::int64_t max_tokens,
-                  StreamingOptions options);
   // Opens the files, chooses how to read them, allocates the slots.
   Status OpenPool(const Checkpoint& checkpoint, Pool& pool);
   std::byte* MemoryOf(std::uint32_t slot) const {
@@ -107,6 +124,11 @@ class StreamedExperts : public ExpertStore {
     return static_cast<std::uint32_t>(block * n_experts_ + expert);
   }
   MoeWeights& Moe(std::int64_t block) const;
+  // Whether the block is of this process's stage.
+  bool HasBlock(std::int64_t block) const {
+    return block < n_layers_ ? block >= stage_.first_layer && block < stage_.end_layer
+                             : stage_.is_last;
+  }
   bool IsHashBlock(std::int64_t block) const { return block < n_hash_layers_; }
 
   // The distinct experts of `ids` with the number of their uses, ascending, in wanted_.
@@ -120,8 +142,8 @@ class StreamedExperts : public ExpertStore {
   void TakeEnded();
   void EndRead(const EndedRead& ended);
   void CountFailure();
-  // Fails the sequences that use an expert of the block, or the step if none would be left.
-  void FailUsers(std::int32_t expert, const Error& error);
+  // Fails what uses an expert of the block that runs: some tokens, or the step if none is left.
+  void FailExpert(std::int32_t expert, const Error& error);
   // Fails the sequences that use experts whose reads have not ended.
   void GiveUpReads(const Error& error);
   // Waits until an expert of waiting_ is ready or has failed, or a missing one may be read.
@@ -146,6 +168,7 @@ class StreamedExperts : public ExpertStore {
   void ReleaseAhead(std::int64_t block);  // -1: of all blocks
 
   Backend& backend_;
+  Stage stage_;
   std::int64_t n_layers_, n_hash_layers_, n_experts_, n_blocks_, experts_per_token_;
   StreamingOptions options_;
   std::unique_ptr<Pool> pool_;

@@ -1,7 +1,8 @@
 // Matrix products (docs/numerics.md 2). With few rows of activations a row of weights is expanded
 // in registers, block by block, and multiplied with all of them: one sequential stream of weights.
-// With many, product_panel.h.
+// With many, product_panel.h and product_folded.h.
 #include "kernels/cpu/isa_functions.h"
+#include "kernels/cpu/product_folded.h"
 #include "kernels/cpu/product_formats.h"
 #include "kernels/cpu/product_integers.h"
 #include "kernels/cpu/product_panel.h"
@@ -337,8 +338,13 @@ void MultiplyMany(const cpu::Product& product, int64_t first, int64_t end) {
 
 template <class Format>
 void MultiplyFormat(const cpu::Product& product, int64_t first, int64_t end) {
-  product.t <= kFewRows<Format> ? MultiplyFew<Format>(product, first, end)
-                                : MultiplyMany<Format>(product, first, end);
+  if (product.t <= kFewRows<Format>) {
+    MultiplyFew<Format>(product, first, end);
+  } else if constexpr (Format::kFolds) {
+    MultiplyManyFolded<Format>(product, first, end);
+  } else {
+    MultiplyMany<Format>(product, first, end);
+  }
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 // kOneByOne: the operands of one row of weights for one block and slice can be made one after the
 // other, in fewer registers than all of them take: Open begins, Next(j) is called with 0 ...
 // kOperands - 1, once or in rounds.
+// kFolds: see product_folded.h.
 // kWholeBlocks: Add leaves the chains of one block, which Close adds to one more register, kTotal,
 // the same number in every lane.
 #pragma once
@@ -88,10 +89,13 @@ struct CommonFormat {
   static constexpr bool kIntegers = false;
   static constexpr bool kSharedScale = false;
   static constexpr bool kOneByOne = false;
+  static constexpr bool kFolds = false;
+  static constexpr bool kPrefetchesBlocks = true;  // in panels, into the first-level cache
   static constexpr int kSlicesPerPart = 1;
   static constexpr int kSlices = kParts;
-  static constexpr int kSums = kSlices;  // registers of a product
-  static constexpr int kChains = 1;      // per product
+  static constexpr int kSums = kSlices;      // registers of a product
+  static constexpr int kChains = 1;          // per product
+  static constexpr int64_t kScaleBytes = 0;  // of a block, where every row has scales of its own
 
   static void Finish(const F32 (&a)[4][kSums], float* out) { TreeSums(a, out); }
 };
@@ -102,6 +106,7 @@ template <class Pairs>
 struct Fp4Pairs : CommonFormat {
   static constexpr int kChains = 2;
   static constexpr int64_t kBlockBytes = 64;
+  static constexpr bool kPrefetchesBlocks = false;  // it takes longer than it saves. Measured.
   static constexpr int kOperands = 8 / kOperandColumns;
   static constexpr int kXStride = kLanes;
   using Value = Pairs;
@@ -159,6 +164,11 @@ template <class T, int kCount>
   }
 }
 
+struct FactorRange {
+  float least;
+  float most;
+};
+
 // With operands in fp32, weights are times 2^-120 and activations times 2^118, and the chain is the
 // true chain times 1/4, which the scale of x corrects: nothing in the chain can overflow or become
 // subnormal, so every rounding is the same. With operands in bf16, the scale of x is part of x.
@@ -207,6 +217,14 @@ struct Fp8 : CommonFormat {
     out.scale = Fp8Scale(row, block);
   }
 
+  // Folded, weights are times 2^60 and activations times 2^-60 and the factor: the chain is the
+  // true one times the scales. In these ranges of the factor nothing in it overflows or loses bits.
+  static constexpr bool kFolds = kOperandColumns == 1;
+  static constexpr float kFoldedWeights = 0x1p60f;
+  static constexpr float kFoldedFactors = 0x1p-60f;
+  static constexpr FactorRange kFoldedRange = {0x1p-100f, 0x1p50f};
+  static constexpr FactorRange kFoldedRangeUnquantized = {0x1p-20f, 0x1p60f};
+
   static float Factor(float scale, const float* x_scale) {
     return kOperandColumns == 1 ? *x_scale * scale : scale;
   }
@@ -232,6 +250,7 @@ struct Fp8 : CommonFormat {
 
 // FP8 with F32 scales.
 struct Fp8WholeBlocks : Fp8 {
+  static constexpr bool kFolds = false;
   static constexpr bool kWholeBlocks = true;
   static constexpr int kTotal = kSlices;
   static constexpr int kSums = kSlices + 1;
@@ -282,6 +301,7 @@ struct Fp8WholeBlocks : Fp8 {
 // FP8 with F32 scales for activations that are not quantised: bf16(e4m3 * scale), except that the
 // power of two in the scale is the scale of the block.
 struct Fp8AsBf16 : Fp8 {
+  static constexpr bool kFolds = false;
   static constexpr bool kOneByOne = false;
 
   [[gnu::always_inline]] static void Expand(const WeightRow& row, int64_t block, int part,
@@ -299,6 +319,7 @@ struct Fp8AsBf16 : Fp8 {
 // BF16 weights in the order of FP8: weights and activations are multiples of 2^-57, and products
 // far from subnormal.
 struct Bf16ByBlocks : Fp8 {
+  static constexpr bool kFolds = false;
   static constexpr bool kOneByOne = false;
   static constexpr bool kSharedScale = false;
   static constexpr int64_t kBlockBytes = 256;

@@ -26,6 +26,7 @@ namespace {
 struct Fp4Integers : CommonFormat {
   static constexpr bool kIntegers = true;
   static constexpr int64_t kBlockBytes = 64;
+  static constexpr int64_t kScaleBytes = 4;
   static constexpr int kOperands = 4;
   static constexpr int kWorth = kOperands * kLanes;  // where they are in a prepared slice
   static constexpr int kLow = kWorth + kLanes;

@@ -40,6 +40,11 @@ struct Panel {
   }
 };
 
+template <int kNumber>
+struct Constant {
+  static constexpr int kValue = kNumber;
+};
+
 // Registers of the sums of one row.
 template <class Format>
 using RowSums = F32[kGroup][Format::kSums];
@@ -65,7 +70,8 @@ void ExpandBlock(const WeightRow (&rows)[kGroup], int64_t block, int64_t to, Pan
   }
 }
 
-// Expands blocks [first, first + count) of the panel's rows, and prefetches the next panel's.
+// Expands blocks [first, first + count) of the panel's rows, and prefetches the next panel's into
+// the second-level cache.
 template <class Format>
 void ExpandPanel(const WeightRow (&rows)[kGroup], int64_t row_bytes, int64_t first, int64_t count,
                  Panel<Format>& panel) {
@@ -77,6 +83,24 @@ void ExpandPanel(const WeightRow (&rows)[kGroup], int64_t row_bytes, int64_t fir
       }
     }
     ExpandBlock<Format>(rows, first + i, i, panel);
+  }
+}
+
+// Prefetches into the first-level cache what a panel of the rows `skipped` further on is expanded
+// from, beginning with `block`: the tiles in between take as long as it does.
+template <class Format>
+void PrefetchBlocks(const WeightRow (&rows)[kGroup], const cpu::Product& product, int64_t skipped,
+                    int64_t block) {
+  constexpr int64_t kBytes = kPanelBlocks<Format> * Format::kBlockBytes;
+  for (const WeightRow& row : rows) {
+    const uint8_t* bytes = row.bytes + skipped * product.row_bytes + block * Format::kBlockBytes;
+    for (int64_t line = 0; line < kBytes; line += 64) {
+      __builtin_prefetch(bytes + line, 0, 3);
+    }
+    if constexpr (Format::kScaleBytes > 0) {
+      const int64_t scale = skipped * product.scale_columns + block * Format::kScaleBytes;
+      __builtin_prefetch(row.scales + scale, 0, 3);
+    }
   }
 }
 
@@ -187,34 +211,41 @@ template <class Format, int kRows>
   }
 }
 
-// Runs `count_rows` rows in tiles of about equal height.
-template <class Format>
-void AddRows(const Panel<Format>& panel, int64_t first, int64_t count, const ProductRow* rows,
-             int count_rows, RowSums<Format>* sums) {
-  constexpr int kMost = kTileRows<Format>;
+// Calls tile(m, height), height a constant, for tiles of about equal height of `count_rows` rows;
+// m: the first row.
+template <int kMost, class Tile>
+[[gnu::always_inline]] inline void ForTiles(int count_rows, const Tile& tile) {
   int tiles = (count_rows + kMost - 1) / kMost;
   for (int m = 0; tiles > 0; --tiles) {
     const int height = (count_rows - m + tiles - 1) / tiles;
     switch (height) {
       case 1:
-        AddTile<Format, 1>(panel, first, count, rows + m, sums + m);
+        tile(m, Constant<1>());
         break;
       case 2:
-        AddTile<Format, 2>(panel, first, count, rows + m, sums + m);
+        tile(m, Constant<2>());
         break;
       case 3:
-        AddTile<Format, 3>(panel, first, count, rows + m, sums + m);
+        tile(m, Constant<3>());
         break;
       default:
         if constexpr (kMost > 3) {
-          height == 4   ? AddTile<Format, 4>(panel, first, count, rows + m, sums + m)
-          : height == 5 ? AddTile<Format, 5>(panel, first, count, rows + m, sums + m)
-                        : AddTile<Format, 6>(panel, first, count, rows + m, sums + m);
+          height == 4   ? tile(m, Constant<4>())
+          : height == 5 ? tile(m, Constant<5>())
+                        : tile(m, Constant<6>());
         }
         break;
     }
     m += height;
   }
+}
+
+template <class Format>
+void AddRows(const Panel<Format>& panel, int64_t first, int64_t count, const ProductRow* rows,
+             int count_rows, RowSums<Format>* sums) {
+  ForTiles<kTileRows<Format>>(count_rows, [&](int m, auto height) {
+    AddTile<Format, height.kValue>(panel, first, count, rows + m, sums + m);
+  });
 }
 
 // Blocks [first, end) of k, and with `rest` the columns behind the last whole block.
@@ -226,6 +257,10 @@ void SumRange(const WeightRow (&weights)[kGroup], const cpu::Product& product, i
   for (int64_t block = first; block < end; block += kPanelBlocks<Format>) {
     const int64_t count = end - block < kPanelBlocks<Format> ? end - block : kPanelBlocks<Format>;
     ExpandPanel<Format>(weights, product.row_bytes, block, count, panel);
+    if constexpr (Format::kPrefetchesBlocks) {
+      const bool is_last = block + count == product.k / kBlock;
+      PrefetchBlocks<Format>(weights, product, is_last ? kGroup : 0, is_last ? 0 : block + count);
+    }
     AddRows<Format>(panel, block, count, rows, count_rows, sums);
   }
   if (rest) {

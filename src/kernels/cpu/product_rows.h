@@ -39,14 +39,14 @@ inline WeightRow RowOf(const cpu::Product& product, int64_t n) {
   return {product.weights + n * product.row_bytes, scales, product.e8m0_scales};
 }
 
-// Columns [n, end of group): up to four that are summed together, with a scale in common if the
+// Columns [n, end of group): up to kMost that are summed together, with a scale in common if the
 // format shares it.
 constexpr int kGroup = 4;
-template <class Format>
+template <class Format, int64_t kMost = kGroup>
 int GroupSize(int64_t n, int64_t end) {
   const int64_t limit = (n / kBlock + 1) * kBlock;
   const int64_t last = Format::kSharedScale && limit < end ? limit : end;
-  return static_cast<int>(last - n < kGroup ? last - n : kGroup);
+  return static_cast<int>(last - n < kMost ? last - n : kMost);
 }
 
 // Copies the columns behind the last whole block into a block filled up with zeros. The activations

@@ -51,7 +51,8 @@ Result<HostNeeds> ComputeHostNeeds(const ModelSizes& sizes, const HostWork& work
   const std::int64_t full =
       SequenceCache::FullBytes(MakeCacheShape(sizes.config(), plan.sizes, drafter));
   plan.sizes.kv_memory_bytes = DefaultKvMemory(full, budget, plan.prefix_cache);
-  Result<HostNeeds> needs = ComputeStepNeeds(sizes.config(), plan.sizes, drafter, work.n_threads);
+  Result<HostNeeds> needs = ComputeStepNeeds(sizes.config(), plan.sizes, drafter, work.n_threads,
+                                             WholeModel(sizes.config()));
   if (!needs) return needs;
   AddWeights(sizes, *needs);
   needs->slot = SlotBytes(needs->expert);

@@ -21,7 +21,7 @@ struct DrafterKind;
 struct ModelWeights;
 
 struct DraftCosts {
-  double fixed = 0;   // bytes that every step reads; 0: nothing is known
+  double fixed = 0;  // bytes that every step reads; 0: nothing is known
   // Bytes of a routed expert, or of this process's average share of one; more of them where reading
   // them takes longer (Model::SetExpertTime).
   double expert = 0;

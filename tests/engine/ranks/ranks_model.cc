@@ -8,6 +8,7 @@
 #include "engine/ranks/rank_follower.h"
 #include "experts/balance/rebalance_schedule.h"
 #include "experts/sharded_parts.h"
+#include "experts/streamed_parts.h"
 #include "model/cache_shape.h"
 #include "model/draft/drafters.h"
 #include "tests/engine/schedule_checks.h"
@@ -23,14 +24,15 @@ class RanksModel::Rank {
 
   // Called on all ranks.
   void Load(const std::filesystem::path& directory, const RankCounts& counts, ModelOptions options,
-            bool small_memory, TestMemory memory) {
+            bool small_memory, TestMemory memory, const StreamingOptions& streaming) {
     Result<Checkpoint> checkpoint = Checkpoint::Open(directory);
     Result<ModelConfig> config = ReadModelConfig(directory / "config.json");
     Result<std::unique_ptr<RankGroups>> groups =
         RankGroups::Join(*all_, *config, WeighStages(*checkpoint, *config), counts);
     Check(groups.has_value(), groups ? "" : groups.error().message);
     groups_ = *std::move(groups);
-    options.parts = ShardedParts(&groups_->ranks());
+    options.parts = streaming.slots > 0 ? StreamedParts(streaming, &groups_->ranks())
+                                        : ShardedParts(&groups_->ranks());
     if (small_memory) {
       const std::unique_ptr<Backend> backend = *MakeCpuBackend(std::nullopt, 1);
       const DrafterKind* drafter = options.with_draft ? FindDrafter(*checkpoint, *config) : nullptr;
@@ -43,7 +45,7 @@ class RanksModel::Rank {
   Model& model() { return loaded_->model(); }
   // Moves parts of experts beside every step, if there are redundant experts.
   AfterForward Balance() {
-    if (groups_->ranks().shard.n_redundant_experts == 0) {
+    if (groups_->ranks().shard.n_redundant_experts == 0 || model().expert_store().ReadsExperts()) {
       return {};
     }
     rebalancer_.emplace(PlacedExperts::Of(model()), 50'001);
@@ -61,20 +63,21 @@ class RanksModel::Rank {
 };
 
 RanksModel::RanksModel(const std::filesystem::path& directory, const RankCounts& counts,
-                       const ModelOptions& options, bool small_memory, TestMemory memory) {
+                       const ModelOptions& options, bool small_memory, TestMemory memory,
+                       const StreamingOptions& streaming) {
   const int n_ranks = counts.n_tensor * counts.n_data * counts.n_stages;
   std::vector<MeshEnds> mesh = *MakeSocketMesh(n_ranks);
   for (int rank = 1; rank < n_ranks; ++rank) {
     followers_.emplace_back(
         [=, this, ends = std::move(mesh[static_cast<std::size_t>(rank)])]() mutable {
           Rank follower(rank, std::move(ends), abort_flag_);
-          follower.Load(directory, counts, options, small_memory, memory);
+          follower.Load(directory, counts, options, small_memory, memory, streaming);
           const Status followed = FollowCalls(follower.model(), follower.all(), follower.Balance());
           EXPECT_TRUE(followed) << followed.error().message;
         });
   }
   first_ = std::make_unique<Rank>(0, std::move(mesh[0]), abort_flag_);
-  first_->Load(directory, counts, options, small_memory, memory);
+  first_->Load(directory, counts, options, small_memory, memory, streaming);
   leader_ = std::make_unique<RankLeader>(
       first_->model(), first_->all(), [](const Error& error) { ADD_FAILURE() << error.message; },
       first_->Balance());

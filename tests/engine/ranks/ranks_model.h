@@ -10,6 +10,7 @@
 #include "distributed/model_ranks.h"
 #include "engine/forwarding_model.h"
 #include "engine/ranks/rank_leader.h"
+#include "experts/streaming/streaming_options.h"
 #include "model/model.h"
 #include "tests/testing/remote_backend.h"
 
@@ -19,8 +20,10 @@ namespace fathom::testing {
 class RanksModel final : public ForwardingModel {
  public:
   // small_memory: hardly more than a sequence of each data rank needs (schedule_checks.h).
+  // streaming.slots: each rank streams its experts; 0: it has them.
   RanksModel(const std::filesystem::path& directory, const RankCounts& counts,
-             const ModelOptions& options, bool small_memory, TestMemory memory = TestMemory::kHost);
+             const ModelOptions& options, bool small_memory, TestMemory memory = TestMemory::kHost,
+             const StreamingOptions& streaming = {});
   ~RanksModel() override;
 
  protected:

@@ -20,6 +20,7 @@ struct RanksCase {
   CheckpointCase checkpoint;
   RankCounts counts;
   TestMemory memory = TestMemory::kHost;
+  std::int64_t slots = 0;  // of experts that each rank streams from disk; 0: it has them
 };
 
 RankCounts DataRanksOf(int n_data, int n_stages, ExpertPath path) {
@@ -35,13 +36,16 @@ TEST_P(SchedulesOnRanks, AnswersAreThoseOfEachAlone) {
   ExpectOneAnswerEachOf(
       *directory,
       [&](const std::filesystem::path& path, const ScheduleSetup& setup) {
-        return std::make_unique<RanksModel>(path, counts,
-                                            ModelOptions{.max_sequences = setup.max_sequences,
-                                                         .max_context = kContext,
-                                                         .max_batch_tokens = setup.max_batch_tokens,
-                                                         .max_logit_rows = setup.max_logit_rows,
-                                                         .with_draft = setup.engine.draft.enabled},
-                                            setup.small_memory, GetParam().memory);
+        return std::make_unique<RanksModel>(
+            path, counts,
+            ModelOptions{.max_sequences = setup.max_sequences,
+                         .max_context = kContext,
+                         .max_batch_tokens = setup.max_batch_tokens,
+                         .max_logit_rows = setup.max_logit_rows,
+                         .with_draft = setup.engine.draft.enabled},
+            setup.small_memory, GetParam().memory,
+            StreamingOptions{
+                .slots = GetParam().slots, .n_read_threads = 4, .calibration_seconds = 0.01});
       },
       10, true, counts.n_data);
 }
@@ -60,6 +64,24 @@ INSTANTIATE_TEST_SUITE_P(
         RanksCase{"fairy_tensor_2_remote_memory", kFairy, {2, 1, true}, TestMemory::kRemoteAwaited},
         RanksCase{"fairy_tensor_2_stages_2", kFairy, {2, 2, true}},
         RanksCase{"fairy_tensor_2_moving_experts", kFairy, {2, 1, true, 4}},
+        // Pools of the fewest experts, and of half of a rank's.
+        RanksCase{"fairy_tensor_2_streamed", kFairy, {2, 1, true}, TestMemory::kHost, /*slots=*/8},
+        RanksCase{
+            "fairy_tensor_2_streamed_half", kFairy, {2, 1, true}, TestMemory::kHost, /*slots=*/14},
+        RanksCase{"fairy_data_4_streamed", kFairy, DataRanksOf(4, 1, ExpertPath::kFused),
+                  TestMemory::kHost, /*slots=*/8},
+        RanksCase{"fairy_tensor_2_stages_2_streamed",
+                  kFairy,
+                  {2, 2, true},
+                  TestMemory::kHost,
+                  /*slots=*/8},
+        RanksCase{"flash_mini_data_2_streamed", kFlashMini, DataRanksOf(2, 1, ExpertPath::kGather),
+                  TestMemory::kHost, /*slots=*/24},
+        RanksCase{"dspark_mini_tensor_2_streamed",
+                  kDSparkMini,
+                  {2, 1, true},
+                  TestMemory::kHost,
+                  /*slots=*/24},
         RanksCase{"fairy_data_2_fused", kFairy, DataRanksOf(2, 1, ExpertPath::kFused)},
         RanksCase{"fairy_data_2_gathered", kFairy, DataRanksOf(2, 1, ExpertPath::kGather)},
         RanksCase{"fairy_data_4_fused", kFairy, DataRanksOf(4, 1, ExpertPath::kFused)},

@@ -1,0 +1,159 @@
+#include "experts/exchange/shared_failures.h"
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+#include <string>
+#include <utility>
+
+namespace fathom {
+namespace {
+
+// Before the text of an error, in a message.
+struct NewsHeader {
+  std::int64_t place;
+  std::int64_t expert;
+  std::int64_t code;
+  std::int64_t n_text;
+};
+
+std::size_t Count(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+}  // namespace
+
+SharedFailures::SharedFailures(Communicator& ranks, const DataRanks& data,
+                               const FailureShape& shape)
+    : ranks_(ranks),
+      data_(data),
+      shape_(shape),
+      ids_(Count((shape.end_block - shape.first_block) * shape.max_tokens *
+                 shape.experts_per_token)) {
+  own_rows_.reserve(Count(shape.max_tokens));
+}
+
+std::int64_t SharedFailures::BytesFor(const FailureShape& shape) {
+  return (shape.end_block - shape.first_block) * shape.max_tokens * shape.experts_per_token *
+         static_cast<std::int64_t>(sizeof(std::int32_t));
+}
+
+void SharedFailures::Begin(const BatchView& whole) {
+  whole_ = whole;
+  failures_.clear();
+  segments_.clear();
+  own_rows_.clear();
+  for (std::int32_t row = 0; row < whole.n_tokens(); ++row) {
+    if (data_.IsOwn(whole.SegmentOf(row).sequence)) own_rows_.push_back(row);
+  }
+}
+
+void SharedFailures::Note(std::int64_t block, Matrix<const std::int32_t> ids) {
+  if (block < shape_.first_block || block >= shape_.end_block) return;
+  const std::int64_t n_block = shape_.max_tokens * shape_.experts_per_token;
+  std::copy_n(ids.data, ids.rows * ids.cols, ids_.begin() + (block - shape_.first_block) * n_block);
+}
+
+Result<std::span<const SequenceFailure>> SharedFailures::Share(std::span<const ExpertFailure> mine,
+                                                               const ExpertHomes& homes) {
+  std::vector<News> news;
+  for (const ExpertFailure& failure : mine) {
+    news.push_back({ranks_.rank(), failure.block, failure.expert, failure.error});
+  }
+  const Result<std::vector<News>> experts = Gather(news);
+  if (!experts) return Unexpected(experts.error());
+  if (experts->empty()) return std::span<const SequenceFailure>();
+  has_failed_.assign(whole_.segments.size(), 0);
+  for (const News& expert : *experts) FailUsers(expert, homes);
+  if (data_.n > 1) {
+    const Result<std::vector<News>> segments = Gather(std::exchange(segments_, {}));
+    if (!segments) return Unexpected(segments.error());
+    for (const News& segment : *segments) {
+      if (segment.place >= 0 && segment.place < std::ssize(whole_.segments)) {
+        failures_.push_back({whole_.segments[Count(segment.place)].sequence, segment.error});
+      }
+    }
+  } else {
+    for (const News& segment : segments_) {
+      failures_.push_back({whole_.segments[Count(segment.place)].sequence, segment.error});
+    }
+  }
+  return std::span<const SequenceFailure>(failures_);
+}
+
+void SharedFailures::FailUsers(const News& news, const ExpertHomes& homes) {
+  if (news.place < shape_.first_block || news.place >= shape_.end_block) return;
+  const std::int64_t k = shape_.experts_per_token;
+  const std::int32_t* ids = ids_.data() + (news.place - shape_.first_block) * shape_.max_tokens * k;
+  for (const std::int32_t row : own_rows_) {
+    const std::span<const std::int32_t> chosen(ids, Count(k));
+    ids += k;
+    if (std::ranges::find(chosen, news.expert) != chosen.end() &&
+        homes(news.place, whole_.positions[Count(row)], news.expert) == news.from) {
+      FailSegment(whole_.segment_of_row[Count(row)], news.error);
+    }
+  }
+}
+
+void SharedFailures::FailSegment(std::int64_t segment, const Error& error) {
+  if (std::exchange(has_failed_[Count(segment)], 1) == 0) {
+    segments_.push_back({.from = ranks_.rank(), .place = segment, .error = error});
+  }
+}
+
+Result<std::vector<SharedFailures::News>> SharedFailures::Gather(std::span<const News> mine) {
+  std::vector<std::byte> packed;
+  const auto add = [&packed](const void* from, std::size_t n) {
+    const auto* const bytes = static_cast<const std::byte*>(from);
+    packed.insert(packed.end(), bytes, bytes + n);
+  };
+  for (const News& news : mine) {
+    const NewsHeader header = {.place = news.place,
+                               .expert = news.expert,
+                               .code = static_cast<std::int64_t>(news.error.code),
+                               .n_text = std::ssize(news.error.message)};
+    add(&header, sizeof header);
+    add(news.error.message.data(), news.error.message.size());
+  }
+  const Result<std::vector<std::int64_t>> sizes =
+      ranks_.GatherEach(std::int64_t{std::ssize(packed)});
+  if (!sizes) return Unexpected(sizes.error());
+  const std::size_t most = Count(std::ranges::max(*sizes));
+  std::vector<News> all;
+  if (most == 0) return all;
+  packed.resize(most);
+  std::vector<std::byte> received(most * sizes->size());
+  if (Status gathered = ranks_.AllGather(packed, received); !gathered) {
+    return Unexpected(gathered.error());
+  }
+  for (std::size_t rank = 0; rank < sizes->size(); ++rank) {
+    const auto of_rank = std::span(received).subspan(rank * most, Count((*sizes)[rank]));
+    if (Status read = Unpack(static_cast<int>(rank), of_rank, all); !read) {
+      return Unexpected(read.error());
+    }
+  }
+  return all;
+}
+
+Status SharedFailures::Unpack(int from, std::span<const std::byte> bytes, std::vector<News>& all) {
+  while (!bytes.empty()) {
+    NewsHeader header = {};
+    const bool has_header = bytes.size() >= sizeof header;
+    if (has_header) std::memcpy(&header, bytes.data(), sizeof header);
+    bytes = bytes.subspan(has_header ? sizeof header : 0);
+    if (!has_header || header.n_text < 0 || header.n_text > std::ssize(bytes)) {
+      return MakeError(ErrorCode::kInvalidData,
+                       "rank {} of the stage: expected a list of experts that it cannot read, "
+                       "found {} bytes of something else",
+                       from, bytes.size());
+    }
+    const auto n_text = Count(header.n_text);
+    all.push_back({.from = from,
+                   .place = header.place,
+                   .expert = static_cast<std::int32_t>(header.expert),
+                   .error = {static_cast<ErrorCode>(header.code),
+                             std::string(reinterpret_cast<const char*>(bytes.data()), n_text)}});
+    bytes = bytes.subspan(n_text);
+  }
+  return {};
+}
+
+}  // namespace fathom

@@ -1,0 +1,53 @@
+// RankStreamedExperts: the streamed experts of one of several ranks that divide the experts. The
+// rank reads what it computes, into a pool of its own, for tokens of all ranks.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "checkpoint/model_config.h"
+#include "distributed/model_ranks.h"
+#include "experts/balance/expert_placement.h"
+#include "experts/streaming/streamed_experts.h"
+
+namespace fathom {
+
+// An expert that cannot be read is noted, and the rank goes on: others may compute tokens that do
+// not need it (experts/exchange/shared_failures.h).
+class RankStreamedExperts : public StreamedExperts {
+ public:
+  // For steps of at most max_tokens of all ranks together. Errors: those of
+  // StreamedExperts::Create; a placement of other experts.
+  static Result<std::unique_ptr<RankStreamedExperts>> Create(
+      Backend& backend, const ModelConfig& config, const ModelShard& shard,
+      const BlockPlacements& placement, std::int64_t max_tokens, StreamingOptions options);
+
+  void ShardWeights(ModelWeights& weights) const override;
+  void BeginPass(Pass pass, const BatchView& whole) override;
+  std::span<const ExpertFailure> expert_failures() const override { return failures_; }
+
+  // The expert rank that computes `expert` for the token at `position` of its sequence.
+  int RankOf(std::int64_t block, std::int32_t position, std::int32_t expert) const {
+    return maps_[static_cast<std::size_t>(block)].RankOf(position, expert);
+  }
+
+ protected:
+  bool Computes(std::int64_t block, std::int32_t position, std::int32_t expert) const override {
+    return RankOf(block, position, expert) == expert_rank_;
+  }
+  bool FailUsers(std::int64_t block, std::int32_t expert, const Error& error) override;
+
+ private:
+  RankStreamedExperts(Backend& backend, const ModelConfig& config, const ModelShard& shard,
+                      std::vector<ReplicaMap> maps, std::int64_t max_tokens,
+                      StreamingOptions options);
+
+  int expert_rank_;
+  std::vector<ReplicaMap> maps_;
+  std::vector<ExpertFailure> failures_;  // of the main pass
+};
+
+}  // namespace fathom

@@ -1,0 +1,189 @@
+// Products with many rows of activations, where the factors of blocks can be folded into the
+// activations (kFolds).
+//
+// 128 rows of weights have their scales in common: for these, some blocks of the activations at a
+// time are copied in the order in which tiles read them, multiplied by the scales of both sides.
+// Then a block's chain is added to its sum as it is: an addition is faster than a fused one, which
+// competes with the products. The sums of all 128 rows wait in the second-level cache, so that one
+// expansion serves kPanelRows rows of activations however long they are.
+#pragma once
+
+#include "kernels/cpu/product_formats.h"
+#include "kernels/cpu/product_panel.h"
+#include "kernels/cpu/product_rows.h"
+
+namespace fathom::KERNEL_ISA {
+namespace {
+
+constexpr int kFoldedGroups = kBlock / kGroup;
+
+// The activations of kPanelBlocks blocks: per tile, block, slice and operand those of all rows.
+template <class Format>
+struct FoldedRows {
+  F32 x[kPanelRows * kPanelBlocks<Format> * Format::kSlices * Format::kOperands];
+};
+
+// Copies blocks [first, first + count) of the rows. False if a factor is not in the range in which
+// the copy gives the same sums.
+template <class Format>
+bool FoldRows(const cpu::Product& product, const WeightRow& weights, int64_t first, int64_t count,
+              const ProductRow* rows, int count_rows, FoldedRows<Format>& folded) {
+  const bool is_quantized = product.format == cpu::ProductFormat::kFp8;
+  const FactorRange range = is_quantized ? Format::kFoldedRange : Format::kFoldedRangeUnquantized;
+  bool fits = true;
+  F32* to = folded.x;
+  ForTiles<kTileRows<Format>>(count_rows, [&](int m, auto height) {
+    constexpr int kRows = height.kValue;
+    for (int64_t i = first; i < first + count; ++i) {
+      const float scale = Fp8Scale(weights, i);
+      for (int r = 0; r < kRows; ++r) {
+        const ProductRow& row = rows[m + r];
+        const float factor = row.scales[i] * scale;
+        fits = fits && factor >= range.least && factor <= range.most;
+        const F32 multiplier = Set(factor * Format::kFoldedFactors);
+        const float* x = row.x + i * kBlockFloats<Format>;
+        for (int j = 0; j < Format::kSlices * Format::kOperands; ++j) {
+          to[j * kRows + r] = Load(x + j * kLanes) * multiplier;
+        }
+      }
+      to += kRows * Format::kSlices * Format::kOperands;
+    }
+  });
+  return fits;
+}
+
+// Adds `count` blocks of the panel to the sums of kRows rows.
+template <class Format, int kRows>
+[[gnu::noinline]] void AddFolded(const Panel<Format>& panel, int64_t count, const F32* x,
+                                 RowSums<Format>* sums) {
+  for (int64_t i = 0; i < count; ++i) {
+    for (int slice = 0; slice < Format::kSlices; ++slice) {
+      const auto* w = panel.At(i, slice);
+      const float* operands[kRows];
+      for (int m = 0; m < kRows; ++m) {
+        operands[m] = reinterpret_cast<const float*>(x + m);
+      }
+      F32 chains[kRows][kGroup];
+      AddChains<kRows * kLanes>([w](int j, int c) { return w[j * kGroup + c]; }, 0,
+                                Format::kOperands, operands, /*start=*/true, chains);
+      for (int m = 0; m < kRows; ++m) {
+        for (int c = 0; c < kGroup; ++c) {
+          sums[m][c][slice] = sums[m][c][slice] + chains[m][c];
+        }
+      }
+      x += Format::kOperands * kRows;
+      ForgetMemory();
+    }
+  }
+}
+
+template <class Format>
+void AddFoldedRows(const Panel<Format>& panel, int64_t count, const FoldedRows<Format>& folded,
+                   int count_rows, RowSums<Format>* sums) {
+  const F32* x = folded.x;
+  ForTiles<kTileRows<Format>>(count_rows, [&](int m, auto height) {
+    AddFolded<Format, height.kValue>(panel, count, x, sums + m);
+    x += height.kValue * count * Format::kSlices * Format::kOperands;
+  });
+}
+
+// Multiplies the weights of `count` blocks by kFoldedWeights.
+template <class Format>
+void ScalePanel(int64_t count, Panel<Format>& panel) {
+  const F32 factor = Set(Format::kFoldedWeights);
+  auto* w = panel.At(0, 0);
+  for (int64_t i = 0; i < count * Format::kSlices * Format::kOperands * kGroup; ++i) {
+    w[i] = w[i] * factor;
+  }
+}
+
+// Weight rows that share their scales, at most kBlock.
+struct FoldedColumns {
+  WeightRow weights[kFoldedGroups][kGroup];
+  int groups;
+};
+
+// Adds blocks [first, end) of k to the sums, [groups][count_rows].
+template <class Format>
+void SumFolded(const cpu::Product& product, const FoldedColumns& columns, int64_t first,
+               int64_t end, const ProductRow* rows, int count_rows, RowSums<Format>* sums) {
+  FoldedRows<Format> folded;
+  Panel<Format> panel;
+  for (int64_t block = first; block < end; block += kPanelBlocks<Format>) {
+    const int64_t count = end - block < kPanelBlocks<Format> ? end - block : kPanelBlocks<Format>;
+    const bool fits =
+        FoldRows<Format>(product, columns.weights[0][0], block, count, rows, count_rows, folded);
+    for (int g = 0; g < columns.groups; ++g) {
+      for (int64_t i = 0; i < count; ++i) {
+        ExpandBlock<Format>(columns.weights[g], block + i, i, panel);
+      }
+      const bool is_last = g + 1 == columns.groups;
+      PrefetchBlocks<Format>(columns.weights[is_last ? 0 : g + 1], product, 0,
+                             is_last ? block + count : block);
+      RowSums<Format>* to = sums + g * count_rows;
+      if (fits) [[likely]] {
+        ScalePanel<Format>(count, panel);
+        AddFoldedRows<Format>(panel, count, folded, count_rows, to);
+      } else {
+        AddRows<Format>(panel, block, count, rows, count_rows, to);
+      }
+    }
+  }
+}
+
+// Columns [n, n + count), which share their scales.
+template <class Format>
+void MultiplyShared(const cpu::Product& product, int64_t n, int count, int64_t first_row,
+                    const ProductRow* rows, int count_rows) {
+  FoldedColumns columns;
+  columns.groups = (count + kGroup - 1) / kGroup;
+  for (int c = 0; c < columns.groups * kGroup; ++c) {  // an absent column repeats the last one
+    columns.weights[c / kGroup][c % kGroup] = RowOf(product, n + (c < count ? c : count - 1));
+  }
+  const int total = columns.groups * count_rows;
+  const int64_t blocks = product.k / kBlock;
+  float parts[kMaxParts][kFoldedGroups * kPanelRows][kGroup];
+  RowSums<Format> sums[kFoldedGroups * kPanelRows];
+  for (int p = 0; p < product.k_parts; ++p) {
+    for (int i = 0; i < total; ++i) {
+      for (auto& column : sums[i]) {
+        for (F32& sum : column) {
+          sum = Zero();
+        }
+      }
+    }
+    SumFolded<Format>(product, columns, blocks * p / product.k_parts,
+                      blocks * (p + 1) / product.k_parts, rows, count_rows, sums);
+    for (int i = 0; i < total; ++i) {
+      Format::Finish(sums[i], parts[p][i]);
+    }
+  }
+  AddParts(product.k_parts, total * kGroup, parts[0][0], kFoldedGroups * kPanelRows * kGroup);
+  for (int m = 0; m < count_rows; ++m) {
+    for (int c = 0; c < count; ++c) {
+      WriteValue(product, first_row + m, n + c, parts[0][c / kGroup * count_rows + m][c % kGroup]);
+    }
+  }
+}
+
+// Columns [first, end) of all rows.
+template <class Format>
+void MultiplyManyFolded(const cpu::Product& product, int64_t first, int64_t end) {
+  const int64_t row_blocks = (product.t + kPanelRows - 1) / kPanelRows;
+  for (int64_t i = 0; i < row_blocks; ++i) {
+    const int64_t first_row = product.t * i / row_blocks;
+    const int count_rows = static_cast<int>(product.t * (i + 1) / row_blocks - first_row);
+    ProductRow rows[kPanelRows];
+    for (int m = 0; m < count_rows; ++m) {
+      rows[m] = RowOfActivations<Format>(product, first_row + m);
+    }
+    for (int64_t n = first; n < end;) {
+      const int count = GroupSize<Format, kBlock>(n, end);
+      MultiplyShared<Format>(product, n, count, first_row, rows, count_rows);
+      n += count;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace fathom::KERNEL_ISA

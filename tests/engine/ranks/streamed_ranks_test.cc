@@ -1,0 +1,154 @@
+// An expert that one rank cannot read: the first rank learns which sequences have failed, and the
+// ranks go on together.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <vector>
+
+#include "experts/streaming/expert_files.h"
+#include "model/weights.h"
+#include "tests/engine/ranks/ranks_model.h"
+#include "tests/experts/streaming/faulty_reader.h"
+#include "tests/model/test_model.h"
+#include "tests/testing/shared_data.h"
+
+namespace fathom::testing {
+namespace {
+
+constexpr std::int32_t kSequences = 8;
+
+Batch TokenOfEach(std::int32_t position, std::int32_t first = 0, std::int32_t end = kSequences) {
+  Batch batch;
+  for (std::int32_t slot = first; slot < end; ++slot) {
+    batch.Add(slot, position, std::vector<Token>{static_cast<Token>(slot * 377 + position * 91)});
+  }
+  return batch;
+}
+
+class StreamedLeader : public ::testing::TestWithParam<RankCounts> {
+ protected:
+  static ModelOptions Sizes() {
+    return {.max_sequences = kSequences,
+            .max_context = 64,
+            .max_batch_tokens = 16,
+            .max_logit_rows = kSequences};
+  }
+  // The place in the files of an expert.
+  FileRange PlaceOf(std::int64_t block, std::int32_t expert) const {
+    const Checkpoint checkpoint = Checkpoint::Open(directory_).value();
+    const ModelConfig config = ReadModelConfig(directory_ / "config.json").value();
+    const ModelWeights weights = BindWeights(checkpoint, config, nullptr).value();
+    std::vector<std::span<const ExpertWeights>> blocks;
+    for (const BlockWeights& one : weights.layers) blocks.emplace_back(one.ffn.experts);
+    const ExpertFiles files = ExpertFiles::Create(checkpoint, blocks).value();
+    return files.RangesOf(static_cast<std::size_t>(block * config.n_routed_experts + expert))
+        .front();
+  }
+  // Sequences whose first token uses the expert, by a model in one process.
+  std::set<std::int32_t> UsersOf(std::int64_t block, std::int32_t expert) {
+    std::set<std::int32_t> users;
+    std::int64_t next = 0;
+    alone_.model().ObserveRouting([&](Matrix<const std::int32_t> ids) {
+      for (std::int32_t row = 0; next == block && row < ids.rows; ++row) {
+        if (std::ranges::find(ids.RowSpan(row), expert) != ids.RowSpan(row).end()) {
+          users.insert(row);
+        }
+      }
+      ++next;
+    });
+    EXPECT_TRUE(alone_.model().Forward(TokenOfEach(0)));
+    alone_.model().ObserveRouting({});
+    return users;
+  }
+  std::vector<float> ExpectedLogits(std::int32_t slot, std::int32_t n_tokens) {
+    for (std::int32_t position = 0; position < n_tokens; ++position) {
+      EXPECT_TRUE(alone_.model().Forward(TokenOfEach(position, slot, slot + 1)));
+    }
+    const std::vector<std::int32_t> rows = {0};
+    const Matrix<const float> logits = alone_.model().Logits(rows).value();
+    return {logits.data, logits.data + logits.cols};
+  }
+  static std::vector<float> LogitsOf(LanguageModel& model, std::int32_t row) {
+    const std::vector<std::int32_t> rows = {row};
+    EXPECT_TRUE(model.StartLogits(rows, 0));
+    const Result<Matrix<const float>> logits = model.FinishLogits(0);
+    EXPECT_TRUE(logits);
+    return logits ? std::vector<float>(logits->data, logits->data + logits->cols)
+                  : std::vector<float>();
+  }
+
+  const std::filesystem::path directory_ = ProjectPath("models/fairy");
+  TestModel alone_{directory_, Sizes(), {.n_threads = 1}};
+};
+
+TEST_P(StreamedLeader, LearnsWhichSequencesHaveFailed) {
+  std::set<std::int32_t> users;
+  std::int64_t block = 6;
+  std::int32_t expert = 0;
+  while (users.empty() || std::ssize(users) == kSequences) {
+    ASSERT_GE(--block, 0);
+    for (expert = 7; expert >= 0; --expert) {
+      users = UsersOf(block, expert);
+      if (!users.empty() && std::ssize(users) < kSequences) break;
+    }
+  }
+  const FileRange broken = PlaceOf(block, expert);
+  std::atomic<bool> fails = true;
+  RanksModel model(directory_, GetParam(), Sizes(), /*small_memory=*/false, TestMemory::kHost,
+                   {.slots = 8,
+                    .n_read_threads = 4,
+                    .open = OpenFaulty([&](const ReadCall& call, std::span<std::byte>&) {
+                      const bool is_there =
+                          call.file == broken.file && call.offset == broken.offset;
+                      return fails && is_there ? -EIO : kReadFile;
+                    })});
+  for (int i = 0; i < 2; ++i) {
+    std::vector<SequenceFailure> failed;
+    const Status ran = model.ForwardEach(TokenOfEach(0), failed);
+    ASSERT_TRUE(ran) << ran.error().message;
+    std::set<std::int32_t> found;
+    for (const SequenceFailure& failure : failed) {
+      found.insert(failure.sequence);
+      EXPECT_THAT(failure.error.message, ::testing::HasSubstr("storage_error: "));
+    }
+    EXPECT_EQ(found, users);
+    for (std::int32_t slot = 0; slot < kSequences; ++slot) {
+      if (users.contains(slot)) continue;
+      EXPECT_EQ(LogitsOf(model, slot), ExpectedLogits(slot, 1)) << "sequence " << slot;
+    }
+  }
+  EXPECT_GT(model.Streaming().value().failed_reads + model.Streaming().value().read_bytes, 0);
+  // All sequences of a step, then a caller without a list of failures.
+  const std::int32_t user = *users.begin();
+  std::vector<SequenceFailure> failed;
+  ASSERT_TRUE(model.ForwardEach(TokenOfEach(0, user, user + 1), failed));
+  EXPECT_EQ(failed.size(), 1u);
+  const Status ran = model.Forward(TokenOfEach(0));
+  ASSERT_FALSE(ran);
+  EXPECT_EQ(ran.error().code, ErrorCode::kIo);
+  fails = false;
+  for (const std::int32_t position : {0, 1}) {
+    ASSERT_TRUE(model.ForwardEach(TokenOfEach(position), failed));
+    EXPECT_EQ(failed.size(), 0u);
+  }
+  for (std::int32_t slot = 0; slot < kSequences; ++slot) {
+    EXPECT_EQ(LogitsOf(model, slot), ExpectedLogits(slot, 2)) << "sequence " << slot;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, StreamedLeader,
+                         ::testing::Values(RankCounts{.n_tensor = 2, .expert_parallel = true},
+                                           RankCounts{.expert_parallel = true, .n_data = 2},
+                                           RankCounts{.expert_parallel = true,
+                                                      .n_data = 4,
+                                                      .expert_path = ExpertPath::kGather}));
+
+}  // namespace
+}  // namespace fathom::testing
