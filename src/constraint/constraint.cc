@@ -4,7 +4,7 @@
 #include <mutex>
 #include <utility>
 
-#include "constraint/constraint_core.h"
+#include "constraint/compiled_constraint.h"
 
 namespace fathom {
 namespace {
@@ -32,28 +32,69 @@ struct LinePlace {
 }  // namespace
 
 struct ConstraintState::Impl {
-  Impl(std::shared_ptr<ConstraintCore> owner, AnswerPhase in, LinePlace at, MatcherState state)
-      : core(std::move(owner)), phase(in), place(at), matcher(std::move(state)) {}
+  Impl(AnswerPhase in, LinePlace at) : phase(in), place(at) {}
+  Impl(CompiledConstraint::Done done, std::shared_ptr<const ReadText> last)
+      : phase(AnswerPhase::kGrammar),
+        core(std::move(done.core)),
+        matcher(std::move(done.to)),
+        read(std::move(last)),
+        has_moved(done.has_moved) {}
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
   // The parts of a matcher's state have counts of their own, which the mutex guards.
   ~Impl() {
+    if (core == nullptr) return;
     const std::scoped_lock lock(core->mutex());
     matcher = {};
   }
 
-  const std::shared_ptr<ConstraintCore> core;
+  CompiledConstraint::Place Place() const { return {core, &matcher, read.get(), has_moved}; }
+
   const AnswerPhase phase;
-  const LinePlace place;
-  MatcherState matcher;
+  const LinePlace place{};  // kReasoning, kFree
+  // kGrammar:
+  const std::shared_ptr<ConstraintCore> core{};
+  MatcherState matcher{};
+  const std::shared_ptr<const ReadText> read{};
+  const bool has_moved = false;  // CompiledConstraint::Place
 };
 
 namespace {
 
+ConstraintState InPhase(AnswerPhase phase, LinePlace place = {}) {
+  return ConstraintState(std::make_shared<const ConstraintState::Impl>(phase, place));
+}
+
+// The state behind what was read last, moved there by `work` from `from`.
+Result<ConstraintState> InGrammar(CompiledConstraint& compiled,
+                                  const CompiledConstraint::Place& from,
+                                  std::shared_ptr<const ReadText> last,
+                                  const CompiledConstraint::Work& work) {
+  Result<CompiledConstraint::Done> done = compiled.Do(from, work);
+  if (!done) return Unexpected(std::move(done.error()));
+  return ConstraintState(
+      std::make_shared<const ConstraintState::Impl>(*std::move(done), std::move(last)));
+}
+
+// The state behind a text that may be empty.
+Result<ConstraintState> BehindText(CompiledConstraint& compiled,
+                                   const CompiledConstraint::Place& from,
+                                   const std::shared_ptr<const ReadText>& read,
+                                   std::string_view text) {
+  auto last = read;
+  if (!text.empty()) {
+    last = std::make_shared<const ReadText>(read, ReadText::Kind::kText, Token{0}, text);
+  }
+  return InGrammar(compiled, from, std::move(last),
+                   [&](ConstraintCore& core, const MatcherState& state, MatcherState& to) {
+                     return core.Read(state, text, to);
+                   });
+}
+
 class AnswerConstraint final : public Constraint {
  public:
-  AnswerConstraint(std::shared_ptr<ConstraintCore> core, ConstraintState begin)
-      : core_(std::move(core)), begin_(std::move(begin)) {}
+  AnswerConstraint(std::shared_ptr<CompiledConstraint> compiled, ConstraintState begin)
+      : compiled_(std::move(compiled)), begin_(std::move(begin)) {}
 
   ConstraintState Begin() const override { return begin_; }
 
@@ -61,51 +102,50 @@ class AnswerConstraint final : public Constraint {
     const ConstraintState::Impl& at = *state.get();
     switch (at.phase) {
       case AnswerPhase::kReasoning:
-        return core_->reasoning_mask();
+        return compiled_->reasoning_mask();
       case AnswerPhase::kFree:
-        return core_->free_mask(at.place.after_angle);
+        return compiled_->free_mask(at.place.after_angle);
       case AnswerPhase::kEnded:
-        return core_->end_mask();
+        return compiled_->end_mask();
       case AnswerPhase::kGrammar:
         break;
     }
-    const std::scoped_lock lock(core_->mutex());
-    const std::shared_ptr<const MaskBuilder::Mask> mask = core_->Mask(at.matcher);
-    if (mask == nullptr) return ConstraintCore::TooComplexError();
+    std::shared_ptr<const MaskBuilder::Mask> mask;
+    const auto build = [&](ConstraintCore& core, const MatcherState& from, MatcherState&) {
+      Result<std::shared_ptr<const MaskBuilder::Mask>> built = core.Mask(from);
+      if (!built) return Status(Unexpected(std::move(built.error())));
+      mask = *std::move(built);
+      return Status();
+    };
+    const Result<CompiledConstraint::Done> done = compiled_->Do(at.Place(), build);
+    if (!done) return Unexpected(done.error());
     return TokenMask({mask, &mask->tokens.words()}, mask->n_tokens);
   }
 
   Result<ConstraintState> Advance(const ConstraintState& state, Token token) const override {
     const ConstraintState::Impl& at = *state.get();
-    if (!core_->vocabulary().Has(token)) return NotAllowed(token);
+    if (!compiled_->vocabulary().Has(token)) return TokenNotAllowed(token);
     switch (at.phase) {
       case AnswerPhase::kReasoning:
         return BehindReasoning(at, token);
       case AnswerPhase::kFree:
-        if (!core_->free_mask(at.place.after_angle).Allows(token)) return NotAllowed(token);
-        if (IsEnd(token)) return Ended();
-        if (token == core_->vocabulary().meaningful().dsml) return BehindOpener(token);
+        if (!compiled_->free_mask(at.place.after_angle).Allows(token)) {
+          return TokenNotAllowed(token);
+        }
+        if (IsEnd(token)) return InPhase(AnswerPhase::kEnded);
+        if (token == compiled_->vocabulary().meaningful().dsml) return BehindOpener(token);
         return InText(at, AnswerPhase::kFree, token);
       case AnswerPhase::kEnded:
-        return IsEnd(token) ? Result<ConstraintState>(state) : NotAllowed(token);
+        return IsEnd(token) ? Result<ConstraintState>(state) : TokenNotAllowed(token);
       case AnswerPhase::kGrammar:
         break;
     }
-    if (IsEnd(token) && at.matcher.accepts) return Ended();
-    MatcherState next;
-    {
-      const std::scoped_lock lock(core_->mutex());
-      const bool is_allowed = core_->Advance(at.matcher, token, next);
-      if (core_->TooComplex()) {
-        next = {};
-        return ConstraintCore::TooComplexError();
-      }
-      if (!is_allowed) {
-        next = {};
-        return NotAllowed(token);
-      }
-    }
-    return Make(AnswerPhase::kGrammar, {}, std::move(next));
+    if (IsEnd(token) && at.matcher.accepts) return InPhase(AnswerPhase::kEnded);
+    return InGrammar(*compiled_, at.Place(),
+                     std::make_shared<const ReadText>(at.read, ReadText::Kind::kToken, token, ""),
+                     [&](ConstraintCore& core, const MatcherState& from, MatcherState& to) {
+                       return core.Advance(from, token, to);
+                     });
   }
 
   Result<ConstraintState> AdvanceText(const ConstraintState& state,
@@ -114,25 +154,16 @@ class AnswerConstraint final : public Constraint {
     if (at.phase != AnswerPhase::kGrammar) {
       LinePlace place = at.place;
       place.Add(text);
-      return Make(at.phase, place);
+      return InPhase(at.phase, place);
     }
-    MatcherState next;
-    {
-      const std::scoped_lock lock(core_->mutex());
-      const Status read = core_->Read(at.matcher, text, next);
-      if (!read) {
-        next = {};
-        return Unexpected(read.error());
-      }
-    }
-    return Make(AnswerPhase::kGrammar, {}, std::move(next));
+    return BehindText(*compiled_, at.Place(), at.read, text);
   }
 
   bool CanEnd(const ConstraintState& state) const override {
     const ConstraintState::Impl& at = *state.get();
     switch (at.phase) {
       case AnswerPhase::kReasoning:
-        return core_->opening() == AnswerOpening::kFree;
+        return compiled_->opening() == AnswerOpening::kFree;
       case AnswerPhase::kFree:
       case AnswerPhase::kEnded:
         return true;
@@ -142,95 +173,72 @@ class AnswerConstraint final : public Constraint {
     return false;
   }
 
-  const std::vector<std::string>& relaxed() const override { return core_->relaxed(); }
+  const std::vector<std::string>& relaxed() const override { return compiled_->relaxed(); }
 
-  std::size_t memory() const override {
-    const std::scoped_lock lock(core_->mutex());
-    return core_->memory();
-  }
+  std::size_t memory() const override { return compiled_->memory(); }
 
  private:
   bool IsEnd(Token token) const {
-    const std::vector<Token>& ends = core_->vocabulary().end_tokens();
+    const std::vector<Token>& ends = compiled_->vocabulary().end_tokens();
     return std::find(ends.begin(), ends.end(), token) != ends.end();
   }
 
-  ConstraintState Make(AnswerPhase phase, LinePlace place, MatcherState matcher = {}) const {
-    return ConstraintState(
-        std::make_shared<const ConstraintState::Impl>(core_, phase, place, std::move(matcher)));
-  }
-  ConstraintState Ended() const { return Make(AnswerPhase::kEnded, {}); }
-
   ConstraintState InText(const ConstraintState::Impl& at, AnswerPhase phase, Token token) const {
     LinePlace place = at.place;
-    place.Add(core_->vocabulary().TextOf(token));
-    return Make(phase, place);
+    place.Add(compiled_->vocabulary().TextOf(token));
+    return InPhase(phase, place);
   }
 
   Result<ConstraintState> BehindOpener(Token token) const {
-    MatcherState state;
-    {
-      const std::scoped_lock lock(core_->mutex());
-      state = core_->BehindOpener();
-    }
-    if (state.IsDead()) return NotAllowed(token);
-    return Make(AnswerPhase::kGrammar, {}, std::move(state));
+    const auto opener =
+        std::make_shared<const ReadText>(nullptr, ReadText::Kind::kOpener, Token{0}, "");
+    return InGrammar(*compiled_, {.read = opener.get()}, opener,
+                     [&](ConstraintCore&, const MatcherState& from, MatcherState& to) {
+                       if (from.IsDead()) return Status(TokenNotAllowed(token));
+                       to = from;
+                       return Status();
+                     });
   }
 
   // Only </think> ends the reasoning; with text behind it, a block that the model begins in the
   // reasoning ends it too (docs/spec/encoding.md 9.2).
   Result<ConstraintState> BehindReasoning(const ConstraintState::Impl& at, Token token) const {
-    if (!core_->reasoning_mask().Allows(token)) return NotAllowed(token);
-    const MeaningfulTokens& named = core_->vocabulary().meaningful();
-    const bool is_free = core_->opening() == AnswerOpening::kFree;
+    if (!compiled_->reasoning_mask().Allows(token)) return TokenNotAllowed(token);
+    const MeaningfulTokens& named = compiled_->vocabulary().meaningful();
+    const bool is_free = compiled_->opening() == AnswerOpening::kFree;
     if (token == named.think_close) {
-      if (is_free) return Make(AnswerPhase::kFree, {});
-      MatcherState state;
-      {
-        const std::scoped_lock lock(core_->mutex());
-        core_->Reset();
-        state = core_->Begin();
-      }
-      return Make(AnswerPhase::kGrammar, {}, std::move(state));
+      if (is_free) return InPhase(AnswerPhase::kFree);
+      return BehindText(*compiled_, {}, nullptr, "");
     }
-    if (IsEnd(token)) return Ended();
+    if (IsEnd(token)) return InPhase(AnswerPhase::kEnded);
     if (is_free && at.place.after_angle && token == named.dsml) return BehindOpener(token);
     return InText(at, AnswerPhase::kReasoning, token);
   }
 
-  static tl::unexpected<Error> NotAllowed(Token token) {
-    return MakeError(ErrorCode::kInvalidArgument,
-                     "constraint: expected a token that the grammar allows, found {}", token);
-  }
-
-  const std::shared_ptr<ConstraintCore> core_;
+  const std::shared_ptr<CompiledConstraint> compiled_;
   const ConstraintState begin_;
 };
 
 }  // namespace
 
-Result<std::shared_ptr<const Constraint>> MakeConstraint(std::shared_ptr<ConstraintCore> core,
-                                                         bool in_reasoning,
-                                                         std::string_view prefill) {
-  LinePlace place;
-  MatcherState state;
-  AnswerPhase phase = AnswerPhase::kReasoning;
-  if (!in_reasoning && core->opening() == AnswerOpening::kFree) {
-    phase = AnswerPhase::kFree;
+Result<std::shared_ptr<const Constraint>> MakeConstraint(
+    std::shared_ptr<CompiledConstraint> compiled, bool in_reasoning, std::string_view prefill) {
+  ConstraintState begin;
+  if (in_reasoning) {
+    begin = InPhase(AnswerPhase::kReasoning);
+  } else if (compiled->opening() == AnswerOpening::kFree) {
+    LinePlace place;
     place.Add(prefill);
-  } else if (!in_reasoning) {
-    phase = AnswerPhase::kGrammar;
-    const std::scoped_lock lock(core->mutex());
-    core->Reset();
-    const MatcherState first = core->Begin();
-    if (const Status read = core->Read(first, prefill, state); !read) {
-      state = {};
-      return MakeError(read.error().code, "the beginning of the answer: {}", read.error().message);
+    begin = InPhase(AnswerPhase::kFree, place);
+  } else {
+    Result<ConstraintState> behind = BehindText(*compiled, {}, nullptr, prefill);
+    if (!behind) {
+      return MakeError(behind.error().code, "the beginning of the answer: {}",
+                       behind.error().message);
     }
+    begin = *std::move(behind);
   }
-  auto begin = std::make_shared<const ConstraintState::Impl>(core, phase, place, std::move(state));
-  return std::make_shared<const AnswerConstraint>(std::move(core),
-                                                  ConstraintState(std::move(begin)));
+  return std::make_shared<const AnswerConstraint>(std::move(compiled), std::move(begin));
 }
 
 }  // namespace fathom

@@ -4,8 +4,8 @@
 #include <mutex>
 #include <utility>
 
+#include "constraint/compiled_constraint.h"
 #include "constraint/constraint.h"
-#include "constraint/constraint_core.h"
 #include "constraint/gbnf.h"
 #include "constraint/regex.h"
 #include "json/json_writer.h"
@@ -13,8 +13,8 @@
 namespace fathom {
 namespace {
 
-// A core keeps up to 32 MiB of masks; few of the compiled constraints are in use at once.
-constexpr std::size_t kMaxCores = 256;
+// Each keeps up to 32 MiB of masks; few of the compiled constraints are in use at once.
+constexpr std::size_t kMaxConstraints = 256;
 
 void AddTo(std::string& key, std::string_view part) {
   key += std::to_string(part.size());
@@ -59,36 +59,51 @@ class SpecCompiler {
   explicit SpecCompiler(std::shared_ptr<const VocabularyTables> vocabulary)
       : vocabulary_(std::move(vocabulary)), grammar_(std::make_unique<Grammar>()) {}
 
-  ConstraintResult<std::shared_ptr<ConstraintCore>> Compile(const ConstraintSpec& spec) {
-    const bool has_content = spec.content.kind != ContentConstraint::Kind::kNone;
-    const bool has_tools = spec.tools.kind != ToolConstraint::Kind::kNone;
+  ConstraintResult<std::shared_ptr<CompiledConstraint>> Compile(const ConstraintSpec& spec) {
+    ConstraintResult<std::unique_ptr<Grammar>> grammar = Write(spec);
+    if (!grammar) return tl::unexpected(std::move(grammar.error()));
+    const auto write_again = [vocabulary = vocabulary_, spec] {
+      return *SpecCompiler(vocabulary).Write(spec);
+    };
+    auto compiled = std::make_shared<CompiledConstraint>(
+        vocabulary_, *std::move(grammar), write_again,
+        IsFree(spec) ? AnswerOpening::kFree : AnswerOpening::kGrammar, HasTools(spec));
+    if (compiled->IsUnsatisfiable()) {
+      return tl::unexpected(ErrorOf(ConstraintErrorCode::kUnsatisfiableSchema,
+                                    "the constraint allows no text at all"));
+    }
+    compiled->relaxed() = std::move(relaxed_);
+    return compiled;
+  }
+
+ private:
+  static bool HasTools(const ConstraintSpec& spec) {
+    return spec.tools.kind != ToolConstraint::Kind::kNone;
+  }
+  // True if the calls follow text.
+  static bool IsFree(const ConstraintSpec& spec) {
+    return spec.content.kind == ContentConstraint::Kind::kNone &&
+           spec.tools.kind == ToolConstraint::Kind::kAuto;
+  }
+
+  ConstraintResult<std::unique_ptr<Grammar>> Write(const ConstraintSpec& spec) {
     std::vector<ExpressionId> answers;
-    if (has_content && spec.tools.kind != ToolConstraint::Kind::kRequired) {
+    if (spec.content.kind != ContentConstraint::Kind::kNone &&
+        spec.tools.kind != ToolConstraint::Kind::kRequired) {
       ConstraintResult<ExpressionId> content = Content(spec.content);
       if (!content) return tl::unexpected(std::move(content.error()));
       answers.push_back(*content);
     }
-    const bool is_free =
-        has_tools && !has_content && spec.tools.kind == ToolConstraint::Kind::kAuto;
-    if (has_tools) {
+    if (HasTools(spec)) {
       ConstraintResult<ExpressionId> block = Block(spec);
       if (!block) return tl::unexpected(std::move(block.error()));
-      answers.push_back(is_free ? *block
-                                : grammar_->pool.Concat(grammar_->pool.Literal("\n\n"), *block));
+      answers.push_back(
+          IsFree(spec) ? *block : grammar_->pool.Concat(grammar_->pool.Literal("\n\n"), *block));
     }
     grammar_->start = grammar_->pool.Or(answers);
-    auto core = std::make_shared<ConstraintCore>(
-        vocabulary_, std::move(grammar_), is_free ? AnswerOpening::kFree : AnswerOpening::kGrammar,
-        has_tools);
-    if (core->IsUnsatisfiable()) {
-      return tl::unexpected(ErrorOf(ConstraintErrorCode::kUnsatisfiableSchema,
-                                    "the constraint allows no text at all"));
-    }
-    core->relaxed() = std::move(relaxed_);
-    return core;
+    return std::move(grammar_);
   }
 
- private:
   ConstraintResult<ExpressionId> Content(const ContentConstraint& content) {
     ExpressionPool& pool = grammar_->pool;
     switch (content.kind) {
@@ -147,34 +162,33 @@ class SpecCompiler {
 struct ConstraintCompiler::Impl {
   struct Entry {
     std::string key;
-    std::shared_ptr<ConstraintCore> core;
-    std::size_t memory = 0;  // of the core, when it was last asked
+    std::shared_ptr<CompiledConstraint> compiled;
+    std::size_t memory = 0;  // when it was last asked
   };
 
-  std::shared_ptr<ConstraintCore> Find(const std::string& key) {
+  std::shared_ptr<CompiledConstraint> Find(const std::string& key) {
     const std::scoped_lock lock(mutex);
     const auto found = by_key.find(key);
     if (found == by_key.end()) return nullptr;
     entries.splice(entries.begin(), entries, found->second);
-    return entries.front().core;
+    return entries.front().compiled;
   }
 
-  // Keeps the core, and drops the cores that were used longest ago while there is too much.
-  void Keep(const std::string& key, std::shared_ptr<ConstraintCore> core) {
+  // Keeps a constraint, and drops those that were used longest ago while there is too much.
+  void Keep(const std::string& key, std::shared_ptr<CompiledConstraint> compiled) {
     std::list<Entry> dropped;  // destroyed without the lock
     const std::scoped_lock lock(mutex);
     if (by_key.contains(key)) return;
-    entries.push_front({.key = key, .core = std::move(core)});
+    entries.push_front({.key = key, .compiled = std::move(compiled)});
     by_key[key] = entries.begin();
     std::size_t memory = 0;
     std::size_t n = 0;
     auto at = entries.begin();
     for (; at != entries.end(); ++at, ++n) {
-      // A core that computes a mask may do so for long; its memory is known from before.
-      const std::unique_lock core_lock(at->core->mutex(), std::try_to_lock);
-      if (core_lock.owns_lock()) at->memory = at->core->memory();
+      // A mask may be computed for long; the memory is known from before then.
+      at->memory = at->compiled->MemoryAtOnce().value_or(at->memory);
       memory += at->memory;
-      if (n > 0 && (memory > max_memory || n >= kMaxCores)) break;
+      if (n > 0 && (memory > max_memory || n >= kMaxConstraints)) break;
     }
     for (auto old = at; old != entries.end(); ++old) by_key.erase(old->key);
     dropped.splice(dropped.begin(), entries, at, entries.end());
@@ -203,16 +217,16 @@ ConstraintResult<std::shared_ptr<const Constraint>> ConstraintCompiler::Compile(
     return nullptr;
   }
   const std::string key = KeyOf(spec);
-  std::shared_ptr<ConstraintCore> core = impl_->Find(key);
-  if (core == nullptr) {
-    ConstraintResult<std::shared_ptr<ConstraintCore>> compiled =
+  std::shared_ptr<CompiledConstraint> compiled = impl_->Find(key);
+  if (compiled == nullptr) {
+    ConstraintResult<std::shared_ptr<CompiledConstraint>> made =
         SpecCompiler(impl_->vocabulary).Compile(spec);
-    if (!compiled) return tl::unexpected(std::move(compiled.error()));
-    core = *compiled;
-    impl_->Keep(key, core);
+    if (!made) return tl::unexpected(std::move(made.error()));
+    compiled = *made;
+    impl_->Keep(key, compiled);
   }
   Result<std::shared_ptr<const Constraint>> constraint =
-      MakeConstraint(std::move(core), spec.in_reasoning, spec.prefill);
+      MakeConstraint(std::move(compiled), spec.in_reasoning, spec.prefill);
   if (!constraint) {
     return tl::unexpected(
         ErrorOf(ConstraintErrorCode::kUnsatisfiableSchema, std::move(constraint.error().message)));

@@ -1,62 +1,68 @@
 #include "constraint/constraint_core.h"
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 namespace fathom {
 namespace {
 
 constexpr std::size_t kMaxMaskBytes = std::size_t{32} << 20;
 
-TokenMask ToMask(TokenSet tokens) {
-  const std::int64_t n = tokens.size();
-  return {std::make_shared<const std::vector<std::uint64_t>>(tokens.words()), n};
-}
-
 }  // namespace
 
-ConstraintCore::ConstraintCore(std::shared_ptr<const VocabularyTables> vocabulary,
-                               std::unique_ptr<Grammar> grammar, AnswerOpening opening,
-                               bool masks_calls)
-    : vocabulary_(std::move(vocabulary)),
-      grammar_(std::move(grammar)),
-      opening_(opening),
-      matcher_(*grammar_),
-      masks_(matcher_, *vocabulary_, kMaxMaskBytes) {
-  MakeMasks(masks_calls);
+// Frees one piece after the other: a long text would need a deep stack otherwise.
+ReadText::~ReadText() {
+  std::shared_ptr<const ReadText> next = std::move(before);
+  while (next != nullptr && next.use_count() == 1) {
+    // Nobody else has the piece any more.
+    std::shared_ptr<const ReadText> further = std::move(const_cast<ReadText&>(*next).before);
+    next = std::move(further);
+  }
 }
 
-// docs/spec/constrained.md 1.3 and 2.5.
-void ConstraintCore::MakeMasks(bool masks_calls) {
-  const MeaningfulTokens& named = vocabulary_->meaningful();
-  TokenSet all(vocabulary_->vocab_size());
-  for (Token token = 0; token < vocabulary_->vocab_size(); ++token) all.Add(token);
-  const auto without = [&](std::initializer_list<std::optional<Token>> tokens) {
-    TokenSet rest = all;
-    for (const std::optional<Token>& token : tokens) {
-      if (token) rest.Remove(*token);
-    }
-    return rest;
-  };
-  if (opening_ == AnswerOpening::kGrammar) {
-    TokenSet reasoning = without(
-        {named.begin_of_sentence, named.end_of_sentence, named.pad, named.user, named.assistant});
-    for (const Token token : vocabulary_->end_tokens()) reasoning.Remove(token);
-    if (masks_calls && named.dsml) reasoning.Remove(*named.dsml);
-    reasoning_mask_ = ToMask(std::move(reasoning));
-  }
-  TokenSet free = without({named.begin_of_sentence, named.pad, named.user, named.assistant,
-                           named.think_open, named.think_close});
-  free_mask_after_angle_ = ToMask(free);
-  if (named.dsml) free.Remove(*named.dsml);
-  free_mask_ = ToMask(std::move(free));
-  TokenSet end(vocabulary_->vocab_size());
-  for (const Token token : vocabulary_->end_tokens()) end.Add(token);
-  end_mask_ = ToMask(std::move(end));
-}
+ConstraintCore::ConstraintCore(std::shared_ptr<const VocabularyTables> vocabulary,
+                               std::unique_ptr<Grammar> grammar, const MatcherLimits& limits)
+    : vocabulary_(std::move(vocabulary)),
+      grammar_(std::move(grammar)),
+      matcher_(*grammar_, limits),
+      masks_(matcher_, *vocabulary_, kMaxMaskBytes) {}
 
 tl::unexpected<Error> ConstraintCore::TooComplexError() {
   return MakeError(ErrorCode::kResourceExhausted,
                    "constraint_too_complex: the grammar can be read in too many ways here");
+}
+
+tl::unexpected<Error> TokenNotAllowed(Token token) {
+  return MakeError(ErrorCode::kInvalidArgument,
+                   "constraint: expected a token that the grammar allows, found {}", token);
+}
+
+Status ConstraintCore::ReadAgain(const ReadText* last, MatcherState& to) {
+  std::vector<const ReadText*> pieces;
+  for (const ReadText* at = last; at != nullptr; at = at->before.get()) pieces.push_back(at);
+  matcher_.Reset();
+  to = matcher_.Begin();
+  if (matcher_.TooComplex()) return TooComplexError();
+  for (auto at = pieces.rbegin(); at != pieces.rend(); ++at) {
+    MatcherState next;
+    Status read;
+    switch ((*at)->kind) {
+      case ReadText::Kind::kOpener:
+        next = BehindOpener();
+        if (matcher_.TooComplex()) read = TooComplexError();
+        break;
+      case ReadText::Kind::kToken:
+        read = Advance(to, (*at)->token, next);
+        break;
+      case ReadText::Kind::kText:
+        read = Read(to, (*at)->text, next);
+        break;
+    }
+    if (!read) return read;
+    to = std::move(next);
+  }
+  return {};
 }
 
 Status ConstraintCore::Read(const MatcherState& from, std::string_view text, MatcherState& to) {
@@ -76,6 +82,20 @@ Status ConstraintCore::Read(const MatcherState& from, std::string_view text, Mat
   return {};
 }
 
+Status ConstraintCore::Advance(const MatcherState& from, Token token, MatcherState& to) {
+  const bool is_allowed = masks_.Advance(from, token, to);
+  if (matcher_.TooComplex()) return TooComplexError();
+  if (!is_allowed) return TokenNotAllowed(token);
+  return {};
+}
+
+Result<std::shared_ptr<const MaskBuilder::Mask>> ConstraintCore::Mask(const MatcherState& state) {
+  std::shared_ptr<const MaskBuilder::Mask> mask = masks_.Build(state);
+  if (mask == nullptr) return TooComplexError();
+  return mask;
+}
+
+// The state behind < and ｜DSML｜ of a block that text has begun; dead if there is no such block.
 MatcherState ConstraintCore::BehindOpener() {
   matcher_.Reset();
   const MatcherState begin = matcher_.Begin();

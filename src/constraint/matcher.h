@@ -46,6 +46,9 @@ class Matcher {
   bool TooComplex() const {
     return too_complex_ || n_steps_ > limits_.max_mask_steps || automaton_.exhausted();
   }
+  // True once the automaton has all the states that it may have, whoever asked for them; Reset
+  // changes nothing of that.
+  bool IsExhausted() const { return automaton_.exhausted(); }
   void Reset() {
     n_steps_ = 0;
     too_complex_ = false;
