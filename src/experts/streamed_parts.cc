@@ -37,8 +37,8 @@ Status MakeDividedExperts(Backend& backend, const ModelConfig& config, const Mod
                                                std::int32_t expert) {
     return streamed->RankOf(block, position, expert);
   };
-  Result<std::unique_ptr<ExpertLayer>> layer =
-      ExchangedExperts::Create(backend, **store, ranks, homes, config, model.max_batch_tokens);
+  Result<std::unique_ptr<ExpertLayer>> layer = ExchangedExperts::Create(
+      backend, **store, ranks, homes, config, model.max_batch_tokens, store->get());
   if (!layer) return Unexpected(layer.error());
   parts.store = *std::move(store);
   parts.experts = *std::move(layer);

@@ -9,6 +9,7 @@
 #include "base/pages.h"
 #include "base/processors.h"
 #include "experts/sharded_parts.h"
+#include "experts/streaming/streamed_experts.h"
 #include "runtime/backend_choice.h"
 #include "runtime/host_memory.h"
 #include "runtime/host_plan_report.h"
@@ -110,8 +111,8 @@ Status LoadedModel::Report(const HostPlan& plan, const HostSpeeds& speeds) const
 
 LoadedModel::~LoadedModel() {
   if (model_ != nullptr && ranks_ != nullptr) {
-    const std::optional<StreamingCounts> streaming = model_->expert_store().streaming();
-    if (streaming) events_.Info("{}{}", rank_, Describe(*streaming));
+    const StreamedExperts* const streamed = StreamedExperts::Of(*model_);
+    if (streamed != nullptr) events_.Info("{}{}", rank_, Describe(streamed->counts()));
   }
   if (model_ != nullptr && events_.info) {
     events_.Info("{}in the end {:.1f} MB of weights were in memory", rank_,

@@ -37,7 +37,7 @@ class RankLeader : public LanguageModel {
   DraftCosts CostsOfDrafts() const override { return local_.CostsOfDrafts(); }
   Status Forward(const Batch& batch) override;
   Status ForwardEach(const Batch& batch, std::vector<SequenceFailure>& failed) override;
-  // Returns the counts of this rank's experts.
+  // Returns the counts of the ranks that divide the experts of the first stage, or of this one.
   std::optional<StreamingCounts> Streaming() const override { return local_.Streaming(); }
   Status StartLogits(std::span<const std::int32_t> rows, int slot) override;
   Result<Matrix<const float>> FinishLogits(int slot) override;

@@ -29,11 +29,9 @@ FailureShape ShapeOfFailures(const ModelConfig& config, const ModelShard& shard,
 
 }  // namespace
 
-Result<std::unique_ptr<ExpertLayer>> ExchangedExperts::Create(Backend& backend, ExpertStore& store,
-                                                              const ModelRanks& ranks,
-                                                              ExpertHomes homes,
-                                                              const ModelConfig& config,
-                                                              std::int64_t max_tokens) {
+Result<std::unique_ptr<ExpertLayer>> ExchangedExperts::Create(
+    Backend& backend, ExpertStore& store, const ModelRanks& ranks, ExpertHomes homes,
+    const ModelConfig& config, std::int64_t max_tokens, RankStreamedExperts* streamed) {
   Result<std::unique_ptr<ExpertExchange>> exchange = MakeExpertExchange(
       backend, *ranks.expert, ShapeOf(config, ranks.shard, max_tokens, store.ReadsExperts()));
   if (!exchange) {
@@ -50,7 +48,8 @@ Result<std::unique_ptr<ExpertLayer>> ExchangedExperts::Create(Backend& backend, 
   std::unique_ptr<ExchangedExperts> made(
       new ExchangedExperts(backend, store, ranks, std::move(homes), config.swiglu_limit,
                            *std::move(exchange), *std::move(staging)));
-  if (store.ReadsExperts()) {
+  if (streamed != nullptr) {
+    made->streamed_ = streamed;
     made->failures_.emplace(*ranks.expert, ranks.shard.data(),
                             ShapeOfFailures(config, ranks.shard, max_tokens));
   }
@@ -100,7 +99,8 @@ void ExchangedExperts::BeginBlocks(Pass pass, const BatchView& whole) {
 Result<std::span<const SequenceFailure>> ExchangedExperts::Failures() {
   if (!failures_) return std::span<const SequenceFailure>();
   Result<std::span<const SequenceFailure>> failures =
-      failures_->Share(store_.expert_failures(), homes_);
+      failures_->Share(store_.expert_failures(), homes_, streamed_->counts());
+  streamed_->NoteOthers(failures_->counts_of_others());
   // The stages behind this one compute the sequences already.
   if (failures && !failures->empty() && ranks_.shard.n_stages > 1) {
     return Unexpected(failures->front().error);

@@ -11,6 +11,7 @@
 #include "distributed/model_ranks.h"
 #include "experts/exchange/expert_exchange.h"
 #include "experts/exchange/shared_failures.h"
+#include "experts/streaming/rank_streamed_experts.h"
 #include "kernels/laid_out_buffer.h"
 #include "model/expert_layer.h"
 
@@ -19,12 +20,14 @@ namespace fathom {
 // Backend and store outlive it.
 class ExchangedExperts : public ExpertLayer {
  public:
-  // For batches of at most max_tokens. `homes` has the rank that computes an expert for a token,
-  // and may use the store. Errors: no memory; ranks that cannot be reached.
+  // For batches of at most max_tokens. streamed: the store, if it streams; else nullptr. `homes`
+  // has the rank that computes an expert for a token, and may use the store. Errors: no memory;
+  // ranks that cannot be reached.
   static Result<std::unique_ptr<ExpertLayer>> Create(Backend& backend, ExpertStore& store,
                                                      const ModelRanks& ranks, ExpertHomes homes,
                                                      const ModelConfig& config,
-                                                     std::int64_t max_tokens);
+                                                     std::int64_t max_tokens,
+                                                     RankStreamedExperts* streamed = nullptr);
 
   // Bytes that it allocates on a backend whose memory the host reaches, for experts that are read
   // from disk.
@@ -63,6 +66,7 @@ class ExchangedExperts : public ExpertLayer {
   LaidOutBuffer<Staging> staging_;
   std::vector<std::int64_t> tokens_of_rank_;  // in the pass, by data rank
   std::optional<SharedFailures> failures_;    // of a store that reads experts
+  RankStreamedExperts* streamed_ = nullptr;   // that store
   Pass pass_ = Pass::kMain;
 };
 

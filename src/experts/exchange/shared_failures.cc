@@ -1,13 +1,17 @@
 #include "experts/exchange/shared_failures.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <iterator>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 namespace fathom {
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 // Before the text of an error, in a message.
 struct NewsHeader {
@@ -15,6 +19,13 @@ struct NewsHeader {
   std::int64_t expert;
   std::int64_t code;
   std::int64_t n_text;
+};
+
+// A rank's message to the others after a step.
+struct RankReport {
+  std::int64_t n_packed = 0;                   // bytes of its news
+  std::int64_t since_third_last_failure = -1;  // ns; negative: there were fewer failures
+  StreamingCounts counts;
 };
 
 std::size_t Count(std::int64_t i) { return static_cast<std::size_t>(i); }
@@ -53,30 +64,62 @@ void SharedFailures::Note(std::int64_t block, Matrix<const std::int32_t> ids) {
 }
 
 Result<std::span<const SequenceFailure>> SharedFailures::Share(std::span<const ExpertFailure> mine,
-                                                               const ExpertHomes& homes) {
+                                                               const ExpertHomes& homes,
+                                                               const StreamingCounts& counts) {
   std::vector<News> news;
   for (const ExpertFailure& failure : mine) {
     news.push_back({ranks_.rank(), failure.block, failure.expert, failure.error});
   }
-  const Result<std::vector<News>> experts = Gather(news);
+  std::vector<std::byte> packed = Pack(news);
+  std::vector<std::int64_t> sizes;
+  if (Status shared = ShareCounts(counts, std::ssize(packed), sizes); !shared) {
+    return Unexpected(shared.error());
+  }
+  const Result<std::vector<News>> experts = Gather(std::move(packed), sizes);
   if (!experts) return Unexpected(experts.error());
   if (experts->empty()) return std::span<const SequenceFailure>();
   has_failed_.assign(whole_.segments.size(), 0);
   for (const News& expert : *experts) FailUsers(expert, homes);
-  if (data_.n > 1) {
-    const Result<std::vector<News>> segments = Gather(std::exchange(segments_, {}));
+  if (data_.n > 1) {  // each rank has found those of its own
+    packed = Pack(segments_);
+    const Result<std::vector<std::int64_t>> all =
+        ranks_.GatherEach(std::int64_t{std::ssize(packed)});
+    if (!all) return Unexpected(all.error());
+    Result<std::vector<News>> segments = Gather(std::move(packed), *all);
     if (!segments) return Unexpected(segments.error());
-    for (const News& segment : *segments) {
-      if (segment.place >= 0 && segment.place < std::ssize(whole_.segments)) {
-        failures_.push_back({whole_.segments[Count(segment.place)].sequence, segment.error});
-      }
-    }
-  } else {
-    for (const News& segment : segments_) {
-      failures_.push_back({whole_.segments[Count(segment.place)].sequence, segment.error});
-    }
+    segments_ = *std::move(segments);
+  }
+  for (const News& segment : segments_) {
+    if (segment.place < 0 || segment.place >= std::ssize(whole_.segments)) continue;
+    failures_.push_back({whole_.segments[Count(segment.place)].sequence, segment.error});
   }
   return std::span<const SequenceFailure>(failures_);
+}
+
+Status SharedFailures::ShareCounts(const StreamingCounts& mine, std::int64_t n_packed,
+                                   std::vector<std::int64_t>& sizes) {
+  static_assert(std::is_trivially_copyable_v<RankReport>);
+  const Clock::time_point now = Clock::now();
+  RankReport report = {.n_packed = n_packed, .counts = mine};
+  if (mine.third_last_failure) {
+    report.since_third_last_failure =
+        (now - *mine.third_last_failure) / std::chrono::nanoseconds(1);
+  }
+  const Result<std::vector<RankReport>> all = ranks_.GatherEach(report);
+  if (!all) return Unexpected(all.error());
+  counts_of_others_.clear();
+  for (int rank = 0; rank < ranks_.size(); ++rank) {
+    const RankReport& of_rank = (*all)[static_cast<std::size_t>(rank)];
+    sizes.push_back(of_rank.n_packed);
+    if (rank == ranks_.rank()) continue;
+    StreamingCounts& counts = counts_of_others_.emplace_back(of_rank.counts);
+    // Hosts have clocks of their own.
+    counts.third_last_failure.reset();
+    if (of_rank.since_third_last_failure >= 0) {
+      counts.third_last_failure = now - std::chrono::nanoseconds(of_rank.since_third_last_failure);
+    }
+  }
+  return {};
 }
 
 void SharedFailures::FailUsers(const News& news, const ExpertHomes& homes) {
@@ -99,7 +142,7 @@ void SharedFailures::FailSegment(std::int64_t segment, const Error& error) {
   }
 }
 
-Result<std::vector<SharedFailures::News>> SharedFailures::Gather(std::span<const News> mine) {
+std::vector<std::byte> SharedFailures::Pack(std::span<const News> mine) {
   std::vector<std::byte> packed;
   const auto add = [&packed](const void* from, std::size_t n) {
     const auto* const bytes = static_cast<const std::byte*>(from);
@@ -113,19 +156,21 @@ Result<std::vector<SharedFailures::News>> SharedFailures::Gather(std::span<const
     add(&header, sizeof header);
     add(news.error.message.data(), news.error.message.size());
   }
-  const Result<std::vector<std::int64_t>> sizes =
-      ranks_.GatherEach(std::int64_t{std::ssize(packed)});
-  if (!sizes) return Unexpected(sizes.error());
-  const std::size_t most = Count(std::ranges::max(*sizes));
+  return packed;
+}
+
+Result<std::vector<SharedFailures::News>> SharedFailures::Gather(
+    std::vector<std::byte> packed, std::span<const std::int64_t> sizes) {
+  const std::size_t most = Count(std::ranges::max(sizes));
   std::vector<News> all;
   if (most == 0) return all;
   packed.resize(most);
-  std::vector<std::byte> received(most * sizes->size());
+  std::vector<std::byte> received(most * sizes.size());
   if (Status gathered = ranks_.AllGather(packed, received); !gathered) {
     return Unexpected(gathered.error());
   }
-  for (std::size_t rank = 0; rank < sizes->size(); ++rank) {
-    const auto of_rank = std::span(received).subspan(rank * most, Count((*sizes)[rank]));
+  for (std::size_t rank = 0; rank < sizes.size(); ++rank) {
+    const auto of_rank = std::span(received).subspan(rank * most, Count(sizes[rank]));
     if (Status read = Unpack(static_cast<int>(rank), of_rank, all); !read) {
       return Unexpected(read.error());
     }

@@ -3,7 +3,8 @@
 //
 // A rank computes its experts for tokens of which it may know nothing. So it says which experts of
 // which blocks it could not read, and each rank looks up which of its own tokens chose them. A step
-// without failures costs a message of 8 bytes from each rank to each.
+// without failures costs a message of some 200 bytes from each rank to each, most of them what the
+// rank has counted so far.
 #pragma once
 
 #include <cstddef>
@@ -18,6 +19,7 @@
 #include "kernels/layer_cache.h"
 #include "kv_cache/data_ranks.h"
 #include "model/sequence_failure.h"
+#include "model/streaming_counts.h"
 
 namespace fathom {
 
@@ -42,10 +44,13 @@ class SharedFailures {
   // not noted.
   void Note(std::int64_t block, Matrix<const std::int32_t> ids);
   // Returns the sequences whose tokens chose experts that could not be read by the rank that
-  // computes them, the same on all ranks, until Begin. `mine`: what this rank could not read.
-  // Errors: a rank that is gone.
+  // computes them, the same on all ranks, until Begin. `mine`: what this rank could not read;
+  // `counts`: its counts. Errors: a rank that is gone.
   Result<std::span<const SequenceFailure>> Share(std::span<const ExpertFailure> mine,
-                                                 const ExpertHomes& homes);
+                                                 const ExpertHomes& homes,
+                                                 const StreamingCounts& counts);
+  // The counts of the other ranks in the last call of Share.
+  std::span<const StreamingCounts> counts_of_others() const { return counts_of_others_; }
 
   // Bytes that are allocated at the start.
   static std::int64_t BytesFor(const FailureShape& shape);
@@ -59,8 +64,13 @@ class SharedFailures {
     std::int32_t expert = 0;
     Error error;
   };
-  // Gives every rank the news of all, in the order of the ranks.
-  Result<std::vector<News>> Gather(std::span<const News> mine);
+  static std::vector<std::byte> Pack(std::span<const News> mine);
+  // Gives every rank the news of all, in the order of the ranks; `sizes`: of what they have packed.
+  Result<std::vector<News>> Gather(std::vector<std::byte> packed,
+                                   std::span<const std::int64_t> sizes);
+  // Gives every rank the counts of all, and the sizes of what they have packed.
+  Status ShareCounts(const StreamingCounts& mine, std::int64_t n_packed,
+                     std::vector<std::int64_t>& sizes);
   static Status Unpack(int from, std::span<const std::byte> bytes, std::vector<News>& all);
   // Fails the segments of this rank's tokens that chose an expert of `news`.
   void FailUsers(const News& news, const ExpertHomes& homes);
@@ -75,6 +85,7 @@ class SharedFailures {
   std::vector<std::uint8_t> has_failed_;  // by segment
   std::vector<News> segments_;            // that this rank has found
   std::vector<SequenceFailure> failures_;
+  std::vector<StreamingCounts> counts_of_others_;
 };
 
 }  // namespace fathom

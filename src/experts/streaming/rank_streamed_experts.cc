@@ -7,6 +7,30 @@
 #include "model/draft/drafters.h"
 
 namespace fathom {
+namespace {
+
+// Adds the counts of a rank to those of others, which run the same steps at the same time and wait
+// for the slowest.
+void AddRank(const StreamingCounts& rank, StreamingCounts& all) {
+  for (const auto member :
+       {&StreamingCounts::hash_uses, &StreamingCounts::hash_hits, &StreamingCounts::learned_uses,
+        &StreamingCounts::learned_hits, &StreamingCounts::read_experts,
+        &StreamingCounts::read_bytes, &StreamingCounts::ahead_experts, &StreamingCounts::ahead_used,
+        &StreamingCounts::failed_reads, &StreamingCounts::policy_switches,
+        &StreamingCounts::stall_bytes, &StreamingCounts::slots, &StreamingCounts::used_slots,
+        &StreamingCounts::read_threads}) {
+    all.*member += rank.*member;
+  }
+  for (const auto member : {&StreamingCounts::stall_seconds, &StreamingCounts::stall_busy_seconds,
+                            &StreamingCounts::disk_busy_seconds}) {
+    all.*member = std::max(all.*member, rank.*member);
+  }
+  all.measured_bytes_per_second += rank.measured_bytes_per_second;
+  all.slot_bytes = std::max(all.slot_bytes, rank.slot_bytes);
+  all.third_last_failure = std::max(all.third_last_failure, rank.third_last_failure);
+}
+
+}  // namespace
 
 Result<std::unique_ptr<RankStreamedExperts>> RankStreamedExperts::Create(
     Backend& backend, const ModelConfig& config, const ModelShard& shard,
@@ -35,6 +59,18 @@ void RankStreamedExperts::ShardWeights(ModelWeights& weights) const {
 void RankStreamedExperts::BeginPass(Pass pass, const BatchView& whole) {
   if (pass == Pass::kMain) failures_.clear();
   StreamedExperts::BeginPass(pass, whole);
+}
+
+void RankStreamedExperts::NoteOthers(std::span<const StreamingCounts> others) {
+  const std::lock_guard lock(others_mutex_);
+  others_.assign(others.begin(), others.end());
+}
+
+std::optional<StreamingCounts> RankStreamedExperts::streaming() const {
+  StreamingCounts all = counts();
+  const std::lock_guard lock(others_mutex_);
+  for (const StreamingCounts& other : others_) AddRank(other, all);
+  return all;
 }
 
 bool RankStreamedExperts::FailUsers(std::int64_t block, std::int32_t expert, const Error& error) {

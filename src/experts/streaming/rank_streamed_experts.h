@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -28,6 +30,10 @@ class RankStreamedExperts : public StreamedExperts {
   void ShardWeights(ModelWeights& weights) const override;
   void BeginPass(Pass pass, const BatchView& whole) override;
   std::span<const ExpertFailure> expert_failures() const override { return failures_; }
+  // Returns the counts of all ranks of the stage together, of the others as of the last step;
+  // counts() has those of this rank alone.
+  std::optional<StreamingCounts> streaming() const override;
+  void NoteOthers(std::span<const StreamingCounts> others);
 
   // The expert rank that computes `expert` for the token at `position` of its sequence.
   int RankOf(std::int64_t block, std::int32_t position, std::int32_t expert) const {
@@ -48,6 +54,8 @@ class RankStreamedExperts : public StreamedExperts {
   int expert_rank_;
   std::vector<ReplicaMap> maps_;
   std::vector<ExpertFailure> failures_;  // of the main pass
+  mutable std::mutex others_mutex_;
+  std::vector<StreamingCounts> others_;  // guarded
 };
 
 }  // namespace fathom

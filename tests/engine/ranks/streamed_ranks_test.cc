@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -124,12 +125,17 @@ TEST_P(StreamedLeader, LearnsWhichSequencesHaveFailed) {
       EXPECT_EQ(LogitsOf(model, slot), ExpectedLogits(slot, 1)) << "sequence " << slot;
     }
   }
-  EXPECT_GT(model.Streaming().value().failed_reads + model.Streaming().value().read_bytes, 0);
+  // Whichever rank has the expert.
+  const StreamingCounts counts = model.Streaming().value();
+  EXPECT_EQ(counts.failed_reads, 2);
+  EXPECT_EQ(counts.slots, 8 * GetParam().n_tensor * GetParam().n_data);
+  EXPECT_FALSE(counts.DiskFails(std::chrono::steady_clock::now()));
   // All sequences of a step, then a caller without a list of failures.
   const std::int32_t user = *users.begin();
   std::vector<SequenceFailure> failed;
   ASSERT_TRUE(model.ForwardEach(TokenOfEach(0, user, user + 1), failed));
   EXPECT_EQ(failed.size(), 1u);
+  EXPECT_TRUE(model.Streaming().value().DiskFails(std::chrono::steady_clock::now()));
   const Status ran = model.Forward(TokenOfEach(0));
   ASSERT_FALSE(ran);
   EXPECT_EQ(ran.error().code, ErrorCode::kIo);
