@@ -132,7 +132,7 @@ TEST_P(ConformanceLinear, ManyRowsAndScales) {
   for (const Kind kind : kKinds) {
     OwnedWeight w =
         MakeWeight(data, WeightFormat::kFp8, ScaleFormat::kE8m0, {.n = 300, .k = 1152}, kind);
-    for (const std::int64_t t : {11, 67}) {
+    for (const std::int64_t t : {11, 14, 67}) {
       Compare(data, w.view, t, kind);
     }
   }

@@ -338,13 +338,13 @@ void MultiplyMany(const cpu::Product& product, int64_t first, int64_t end) {
 
 template <class Format>
 void MultiplyFormat(const cpu::Product& product, int64_t first, int64_t end) {
-  if (product.t <= kFewRows<Format>) {
-    MultiplyFew<Format>(product, first, end);
-  } else if constexpr (Format::kFolds) {
-    MultiplyManyFolded<Format>(product, first, end);
-  } else {
-    MultiplyMany<Format>(product, first, end);
+  if constexpr (Format::kFolds) {
+    if (product.t >= FoldingOf<Format>(product).fewest_rows) {
+      return MultiplyManyFolded<Format>(product, first, end);
+    }
   }
+  product.t <= kFewRows<Format> ? MultiplyFew<Format>(product, first, end)
+                                : MultiplyMany<Format>(product, first, end);
 }
 
 }  // namespace

@@ -17,6 +17,11 @@ namespace {
 
 constexpr int kFoldedGroups = kBlock / kGroup;
 
+template <class Format>
+const Folding& FoldingOf(const cpu::Product& product) {
+  return product.format == cpu::ProductFormat::kFp8 ? Format::kQuantized : Format::kUnquantized;
+}
+
 // The activations of kPanelBlocks blocks: per tile, block, slice and operand those of all rows.
 template <class Format>
 struct FoldedRows {
@@ -26,10 +31,8 @@ struct FoldedRows {
 // Copies blocks [first, first + count) of the rows. False if a factor is not in the range in which
 // the copy gives the same sums.
 template <class Format>
-bool FoldRows(const cpu::Product& product, const WeightRow& weights, int64_t first, int64_t count,
+bool FoldRows(const Folding& folding, const WeightRow& weights, int64_t first, int64_t count,
               const ProductRow* rows, int count_rows, FoldedRows<Format>& folded) {
-  const bool is_quantized = product.format == cpu::ProductFormat::kFp8;
-  const FactorRange range = is_quantized ? Format::kFoldedRange : Format::kFoldedRangeUnquantized;
   bool fits = true;
   F32* to = folded.x;
   ForTiles<kTileRows<Format>>(count_rows, [&](int m, auto height) {
@@ -39,8 +42,8 @@ bool FoldRows(const cpu::Product& product, const WeightRow& weights, int64_t fir
       for (int r = 0; r < kRows; ++r) {
         const ProductRow& row = rows[m + r];
         const float factor = row.scales[i] * scale;
-        fits = fits && factor >= range.least && factor <= range.most;
-        const F32 multiplier = Set(factor * Format::kFoldedFactors);
+        fits = fits && factor >= folding.least && factor <= folding.most;
+        const F32 multiplier = Set(factor / folding.weights);
         const float* x = row.x + i * kBlockFloats<Format>;
         for (int j = 0; j < Format::kSlices * Format::kOperands; ++j) {
           to[j * kRows + r] = Load(x + j * kLanes) * multiplier;
@@ -87,10 +90,10 @@ void AddFoldedRows(const Panel<Format>& panel, int64_t count, const FoldedRows<F
   });
 }
 
-// Multiplies the weights of `count` blocks by kFoldedWeights.
+// Multiplies the weights of `count` blocks.
 template <class Format>
-void ScalePanel(int64_t count, Panel<Format>& panel) {
-  const F32 factor = Set(Format::kFoldedWeights);
+void ScalePanel(float by, int64_t count, Panel<Format>& panel) {
+  const F32 factor = Set(by);
   auto* w = panel.At(0, 0);
   for (int64_t i = 0; i < count * Format::kSlices * Format::kOperands * kGroup; ++i) {
     w[i] = w[i] * factor;
@@ -107,12 +110,13 @@ struct FoldedColumns {
 template <class Format>
 void SumFolded(const cpu::Product& product, const FoldedColumns& columns, int64_t first,
                int64_t end, const ProductRow* rows, int count_rows, RowSums<Format>* sums) {
+  const Folding& folding = FoldingOf<Format>(product);
   FoldedRows<Format> folded;
   Panel<Format> panel;
   for (int64_t block = first; block < end; block += kPanelBlocks<Format>) {
     const int64_t count = end - block < kPanelBlocks<Format> ? end - block : kPanelBlocks<Format>;
     const bool fits =
-        FoldRows<Format>(product, columns.weights[0][0], block, count, rows, count_rows, folded);
+        FoldRows<Format>(folding, columns.weights[0][0], block, count, rows, count_rows, folded);
     for (int g = 0; g < columns.groups; ++g) {
       for (int64_t i = 0; i < count; ++i) {
         ExpandBlock<Format>(columns.weights[g], block + i, i, panel);
@@ -122,7 +126,9 @@ void SumFolded(const cpu::Product& product, const FoldedColumns& columns, int64_
                              is_last ? block + count : block);
       RowSums<Format>* to = sums + g * count_rows;
       if (fits) [[likely]] {
-        ScalePanel<Format>(count, panel);
+        if (folding.weights != 1.0f) {
+          ScalePanel<Format>(folding.weights, count, panel);
+        }
         AddFoldedRows<Format>(panel, count, folded, count_rows, to);
       } else {
         AddRows<Format>(panel, block, count, rows, count_rows, to);

@@ -164,7 +164,12 @@ template <class T, int kCount>
   }
 }
 
-struct FactorRange {
+// How scales are folded into activations: weights are multiplied by `weights`, activations by their
+// factor / `weights`, if the factor is in [least, most]. With fewer rows of activations the order
+// in which weights are read costs more than it saves. Measured.
+struct Folding {
+  int64_t fewest_rows;
+  float weights;
   float least;
   float most;
 };
@@ -217,13 +222,11 @@ struct Fp8 : CommonFormat {
     out.scale = Fp8Scale(row, block);
   }
 
-  // Folded, weights are times 2^60 and activations times 2^-60 and the factor: the chain is the
-  // true one times the scales. In these ranges of the factor nothing in it overflows or loses bits.
+  // Folded, the chain is the true one times the scales. For these factors nothing in it overflows
+  // or loses bits. Activations that are not quantised leave no room for their factor, 2^60 or so.
   static constexpr bool kFolds = kOperandColumns == 1;
-  static constexpr float kFoldedWeights = 0x1p60f;
-  static constexpr float kFoldedFactors = 0x1p-60f;
-  static constexpr FactorRange kFoldedRange = {0x1p-100f, 0x1p50f};
-  static constexpr FactorRange kFoldedRangeUnquantized = {0x1p-20f, 0x1p60f};
+  static constexpr Folding kQuantized = {12, 1.0f, 0x1p-100f, 1.0f};
+  static constexpr Folding kUnquantized = {20, 0x1p60f, 0x1p-20f, 0x1p60f};
 
   static float Factor(float scale, const float* x_scale) {
     return kOperandColumns == 1 ? *x_scale * scale : scale;
@@ -337,6 +340,7 @@ struct Bf16ByBlocks : Fp8 {
 // its last step only.
 struct Bf16Pairs : CommonFormat {
   static constexpr bool kByBlocks = false;
+  static constexpr bool kPrefetchesBlocks = kRegisters == 32;  // measured
   static constexpr int kSlicesPerPart = 2;
   static constexpr int kSlices = 2 * kParts;
   static constexpr int kSums = kSlices;
