@@ -381,6 +381,19 @@ TEST(JsonSchemaReferences, FindPlaces) {
   EXPECT_FALSE(endless.ok() && endless.Accepts(R"({"a":{}})"));
 }
 
+// Like $ref where only the root has an identifier; drafts without the keyword differ.
+TEST(JsonSchemaReferences, RecursionToTheRoot) {
+  const std::string draft = R"("$schema":"https://json-schema.org/draft/2019-09/schema",)";
+  const std::string tree = R"("$recursiveAnchor":true,"type":"object","required":["v"],)"
+                           R"("properties":{"v":{},"kids":{"items":{"$recursiveRef":"#"}}}})";
+  ExpectTexts("{" + draft + tree, {R"({"v":1,"kids":[{"v":2,"kids":[]}]})"},
+              {R"({"v":1,"kids":[{"kids":[]}]})"});
+  EXPECT_EQ(CompiledSchema("{" + tree).Error(),
+            "unsupported_schema /properties/kids/items $recursiveRef");
+  EXPECT_EQ(CompiledSchema("{" + draft + R"("$defs":{"a":{"$id":"a.json"}},)" + tree).Error(),
+            "unsupported_schema /properties/kids/items $recursiveRef");
+}
+
 TEST(JsonSchemaErrors, NamePlaces) {
   EXPECT_EQ(CompiledSchema(R"({"properties":{"a/b":{"minLength":"x"}}})").Error(),
             "invalid_schema /properties/a~1b minLength");

@@ -22,7 +22,7 @@ ValueSet SchemaReader::ReadReference(PlaceId place, std::string_view keyword) {
   }
   const std::string_view text = reference.text();
   const std::string_view anchor = text.substr(std::min(text.find('#'), text.size()));
-  if (keyword == "$recursiveRef" ||
+  if ((keyword == "$recursiveRef" && (text != "#" || !document_.RecursesToRoot())) ||
       (keyword == "$dynamicRef" && !anchor.empty() && document_.IsDynamic(anchor.substr(1)))) {
     ValueSet values = ValueSet::All();
     Unsupported(place, keyword, "expected a reference that names one schema", values);

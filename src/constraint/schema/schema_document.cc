@@ -277,4 +277,11 @@ bool SchemaDocument::IsDynamic(std::string_view anchor) const {
   return found != n_dynamic_anchors_.end() && found->second > 1;
 }
 
+bool SchemaDocument::RecursesToRoot() const {
+  const JsonValue& root = value(kRoot);
+  const JsonValue* draft = root.IsObject() ? root.Find("$schema") : nullptr;
+  return resources_.size() == 1 && draft != nullptr && draft->IsString() &&
+         draft->text().find("draft/2019-09/") != std::string_view::npos;
+}
+
 }  // namespace fathom

@@ -49,6 +49,9 @@ class SchemaDocument {
   // True if an anchor of this name is declared more than once, or as $dynamicAnchor of another
   // resource: $dynamicRef is not like $ref then.
   bool IsDynamic(std::string_view anchor) const;
+  // True if $recursiveRef is like $ref: in draft 2019-09, where no schema within the root has an
+  // identifier of its own.
+  bool RecursesToRoot() const;
 
  private:
   struct Place {

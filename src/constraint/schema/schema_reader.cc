@@ -88,7 +88,7 @@ const ValueSet& SchemaReader::Resolve(GoalId goal) {
 void SchemaReader::AppendInPlace(PlaceId place, std::vector<PlaceId>& schemas) {
   const JsonValue& schema = document_.value(place);
   if (!schema.IsObject()) return;
-  for (const std::string_view keyword : {"$ref", "$dynamicRef"}) {
+  for (const std::string_view keyword : {"$ref", "$dynamicRef", "$recursiveRef"}) {
     const JsonValue* reference = schema.Find(keyword);
     if (reference == nullptr || !reference->IsString()) continue;
     bool remote = false;
