@@ -33,6 +33,7 @@ namespace {
 
 constexpr std::int64_t kInFlightSlots = 12;
 constexpr std::int64_t kChunkTokens = 4096;
+constexpr std::int64_t kMostStepTokens = 8192;  // of steps that grow
 constexpr double kOverlap = 0.3;  // of the shorter of reading from disk and from memory
 
 // Share of the experts in memory and share of the choices that they take: the best fixed choice
@@ -264,10 +265,26 @@ Result<HostNeeds> FindHostNeeds(ModelConfig config, const Checkpoint& checkpoint
 
 Result<HostPlan> PlanHost(ModelConfig config, const Checkpoint& checkpoint, LoadPlan& plan,
                           int n_threads, std::int64_t budget) {
-  const Result<HostNeeds> needs =
-      FindHostNeeds(std::move(config), checkpoint, plan, n_threads, budget, nullptr);
-  if (!needs) return Unexpected(needs.error());
-  return PlanHostMemory(*needs, budget);
+  const auto plan_with = [&](LoadPlan& wanted) -> Result<HostPlan> {
+    const Result<HostNeeds> needs =
+        FindHostNeeds(config, checkpoint, wanted, n_threads, budget, nullptr);
+    if (!needs) return Unexpected(needs.error());
+    return PlanHostMemory(*needs, budget);
+  };
+  Result<HostPlan> host = plan_with(plan);
+  if (!host || host->fits || !plan.steps_may_grow) return host;
+  const std::int64_t most = plan.sizes.max_sequences * plan.sizes.max_context;
+  for (std::int64_t n = kMostStepTokens; n > plan.sizes.max_batch_tokens; n /= 2) {
+    LoadPlan longer = plan;
+    longer.sizes.max_batch_tokens = std::min(n, most);
+    Result<HostPlan> longer_host = plan_with(longer);
+    const std::int64_t share = n == kMostStepTokens ? 20 : 10;  // 5 or 10 %
+    if (longer_host && longer_host->needs.activations <= budget / share) {
+      plan = std::move(longer);
+      return longer_host;
+    }
+  }
+  return host;
 }
 
 }  // namespace fathom

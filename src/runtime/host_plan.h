@@ -115,8 +115,10 @@ Result<HostNeeds> FindHostNeeds(ModelConfig config, const Checkpoint& checkpoint
                                 int n_threads, std::int64_t budget, const HostShare* share);
 
 // Plans what loading the model with these options would: `plan` of MakeLoadPlan, where
-// kDefaultKvMemory becomes the default for this budget. Reads no weights. Errors: those of
-// BindWeights and PlanHostMemory.
+// kDefaultKvMemory becomes the default for this budget. Where experts are streamed, each of them is
+// read once for a step: steps that may grow get as many tokens as have activations for a small part
+// of the budget (docs/spec/streaming.md 2.5). Reads no weights. Errors: those of BindWeights and
+// PlanHostMemory.
 Result<HostPlan> PlanHost(ModelConfig config, const Checkpoint& checkpoint, LoadPlan& plan,
                           int n_threads, std::int64_t budget);
 

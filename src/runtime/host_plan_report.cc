@@ -81,6 +81,7 @@ JsonValue ToJson(const HostPlan& plan, const HostSpeeds& speeds) {
           {"cache_bytes", needs.caches},
           {"activation_bytes", ActivationBytes(plan)},
           {"chunk_tokens", plan.chunk_tokens},
+          {"step_tokens", needs.step_tokens},
           {"dense_bytes", needs.dense + needs.head},
           {"dense_resident_bytes", plan.resident},
           {"dense_streamed_bytes", plan.streamed},

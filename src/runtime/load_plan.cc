@@ -28,13 +28,14 @@ LoadPlan MakeLoadPlan(const ServingOptions& serving, std::int64_t n_context,
   return {
       .sizes = {.max_sequences = serving.max_sequences,
                 .max_context = n_context,
-                .max_batch_tokens =
-                    std::min(serving.max_batch_tokens, serving.max_sequences * n_context),
+                .max_batch_tokens = std::min(serving.max_batch_tokens.value_or(kDefaultBatchTokens),
+                                             serving.max_sequences * n_context),
                 .max_logit_rows = std::min(serving.max_sequences * rows_per_sequence, kLogitRows),
                 .with_draft = most_drafts > 0,
                 .kv_memory_bytes = serving.kv_memory_bytes.value_or(kDefaultKvMemory)},
       .prefix_cache = serving.prefix_cache,
-      .drafts_are_optional = !serving.draft_depth};
+      .drafts_are_optional = !serving.draft_depth,
+      .steps_may_grow = !serving.max_batch_tokens};
 }
 
 Result<std::int64_t> ContextLength(const RunOptions& run, std::int64_t fallback,

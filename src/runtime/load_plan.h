@@ -25,6 +25,8 @@ struct LoadPlan {
   bool prefix_cache = false;
   // The drafter is left out where memory is short.
   bool drafts_are_optional = false;
+  // Steps may have more tokens than sizes.max_batch_tokens.
+  bool steps_may_grow = false;
 };
 
 // The most tokens that are drafted at once; 0: the model is loaded without its drafter. A fixed

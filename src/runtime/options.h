@@ -62,9 +62,13 @@ struct RunOptions {
   RankOptions ranks{};
 };
 
+inline constexpr std::int64_t kDefaultBatchTokens = 512;
+
 // Limits and caches of the engine.
 struct ServingOptions {
-  std::int64_t max_batch_tokens = 512;          // of a step; >= 1
+  // Of a step; >= 1. Missing: kDefaultBatchTokens, and more where experts are read from disk, each
+  // once for a step (PlanHost).
+  std::optional<std::int64_t> max_batch_tokens;
   std::int64_t max_sequences = 1;               // that run at once; >= 1
   std::int64_t max_waiting = 4096;              // requests beside those that run; more are refused
   std::optional<std::int64_t> kv_memory_bytes;  // of all caches; missing: DefaultKvMemory

@@ -26,11 +26,11 @@ Status CheckOptions(const RuntimeOptions& options) {
     return MakeError(ErrorCode::kInvalidArgument,
                      "--save-expert-placement: expected --eplb-interval, with which experts move");
   }
-  if (serving.max_batch_tokens < serving.max_sequences) {
+  if (serving.max_batch_tokens.value_or(kDefaultBatchTokens) < serving.max_sequences) {
     return MakeError(ErrorCode::kInvalidArgument,
                      "--max-batch-tokens: expected at least --max-sequences ({}), a token of each, "
                      "found {}",
-                     serving.max_sequences, serving.max_batch_tokens);
+                     serving.max_sequences, serving.max_batch_tokens.value_or(kDefaultBatchTokens));
   }
   if (!serving.kv_disk.empty() && !serving.prefix_cache) {
     return MakeError(ErrorCode::kInvalidArgument,

@@ -203,6 +203,7 @@ TEST(HostPlanTest, JsonHasEverything) {
                            "cache_bytes",
                            "activation_bytes",
                            "chunk_tokens",
+                           "step_tokens",
                            "dense_bytes",
                            "dense_resident_bytes",
                            "dense_streamed_bytes",

@@ -82,11 +82,10 @@ Result<std::int64_t> ServeContext(const ServeCommand& command, const ModelConfig
   const std::optional<std::int64_t> available =
       command.run.memory ? command.run.memory : AvailableMemory();
   std::int64_t n_context = config.max_position_embeddings;
+  const std::int64_t n_batch = command.engine.max_batch_tokens.value_or(kDefaultBatchTokens);
   const auto full_bytes = [&](std::int64_t n) {
-    return SequenceCache::FullBytes(
-        MakeCacheShape(config, {.max_sequences = 1,
-                                .max_context = n,
-                                .max_batch_tokens = std::min(command.engine.max_batch_tokens, n)}));
+    return SequenceCache::FullBytes(MakeCacheShape(
+        config, {.max_sequences = 1, .max_context = n, .max_batch_tokens = std::min(n_batch, n)}));
   };
   while (available && n_context > kFewest && full_bytes(n_context) > *available / 4) {
     n_context /= 2;

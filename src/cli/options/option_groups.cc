@@ -86,9 +86,11 @@ void AddRun(Command& command, RunOptions& run) {
 
 void AddServing(Command& command, ServingOptions& serving) {
   command.Group("Engine");
-  command.Add({"--max-batch-tokens", "N",
-               "Most tokens that the model computes at once (default: 512)",
-               Integer(1, 65536, serving.max_batch_tokens)});
+  command.Add(
+      {"--max-batch-tokens", "N",
+       "Most tokens that the model computes at once (default: 512, and up to 8192 where experts "
+       "are read from disk)",
+       Integer(1, 65536, serving.max_batch_tokens)});
   command.Add(
       {"--max-sequences", "N",
        fmt::format("Answers that are computed at once (default: {})", serving.max_sequences),

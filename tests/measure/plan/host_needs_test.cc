@@ -111,7 +111,8 @@ TEST(HostNeedsTest, OfFilesAndOfTheConfigurationAgree) {
     const Checkpoint checkpoint = Checkpoint::Open(directory.path()).value();
     for (const int gibibytes : {32, 2000}) {
       const std::int64_t budget = gibibytes * (std::int64_t{1} << 30);
-      LoadPlan load = MakeLoadPlan({}, 8192, MostDrafts({}, checkpoint, sizes.config()));
+      LoadPlan load =
+          MakeLoadPlan({.max_batch_tokens = 512}, 8192, MostDrafts({}, checkpoint, sizes.config()));
       const HostNeeds files = PlanHost(sizes.config(), checkpoint, load, 1, budget).value().needs;
       const HostNeeds alone = ComputeHostNeeds(sizes, {}, budget).value();
       EXPECT_EQ(files.activations, alone.activations);
@@ -128,6 +129,31 @@ TEST(HostNeedsTest, OfFilesAndOfTheConfigurationAgree) {
       EXPECT_EQ(files.WantedSlots(), alone.WantedSlots());
     }
   }
+}
+
+// A step reads each expert once: it has as many tokens as have activations for 5 % of the memory
+// (8192) or 10 %, if the options leave that open.
+TEST(HostNeedsTest, StepsGrowWhereExpertsAreStreamed) {
+  const testing::TemporaryDirectory directory;
+  testing::WriteSparseCheckpoint(directory.path(), ConfigJson(FlashConfig()), {});
+  const ModelSizes sizes = ModelSizes::Read(directory.path()).value();
+  const Checkpoint checkpoint = Checkpoint::Open(directory.path()).value();
+  const auto step_tokens = [&](std::int64_t gibibytes, std::optional<std::int64_t> wanted) {
+    const std::int64_t budget = gibibytes << 30;
+    LoadPlan load = MakeLoadPlan({.max_batch_tokens = wanted, .draft_depth = 0}, 16'384, 0);
+    const HostPlan plan = PlanHost(sizes.config(), checkpoint, load, 1, budget).value();
+    EXPECT_EQ(plan.needs.step_tokens, load.sizes.max_batch_tokens);
+    if (load.sizes.max_batch_tokens > 512) {
+      EXPECT_LE(plan.needs.activations, budget / (plan.needs.step_tokens == 8192 ? 20 : 10));
+    }
+    return load.sizes.max_batch_tokens;
+  };
+  EXPECT_EQ(step_tokens(3, std::nullopt), 512);
+  EXPECT_GT(step_tokens(12, std::nullopt), 512);
+  EXPECT_EQ(step_tokens(32, std::nullopt), 4096);
+  EXPECT_EQ(step_tokens(100, std::nullopt), 8192);
+  EXPECT_EQ(step_tokens(32, 512), 512);
+  EXPECT_EQ(step_tokens(2000, std::nullopt), 512);  // all experts fit
 }
 
 }  // namespace
