@@ -263,27 +263,36 @@ Result<HostNeeds> FindHostNeeds(ModelConfig config, const Checkpoint& checkpoint
   return needs;
 }
 
+Result<HostPlan> PlanLongSteps(std::int64_t step_tokens, std::int64_t most,
+                               const std::function<Result<HostPlan>(std::int64_t)>& plan) {
+  const Result<HostPlan> host = plan(step_tokens);
+  if (!host || host->fits) return host;
+  for (std::int64_t n = kMostStepTokens; n > step_tokens; n /= 2) {
+    if (n / 2 >= most) continue;
+    Result<HostPlan> longer = plan(std::min(n, most));
+    const std::int64_t share = n == kMostStepTokens ? 20 : 10;  // 5 or 10 %
+    if (longer && longer->needs.activations <= longer->budget / share) return longer;
+  }
+  return plan(step_tokens);
+}
+
 Result<HostPlan> PlanHost(ModelConfig config, const Checkpoint& checkpoint, LoadPlan& plan,
                           int n_threads, std::int64_t budget) {
-  const auto plan_with = [&](LoadPlan& wanted) -> Result<HostPlan> {
+  LoadPlan planned;
+  const auto plan_with = [&](std::int64_t step_tokens) -> Result<HostPlan> {
+    planned = plan;
+    planned.sizes.max_batch_tokens = step_tokens;
     const Result<HostNeeds> needs =
-        FindHostNeeds(config, checkpoint, wanted, n_threads, budget, nullptr);
+        FindHostNeeds(config, checkpoint, planned, n_threads, budget, nullptr);
     if (!needs) return Unexpected(needs.error());
     return PlanHostMemory(*needs, budget);
   };
-  Result<HostPlan> host = plan_with(plan);
-  if (!host || host->fits || !plan.steps_may_grow) return host;
-  const std::int64_t most = plan.sizes.max_sequences * plan.sizes.max_context;
-  for (std::int64_t n = kMostStepTokens; n > plan.sizes.max_batch_tokens; n /= 2) {
-    LoadPlan longer = plan;
-    longer.sizes.max_batch_tokens = std::min(n, most);
-    Result<HostPlan> longer_host = plan_with(longer);
-    const std::int64_t share = n == kMostStepTokens ? 20 : 10;  // 5 or 10 %
-    if (longer_host && longer_host->needs.activations <= budget / share) {
-      plan = std::move(longer);
-      return longer_host;
-    }
-  }
+  const std::int64_t step_tokens = plan.sizes.max_batch_tokens;
+  Result<HostPlan> host =
+      plan.steps_may_grow
+          ? PlanLongSteps(step_tokens, plan.sizes.max_sequences * plan.sizes.max_context, plan_with)
+          : plan_with(step_tokens);
+  plan = std::move(planned);
   return host;
 }
 

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "base/result.h"
 #include "checkpoint/model_config.h"
@@ -114,11 +115,16 @@ Result<HostNeeds> ComputeStepNeeds(const ModelConfig& config, const ModelOptions
 Result<HostNeeds> FindHostNeeds(ModelConfig config, const Checkpoint& checkpoint, LoadPlan& plan,
                                 int n_threads, std::int64_t budget, const HostShare* share);
 
+// Returns plan(step_tokens), or where it streams experts, the plan of longer steps: each expert is
+// read once for a step. They have as many tokens, up to `most`, as have activations for a small
+// part of the budget (docs/spec/streaming.md 2.5). The last call of `plan` is that of the result.
+Result<HostPlan> PlanLongSteps(
+    std::int64_t step_tokens, std::int64_t most,
+    const std::function<Result<HostPlan>(std::int64_t step_tokens)>& plan);
+
 // Plans what loading the model with these options would: `plan` of MakeLoadPlan, where
-// kDefaultKvMemory becomes the default for this budget. Where experts are streamed, each of them is
-// read once for a step: steps that may grow get as many tokens as have activations for a small part
-// of the budget (docs/spec/streaming.md 2.5). Reads no weights. Errors: those of BindWeights and
-// PlanHostMemory.
+// kDefaultKvMemory becomes the default for this budget, and steps that may grow do so. Reads no
+// weights. Errors: those of BindWeights and PlanHostMemory.
 Result<HostPlan> PlanHost(ModelConfig config, const Checkpoint& checkpoint, LoadPlan& plan,
                           int n_threads, std::int64_t budget);
 

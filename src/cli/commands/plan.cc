@@ -49,7 +49,7 @@ plan::Workload WorkloadOf(const PlanCommand& command, const ModelConfig& config)
   return {.context = context,
           .prompt = command.n_prompt.value_or(std::min(kPrompt, context)),
           .concurrency = command.concurrency,
-          .chunk = command.chunk,
+          .chunk = command.chunk.value_or(kDefaultBatchTokens),
           .micro_batches = command.micro_batches,
           .decode_context_parallel = command.decode_context_parallel,
           .experts = {.exchange = command.fused ? plan::ExpertExchange::kFused
@@ -64,15 +64,21 @@ Status PlanOneHost(const PlanCommand& command, std::int64_t memory) {
   const Result<std::int64_t> n_context =
       ContextLength({.n_context = command.n_context}, kContext, model->config());
   if (!n_context) return Unexpected(n_context.error());
-  const Result<HostNeeds> needs =
-      plan::ComputeHostNeeds(*model,
-                             {.context = *n_context,
-                              .n_sequences = command.concurrency,
-                              .step_tokens = std::max(command.chunk, command.concurrency),
-                              .n_threads = AvailableCores()},
-                             memory);
-  if (!needs) return Unexpected(needs.error());
-  const Result<HostPlan> plan = PlanHostMemory(*needs, memory);
+  const auto plan_with = [&](std::int64_t step_tokens) -> Result<HostPlan> {
+    const Result<HostNeeds> needs = plan::ComputeHostNeeds(*model,
+                                                           {.context = *n_context,
+                                                            .n_sequences = command.concurrency,
+                                                            .step_tokens = step_tokens,
+                                                            .n_threads = AvailableCores()},
+                                                           memory);
+    if (!needs) return Unexpected(needs.error());
+    return PlanHostMemory(*needs, memory);
+  };
+  const std::int64_t step_tokens =
+      std::max(command.chunk.value_or(kDefaultBatchTokens), command.concurrency);
+  const Result<HostPlan> plan =
+      command.chunk ? plan_with(step_tokens)
+                    : PlanLongSteps(step_tokens, command.concurrency * *n_context, plan_with);
   if (!plan) return Unexpected(plan.error());
   return Print(command.json ? plan::ToJson(*model, *plan, command.speeds)
                             : plan::ToTable(*model, *plan, command.speeds));

@@ -19,8 +19,10 @@ void AddWork(Command& command, PlanCommand& options) {
   command.Add({"--concurrency", "N",
                "Sequences decoded at once, on all devices together (default: 1)",
                Integer(1, 1'000'000, options.concurrency)});
-  command.Add(
-      {"--chunk", "C", "Prompt tokens of a step (default: 512)", Integer(1, 65536, options.chunk)});
+  command.Add({"--chunk", "C",
+               "Prompt tokens of a step (default: 512, and up to 8192 where experts are read from "
+               "disk)",
+               Integer(1, 65536, options.chunk)});
   command.Add({"--micro-batches", "N",
                "Parts of a batch in flight in a pipeline (default: its stages)",
                Integer(1, 1024, options.micro_batches)});
