@@ -23,6 +23,7 @@ namespace fathom {
 namespace {
 
 constexpr std::chrono::seconds kEndOfAll{5};
+constexpr std::chrono::seconds kLastWords{1};  // of the first rank, behind the news of the end
 const Error kQuiet = {ErrorCode::kUnavailable, ""};
 
 // The settings that all ranks must have in common, each in words.
@@ -141,7 +142,9 @@ Status RankProcess::Conclude(Status status) {
       wait(kEndOfAll);  // the first rank ends all, and says why
       // Unless it is the one that hangs.
       const bool says_it = heartbeat_->has_silent_watcher() && all_->rank() == 1;
-      return says_it ? abort_flag_.Check() : Unexpected(kQuiet);
+      if (says_it) return abort_flag_.Check();
+      std::this_thread::sleep_for(kLastWords);  // this rank's end would end the first one, too
+      return Unexpected(kQuiet);
     }
     return Unexpected(kQuiet);
   }
