@@ -256,7 +256,7 @@ struct PlanCommand {
   std::optional<std::int64_t> n_prompt;
   std::int64_t concurrency = 1;
   std::optional<std::int64_t> chunk;  // missing: what a run has by default
-  std::int64_t micro_batches = 0;  // as many as there are stages
+  std::int64_t micro_batches = 0;     // as many as there are stages
   bool decode_context_parallel = false;
   double zipf = 0;
   std::filesystem::path expert_trace;  // empty: by `zipf`
