@@ -46,6 +46,7 @@ MARKUP = re.compile("</?[|｜]{0,2}DSML|｜DSML｜")
 TEMPERATURES = (0, 1, 1.5)
 MAX_SCHEMA_BYTES = 6000  # a longer one costs more time in the prompt than in the answer
 WRONG_FORMATS = {"relative-json-pointer"}  # the package refuses 104: a zero within the number
+ANNOTATIONS = {"idn-email", "idn-hostname"}  # formats that are not asserted (docs/constraints.md)
 TOPICS = ("a king", "the sea", "numbers", "a fox & a hen", "weather <today>", "größe", "code", "x")
 
 
@@ -82,7 +83,7 @@ def validator_of(schema):
     # Copied: a checker that is made of names takes the checks of other drafts (time).
     formats = jsonschema.FormatChecker(formats=())
     formats.checkers = {name: check for name, check in kind.FORMAT_CHECKER.checkers.items()
-                        if name not in WRONG_FORMATS}
+                        if name not in WRONG_FORMATS | ANNOTATIONS}
     return kind(schema, format_checker=formats)
 
 
