@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <system_error>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -55,29 +55,25 @@ bool HasRoomBesideDrafter(const Result<HostPlan>& host) {
   return host && (host->fits || (host->draft_resident && host->hit_rate >= kDraftHitRate));
 }
 
-// PlanHost, with a drafter that is optional where there is room for it, or where nearly all experts
-// that are chosen are in memory beside it (docs/spec/streaming.md 2.6); else `plan` has none.
-Result<HostPlan> PlanWithDrafter(const ModelConfig& config, const Checkpoint& checkpoint,
-                                 LoadPlan& plan, int n_threads, std::int64_t budget) {
-  const auto plan_host = [&](const LoadPlan& wanted) {
-    LoadPlan planned = wanted;
-    Result<HostPlan> host = PlanHost(config, checkpoint, planned, n_threads, budget);
-    return std::pair(std::move(host), std::move(planned));
-  };
-  auto [host, planned] = plan_host(plan);
-  const bool may_leave = plan.sizes.with_draft && plan.drafts_are_optional;
-  if (may_leave && !HasRoomForDrafter(host)) {
-    LoadPlan drafting = plan;
-    drafting.drafts_are_optional = false;
-    std::tie(host, planned) = plan_host(drafting);
-    if (!HasRoomBesideDrafter(host)) {
-      LoadPlan without = plan;
-      without.sizes.with_draft = false;
-      std::tie(host, planned) = plan_host(without);
-    }
+// Plans with `attempt`. A drafter that is optional stays where there is room for it, or where
+// nearly all experts that are chosen are in memory beside it (docs/spec/streaming.md 2.6). `have`
+// says whether the last attempt has such room. Errors: those of `have`.
+Status ChooseDrafter(LoadPlan plan, const std::function<void(const LoadPlan&)>& attempt,
+                     const std::function<Result<bool>(bool (*)(const Result<HostPlan>&))>& have) {
+  attempt(plan);
+  if (!plan.sizes.with_draft || !plan.drafts_are_optional) return {};
+  Result<bool> fits = have(HasRoomForDrafter);
+  if (fits && !*fits) {
+    plan.drafts_are_optional = false;
+    attempt(plan);
+    fits = have(HasRoomBesideDrafter);
   }
-  plan = std::move(planned);
-  return std::move(host);
+  if (!fits) return Unexpected(fits.error());
+  if (!*fits) {
+    plan.sizes.with_draft = false;
+    attempt(plan);
+  }
+  return {};
 }
 
 // Plans one process, with all of the model.
@@ -87,12 +83,18 @@ Result<std::optional<HostPlan>> PlanAlone(const ModelConfig& config, const Check
   if (run.weights.Any() && !run.memory) return std::optional<HostPlan>();
   const std::optional<std::int64_t> budget = FindHostBudget(run, 1, events);
   if (!budget) return std::optional<HostPlan>();
-  LoadPlan planned = plan;
-  const Result<HostPlan> host =
-      PlanWithDrafter(config, checkpoint, planned, run.n_threads, *budget);
+  LoadPlan planned;
+  Result<HostPlan> host = HostPlan();
+  const auto attempt = [&](const LoadPlan& wanted) {
+    planned = wanted;
+    host = PlanHost(config, checkpoint, planned, run.n_threads, *budget);
+  };
+  const Status chosen = ChooseDrafter(
+      plan, attempt, [&](const auto& has_room) -> Result<bool> { return has_room(host); });
+  if (!chosen) return Unexpected(chosen.error());
   if (!host) return Unexpected(host.error());
   if (!host->fits || run.memory) plan = std::move(planned);
-  return std::optional(*host);
+  return std::optional(*std::move(host));
 }
 
 // Whether a rank says yes; the same on all ranks.
@@ -118,31 +120,20 @@ Result<std::optional<HostPlan>> PlanRank(const ModelConfig& config, const Checkp
   const int n_processes = run.ranks.link.empty() ? 1 : all.size();
   const std::int64_t budget = *FindHostBudget(run, n_processes, events);
   const HostShare share = {.shard = ranks.shard, .placement = placement};
-  LoadPlan planned = plan;
-  Result<HostNeeds> needs =
-      FindHostNeeds(config, checkpoint, planned, run.n_threads, budget, &share);
-  // As PlanWithDrafter, but every rank must have room.
-  const auto plan_again = [&](bool with_draft) {
-    planned = plan;
-    planned.sizes.with_draft = with_draft;
-    planned.drafts_are_optional = false;
+  LoadPlan planned;
+  Result<HostNeeds> needs = HostNeeds();
+  const auto attempt = [&](const LoadPlan& wanted) {
+    planned = wanted;
     needs = FindHostNeeds(config, checkpoint, planned, run.n_threads, budget, &share);
   };
-  const auto all_have = [&](bool (*has_room)(const Result<HostPlan>&)) -> Result<bool> {
+  const auto all_have = [&](const auto& has_room) -> Result<bool> {
     const Result<std::vector<std::int8_t>> have =
         Ask(all, needs && has_room(PlanHostMemory(*needs, budget)));
     if (!have) return Unexpected(have.error());
     return std::ranges::count(*have, 1) == all.size();
   };
-  if (plan.sizes.with_draft && plan.drafts_are_optional) {
-    Result<bool> fits = all_have(HasRoomForDrafter);
-    if (fits && !*fits) {
-      plan_again(/*with_draft=*/true);
-      fits = all_have(HasRoomBesideDrafter);
-      if (fits && !*fits) plan_again(/*with_draft=*/false);
-    }
-    if (!fits) return Unexpected(fits.error());
-  }
+  const Status chosen = ChooseDrafter(plan, attempt, all_have);
+  if (!chosen) return Unexpected(chosen.error());
   if (!needs) return Unexpected(needs.error());
   Result<HostPlan> host = PlanHostMemory(*needs, budget);
   if (!host) return Unexpected(host.error());

@@ -265,7 +265,7 @@ Result<HostNeeds> FindHostNeeds(ModelConfig config, const Checkpoint& checkpoint
 
 Result<HostPlan> PlanLongSteps(std::int64_t step_tokens, std::int64_t most,
                                const std::function<Result<HostPlan>(std::int64_t)>& plan) {
-  const Result<HostPlan> host = plan(step_tokens);
+  Result<HostPlan> host = plan(step_tokens);
   if (!host || host->fits) return host;
   for (std::int64_t n = kMostStepTokens; n > step_tokens; n /= 2) {
     if (n / 2 >= most) continue;
@@ -273,14 +273,13 @@ Result<HostPlan> PlanLongSteps(std::int64_t step_tokens, std::int64_t most,
     const std::int64_t share = n == kMostStepTokens ? 20 : 10;  // 5 or 10 %
     if (longer && longer->needs.activations <= longer->budget / share) return longer;
   }
-  return plan(step_tokens);
+  return host;
 }
 
 Result<HostPlan> PlanHost(ModelConfig config, const Checkpoint& checkpoint, LoadPlan& plan,
                           int n_threads, std::int64_t budget) {
-  LoadPlan planned;
   const auto plan_with = [&](std::int64_t step_tokens) -> Result<HostPlan> {
-    planned = plan;
+    LoadPlan planned = plan;
     planned.sizes.max_batch_tokens = step_tokens;
     const Result<HostNeeds> needs =
         FindHostNeeds(config, checkpoint, planned, n_threads, budget, nullptr);
@@ -292,7 +291,8 @@ Result<HostPlan> PlanHost(ModelConfig config, const Checkpoint& checkpoint, Load
       plan.steps_may_grow
           ? PlanLongSteps(step_tokens, plan.sizes.max_sequences * plan.sizes.max_context, plan_with)
           : plan_with(step_tokens);
-  plan = std::move(planned);
+  if (host) plan.sizes.max_batch_tokens = host->needs.step_tokens;
+  SetDefaultKvMemory(config, checkpoint, WholeModel(config), budget, plan);
   return host;
 }
 

@@ -117,7 +117,7 @@ Result<HostNeeds> FindHostNeeds(ModelConfig config, const Checkpoint& checkpoint
 
 // Returns plan(step_tokens), or where it streams experts, the plan of longer steps: each expert is
 // read once for a step. They have as many tokens, up to `most`, as have activations for a small
-// part of the budget (docs/spec/streaming.md 2.5). The last call of `plan` is that of the result.
+// part of the budget (docs/spec/streaming.md 2.5).
 Result<HostPlan> PlanLongSteps(
     std::int64_t step_tokens, std::int64_t most,
     const std::function<Result<HostPlan>(std::int64_t step_tokens)>& plan);
