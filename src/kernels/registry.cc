@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/cpu/cpu_backend.h"
+#include "kernels/cpu/preferred_isa.h"
 #include "kernels/gpu/gpu_backend.h"
 #include "kernels/gpu_module.h"
 #include "kernels/profiled_backend.h"
@@ -52,7 +53,7 @@ Result<std::unique_ptr<Backend>> MakeCpuBackend(std::optional<Isa> isa, int n_th
                      n_threads);
   }
   const std::vector<Isa> available = AvailableIsas();
-  const Isa chosen = isa.value_or(available.back());
+  const Isa chosen = isa ? *isa : PreferredIsa();
   if (std::find(available.begin(), available.end(), chosen) == available.end()) {
     std::string names;
     for (const Isa one : available) {

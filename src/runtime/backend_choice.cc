@@ -7,13 +7,14 @@
 #include <string>
 
 #include "base/processors.h"
+#include "kernels/cpu/preferred_isa.h"
 #include "kernels/gpu_module.h"
 #include "kernels/registry.h"
 
 namespace fathom {
 
 Result<Isa> ChooseIsa(const RunOptions& run) {
-  return run.cpu_isa.empty() ? Result<Isa>(AvailableIsas().back()) : ParseIsa(run.cpu_isa);
+  return run.cpu_isa.empty() ? Result<Isa>(PreferredIsa()) : ParseIsa(run.cpu_isa);
 }
 
 Result<std::vector<int>> ChooseProcessors(const RunOptions& run) {

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "kernels/cpu/preferred_isa.h"
+
 namespace fathom {
 namespace {
 
@@ -45,11 +47,23 @@ TEST(Registry, MakesBackendsByName) {
             "backend \"cpus\" is not known; expected one of: auto, cpu, cuda, hip");
 }
 
-TEST(Registry, TakesTheWidestWithoutAChoice) {
+TEST(Registry, TakesTheFastestWithoutAChoice) {
   const Result<std::unique_ptr<Backend>> backend = MakeCpuBackend(std::nullopt, 1);
   ASSERT_TRUE(backend);
+  const Isa fastest = PreferredIsa();
+  EXPECT_EQ((*backend)->Name(),
+            fastest == Isa::kScalar ? "reference" : fmt::format("cpu {}, 1 thread", Name(fastest)));
+}
+
+TEST(Registry, PrefersTheWidestUnlessPairsOfBf16AreSlower) {
   const Isa widest = AvailableIsas().back();
-  EXPECT_THAT((*backend)->Name(), HasSubstr(widest == Isa::kScalar ? "reference" : Name(widest)));
+  const Isa preferred = PreferredIsa();
+  EXPECT_EQ(preferred, PreferredIsa());
+  if (widest == Isa::kAvx512Bf16) {
+    EXPECT_TRUE(preferred == widest || preferred == Isa::kAvx512) << Name(preferred);
+  } else {
+    EXPECT_EQ(preferred, widest);
+  }
 }
 
 TEST(Registry, RefusesWhatTheMachineDoesNotHave) {

@@ -44,6 +44,8 @@ TEST(Roofline, EveryPatternReadsEveryByteOnce) {
     // Twelve chains of x / 2 + 1, of which the largest begins at 11, in every lane: their sum.
     const float once = kernels.multiply_adds(isa == Isa::kAvx2 ? 96 : 192);
     EXPECT_EQ(once, 12.0f + 0.5f * 66.0f) << Name(isa);
+    // Chains that add products of zeros.
+    EXPECT_EQ(kernels.operand_multiply_adds(2 * cpu::kMultiplyAddUnit), 66.0f) << Name(isa);
   }
 }
 

@@ -10,7 +10,7 @@
 #include "base/processors.h"
 #include "cli/commands/commands.h"
 #include "cli/terminal/output.h"
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/preferred_isa.h"
 #include "kernels/gpu_module.h"
 
 namespace fathom::cli {
@@ -28,8 +28,8 @@ std::string Line(std::string_view subject, std::string_view text) {
 std::string DescribeProcessor() {
   const std::optional<std::int64_t> memory = AvailableMemory();
   const int n_cores = AvailableCores();
-  return Line("cpu", fmt::format("{}, {} core{}{}; used by default", Name(AvailableIsas().back()),
-                                 n_cores, n_cores == 1 ? "" : "s",
+  return Line("cpu", fmt::format("{}, {} core{}{}; used by default", Name(PreferredIsa()), n_cores,
+                                 n_cores == 1 ? "" : "s",
                                  memory ? ", " + Gibibytes(*memory) + " available" : ""));
 }
 

@@ -42,5 +42,6 @@ int64_t CountAtLeast(const float* x, int64_t n, float threshold);
 // roofline.cc
 int32_t ReadMemory(const void* data, int64_t bytes, const cpu::ReadPattern& pattern);
 float MultiplyAdds(int64_t count);
+float OperandMultiplyAdds(int64_t count);
 
 }  // namespace fathom::KERNEL_ISA

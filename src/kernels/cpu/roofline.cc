@@ -38,6 +38,26 @@ int32_t ReadStreams(const uint8_t* data, int64_t bytes, const cpu::ReadPattern& 
   return static_cast<int32_t>(total);
 }
 
+// Runs chains of step(chain), each of `work` multiply-adds, until `count` are done.
+template <class Step>
+float RunChains(int64_t count, int64_t work, const Step& step) {
+  constexpr int kChains = 12;  // more than latency times units
+  F32 chains[kChains];
+  for (int i = 0; i < kChains; ++i) {
+    chains[i] = Set(static_cast<float>(i));
+  }
+  for (int64_t i = 0; i < count; i += kChains * work) {
+    for (F32& chain : chains) {
+      chain = step(chain);
+    }
+  }
+  F32 sum = chains[0];
+  for (int i = 1; i < kChains; ++i) {
+    sum = sum + chains[i];
+  }
+  return MaxLanes(sum);
+}
+
 }  // namespace
 
 int32_t ReadMemory(const void* data, int64_t bytes, const cpu::ReadPattern& pattern) {
@@ -47,23 +67,20 @@ int32_t ReadMemory(const void* data, int64_t bytes, const cpu::ReadPattern& patt
 }
 
 float MultiplyAdds(int64_t count) {
-  constexpr int kChains = 12;  // more than latency times units
-  F32 chains[kChains];
-  for (int i = 0; i < kChains; ++i) {
-    chains[i] = Set(static_cast<float>(i));
-  }
   const F32 factor = Set(0.5f);
   const F32 term = Set(1.0f);
-  for (int64_t i = 0; i < count; i += kChains * kLanes) {
-    for (F32& chain : chains) {
-      chain = MulAdd(chain, factor, term);
-    }
-  }
-  F32 sum = chains[0];
-  for (int i = 1; i < kChains; ++i) {
-    sum = sum + chains[i];
-  }
-  return MaxLanes(sum);
+  return RunChains(count, kLanes, [&](F32 chain) { return MulAdd(chain, factor, term); });
+}
+
+float OperandMultiplyAdds(int64_t count) {
+  float zeros[kLanes] = {};
+  Operand a;
+  Operand b;
+  LoadTo(zeros, a);
+  LoadTo(zeros, b);
+  Keep(a);  // numbers that the compiler does not know
+  Keep(b);
+  return RunChains(count, kLanes * kOperandColumns, [&](F32 chain) { return MulAdd(a, b, chain); });
 }
 
 }  // namespace fathom::KERNEL_ISA

@@ -29,6 +29,7 @@ const cpu::Kernels& Table() {
       .count_at_least = CountAtLeast,
       .read_memory = ReadMemory,
       .multiply_adds = MultiplyAdds,
+      .operand_multiply_adds = OperandMultiplyAdds,
   };
   return kTable;
 }
