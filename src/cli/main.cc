@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <cstdlib>
 #include <utility>
 #include <variant>
@@ -32,12 +33,22 @@ int ExitCodeOf(const Status& status) {
 // The limit is also the size of the stacks of all threads. With less, a deep call somewhere would
 // end the program without a word.
 Status CheckStack() {
-  constexpr rlim_t kLeastKibibytes = 1024;
+  constexpr rlim_t kLeastKibibytes = 2048;
   rlimit limit = {};
   if (::getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur / 1024 >= kLeastKibibytes) return {};
   return MakeError(ErrorCode::kResourceExhausted,
                    "stack: expected at least {} KiB (ulimit -s), found {}", kLeastKibibytes,
                    limit.rlim_cur / 1024);
+}
+
+// Takes memory for the stack of the main thread, which computes, now: the kernels use a megabyte of
+// it, and a process that has no more memory when its stack grows ends without a word.
+[[gnu::noinline]] void GrowStack() {
+  constexpr std::size_t kPage = 4096;
+  volatile std::byte pages[1536 * 1024];  // below the least limit of CheckStack
+  for (std::size_t i = 0; i < sizeof(pages); i += kPage) {
+    pages[sizeof(pages) - 1 - i] = std::byte{0};
+  }
 }
 
 // Runs the command that was parsed.
@@ -108,6 +119,7 @@ int Run(int argc, char** argv) {
 
 int RunGuarded(int argc, char** argv) {
   if (const Status enough = CheckStack(); !enough) return ExitCodeOf(enough);
+  GrowStack();
   int exit_code = 1;
   const Status status = Guarded([&]() -> Status {
     exit_code = Run(argc, argv);

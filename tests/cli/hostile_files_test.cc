@@ -103,7 +103,7 @@ TEST(HostileFilesTest, ASmallStackIsSaid) {
                                                  ProgramPath().string() + " generate Once -n 1"},
                                       {.program = "/bin/bash"});
     ExpectRefusal(run, 1,
-                  std::string("stack: expected at least 1024 KiB (ulimit -s), found ") + kibibytes);
+                  std::string("stack: expected at least 2048 KiB (ulimit -s), found ") + kibibytes);
   }
 }
 
