@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,7 +16,6 @@ namespace fathom {
 struct ProfiledBackend::Piece {
   std::string name;
   WorkCost cost{};
-  Clock::time_point start{};
 };
 
 class ProfiledBackend::HostProfiler final : public Profiler {
@@ -48,34 +48,30 @@ Result<std::unique_ptr<Profiler>> ProfiledBackend::MakeProfiler() {
   return std::make_unique<HostProfiler>(*this);
 }
 
-template <class Describe>
-ProfiledBackend::Piece ProfiledBackend::Begin(const Describe& describe) {
-  const std::chrono::duration<double> between = Clock::now() - free_since_;
-  recorder_.AddBetween(between.count());
-  Piece piece = describe();
-  piece.start = Clock::now();
-  return piece;
-}
-
-void ProfiledBackend::End(const Piece& piece) {
-  const std::chrono::duration<double> seconds = Clock::now() - piece.start;
-  recorder_.Add(recorder_.part(), piece.name, seconds.count(), piece.cost);
-  free_since_ = Clock::now();
-}
-
-template <class Describe, class Work>
-decltype(auto) ProfiledBackend::Measure(const Describe& describe, const Work& work) {
-  if (!is_on_) return work();
-  const Piece piece = Begin(describe);
-  if constexpr (std::is_void_v<decltype(work())>) {
-    work();
-    End(piece);
-  } else {
-    auto result = work();
-    End(piece);
-    return result;
+// Measures the operation that runs until its end, while a profile is taken.
+class ProfiledBackend::Timer {
+ public:
+  // describe(): the piece. All time since the piece before is between.
+  template <class Describe>
+  Timer(ProfiledBackend& backend, const Describe& describe) : backend_(backend) {
+    if (!backend_.is_on_) return;
+    const std::chrono::duration<double> between = Clock::now() - backend_.free_since_;
+    backend_.recorder_.AddBetween(between.count());
+    piece_ = describe();
+    start_ = Clock::now();
   }
-}
+  ~Timer() {
+    if (!piece_) return;
+    const std::chrono::duration<double> seconds = Clock::now() - start_;
+    backend_.recorder_.Add(backend_.recorder_.part(), piece_->name, seconds.count(), piece_->cost);
+    backend_.free_since_ = Clock::now();
+  }
+
+ private:
+  ProfiledBackend& backend_;
+  std::optional<Piece> piece_;  // nullopt: no profile is taken
+  Clock::time_point start_;
+};
 
 namespace {
 
@@ -166,284 +162,226 @@ WorkCost CostOfScores(Matrix<const std::uint8_t> queries, std::int64_t scored,
 }  // namespace
 
 void ProfiledBackend::Upload(void* to, std::span<const std::byte> from) {
-  Measure(
-      [&] {
-        return Piece{"Upload", Moves(2 * SizeOfSpan(from))};
-      },
-      [&] { backend_->Upload(to, from); });
+  const Timer timer(*this, [&] { return Piece{"Upload", Moves(2 * SizeOfSpan(from))}; });
+  backend_->Upload(to, from);
 }
 
 void ProfiledBackend::Download(std::span<std::byte> to, const void* from) {
-  Measure(
-      [&] {
-        return Piece{"Download", Moves(2 * SizeOfSpan<std::byte>(to))};
-      },
-      [&] { backend_->Download(to, from); });
+  const Timer timer(*this, [&] { return Piece{"Download", Moves(2 * SizeOfSpan<std::byte>(to))}; });
+  backend_->Download(to, from);
 }
 
 void ProfiledBackend::CopyPieces(std::span<const PieceCopy> pieces) {
-  Measure(
-      [&] {
-        std::int64_t bytes = 0;
-        for (const PieceCopy& piece : pieces) bytes += 2 * piece.bytes;
-        return Piece{"CopyPieces", Moves(bytes)};
-      },
-      [&] { backend_->CopyPieces(pieces); });
+  const Timer timer(*this, [&] {
+    std::int64_t bytes = 0;
+    for (const PieceCopy& piece : pieces) bytes += 2 * piece.bytes;
+    return Piece{"CopyPieces", Moves(bytes)};
+  });
+  backend_->CopyPieces(pieces);
 }
 
 Status ProfiledBackend::BeginStep(const BatchView& batch, std::span<const TableChange> changes) {
-  return Measure([&] { return Piece{"BeginStep"}; },
-                 [&] { return backend_->BeginStep(batch, changes); });
+  const Timer timer(*this, [&] { return Piece{"BeginStep"}; });
+  return backend_->BeginStep(batch, changes);
 }
 
 void ProfiledBackend::FillRopeRows(const BatchView& batch, std::span<const float> frequencies,
                                    Matrix<float> cos, Matrix<float> sin) {
-  Measure(
-      [&] {
-        return Piece{"FillRopeRows", Moves(SumOfSizes(cos, sin))};
-      },
-      [&] { backend_->FillRopeRows(batch, frequencies, cos, sin); });
+  const Timer timer(*this, [&] { return Piece{"FillRopeRows", Moves(SumOfSizes(cos, sin))}; });
+  backend_->FillRopeRows(batch, frequencies, cos, sin);
 }
 
 void ProfiledBackend::Embed(const BatchView& batch, Matrix<const Bf16> table, Matrix<Bf16> out) {
-  Measure(
-      [&] {
-        return Piece{"Embed", Moves(2 * SizeOf(out))};
-      },
-      [&] { backend_->Embed(batch, table, out); });
+  const Timer timer(*this, [&] { return Piece{"Embed", Moves(2 * SizeOf(out))}; });
+  backend_->Embed(batch, table, out);
 }
 
 void ProfiledBackend::RmsNorm(Matrix<const Bf16> x, std::span<const Bf16> weight, float eps,
                               Matrix<Bf16> out) {
-  Measure(
-      [&] {
-        return Piece{"RmsNorm", Moves(SumOfSizes(x, out) + SizeOfSpan(weight))};
-      },
-      [&] { backend_->RmsNorm(x, weight, eps, out); });
+  const Timer timer(*this, [&] {
+    return Piece{"RmsNorm", Moves(SumOfSizes(x, out) + SizeOfSpan(weight))};
+  });
+  backend_->RmsNorm(x, weight, eps, out);
 }
 
 void ProfiledBackend::Linear(Matrix<const Bf16> x, const Weight& w, Matrix<Bf16> out) {
-  Measure(
-      [&] {
-        return Piece{NameOf("Linear", w), CostOfProduct(x, w, out)};
-      },
-      [&] { backend_->Linear(x, w, out); });
+  const Timer timer(*this, [&] { return Piece{NameOf("Linear", w), CostOfProduct(x, w, out)}; });
+  backend_->Linear(x, w, out);
 }
 
 void ProfiledBackend::Linear(Matrix<const Bf16> x, const Weight& w, Matrix<float> out) {
-  Measure(
-      [&] {
-        return Piece{NameOf("Linear", w), CostOfProduct(x, w, out)};
-      },
-      [&] { backend_->Linear(x, w, out); });
+  const Timer timer(*this, [&] { return Piece{NameOf("Linear", w), CostOfProduct(x, w, out)}; });
+  backend_->Linear(x, w, out);
 }
 
 void ProfiledBackend::GroupedLinear(Matrix<const Bf16> x, const Weight& w, std::int64_t groups,
                                     Matrix<Bf16> out) {
-  Measure(
-      [&] {
-        return Piece{NameOf("GroupedLinear", w), CostOfProduct(x, w, out)};
-      },
-      [&] { backend_->GroupedLinear(x, w, groups, out); });
+  const Timer timer(*this, [&] {
+    return Piece{NameOf("GroupedLinear", w), CostOfProduct(x, w, out)};
+  });
+  backend_->GroupedLinear(x, w, groups, out);
 }
 
 void ProfiledBackend::SwiGlu(Matrix<const Bf16> gate, Matrix<const Bf16> up, float clamp,
                              Matrix<Bf16> out) {
-  Measure(
-      [&] {
-        return Piece{"SwiGlu", Moves(SumOfSizes(gate, up, out))};
-      },
-      [&] { backend_->SwiGlu(gate, up, clamp, out); });
+  const Timer timer(*this, [&] { return Piece{"SwiGlu", Moves(SumOfSizes(gate, up, out))}; });
+  backend_->SwiGlu(gate, up, clamp, out);
 }
 
 void ProfiledBackend::HcPre(Matrix<const Bf16> streams, const HcWeights& w,
                             const HcOptions& options, Matrix<Bf16> out, HcMix mix) {
-  Measure(
-      [&] {
-        return Piece{"HcPre", CostOfGates(streams, out, kHcGates)};
-      },
-      [&] { backend_->HcPre(streams, w, options, out, mix); });
+  const Timer timer(*this, [&] { return Piece{"HcPre", CostOfGates(streams, out, kHcGates)}; });
+  backend_->HcPre(streams, w, options, out, mix);
 }
 
 void ProfiledBackend::HcPost(Matrix<const Bf16> y, const HcMix& mix, Matrix<Bf16> streams) {
-  Measure(
-      [&] {
-        return Piece{"HcPost", Moves(SumOfSizes(y, mix.post, mix.comb, streams, streams))};
-      },
-      [&] { backend_->HcPost(y, mix, streams); });
+  const Timer timer(*this, [&] {
+    return Piece{"HcPost", Moves(SumOfSizes(y, mix.post, mix.comb, streams, streams))};
+  });
+  backend_->HcPost(y, mix, streams);
 }
 
 void ProfiledBackend::HcHead(Matrix<const Bf16> streams, const HcWeights& w,
                              const HcOptions& options, Matrix<Bf16> out) {
-  Measure(
-      [&] {
-        return Piece{"HcHead", CostOfGates(streams, out, kStreams)};
-      },
-      [&] { backend_->HcHead(streams, w, options, out); });
+  const Timer timer(*this, [&] { return Piece{"HcHead", CostOfGates(streams, out, kStreams)}; });
+  backend_->HcHead(streams, w, options, out);
 }
 
 void ProfiledBackend::AddToStreams(Matrix<const Bf16> x, Matrix<Bf16> streams) {
-  Measure(
-      [&] {
-        return Piece{"AddToStreams", Moves(SumOfSizes(x, streams, streams))};
-      },
-      [&] { backend_->AddToStreams(x, streams); });
+  const Timer timer(*this, [&] {
+    return Piece{"AddToStreams", Moves(SumOfSizes(x, streams, streams))};
+  });
+  backend_->AddToStreams(x, streams);
 }
 
 void ProfiledBackend::MeanOfStreams(Matrix<const Bf16> streams, std::int64_t first_column,
                                     Matrix<Bf16> out) {
-  Measure(
-      [&] {
-        return Piece{"MeanOfStreams", Moves(SizeOf(streams) + SizeOf(streams) / kStreams)};
-      },
-      [&] { backend_->MeanOfStreams(streams, first_column, out); });
+  const Timer timer(*this, [&] {
+    return Piece{"MeanOfStreams", Moves(SizeOf(streams) + SizeOf(streams) / kStreams)};
+  });
+  backend_->MeanOfStreams(streams, first_column, out);
 }
 
 void ProfiledBackend::Add(Matrix<const float> x, Matrix<const float> y, Matrix<float> out) {
-  Measure(
-      [&] {
-        return Piece{"Add", Moves(SumOfSizes(x, y, out))};
-      },
-      [&] { backend_->Add(x, y, out); });
+  const Timer timer(*this, [&] { return Piece{"Add", Moves(SumOfSizes(x, y, out))}; });
+  backend_->Add(x, y, out);
 }
 
 void ProfiledBackend::QueryHeads(Matrix<Bf16> q, std::int64_t head_dim, float eps,
                                  const RopeRows& rope) {
-  Measure(
-      [&] {
-        return Piece{"QueryHeads", Moves(SumOfSizes(q, q, rope))};
-      },
-      [&] { backend_->QueryHeads(q, head_dim, eps, rope); });
+  const Timer timer(*this, [&] { return Piece{"QueryHeads", Moves(SumOfSizes(q, q, rope))}; });
+  backend_->QueryHeads(q, head_dim, eps, rope);
 }
 
 void ProfiledBackend::WindowKeys(Matrix<Bf16> kv, std::span<const Bf16> norm, float eps,
                                  const RopeRows& rope) {
-  Measure(
-      [&] {
-        return Piece{"WindowKeys", Moves(SumOfSizes(kv, kv, rope) + SizeOfSpan(norm))};
-      },
-      [&] { backend_->WindowKeys(kv, norm, eps, rope); });
+  const Timer timer(*this, [&] {
+    return Piece{"WindowKeys", Moves(SumOfSizes(kv, kv, rope) + SizeOfSpan(norm))};
+  });
+  backend_->WindowKeys(kv, norm, eps, rope);
 }
 
 // The inputs are kept too.
 void ProfiledBackend::Compress(const CompressorInput& input, const BatchView& batch,
                                CompressorCache& cache) {
-  Measure(
-      [&] {
-        const std::int64_t inputs = SumOfSizes(input.values, input.scores);
-        return Piece{cache.IsPacked() ? "Compress (indexer)" : "Compress", Moves(2 * inputs)};
-      },
-      [&] { backend_->Compress(input, batch, cache); });
+  const Timer timer(*this, [&] {
+    const std::int64_t inputs = SumOfSizes(input.values, input.scores);
+    return Piece{cache.IsPacked() ? "Compress (indexer)" : "Compress", Moves(2 * inputs)};
+  });
+  backend_->Compress(input, batch, cache);
 }
 
 void ProfiledBackend::IndexQueries(Matrix<const Bf16> q, const RopeRows& rope,
                                    Matrix<std::uint8_t> out) {
-  Measure(
-      [&] {
-        return Piece{"IndexQueries", Moves(SumOfSizes(q, rope, out))};
-      },
-      [&] { backend_->IndexQueries(q, rope, out); });
+  const Timer timer(*this, [&] { return Piece{"IndexQueries", Moves(SumOfSizes(q, rope, out))}; });
+  backend_->IndexQueries(q, rope, out);
 }
 
 void ProfiledBackend::SelectRows(Matrix<const std::uint8_t> queries,
                                  Matrix<const Bf16> head_weights, const BatchView& batch,
                                  const CompressorCache& cache, Matrix<std::int32_t> rows) {
-  Measure(
-      [&] {
-        std::int64_t scored = 0;
-        for (const std::int32_t position : batch.positions) {
-          const std::int64_t visible = VisibleRows(position, cache.ratio);
-          scored += visible > rows.cols ? visible : 0;
-        }
-        return Piece{"SelectRows", CostOfScores(queries, scored, SizeOf(rows))};
-      },
-      [&] { backend_->SelectRows(queries, head_weights, batch, cache, rows); });
+  const Timer timer(*this, [&] {
+    std::int64_t scored = 0;
+    for (const std::int32_t position : batch.positions) {
+      const std::int64_t visible = VisibleRows(position, cache.ratio);
+      scored += visible > rows.cols ? visible : 0;
+    }
+    return Piece{"SelectRows", CostOfScores(queries, scored, SizeOf(rows))};
+  });
+  backend_->SelectRows(queries, head_weights, batch, cache, rows);
 }
 
 void ProfiledBackend::BestRows(Matrix<const std::uint8_t> queries, Matrix<const Bf16> head_weights,
                                const BatchView& batch, const CompressorCache& cache,
                                std::span<const RowRange> ranges, Matrix<ScoredRow> best) {
-  Measure(
-      [&] {
-        std::int64_t scored = 0;
-        for (const RowRange& range : ranges) scored += range.n_rows();
-        return Piece{"BestRows", CostOfScores(queries, scored, SizeOf(best))};
-      },
-      [&] { backend_->BestRows(queries, head_weights, batch, cache, ranges, best); });
+  const Timer timer(*this, [&] {
+    std::int64_t scored = 0;
+    for (const RowRange& range : ranges) scored += range.n_rows();
+    return Piece{"BestRows", CostOfScores(queries, scored, SizeOf(best))};
+  });
+  backend_->BestRows(queries, head_weights, batch, cache, ranges, best);
 }
 
 void ProfiledBackend::CopyRows(std::span<const SequenceRow> rows, const CompressorCache& cache,
                                Matrix<std::uint8_t> out) {
-  Measure(
-      [&] {
-        return Piece{"CopyRows", Moves(2 * SizeOf(out))};
-      },
-      [&] { backend_->CopyRows(rows, cache, out); });
+  const Timer timer(*this, [&] { return Piece{"CopyRows", Moves(2 * SizeOf(out))}; });
+  backend_->CopyRows(rows, cache, out);
 }
 
 void ProfiledBackend::SparseAttention(const AttentionInput& input, const BatchView& batch,
                                       const LayerCache& cache, Matrix<Bf16> out) {
-  Measure(
-      [&] {
-        return Piece{"SparseAttention", CostOfAttention(input, batch, cache, out)};
-      },
-      [&] { backend_->SparseAttention(input, batch, cache, out); });
+  const Timer timer(*this, [&] {
+    return Piece{"SparseAttention", CostOfAttention(input, batch, cache, out)};
+  });
+  backend_->SparseAttention(input, batch, cache, out);
 }
 
 void ProfiledBackend::AppendWindow(Matrix<const Bf16> keys, const BatchView& batch,
                                    WindowCache& cache) {
-  Measure(
-      [&] {
-        const std::int64_t written = keys.rows * KeyBytes(cache.rows.layout);
-        return Piece{"AppendWindow", Moves(SizeOf(keys) + written)};
-      },
-      [&] { backend_->AppendWindow(keys, batch, cache); });
+  const Timer timer(*this, [&] {
+    const std::int64_t written = keys.rows * KeyBytes(cache.rows.layout);
+    return Piece{"AppendWindow", Moves(SizeOf(keys) + written)};
+  });
+  backend_->AppendWindow(keys, batch, cache);
 }
 
 void ProfiledBackend::Route(Matrix<const float> logits, std::span<const float> bias, float scale,
                             const Routing& out) {
-  Measure(
-      [&] {
-        return Piece{"Route", Moves(SumOfSizes(logits, out.ids, out.weights))};
-      },
-      [&] { backend_->Route(logits, bias, scale, out); });
+  const Timer timer(*this, [&] {
+    return Piece{"Route", Moves(SumOfSizes(logits, out.ids, out.weights))};
+  });
+  backend_->Route(logits, bias, scale, out);
 }
 
 void ProfiledBackend::RouteByToken(const BatchView& batch, Matrix<const float> logits,
                                    Matrix<const std::int64_t> table, float scale,
                                    const Routing& out) {
-  Measure(
-      [&] {
-        return Piece{"RouteByToken", Moves(SumOfSizes(logits, out.ids, out.weights))};
-      },
-      [&] { backend_->RouteByToken(batch, logits, table, scale, out); });
+  const Timer timer(*this, [&] {
+    return Piece{"RouteByToken", Moves(SumOfSizes(logits, out.ids, out.weights))};
+  });
+  backend_->RouteByToken(batch, logits, table, scale, out);
 }
 
 void ProfiledBackend::ExpertRows(Matrix<const Bf16> x, const Routing& routing,
                                  const ExpertSet& experts, float clamp, Matrix<Bf16> rows) {
-  Measure(
-      [&] {
-        return Piece{"ExpertRows", CostOfExperts(x, routing, experts, rows)};
-      },
-      [&] { backend_->ExpertRows(x, routing, experts, clamp, rows); });
+  const Timer timer(*this, [&] {
+    return Piece{"ExpertRows", CostOfExperts(x, routing, experts, rows)};
+  });
+  backend_->ExpertRows(x, routing, experts, clamp, rows);
 }
 
 void ProfiledBackend::CombineExperts(Matrix<const Bf16> rows, Matrix<const Bf16> shared,
                                      Matrix<Bf16> out) {
-  Measure(
-      [&] {
-        return Piece{"CombineExperts", Moves(SumOfSizes(rows, shared, out))};
-      },
-      [&] { backend_->CombineExperts(rows, shared, out); });
+  const Timer timer(*this, [&] {
+    return Piece{"CombineExperts", Moves(SumOfSizes(rows, shared, out))};
+  });
+  backend_->CombineExperts(rows, shared, out);
 }
 
 void ProfiledBackend::ChooseTokens(Matrix<const float> logits, std::span<const SamplingRow> rows,
                                    std::span<TokenChoice> choices) {
-  Measure(
-      [&] {
-        return Piece{"ChooseTokens", Moves(SizeOf(logits))};
-      },
-      [&] { backend_->ChooseTokens(logits, rows, choices); });
+  const Timer timer(*this, [&] { return Piece{"ChooseTokens", Moves(SizeOf(logits))}; });
+  backend_->ChooseTokens(logits, rows, choices);
 }
 
 }  // namespace fathom

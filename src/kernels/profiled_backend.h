@@ -105,15 +105,8 @@ class ProfiledBackend final : public Backend {
   class HostProfiler;
   using Clock = std::chrono::steady_clock;
 
-  // A piece of work: its name and cost.
-  struct Piece;
-  // Runs `work`; while a profile is taken, also measures it as the piece that `describe` returns.
-  template <class Describe, class Work>
-  decltype(auto) Measure(const Describe& describe, const Work& work);
-  // Begins the time of a piece that `describe` returns: all since the piece before is between.
-  template <class Describe>
-  Piece Begin(const Describe& describe);
-  void End(const Piece& piece);
+  struct Piece;  // of work: its name and cost
+  class Timer;
 
   std::unique_ptr<Backend> backend_;
   bool is_on_ = false;
