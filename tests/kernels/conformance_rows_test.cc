@@ -51,6 +51,25 @@ TEST_P(ConformanceRows, SwiGlu) {
   }
 }
 
+TEST_P(ConformanceRows, Add) {
+  Data data(14);
+  for (const std::int64_t n : {1, 7, 16, 33, 1000}) {
+    for (const std::int64_t t : kRowCounts) {
+      const Array<float> x = data.Floats(t * n);
+      const Array<float> y = data.Floats(t * n);
+      ExpectSame(fmt::format("n {} t {}", n, t), [&](Backend& backend) {
+        Array<float> out(t * n);
+        Array<float> into_x = x;
+        Array<float> into_y = y;
+        backend.Add(x.As(t, n), y.As(t, n), out.As(t, n));
+        backend.Add(into_x.As(t, n), y.As(t, n), into_x.As(t, n));
+        backend.Add(x.As(t, n), into_y.As(t, n), into_y.As(t, n));
+        return BytesOf(backend, out, into_x, into_y);
+      });
+    }
+  }
+}
+
 // The weights of hyper-connections of width d.
 struct HyperData {
   HyperData(Data& data, std::int64_t width)
