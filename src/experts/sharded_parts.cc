@@ -18,16 +18,8 @@ Status MakeExperts(Backend& backend, const ModelConfig& config, const ModelRanks
   Result<std::unique_ptr<PlacedExperts>> store =
       PlacedExperts::Create(backend, config, ranks, experts);
   if (!store) return Unexpected(store.error());
-  const auto homes = [placed = store->get()](std::int64_t block, std::int32_t position,
-                                             std::int32_t expert) {
-    return placed->RankOf(block, position, expert);
-  };
-  Result<std::unique_ptr<ExpertLayer>> layer =
-      ExchangedExperts::Create(backend, **store, ranks, homes, config, options.max_batch_tokens);
-  if (!layer) return Unexpected(layer.error());
-  parts.store = *std::move(store);
-  parts.experts = *std::move(layer);
-  return {};
+  return ExchangeExperts(backend, *std::move(store), ranks, config, options.max_batch_tokens,
+                         /*streamed=*/nullptr, parts);
 }
 
 }  // namespace

@@ -33,16 +33,9 @@ Status MakeDividedExperts(Backend& backend, const ModelConfig& config, const Mod
   Result<std::unique_ptr<RankStreamedExperts>> store = RankStreamedExperts::Create(
       backend, config, ranks.shard, placement, model.max_batch_tokens, options);
   if (!store) return Unexpected(store.error());
-  const auto homes = [streamed = store->get()](std::int64_t block, std::int32_t position,
-                                               std::int32_t expert) {
-    return streamed->RankOf(block, position, expert);
-  };
-  Result<std::unique_ptr<ExpertLayer>> layer = ExchangedExperts::Create(
-      backend, **store, ranks, homes, config, model.max_batch_tokens, store->get());
-  if (!layer) return Unexpected(layer.error());
-  parts.store = *std::move(store);
-  parts.experts = *std::move(layer);
-  return {};
+  RankStreamedExperts* const streamed = store->get();
+  return ExchangeExperts(backend, *std::move(store), ranks, config, model.max_batch_tokens,
+                         streamed, parts);
 }
 
 }  // namespace

@@ -10,6 +10,16 @@ namespace {
 constexpr std::size_t kMaxWays = 2'000;
 constexpr std::size_t kMaxOpenDemands = 3;  // of other members; their sets are told apart
 
+// The demands of a set: bit i stands for all[i].
+std::vector<const MemberDemand*> Subset(const std::vector<const MemberDemand*>& all,
+                                        std::size_t set) {
+  std::vector<const MemberDemand*> chosen;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if ((set >> i & 1) != 0) chosen.push_back(all[i]);
+  }
+  return chosen;
+}
+
 bool IsFree(const MemberDemand& demand) { return demand.keys.IsFree() && demand.value == kAnyGoal; }
 
 }  // namespace
@@ -56,16 +66,14 @@ void ContainerPlanner::NameDemandedKeys(ObjectShape& shape) {
     }
   };
   list(others);
-  if (shape.demands.size() > kMaxOpenDemands) {
-    for (const MemberDemand& demand : shape.demands) list(MeetDemands(others, {&demand}));
+  std::vector<const MemberDemand*> demands;
+  for (const MemberDemand& demand : shape.demands) demands.push_back(&demand);
+  if (demands.size() > kMaxOpenDemands) {
+    for (const MemberDemand* demand : demands) list(MeetDemands(others, {demand}));
     return;
   }
-  for (std::size_t set = 1; set < (std::size_t{1} << shape.demands.size()); ++set) {
-    std::vector<const MemberDemand*> demands;
-    for (std::size_t i = 0; i < shape.demands.size(); ++i) {
-      if ((set >> i & 1) != 0) demands.push_back(&shape.demands[i]);
-    }
-    list(MeetDemands(others, demands));
+  for (std::size_t set = 1; set < (std::size_t{1} << demands.size()); ++set) {
+    list(MeetDemands(others, Subset(demands, set)));
   }
 }
 
@@ -121,11 +129,7 @@ void ContainerPlanner::PlanDemands(const Variant& variant, ObjectPlan& plan) {
   plan.minimum_others = 0;  // one that is wanted is another one
   plan.wanted.resize(std::size_t{1} << demands.size());
   for (std::size_t set = 1; set < plan.wanted.size(); ++set) {
-    std::vector<const MemberDemand*> of_set;
-    for (std::size_t i = 0; i < demands.size(); ++i) {
-      if ((set >> i & 1) != 0) of_set.push_back(demands[i]);
-    }
-    plan.wanted[set] = MeetDemands(plan.others, of_set);
+    plan.wanted[set] = MeetDemands(plan.others, Subset(demands, set));
   }
 }
 

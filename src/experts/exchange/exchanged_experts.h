@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "checkpoint/model_config.h"
@@ -14,6 +15,7 @@
 #include "experts/streaming/rank_streamed_experts.h"
 #include "kernels/laid_out_buffer.h"
 #include "model/expert_layer.h"
+#include "model/model_parts.h"
 
 namespace fathom {
 
@@ -27,7 +29,7 @@ class ExchangedExperts : public ExpertLayer {
                                                      const ModelRanks& ranks, ExpertHomes homes,
                                                      const ModelConfig& config,
                                                      std::int64_t max_tokens,
-                                                     RankStreamedExperts* streamed = nullptr);
+                                                     RankStreamedExperts* streamed);
 
   // Bytes that it allocates on a backend whose memory the host reaches, for experts that are read
   // from disk.
@@ -69,5 +71,23 @@ class ExchangedExperts : public ExpertLayer {
   RankStreamedExperts* streamed_ = nullptr;   // that store
   Pass pass_ = Pass::kMain;
 };
+
+// Puts the store and its exchange into the parts of a model. store.RankOf: the rank that computes
+// an expert. Errors: those of ExchangedExperts::Create.
+template <class Store>
+Status ExchangeExperts(Backend& backend, std::unique_ptr<Store> store, const ModelRanks& ranks,
+                       const ModelConfig& config, std::int64_t max_tokens,
+                       RankStreamedExperts* streamed, ModelParts& parts) {
+  const auto homes = [&homes_of = *store](std::int64_t block, std::int32_t position,
+                                          std::int32_t expert) {
+    return homes_of.RankOf(block, position, expert);
+  };
+  Result<std::unique_ptr<ExpertLayer>> layer =
+      ExchangedExperts::Create(backend, *store, ranks, homes, config, max_tokens, streamed);
+  if (!layer) return Unexpected(layer.error());
+  parts.store = std::move(store);
+  parts.experts = *std::move(layer);
+  return {};
+}
 
 }  // namespace fathom
