@@ -114,6 +114,24 @@ std::vector<std::int64_t> ConfigFields::Integers(std::string_view name, Range<st
   return integers;
 }
 
+std::map<std::string, std::vector<std::int64_t>, std::less<>> ConfigFields::AllIntegers() const {
+  std::map<std::string, std::vector<std::int64_t>, std::less<>> all;
+  for (std::size_t i = 0; i < root_.items().size(); ++i) {
+    const JsonValue& value = root_.items()[i];
+    const std::span<const JsonValue> entries =
+        value.IsArray() ? value.items() : std::span(&value, 1);
+    std::vector<std::int64_t> integers;
+    for (const JsonValue& entry : entries) {
+      if (const std::optional<std::int64_t> integer = IntegerIn(entry))
+        integers.push_back(*integer);
+    }
+    if (!integers.empty() && integers.size() == entries.size()) {
+      all.emplace(root_.key(i), std::move(integers));
+    }
+  }
+  return all;
+}
+
 std::optional<std::size_t> ConfigFields::Choice(std::string_view name,
                                                 std::initializer_list<std::string_view> known) {
   if (!Has(name)) return std::nullopt;

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -38,6 +40,8 @@ class ConfigFields {
   // A list of 1 to `longest` integers; empty after a problem.
   std::vector<std::int64_t> Integers(std::string_view name, Range<std::int64_t> range,
                                      std::int64_t longest);
+  // Returns the fields of the object itself that are integers or lists of integers.
+  std::map<std::string, std::vector<std::int64_t>, std::less<>> AllIntegers() const;
   // Returns the index in `known` of the field's text, if the field is present and valid.
   std::optional<std::size_t> Choice(std::string_view name,
                                     std::initializer_list<std::string_view> known);

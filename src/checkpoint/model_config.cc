@@ -235,6 +235,7 @@ Result<ModelConfig> ParseModelConfig(std::string_view text, std::string_view fil
   ReadRopeScaling(*fields, config.rope_scaling);
   ReadExpertDType(*fields, config);
   ReadDSpark(*fields, config);
+  config.integers = fields->AllIntegers();
   RequireKnownVariants(*fields);
   CheckDivisibility(*fields, config);
   CheckCounts(*fields, config);

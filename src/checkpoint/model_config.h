@@ -3,7 +3,10 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -30,7 +33,7 @@ struct RopeScaling {
 // The drafter of Flash-0731 and *-DSpark (docs/spec/mtp.md 2.1).
 struct DSparkConfig {
   // Blocks of the drafter: as many as compress_ratios has entries behind the layers, until the
-  // tensors have said it (AdoptHead).
+  // tensors have said it (AdoptDraftHead).
   int n_stages = 0;
   std::int64_t dspark_block_size = 0;  // tokens drafted in one pass
   std::int64_t dspark_markov_rank = 0;
@@ -62,7 +65,7 @@ struct ModelConfig {
   std::int64_t hc_mult = 0;          // residual streams; always 4
   std::int64_t hc_sinkhorn_iters = 0;
   std::int64_t max_position_embeddings = 0;  // tokens
-  // Draft layers; the tensors have the true number: head_kind.h.
+  // Draft layers; the tensors have the true number (FindDraftHead).
   std::int64_t num_nextn_predict_layers = 0;
   std::int64_t bos_token_id = 0;
   std::int64_t eos_token_id = 0;
@@ -77,6 +80,9 @@ struct ModelConfig {
   RopeScaling rope_scaling;
   std::optional<ExpertDType> expert_dtype;  // missing means fp4
   std::optional<DSparkConfig> dspark;       // present if the file has dspark_block_size
+  // Fields of the file that are integers or lists of integers, by name, with those above: a drafter
+  // reads the numbers of its head here.
+  std::map<std::string, std::vector<std::int64_t>, std::less<>> integers;
 };
 
 // Unknown fields are ignored. One error names all fields that are wrong, one per line, with what

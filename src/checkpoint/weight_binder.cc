@@ -17,10 +17,6 @@ std::string Names(std::span<const DType> dtypes) {
   return names;
 }
 
-bool Contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
-
 }  // namespace
 
 const TensorView* WeightBinder::Bind(std::string_view name, std::span<const DType> allowed,
@@ -46,16 +42,6 @@ Status WeightBinder::Finish() const {
   if (problems_.empty()) return {};
   return Unexpected(
       SummarizeProblems(fmt::format("the tensors of {}", checkpoint_.path().string()), problems_));
-}
-
-bool IsUnusedDraftCopy(std::string_view name) {
-  constexpr std::string_view kPrefix = "mtp.";
-  constexpr std::string_view kHead = "head.weight";
-  if (name.substr(0, kPrefix.size()) != kPrefix) return false;
-  for (const std::string_view used : {"markov_head", "confidence_head", "hc_head"}) {
-    if (Contains(name, used)) return false;
-  }
-  return Contains(name, "emb") || name.ends_with(kHead);
 }
 
 }  // namespace fathom

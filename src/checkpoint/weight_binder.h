@@ -44,9 +44,4 @@ class WeightBinder {
   std::vector<Error> problems_;
 };
 
-// Returns true if the name belongs to a copy of the embedding or the head in the draft head: mtp.*,
-// with "emb" in it or ending in "head.weight", but not of the Markov, confidence or
-// hyper-connection head.
-bool IsUnusedDraftCopy(std::string_view name);
-
 }  // namespace fathom

@@ -9,7 +9,6 @@
 #include "checkpoint/weight_binder.h"
 #include "kv_cache/layout.h"
 #include "model/cache_shape.h"
-#include "model/draft/drafters.h"
 #include "model/weight_values.h"
 #include "model/weights.h"
 #include "runtime/generation_config.h"
@@ -72,12 +71,11 @@ void InspectDraftHead(const Checkpoint& checkpoint, Inspection& inspection) {
 
 void InspectWeights(const Checkpoint& checkpoint, bool deep, Inspection& inspection) {
   ModelConfig& config = *inspection.config;
-  const Status adopted = inspection.head ? AdoptHead(*inspection.head, config) : Status();
+  const Result<DraftHead> adopted =
+      inspection.head ? AdoptDraftHead(checkpoint, config) : DraftHead{};
   AddProblem(inspection, "draft head", adopted);
   WeightBinder binder(checkpoint);
-  const DrafterKind* drafter =
-      inspection.head && adopted ? FindDrafter(inspection.head->kind) : nullptr;
-  static_cast<void>(BindWeights(checkpoint, config, drafter, binder));
+  static_cast<void>(BindWeights(checkpoint, config, adopted ? adopted->kind : nullptr, binder));
   AddProblems(inspection, "tensors", {binder.problems().begin(), binder.problems().end()});
   if (auto warning = ExpertFormatWarning(config, inspection.experts)) {
     inspection.warnings.push_back(*std::move(warning));

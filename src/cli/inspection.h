@@ -9,9 +9,10 @@
 #include <vector>
 
 #include "base/tensor.h"
-#include "checkpoint/head_kind.h"
+#include "checkpoint/expert_formats.h"
 #include "checkpoint/model_config.h"
 #include "checkpoint/safetensors.h"
+#include "model/draft/drafters.h"
 #include "model/memory_plan.h"
 #include "runtime/host_plan.h"
 

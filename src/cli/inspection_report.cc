@@ -45,8 +45,8 @@ std::string_view ExpertFormat(const ExpertFormats& experts) {
 
 std::string DescribeHead(const Inspection& inspection) {
   if (!inspection.head) return "contradictory, see below";
-  std::string text(Name(inspection.head->kind));
-  if (inspection.head->kind != HeadKind::kNone) {
+  std::string text(inspection.head->name());
+  if (inspection.head->kind != nullptr) {
     text += fmt::format(", {} stage{}, {}", inspection.head->n_stages,
                         inspection.head->n_stages == 1 ? "" : "s", Bytes(inspection.draft_bytes));
   }
@@ -212,7 +212,7 @@ std::string InspectionToJson(const Inspection& inspection) {
                        {"fp8", inspection.experts.n_fp8},
                        {"other", inspection.experts.n_other}};
   if (inspection.head) {
-    object["draft_head"] = {{"kind", Name(inspection.head->kind)},
+    object["draft_head"] = {{"kind", inspection.head->name()},
                             {"stages", inspection.head->n_stages}};
   }
   object["memory"] = MemoryToJson(inspection);

@@ -5,10 +5,10 @@
 
 #include "base/check.h"
 #include "base/pages.h"
+#include "checkpoint/expert_formats.h"
 #include "kv_cache/random_fill.h"
 #include "model/block.h"
 #include "model/draft/drafters.h"
-#include "model/draft/head_choice.h"
 #include "model/load_weights.h"
 #include "model/model_limits.h"
 #include "model/model_state.h"
@@ -35,7 +35,7 @@ Status CheckDraftStage(const ModelState& model) {
   return MakeError(ErrorCode::kUnsupported,
                    "drafts: expected layer {} and those behind it, which the {} drafter reads, in "
                    "the last pipeline stage; found layers {} to {} there",
-                   first, Name(model.head.kind), model.stage().first_layer,
+                   first, model.drafter_kind->name, model.stage().first_layer,
                    model.stage().end_layer - 1);
 }
 
@@ -59,12 +59,16 @@ Result<std::unique_ptr<Model>> Model::Load(ModelConfig config, Checkpoint checkp
                                               .options = options,
                                               .config = std::move(config),
                                               .checkpoint = std::move(checkpoint)}});
-  const Result<DraftHead> head =
-      ChooseHead(impl->checkpoint, impl->config, options.with_draft, impl->warnings);
+  const Result<DraftHead> head = AdoptDraftHead(impl->checkpoint, impl->config);
   if (!head) return Unexpected(head.error());
-  if (Status known = AdoptHead(*head, impl->config); !known) return Unexpected(known.error());
-  impl->head = *head;
-  impl->drafter_kind = options.with_draft ? FindDrafter(head->kind) : nullptr;
+  if (options.with_draft && head->kind == nullptr) {
+    return MakeError(ErrorCode::kUnsupported, "{}: expected {}, found no draft head",
+                     impl->checkpoint.path().string(), DescribeDraftHeads());
+  }
+  impl->drafter_kind = options.with_draft ? head->kind : nullptr;
+  if (auto warning = ExpertFormatWarning(impl->config, FindExpertFormats(impl->checkpoint))) {
+    impl->warnings.push_back(*std::move(warning));
+  }
   if (impl->drafter_kind != nullptr) {  // a pass has room for a block of drafts
     impl->options.max_batch_tokens =
         std::max(impl->options.max_batch_tokens, impl->drafter_kind->sizes(impl->config).max_block);
@@ -89,7 +93,6 @@ Model::~Model() = default;
 
 const ModelConfig& Model::config() const { return impl_->config; }
 const ModelOptions& Model::options() const { return impl_->options; }
-HeadKind Model::head_kind() const { return impl_->head.kind; }
 std::span<const std::string> Model::warnings() const { return impl_->warnings; }
 SequenceCache& Model::cache() { return *impl_->cache; }
 Drafter* Model::drafter() { return impl_->drafter.get(); }

@@ -19,7 +19,6 @@
 
 #include "base/result.h"
 #include "base/tensor.h"
-#include "checkpoint/head_kind.h"
 #include "checkpoint/model_config.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/weight_memory.h"
@@ -80,9 +79,7 @@ class Model {
 
   const ModelConfig& config() const;
   const ModelOptions& options() const;
-  HeadKind head_kind() const;
-  // Warnings for the user about this checkpoint: a contradicting expert_dtype, a draft head that is
-  // not used yet.
+  // Warnings for the user about this checkpoint: a contradicting expert_dtype.
   std::span<const std::string> warnings() const;
   // Where the weights lie; nullptr: the backend has no memory of its own.
   const MemoryPlan* memory_plan() const;

@@ -9,7 +9,6 @@
 
 #include "base/result.h"
 #include "base/tensor.h"
-#include "checkpoint/head_kind.h"
 #include "checkpoint/model_config.h"
 #include "checkpoint/safetensors.h"
 #include "kernels/backend.h"
@@ -46,8 +45,7 @@ struct ModelState {
   ModelConfig config;
   Checkpoint checkpoint;  // without files when all weights have moved to memory
   ModelParts parts;
-  DraftHead head;
-  const DrafterKind* drafter_kind = nullptr;  // of the head; null: loaded without a drafter
+  const DrafterKind* drafter_kind = nullptr;  // null: loaded without a drafter
   std::vector<std::string> warnings;
   ModelWeights weights;
   std::optional<MemoryPlan> memory_plan;  // of a device with a memory of its own

@@ -117,7 +117,7 @@ ModelWeights BindWeights(const Checkpoint& checkpoint, const ModelConfig& config
                                        i < config.num_hash_layers));
   }
   if (drafter != nullptr) {
-    weights.draft = drafter->bind(scope, config);
+    weights.draft = BindDraft(scope, config, *drafter);
   }
   return weights;
 }

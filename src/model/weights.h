@@ -20,7 +20,6 @@
 #include "base/pages.h"
 #include "base/result.h"
 #include "base/tensor.h"
-#include "checkpoint/head_kind.h"
 #include "checkpoint/model_config.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/weight_binder.h"

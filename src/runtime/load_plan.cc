@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "checkpoint/head_kind.h"
 #include "kv_cache/sequence_cache.h"
 #include "model/cache_shape.h"
 #include "model/draft/drafters.h"

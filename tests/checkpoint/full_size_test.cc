@@ -11,7 +11,7 @@
 #include <tuple>
 #include <vector>
 
-#include "checkpoint/head_kind.h"
+#include "checkpoint/expert_formats.h"
 #include "checkpoint/safetensors.h"
 #include "tests/testing/checkpoint_files.h"
 #include "tests/testing/shared_data.h"
@@ -81,10 +81,6 @@ TEST(FullSize, Flash) {
                                             {"I8", 33'792},
                                             {"I64", 3}}));
   EXPECT_EQ(checkpoint.shards().size(), 46u);
-  const Result<DraftHead> head = FindDraftHead(checkpoint);
-  ASSERT_TRUE(head) << head.error().message;
-  EXPECT_EQ(head->kind, HeadKind::kMtp);
-  EXPECT_EQ(head->n_stages, 1);
   EXPECT_EQ(FindExpertFormats(checkpoint).n_fp4, 43 * 256);
 }
 
@@ -108,8 +104,9 @@ TEST(FullSize, Pro) {
 
 TEST(FullSize, Flash0731) {
   const testing::TemporaryDirectory directory;
-  const Checkpoint checkpoint = OpenFullSize(directory.path(), Config("Flash-0731"),
-                                             {.head = HeadKind::kDSpark, .n_draft_stages = 3});
+  const Checkpoint checkpoint =
+      OpenFullSize(directory.path(), Config("Flash-0731"),
+                   {.head = testing::NativeHead::kDSpark, .n_draft_stages = 3});
   const Totals totals = Count(checkpoint);
   EXPECT_EQ(totals.n_main, 67'612);
   EXPECT_EQ(totals.n_draft, 4'705);
@@ -122,10 +119,6 @@ TEST(FullSize, Flash0731) {
                                             {"I8", 35'328},
                                             {"I64", 3}}));
   EXPECT_EQ(checkpoint.shards().size(), 48u);
-  const Result<DraftHead> head = FindDraftHead(checkpoint);
-  ASSERT_TRUE(head) << head.error().message;
-  EXPECT_EQ(head->kind, HeadKind::kDSpark);
-  EXPECT_EQ(head->n_stages, 3);
 }
 
 TEST(FullSize, BaseModels) {

@@ -78,17 +78,6 @@ TEST_F(WeightBinderTest, ShowsTwentyAndCountsTheRest) {
                     Not(HasSubstr("layers.20.x")), HasSubstr("... and 3 more")));
 }
 
-TEST(UnusedDraftCopies, AreTheEmbeddingAndTheHead) {
-  for (const char* copy : {"mtp.0.emb.tok_emb.weight", "mtp.0.head.weight"}) {
-    EXPECT_TRUE(IsUnusedDraftCopy(copy)) << copy;
-  }
-  for (const char* used :
-       {"mtp.0.norm.weight", "mtp.2.markov_head.weight", "mtp.2.confidence_head.weight",
-        "mtp.2.hc_head.weight", "head.weight", "layers.0.emb"}) {
-    EXPECT_FALSE(IsUnusedDraftCopy(used)) << used;
-  }
-}
-
 // Every tensor of a real checkpoint is one of the inventory, and the other way round.
 TEST(WeightBinderInventory, EmbeddedModelAndOracles) {
   std::vector<std::filesystem::path> directories = {testing::ProjectPath("models/fairy")};

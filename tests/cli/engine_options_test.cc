@@ -272,7 +272,7 @@ TEST(EngineOptions, DraftsNeedAHead) {
   options.insert(options.end(), {"--draft", "1"});
   ExpectRefusal(RunGenerate("x", options), 1,
                 "expected an MTP head (mtp.0.e_proj.weight and others) or a DSpark head "
-                "(mtp.0.main_proj.weight and others), found no mtp.* tensors");
+                "(mtp.0.main_proj.weight and others), found no draft head");
 }
 
 TEST(EngineOptions, TraceIsJson) {

@@ -115,7 +115,7 @@ TEST(InspectTest, OracleCheckpointsHaveNoProblems) {
 struct FullSize {
   const char* name;
   const char* config;
-  HeadKind head;
+  NativeHead head;
   int n_stages;
   std::int64_t n_tensors;
   std::int64_t bytes;
@@ -142,12 +142,12 @@ TEST_P(FullSizeTest, CountsMatchThePublishedOnes) {
 
 INSTANTIATE_TEST_SUITE_P(Published, FullSizeTest,
                          ::testing::Values(FullSize{"flash", "config.DeepSeek-V4-Flash.json",
-                                                    HeadKind::kMtp, 1, 69187, 159609485896},
+                                                    NativeHead::kMtp, 1, 69187, 159609485896},
                                            FullSize{"flash_0731",
                                                     "config.DeepSeek-V4-Flash-0731.json",
-                                                    HeadKind::kDSpark, 3, 72317, 166878536440},
+                                                    NativeHead::kDSpark, 3, 72317, 166878536440},
                                            FullSize{"pro", "config.DeepSeek-V4-Pro.json",
-                                                    HeadKind::kMtp, 1, 145116, 864704792696}),
+                                                    NativeHead::kMtp, 1, 145116, 864704792696}),
                          [](const auto& size) { return size.param.name; });
 
 TEST(InspectTest, ListsEverythingThatIsWrong) {

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "measure/slice/write_slice.h"
+#include "model/draft/dspark.h"
 #include "runtime/build_info.h"
 #include "tests/cli/processes.h"
 #include "tests/cli/program.h"
@@ -473,7 +474,7 @@ TEST_F(LaunchTest, DSparkNeedsItsLayersInTheLastStage) {
   const Result<SliceSummary> written = WriteSlice(
       model,
       {.config =
-           TinyConfig({.ratios = {0, 4, 128, 4}, .vocab_size = 512, .draft = HeadKind::kDSpark})},
+           TinyConfig({.ratios = {0, 4, 128, 4}, .vocab_size = 512, .draft = &kDSparkDrafter})},
       team, {});
   ASSERT_TRUE(written) << written.error().message;
   const auto run = [&](const std::vector<std::string>& options) {

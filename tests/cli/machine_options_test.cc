@@ -67,7 +67,7 @@ TEST(MachineOptions, WeightsMustFitIntoMemory) {
   const auto config = SharedData("data/tokenizer/config.DeepSeek-V4-Pro.json");
   if (!config) GTEST_SKIP() << kNoSharedData;
   const TemporaryDirectory directory;
-  WriteSparseCheckpoint(directory.path(), ReadFile(*config), {.head = HeadKind::kMtp});
+  WriteSparseCheckpoint(directory.path(), ReadFile(*config), {.head = NativeHead::kMtp});
   for (const char* option : {"--huge-pages", "--preload", "--lock"}) {
     ExpectRefusal(RunProgram({"logits", "--model", directory.path(), "--tokens", "1", "--out",
                               directory.path() / "out", option}),

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "measure/slice/write_slice.h"
+#include "model/draft/dspark.h"
+#include "model/draft/mtp.h"
 #include "tests/cli/program.h"
 #include "tests/measure/slice/tiny.h"
 #include "tests/testing/checkpoint_files.h"
@@ -71,7 +73,7 @@ TEST(MakeSliceTest, WhatIsThereIsNotTouched) {
   EXPECT_EQ(ReadFile(out.path() / "notes.txt"), "mine");
 }
 
-class TinySlice : public ::testing::TestWithParam<HeadKind> {
+class TinySlice : public ::testing::TestWithParam<const DrafterKind*> {
  protected:
   void SetUp() override {
     ThreadTeam team(2);
@@ -108,8 +110,10 @@ TEST_P(TinySlice, GeneratesAndChats) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Heads, TinySlice,
-                         ::testing::Values(HeadKind::kNone, HeadKind::kMtp, HeadKind::kDSpark),
-                         [](const auto& test) { return std::string(Name(test.param)); });
+                         ::testing::Values(nullptr, &kMtpDrafter, &kDSparkDrafter),
+                         [](const auto& test) {
+                           return std::string(DraftHead{test.param}.name());
+                         });
 
 }  // namespace
 }  // namespace fathom::testing

@@ -70,9 +70,9 @@ TEST(ModelLoad, WithMtpNeedsTheHead) {
   options.with_draft = true;
   ExpectError(LoadError(copy.Write(), options), ErrorCode::kUnsupported,
               "expected an MTP head (mtp.0.e_proj.weight and others) or a DSpark head "
-              "(mtp.0.main_proj.weight and others), found no mtp.* tensors");
+              "(mtp.0.main_proj.weight and others), found no draft head");
   testing::TestModel without(copy.Write(), kSmall);
-  EXPECT_EQ(without.model().head_kind(), HeadKind::kNone);
+  EXPECT_EQ(without.model().drafter(), nullptr);
 }
 
 TEST(ModelLoad, ListsMissingAndMisshapenTensors) {

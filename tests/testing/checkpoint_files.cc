@@ -64,7 +64,7 @@ class ShardBuilder {
   // Behind AddBlock("mtp.J."): what a stage has beyond a block.
   void AddDraftExtras(int stage) {
     const std::int64_t d = config_.hidden_size;
-    if (options_.head == HeadKind::kMtp) {
+    if (options_.head == NativeHead::kMtp) {
       Add("enorm.weight", DType::kBF16, {d});
       Add("hnorm.weight", DType::kBF16, {d});
       AddFp8("e_proj", d, d);
@@ -241,7 +241,7 @@ std::vector<std::vector<TensorSpec>> NativeShards(const ModelConfig& config,
   builder.AddHead("");
   builder.Add("head.weight", DType::kBF16, {config.vocab_size, config.hidden_size});
   shards.push_back(builder.Take());
-  const int n_stages = options.head == HeadKind::kNone ? 0 : options.n_draft_stages;
+  const int n_stages = options.head == NativeHead::kNone ? 0 : options.n_draft_stages;
   for (int stage = 0; stage < n_stages; ++stage) {
     builder.AddBlock(fmt::format("mtp.{}.", stage), 0, false);
     builder.AddDraftExtras(stage);

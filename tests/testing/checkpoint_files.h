@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "base/tensor.h"
-#include "checkpoint/head_kind.h"
 #include "checkpoint/model_config.h"
 #include "checkpoint/safetensors.h"
 
@@ -41,8 +40,9 @@ void WriteIndex(const std::filesystem::path& directory,
                 std::span<const std::pair<std::string, std::string>> weight_map,
                 std::int64_t total_size);
 
+enum class NativeHead { kNone, kMtp, kDSpark };
 struct NativeOptions {
-  HeadKind head = HeadKind::kMtp;
+  NativeHead head = NativeHead::kMtp;
   int n_draft_stages = 1;
   ExpertDType experts = ExpertDType::kFp4;
   DType scales = DType::kF8E8M0;  // of the FP8 matrices: kF8E8M0 or kF32

@@ -4,9 +4,8 @@
 #include <charconv>
 #include <utility>
 
-#include "checkpoint/head_kind.h"
 #include "checkpoint/safetensors_writer.h"
-#include "model/draft/drafter.h"
+#include "model/draft/dspark.h"
 
 namespace fathom::cli {
 namespace {
@@ -53,11 +52,11 @@ DraftTraceRun::DraftTraceRun(std::vector<std::int64_t> positions, std::vector<To
 Status DraftTraceRun::CheckHead(const Checkpoint& checkpoint) {
   const Result<DraftHead> head = FindDraftHead(checkpoint);
   if (!head) return Unexpected(head.error());
-  if (head->kind == HeadKind::kDSpark) return {};
+  if (head->kind == &kDSparkDrafter) return {};
   return MakeError(
       ErrorCode::kUnsupported,
       "--draft-at: expected a checkpoint with a DSpark drafter, found the head {} ({})",
-      Name(head->kind), checkpoint.path().string());
+      head->name(), checkpoint.path().string());
 }
 
 std::int64_t DraftTraceRun::EndOfStep(std::int64_t position, std::int64_t end) const {

@@ -7,6 +7,7 @@
 #include "measure/bench/row_spec.h"
 #include "measure/slice/shapes.h"
 #include "measure/slice/tokenizer_json.h"
+#include "model/draft/drafters.h"
 
 namespace fathom::cli {
 namespace {
@@ -213,6 +214,13 @@ void AddLaunch(Command& root, LaunchCommand& options) {
       "  fathom launch -n 4 logits --tp 2 --pp 2 --tokens \"0 17 42\" --out l.safetensors");
 }
 
+// ", mtp, dspark"
+std::string DraftHeadOptions() {
+  std::string text;
+  for (const DrafterKind* kind : Drafters()) text += fmt::format(", {}", kind->option);
+  return text;
+}
+
 void AddMakeSlice(Command& root, MakeSliceCommand& options) {
   const ModelConfig flash = FlashConfig();
   Command command = root.AddCommand(
@@ -238,9 +246,8 @@ void AddMakeSlice(Command& root, MakeSliceCommand& options) {
                "(default: 0)",
                AtLeast(0, options.n_hash_layers)});
   command.Add({"--draft", "HEAD",
-               "The head that drafts: none, mtp, or dspark, three stages that read the last three "
-               "layers (default: none)",
-               OneOf(kDraftHeadNames, options.draft)});
+               fmt::format("The head that drafts: none{} (default: none)", DraftHeadOptions()),
+               DraftHeadName(options.draft)});
   command.Add({"--seed", "N", "Same seed, same bytes (default: 0)",
                Seed([&options](std::uint64_t seed) { options.seed = seed; })});
   command.Require("--out", "DIR", "The directory to write: empty or not there yet",

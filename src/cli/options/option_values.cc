@@ -163,6 +163,13 @@ ReadValue DraftDepth(std::optional<std::int64_t>& depth) {
   });
 }
 
+ReadValue DraftHeadName(const DrafterKind*& head) {
+  std::vector<std::string_view> names = {"none"};
+  for (const DrafterKind* kind : Drafters()) names.push_back(kind->option);
+  return ReadName(std::move(names),
+                  [&head](std::size_t i) { head = i == 0 ? nullptr : Drafters()[i - 1]; });
+}
+
 ReadValue LogitBias(std::vector<std::pair<Token, float>>& biases) {
   return Expect("ID=VALUE with a value from -100 to 100", ParseLogitBias,
                 [&biases](std::pair<Token, float> bias) { biases.push_back(bias); });

@@ -15,6 +15,10 @@
 #include "base/tensor.h"
 #include "cli/options/parser.h"
 
+namespace fathom {
+struct DrafterKind;
+}
+
 namespace fathom::cli {
 
 template <class Value, class T>
@@ -94,6 +98,9 @@ ReadValue MemorySize(std::function<void(std::int64_t)> store);
 
 // off (0), auto (none) or 1 to the greatest depth of a drafter
 ReadValue DraftDepth(std::optional<std::int64_t>& depth);
+
+// none (nullptr) or the name of a draft head.
+ReadValue DraftHeadName(const DrafterKind*& head);
 
 // ID=VALUE, appended
 ReadValue LogitBias(std::vector<std::pair<Token, float>>& biases);

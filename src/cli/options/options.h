@@ -13,9 +13,12 @@
 
 #include "api/common/answer_constraint.h"
 #include "base/tensor.h"
-#include "checkpoint/head_kind.h"
 #include "cli/terminal/log.h"
 #include "runtime/options.h"
+
+namespace fathom {
+struct DrafterKind;
+}
 
 namespace fathom::cli {
 
@@ -185,9 +188,6 @@ struct LogitsCommand {
   std::filesystem::path draft_trace;  // with draft_at
 };
 
-// In the order of HeadKind.
-inline constexpr std::string_view kDraftHeadNames[] = {"none", "mtp", "dspark"};
-
 // A checkpoint of random weights in the shapes of Flash or Pro.
 struct MakeSliceCommand {
   bool pro = false;
@@ -195,7 +195,7 @@ struct MakeSliceCommand {
   std::optional<std::int64_t> n_experts;  // missing: the published number
   std::int64_t vocab_size = 1024;
   std::int64_t n_hash_layers = 0;
-  HeadKind draft = HeadKind::kNone;
+  const DrafterKind* draft = nullptr;  // null: none
   std::uint64_t seed = 0;
   int n_threads = 1;  // >= 1
   std::filesystem::path out;

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <map>
 
-#include "checkpoint/head_kind.h"
 #include "kernels/layer_cache.h"
 #include "kernels/weight_format.h"
 #include "kv_cache/layout.h"
@@ -138,6 +137,16 @@ Costs OutsideLayers(const ModelConfig& config) {
   return costs;
 }
 
+Cost CostOf(const DraftTensor& tensor, const StoredFormats& formats) {
+  using Kind = DraftTensor::Kind;
+  if (tensor.kind == Kind::kVector || tensor.kind == Kind::kTable) {
+    return Vector(2 * tensor.rows * tensor.cols);
+  }
+  const Cost once = tensor.kind == Kind::kFp8 ? Fp8(tensor.rows, tensor.cols, formats.scale_bytes)
+                                              : Bf16Matrix(tensor.rows, tensor.cols);
+  return {once.bytes, Number(tensor.products_per_token) * once.flops};
+}
+
 CachedRowBytes ComputeCachedRowBytes(const ModelConfig& config) {
   const CacheShape shape = {.keys = {config.head_dim, config.qk_rope_head_dim}};
   return {.window = Number(BytesOf({.window_slots = 1}, shape).constant),
@@ -250,26 +259,17 @@ AttentionCost ModelCosts::LayerAttention(std::size_t layer, std::int64_t positio
 
 double ModelCosts::embedding_bytes() const { return embed_row_bytes_ * Number(config_.vocab_size); }
 
-DraftCosts ModelCosts::Draft() const {
-  const std::int64_t d = config_.hidden_size;
-  DraftCosts draft = {.block = LayerBuilder(config_, formats_).Build(0, /*hash_routed=*/false),
-                      .rest = HyperHead(d)};
-  if (config_.dspark) {
-    const std::int64_t rank = config_.dspark->dspark_markov_rank;
-    draft.n_blocks = config_.dspark->n_stages;
-    draft.rest += Vector(2 * 2 * d);  // norms: of the features, of the result
-    draft.rest +=
-        Fp8(d, std::ssize(config_.dspark->dspark_target_layer_ids) * d, formats_.scale_bytes);
-    draft.rest += Vector(2 * config_.vocab_size * rank);  // of which a row is read
-    draft.by_vocabulary = Bf16Matrix(config_.vocab_size, rank);
-    draft.rest += draft.by_vocabulary;
-    draft.rest += Bf16Matrix(1, d + rank);
-    return draft;
+DraftCosts ModelCosts::Draft(const DrafterKind& drafter) const {
+  const std::vector<int> ratios = drafter.sizes(config_).ratios;
+  DraftCosts draft = {
+      .block = LayerBuilder(config_, formats_).Build(ratios.front(), /*hash_routed=*/false),
+      .n_blocks = std::ssize(ratios),
+      .rest = HyperHead(config_.hidden_size)};
+  for (const DraftTensor& tensor : drafter.tensors(config_)) {
+    const Cost cost = CostOf(tensor, formats_);
+    draft.rest += cost;
+    if (tensor.is_by_vocabulary) draft.by_vocabulary += cost;
   }
-  draft.rest += Vector(2 * 3 * d);  // norms: of the embedding, the streams, the result
-  draft.rest += Fp8(d, d, formats_.scale_bytes);
-  const Cost streams = Fp8(d, d, formats_.scale_bytes);  // multiplied with every stream
-  draft.rest += {streams.bytes, kStreams * streams.flops};
   return draft;
 }
 

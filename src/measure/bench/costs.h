@@ -11,11 +11,11 @@
 #include <array>
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "checkpoint/model_config.h"
 #include "checkpoint/safetensors.h"
+#include "model/draft/drafters.h"
 
 namespace fathom::bench {
 
@@ -79,8 +79,7 @@ struct AttentionCost {
   Cost indexer;  // the choice of rows in layers of ratio 4
 };
 
-// The costs of the drafter, without embedding and logits: DSpark where the configuration announces
-// it, else a head of one block.
+// The costs of a drafter, without embedding and logits.
 struct DraftCosts {
   LayerCosts block;  // each of n_blocks
   std::int64_t n_blocks = 1;
@@ -111,7 +110,7 @@ class ModelCosts {
   // Returns the costs of the head, its norm and hyper-connection.
   const Costs& outside() const { return outside_; }
   double embedding_bytes() const;
-  DraftCosts Draft() const;
+  DraftCosts Draft(const DrafterKind& drafter) const;
 
   // Returns the differences between formulas and tensors, one line per layer and for the rest;
   // empty if they agree to the byte. Ignores the draft head and unknown names.

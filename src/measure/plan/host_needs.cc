@@ -30,7 +30,7 @@ void AddWeights(const ModelSizes& sizes, HostNeeds& needs) {
   needs.expert = WholeBytes(costs.layers().front().expert.bytes);
   needs.n_experts = needs.n_layers * sizes.config().n_routed_experts;
   if (sizes.drafter() == nullptr) return;
-  const bench::DraftCosts draft = costs.Draft();
+  const bench::DraftCosts draft = costs.Draft(*sizes.drafter());
   needs.draft =
       WholeBytes(draft.rest.bytes +
                  Number(draft.n_blocks) * (Sum(draft.block.dense).bytes + draft.block.table_bytes));

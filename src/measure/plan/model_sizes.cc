@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/result.h"
-#include "checkpoint/head_kind.h"
 #include "checkpoint/safetensors.h"
 #include "comm/communicator.h"
 #include "distributed/rank_workspace.h"
@@ -70,11 +69,9 @@ Result<ModelSizes> ModelSizes::Read(const fs::path& directory) {
   if (!HoldsTensors(directory)) return ModelSizes(NameOf(directory), *config);
   const Result<Checkpoint> checkpoint = Checkpoint::Open(directory);
   if (!checkpoint) return Unexpected(checkpoint.error());
-  const Result<DraftHead> head = FindDraftHead(*checkpoint);
+  const Result<DraftHead> head = AdoptDraftHead(*checkpoint, *config);
   if (!head) return Unexpected(head.error());
-  if (Status known = AdoptHead(*head, *config); !known) return Unexpected(known.error());
-  ModelSizes sizes(NameOf(directory), *config, bench::FindStoredFormats(*checkpoint),
-                   FindDrafter(head->kind));
+  ModelSizes sizes(NameOf(directory), *config, bench::FindStoredFormats(*checkpoint), head->kind);
   sizes.stage_weights_ = WeighStages(*checkpoint, *config);
   return sizes;
 }
@@ -90,7 +87,7 @@ void ModelSizes::WeighByFormulas() {
   }
   double last = costs_.embedding_bytes() + Sum(costs_.outside()).bytes;
   if (drafter_ != nullptr) {
-    const bench::DraftCosts draft = costs_.Draft();
+    const bench::DraftCosts draft = costs_.Draft(*drafter_);
     last += static_cast<double>(draft.n_blocks) * layer_bytes(draft.block) + draft.rest.bytes;
   }
   stage_weights_.first = Whole(costs_.embedding_bytes());
@@ -144,7 +141,7 @@ std::int64_t ModelSizes::WeightsOfRank(const ParallelLayout& layout, int stage,
   }
   const bool has_draft = drafter_ != nullptr && share.is_last_stage();
   if (has_draft) {
-    const bench::DraftCosts draft = costs_.Draft();
+    const bench::DraftCosts draft = costs_.Draft(*drafter_);
     bytes += static_cast<double>(draft.n_blocks) * layer_bytes(draft.block) + draft.rest.bytes -
              draft.by_vocabulary.bytes * (1 - 1.0 / layout.stage_ranks());
   }
@@ -170,9 +167,11 @@ MemoryNeeds ModelSizes::NeedsOfRank(const ParallelLayout& layout, int stage,
     add(costs_.layers()[static_cast<std::size_t>(i)]);
   }
   const bool has_draft = drafter_ != nullptr && share.is_last_stage();
-  const bench::DraftCosts draft = costs_.Draft();
-  for (std::int64_t i = 0; has_draft && i < draft.n_blocks; ++i) {
-    add(draft.block);
+  if (has_draft) {
+    const bench::DraftCosts draft = costs_.Draft(*drafter_);
+    for (std::int64_t i = 0; i < draft.n_blocks; ++i) {
+      add(draft.block);
+    }
   }
   const bool has_embedding = share.is_first_stage() || has_draft;
   needs.dense = WeightsOfRank(layout, stage, n_redundant) - in_experts -

@@ -4,14 +4,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "json/json_value.h"
 #include "json/json_writer.h"
+#include "model/draft/drafters.h"
 
 namespace fathom {
 namespace {
 
-// The published ratios: two layers of their own, then 4 and 128 in turn; the last is for MTP.
+// The published ratios: two layers of their own, then 4 and 128 in turn; the last is for the draft
+// head.
 std::vector<int> PublishedRatios(int first_two, int n_layers) {
   std::vector<int> ratios = {first_two, first_two};
   while (static_cast<int>(ratios.size()) < n_layers) {
@@ -19,21 +22,6 @@ std::vector<int> PublishedRatios(int first_two, int n_layers) {
   }
   ratios.push_back(0);
   return ratios;
-}
-
-// The drafter that is published for models of this size, behind the layers of a slice.
-DSparkConfig SliceDSpark(const ModelConfig& slice) {
-  constexpr std::int64_t kNoiseToken = 128'799;
-  DSparkConfig dspark = {
-      .n_stages = 3,
-      .dspark_block_size = 5,
-      .dspark_markov_rank = slice.hidden_size > FlashConfig().hidden_size ? 512 : 256,
-      .dspark_noise_token_id = std::min(kNoiseToken, slice.vocab_size - 1)};
-  const auto n_layers = static_cast<int>(slice.num_hidden_layers);
-  for (int layer = std::max(n_layers - 3, 0); layer < n_layers; ++layer) {
-    dspark.dspark_target_layer_ids.push_back(layer);
-  }
-  return dspark;
 }
 
 // 10 as 10, and 1e-6 as 1e-06, not as the double next to the float.
@@ -103,12 +91,12 @@ ModelConfig SliceConfig(ModelConfig whole, const SliceSizes& sizes) {
   whole.num_hidden_layers = static_cast<std::int64_t>(sizes.ratios.size());
   whole.n_routed_experts = sizes.n_experts.value_or(whole.n_routed_experts);
   whole.num_hash_layers = sizes.n_hash_layers;
-  whole.num_nextn_predict_layers = sizes.draft == HeadKind::kNone ? 0 : 1;  // for DSpark, too
-  if (sizes.draft == HeadKind::kDSpark) whole.dspark = SliceDSpark(whole);
+  whole.num_nextn_predict_layers = 0;
   whole.compress_ratios = sizes.ratios;
-  const std::int64_t n_draft =
-      whole.dspark ? whole.dspark->n_stages : whole.num_nextn_predict_layers;
-  whole.compress_ratios.insert(whole.compress_ratios.end(), static_cast<std::size_t>(n_draft), 0);
+  if (sizes.draft != nullptr) {
+    sizes.draft->announce(whole);
+    std::ranges::copy(sizes.draft->sizes(whole).ratios, std::back_inserter(whole.compress_ratios));
+  }
   return whole;
 }
 
@@ -180,6 +168,10 @@ std::string ConfigJson(const ModelConfig& config) {
     json["dspark_noise_token_id"] = dspark.dspark_noise_token_id;
     json["dspark_target_layer_ids"] = dspark.dspark_target_layer_ids;
     json["dspark_markov_rank"] = dspark.dspark_markov_rank;
+  }
+  for (const auto& [name, values] : config.integers) {  // those of other draft heads
+    if (json.Find(name) != nullptr) continue;
+    json[name] = values.size() == 1 ? JsonValue(values.front()) : JsonValue(values);
   }
   return WriteJson(json, 2) + "\n";
 }

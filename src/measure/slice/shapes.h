@@ -6,10 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/head_kind.h"
 #include "checkpoint/model_config.h"
 
 namespace fathom {
+
+struct DrafterKind;
 
 // The configuration of the published checkpoint (docs/spec/model.md 1.1).
 ModelConfig FlashConfig();
@@ -21,10 +22,8 @@ struct SliceSizes {
   std::vector<int> ratios;                // of each layer: 0, 4 or 128
   std::optional<std::int64_t> n_experts;  // routed experts per layer; missing: the model's number
   std::int64_t vocab_size = 0;
-  std::int64_t n_hash_layers = 0;  // the first layers, which choose experts by the token
-  // The head that drafts: an MTP block, or the three stages of a published DSpark drafter, which
-  // read the streams of the last three layers (docs/spec/mtp.md 2.1).
-  HeadKind draft = HeadKind::kNone;
+  std::int64_t n_hash_layers = 0;      // the first layers, which choose experts by the token
+  const DrafterKind* draft = nullptr;  // of the head that drafts; null: none
 };
 
 // Returns `whole` reduced to the slice. Checks nothing.

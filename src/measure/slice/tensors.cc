@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "model/draft/drafters.h"
 
 namespace fathom {
 namespace {
@@ -41,29 +42,21 @@ class Part {
     AddExperts(is_hash);
   }
 
-  // The stream gates and the norm before the logits.
-  void AddStreamHead() {
-    AddNorm("norm", hidden_);
-    AddHyperConnection("hc_head", 4, 1);
-  }
+  // The stream gates before the logits.
+  void AddStreamHead() { AddHyperConnection("hc_head", 4, 1); }
 
-  void AddMtpProjections() {
-    AddNorm("enorm", hidden_);
-    AddNorm("hnorm", hidden_);
-    AddFp8("e_proj", hidden_, hidden_);
-    AddFp8("h_proj", hidden_, hidden_);
-  }
-
-  // Adds what the stages of a DSpark drafter have beside their blocks.
-  void AddDSparkFeatures(const DSparkConfig& dspark) {
-    AddNorm("main_norm", hidden_);
-    AddFp8("main_proj", hidden_, std::ssize(dspark.dspark_target_layer_ids) * hidden_);
-  }
-  void AddDSparkHeads(const DSparkConfig& dspark) {
-    const std::int64_t rank = dspark.dspark_markov_rank;
-    AddValues("markov_head.markov_w1.weight", DType::kBF16, {config_.vocab_size, rank}, 0, 1);
-    AddBf16("markov_head.markov_w2", config_.vocab_size, rank);
-    AddBf16("confidence_head.proj", 1, hidden_ + rank);
+  // Adds a tensor of a draft head.
+  void AddDraft(const DraftTensor& tensor) {
+    switch (tensor.kind) {
+      case DraftTensor::Kind::kVector:
+        return AddNorm(tensor.name, tensor.rows);
+      case DraftTensor::Kind::kFp8:
+        return AddFp8(tensor.name, tensor.rows, tensor.cols);
+      case DraftTensor::Kind::kBf16:
+        return AddBf16(tensor.name, tensor.rows, tensor.cols);
+      case DraftTensor::Kind::kTable:
+        return AddValues(tensor.name + ".weight", DType::kBF16, {tensor.rows, tensor.cols}, 0, 1);
+    }
   }
 
   // Streams begin with a deviation of 1.
@@ -74,6 +67,7 @@ class Part {
   // Logits spread like those of a trained model.
   void AddLogitHead() {
     constexpr double kSpread = 4;
+    AddNorm("norm", hidden_);
     AddValues("head.weight", DType::kBF16, {config_.vocab_size, hidden_}, 0,
               kSpread / std::sqrt(static_cast<double>(hidden_)));
   }
@@ -180,23 +174,20 @@ class Part {
   std::vector<SliceTensor> tensors_;
 };
 
-std::vector<SliceTensor> MtpPart(const ModelConfig& config) {
-  Part mtp(config, "mtp.0.");
-  mtp.AddBlock(0);
-  mtp.AddMtpProjections();
-  mtp.AddStreamHead();
-  return mtp.Take();
-}
-
-std::vector<SliceTensor> DSparkPart(const ModelConfig& config, int stage) {
-  Part part(config, fmt::format("mtp.{}.", stage));
-  part.AddBlock(0);
-  if (stage == 0) part.AddDSparkFeatures(*config.dspark);
-  if (stage + 1 == config.dspark->n_stages) {
-    part.AddStreamHead();
-    part.AddDSparkHeads(*config.dspark);
+// Appends a part for each stage of the draft head.
+void AddDraftParts(const ModelConfig& config, const DrafterKind& drafter,
+                   std::vector<std::vector<SliceTensor>>& parts) {
+  const std::vector<int> ratios = drafter.sizes(config).ratios;
+  const std::vector<DraftTensor> tensors = drafter.tensors(config);
+  for (std::int64_t stage = 0; stage < std::ssize(ratios); ++stage) {
+    Part part(config, fmt::format("{}{}.", drafter.prefix, stage));
+    part.AddBlock(ratios[static_cast<std::size_t>(stage)]);
+    for (const DraftTensor& tensor : tensors) {
+      if (tensor.stage == stage) part.AddDraft(tensor);
+    }
+    if (stage + 1 == std::ssize(ratios)) part.AddStreamHead();
+    parts.push_back(part.Take());
   }
-  return part.Take();
 }
 
 }  // namespace
@@ -221,12 +212,8 @@ std::vector<std::vector<SliceTensor>> SliceParts(const ModelConfig& config) {
   head.AddStreamHead();
   head.AddLogitHead();
   parts.push_back(head.Take());
-  if (config.dspark) {
-    for (int stage = 0; stage < config.dspark->n_stages; ++stage) {
-      parts.push_back(DSparkPart(config, stage));
-    }
-  } else if (config.num_nextn_predict_layers > 0) {
-    parts.push_back(MtpPart(config));
+  if (const DrafterKind* drafter = AnnouncedDrafter(config)) {
+    AddDraftParts(config, *drafter, parts);
   }
   return parts;
 }

@@ -36,8 +36,8 @@ inline constexpr double kE4m3Deviation = 84;
 std::int64_t ByteCount(const SliceTensor& tensor);
 
 // All tensors by the formulas of docs/spec/checkpoint.md 2 and docs/spec/mtp.md 1.1 and 2.2, one
-// list per part: embedding, each layer, head, and the MTP head or each stage of the DSpark drafter
-// if the configuration has one. A part is in the order of the official safetensors library: widest
+// list per part: embedding, each layer, head, and each stage of the draft head that the
+// configuration announces. A part is in the order of the official safetensors library: widest
 // type first, then by name.
 std::vector<std::vector<SliceTensor>> SliceParts(const ModelConfig& config);
 

@@ -12,7 +12,7 @@
 namespace fathom {
 
 struct SliceOptions {
-  ModelConfig config;  // FP4 experts, at most one MTP layer
+  ModelConfig config;  // FP4 experts
   std::uint64_t seed = 0;
   std::int64_t max_shard_bytes = 5'000'000'000;  // a larger tensor has a shard of its own
 };

@@ -1,20 +1,21 @@
-// The table of drafters: one entry for each kind of draft head that the model can draft with.
+// The table of drafters: one entry for each kind of draft head. The only place that knows the
+// kinds: all others ask the entry.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "checkpoint/head_kind.h"
+#include "base/result.h"
+#include "model/draft/draft_tensors.h"
 
 namespace fathom {
 
 class Checkpoint;
 class Drafter;
-class WeightScope;
-struct DraftWeights;
 struct ModelConfig;
 struct ModelState;
 
@@ -38,9 +39,14 @@ struct DraftSizes {
   std::int64_t bytes_per_draft = 0;
 };
 
+// A kind of draft head and the drafter that uses it. A head is a number of stages, each a block
+// with experts: their tensors have names of a prefix, a number and a dot.
 struct DrafterKind {
-  HeadKind head = HeadKind::kNone;
+  std::string_view name;         // of the head: "MTP"
+  std::string_view option;       // its name on the command line
   std::string_view description;  // of the head and its tensors, for errors: "an ... head (...)"
+  std::string_view prefix;       // of its tensors, before the number of the stage
+  std::string_view mark;         // the tensor that a checkpoint has with this head alone
   int max_depth = 0;             // the greatest Drafter::max_depth of any checkpoint
   // Drafter::max_depth of a checkpoint.
   int (*depth)(const ModelConfig& config) = nullptr;
@@ -49,19 +55,39 @@ struct DrafterKind {
   // Whether a configuration announces such a head. The tensors decide (FindDraftHead); without a
   // checkpoint the configuration is all there is.
   bool (*is_announced)(const ModelConfig& config) = nullptr;
-  // Binds the weights; root: the scope of the whole checkpoint.
-  DraftWeights (*bind)(const WeightScope& root, const ModelConfig& config) = nullptr;
+  // Sets what the configuration of a published model with such a head says.
+  void (*announce)(ModelConfig& config) = nullptr;
+  // Sets what the tensors of a checkpoint say. Error: the configuration lacks numbers of the head.
+  Status (*adopt)(int n_stages, ModelConfig& config) = nullptr;
+  std::vector<DraftTensor> (*tensors)(const ModelConfig& config) = nullptr;
   DraftSizes (*sizes)(const ModelConfig& config) = nullptr;
   // The drafter of a model that was loaded with these weights and caches, and outlives it.
   std::unique_ptr<Drafter> (*make)(ModelState& model) = nullptr;
 };
 
-// Entries of the table; they live as long as the program. nullptr: no drafter for this head, or for
-// the head that the configuration announces.
-const DrafterKind* FindDrafter(HeadKind head);
+// All kinds; they live as long as the program.
+std::span<const DrafterKind* const> Drafters();
+
+// The draft head of a checkpoint, as its tensors show it (docs/spec/mtp.md 0).
+struct DraftHead {
+  const DrafterKind* kind = nullptr;  // null: none
+  int n_stages = 0;
+
+  std::string_view name() const { return kind == nullptr ? "none" : kind->name; }
+};
+
+// Returns true if a tensor of this name belongs to a draft head of any kind.
+bool IsDraftTensor(std::string_view name);
+
+// Errors: tensors of several heads, or of a head without its mark; stages with a gap. Copies of the
+// embedding and the output head alone are no draft head.
+Result<DraftHead> FindDraftHead(const Checkpoint& checkpoint);
+// Also sets in the configuration what the tensors say. Errors: those of DrafterKind::adopt, too.
+Result<DraftHead> AdoptDraftHead(const Checkpoint& checkpoint, ModelConfig& config);
+
+// The drafter of the head that the configuration announces; nullptr: none.
 const DrafterKind* AnnouncedDrafter(const ModelConfig& config);
-// The drafter of a checkpoint; sets in its configuration what the tensors say. nullptr also where
-// they contradict each other, which Model::Load refuses.
+// The drafter of AdoptDraftHead. nullptr also where it fails, which Model::Load refuses.
 const DrafterKind* FindDrafter(const Checkpoint& checkpoint, ModelConfig& config);
 
 // Number of blocks with experts: the layers and those of the announced drafter. A model without

@@ -1,19 +1,16 @@
 #include "model/draft/dspark.h"
 
 #include <algorithm>
-#include <utility>
-
-#include <fmt/format.h>
 
 #include "base/check.h"
 #include "model/draft/stream_check.h"
 #include "model/model_limits.h"
 #include "model/model_state.h"
-#include "model/weight_scope.h"
 
 namespace fathom {
 namespace {
 
+// In the order of DSparkTensors.
 enum DSparkMatrices {
   kMainProj,    // [hidden, targets * hidden]
   kMarkovW1,    // [vocab, rank]: a row for the token before a draft
@@ -25,28 +22,61 @@ enum DSparkVectors { kMainNorm, kLastNorm };  // [hidden]
 // More drafts than can be taken back cannot be verified.
 constexpr int kMaxDepth = static_cast<int>(kRollbackTokens);
 
-DraftWeights BindDSpark(const WeightScope& root, const ModelConfig& config) {
+// The drafter that is published for models of this size, which reads the last three layers.
+void AnnounceDSpark(ModelConfig& config) {
+  constexpr std::int64_t kNoiseToken = 128'799;
+  constexpr std::int64_t kFlashHidden = 4096;
+  config.num_nextn_predict_layers = 1;
+  DSparkConfig& dspark = config.dspark.emplace();
+  dspark.n_stages = 3;
+  dspark.dspark_block_size = 5;
+  dspark.dspark_markov_rank = config.hidden_size > kFlashHidden ? 512 : 256;
+  dspark.dspark_noise_token_id = std::min(kNoiseToken, config.vocab_size - 1);
+  const auto n_layers = static_cast<int>(config.num_hidden_layers);
+  for (int layer = std::max(n_layers - 3, 0); layer < n_layers; ++layer) {
+    dspark.dspark_target_layer_ids.push_back(layer);
+  }
+}
+
+Status AdoptDSpark(int n_stages, ModelConfig& config) {
+  if (!config.dspark) {
+    return MakeError(ErrorCode::kInvalidData,
+                     "config.json: dspark_block_size: expected the numbers of the DSpark drafter "
+                     "that the tensors have ({}), found none",
+                     kDSparkDrafter.mark);
+  }
+  config.dspark->n_stages = n_stages;
+  return {};
+}
+
+std::vector<DraftTensor> DSparkTensors(const ModelConfig& config) {
+  using Kind = DraftTensor::Kind;
   const DSparkConfig& dspark = *config.dspark;
+  const std::int64_t last = dspark.n_stages - 1;
   const std::int64_t hidden = config.hidden_size;
   const std::int64_t rank = dspark.dspark_markov_rank;
-  DraftWeights weights;
-  for (int i = 0; i < dspark.n_stages; ++i) {
-    weights.blocks.push_back(BindBlock(root.Inner(fmt::format("mtp.{}.", i)), config,
-                                       config.num_hidden_layers + i, 0, false));
-  }
-  const WeightScope first = root.Inner("mtp.0.");
-  const WeightScope last = root.Inner(fmt::format("mtp.{}.", dspark.n_stages - 1));
-  weights.matrices = {
-      first.Fp8Matrix("main_proj", hidden, std::ssize(dspark.dspark_target_layer_ids) * hidden),
-      last.Bf16Matrix("markov_head.markov_w1", config.vocab_size, rank),
-      last.Bf16Matrix("markov_head.markov_w2", config.vocab_size, rank),
-      last.Bf16Matrix("confidence_head.proj", 1, hidden + rank),
-  };
-  weights.vectors = {first.Vector<Bf16>("main_norm.weight", DType::kBF16, hidden),
-                     last.Vector<Bf16>("norm.weight", DType::kBF16, hidden)};
-  weights.hc_head = last.HyperConnection("hc_head", hidden, true);
-  weights.vocabulary_matrices = {kMarkovW2};
-  return weights;
+  return {{.name = "main_norm", .kind = Kind::kVector, .rows = hidden},
+          {.name = "main_proj",
+           .kind = Kind::kFp8,
+           .rows = hidden,
+           .cols = std::ssize(dspark.dspark_target_layer_ids) * hidden},
+          {.stage = last,
+           .name = "markov_head.markov_w1",
+           .kind = Kind::kTable,
+           .rows = config.vocab_size,
+           .cols = rank},
+          {.stage = last,
+           .name = "markov_head.markov_w2",
+           .kind = Kind::kBf16,
+           .rows = config.vocab_size,
+           .cols = rank,
+           .is_by_vocabulary = true},
+          {.stage = last,
+           .name = "confidence_head.proj",
+           .kind = Kind::kBf16,
+           .rows = 1,
+           .cols = hidden + rank},
+          {.stage = last, .name = "norm", .kind = Kind::kVector, .rows = hidden}};
 }
 
 DraftSizes SizesOfDSpark(const ModelConfig& config) {
@@ -74,8 +104,11 @@ Matrix<T> WithColumns(Matrix<T> memory, std::int64_t n, std::int64_t cols) {
 }  // namespace
 
 constinit const DrafterKind kDSparkDrafter = {
-    .head = HeadKind::kDSpark,
+    .name = "DSpark",
+    .option = "dspark",
     .description = "a DSpark head (mtp.0.main_proj.weight and others)",
+    .prefix = "mtp.",
+    .mark = "mtp.0.main_proj.weight",
     .max_depth = kMaxDepth,
     .depth =
         [](const ModelConfig& config) {
@@ -85,7 +118,9 @@ constinit const DrafterKind kDSparkDrafter = {
       return config.dspark->dspark_target_layer_ids.front();
     },
     .is_announced = [](const ModelConfig& config) { return config.dspark.has_value(); },
-    .bind = BindDSpark,
+    .announce = AnnounceDSpark,
+    .adopt = AdoptDSpark,
+    .tensors = DSparkTensors,
     .sizes = SizesOfDSpark,
     .make = [](ModelState& model) -> std::unique_ptr<Drafter> {
       return std::make_unique<DSparkDrafter>(model);

@@ -6,37 +6,39 @@
 #include "model/draft/stream_check.h"
 #include "model/model_limits.h"
 #include "model/model_state.h"
-#include "model/weight_scope.h"
 
 namespace fathom {
 namespace {
 
-enum Matrices { kEProj, kHProj };        // [hidden, hidden]
+// In the order of MtpTensors.
 enum Vectors { kENorm, kHNorm, kNorm };  // [hidden]
+enum Matrices { kEProj, kHProj };        // [hidden, hidden]
 
 // The head is trained for one token ahead; each further draft is less certain.
 constexpr int kMtpDepth = 4;
 
-DraftWeights BindMtp(const WeightScope& root, const ModelConfig& config) {
-  const WeightScope scope = root.Inner("mtp.0.");
+std::vector<DraftTensor> MtpTensors(const ModelConfig& config) {
+  using Kind = DraftTensor::Kind;
   const std::int64_t hidden = config.hidden_size;
-  DraftWeights weights;
-  weights.blocks.push_back(BindBlock(scope, config, config.num_hidden_layers, 0, false));
-  for (const char* name : {"enorm.weight", "hnorm.weight", "norm.weight"}) {
-    weights.vectors.push_back(scope.Vector<Bf16>(name, DType::kBF16, hidden));
-  }
-  for (const char* name : {"e_proj", "h_proj"}) {
-    weights.matrices.push_back(scope.Fp8Matrix(name, hidden, hidden));
-  }
-  weights.hc_head = scope.HyperConnection("hc_head", hidden, true);
-  return weights;
+  return {{.name = "enorm", .kind = Kind::kVector, .rows = hidden},
+          {.name = "hnorm", .kind = Kind::kVector, .rows = hidden},
+          {.name = "norm", .kind = Kind::kVector, .rows = hidden},
+          {.name = "e_proj", .kind = Kind::kFp8, .rows = hidden, .cols = hidden},
+          {.name = "h_proj",
+           .kind = Kind::kFp8,
+           .rows = hidden,
+           .cols = hidden,
+           .products_per_token = kStreams}};
 }
 
 }  // namespace
 
 constinit const DrafterKind kMtpDrafter = {
-    .head = HeadKind::kMtp,
+    .name = "MTP",
+    .option = "mtp",
     .description = "an MTP head (mtp.0.e_proj.weight and others)",
+    .prefix = "mtp.",
+    .mark = "mtp.0.e_proj.weight",
     .max_depth = kMtpDepth,
     .depth = [](const ModelConfig&) { return kMtpDepth; },
     .first_layer = [](const ModelConfig& config) { return config.num_hidden_layers - 1; },
@@ -44,7 +46,9 @@ constinit const DrafterKind kMtpDrafter = {
         [](const ModelConfig& config) {
           return config.num_nextn_predict_layers > 0 && !config.dspark;
         },
-    .bind = BindMtp,
+    .announce = [](ModelConfig& config) { config.num_nextn_predict_layers = 1; },
+    .adopt = [](int /*n_stages*/, ModelConfig& /*config*/) { return Status(); },
+    .tensors = MtpTensors,
     .sizes =
         [](const ModelConfig& config) {
           const std::int64_t columns = kStreams * config.hidden_size;

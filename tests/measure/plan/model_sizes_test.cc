@@ -128,7 +128,7 @@ TEST(PublishedSizes, OfDSparkIsThePublishedTotal) {
   EXPECT_EQ(alone.bytes(), 166'878'536'440);
   const testing::TemporaryDirectory directory;
   testing::WriteSparseCheckpoint(directory.path(), ConfigJson(FlashWithDSpark()),
-                                 {.head = HeadKind::kDSpark, .n_draft_stages = 3});
+                                 {.head = testing::NativeHead::kDSpark, .n_draft_stages = 3});
   const ModelSizes files = ModelSizes::Read(directory.path()).value();
   EXPECT_EQ(files.stage_weights().last, alone.stage_weights().last);
   EXPECT_EQ(files.bytes(), alone.bytes());

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "measure/slice/write_slice.h"
+#include "model/draft/dspark.h"
 #include "tests/measure/slice/tiny.h"
 #include "tests/model/draft_logits.h"
 #include "tests/model/test_model.h"
@@ -24,7 +25,7 @@ class DSparkKeys : public ::testing::Test {
     const Result<SliceSummary> written = WriteSlice(
         directory_.path(),
         {.config = testing::TinyConfig(
-             {.ratios = {0, 4, 128, 4}, .vocab_size = kKeysVocabulary, .draft = HeadKind::kDSpark}),
+             {.ratios = {0, 4, 128, 4}, .vocab_size = kKeysVocabulary, .draft = &kDSparkDrafter}),
          .seed = 5},
         team, {});
     ASSERT_TRUE(written) << written.error().message;

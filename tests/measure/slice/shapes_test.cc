@@ -5,6 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "model/draft/dspark.h"
+#include "model/draft/mtp.h"
 #include "tests/measure/slice/tiny.h"
 #include "tests/testing/shared_data.h"
 
@@ -37,15 +39,14 @@ TEST(ShapesTest, ACutChangesWhatItNames) {
   expected["num_hidden_layers"] = 2;
   expected["vocab_size"] = 512;
   const ModelConfig cut = SliceConfig(
-      ProConfig(),
-      {.ratios = {4, 128}, .n_experts = 16, .vocab_size = 512, .draft = HeadKind::kMtp});
+      ProConfig(), {.ratios = {4, 128}, .n_experts = 16, .vocab_size = 512, .draft = &kMtpDrafter});
   EXPECT_EQ(Parse(ConfigJson(cut)), expected);
 }
 
 TEST(ShapesTest, DSparkHasThePublishedNumbers) {
   const ModelConfig flash = SliceConfig(
       FlashConfig(),
-      {.ratios = std::vector<int>(43, 4), .vocab_size = 129'280, .draft = HeadKind::kDSpark});
+      {.ratios = std::vector<int>(43, 4), .vocab_size = 129'280, .draft = &kDSparkDrafter});
   const json text = Parse(ConfigJson(flash));
   EXPECT_EQ(text["dspark_block_size"], 5);
   EXPECT_EQ(text["dspark_markov_rank"], 256);
@@ -54,7 +55,7 @@ TEST(ShapesTest, DSparkHasThePublishedNumbers) {
   EXPECT_EQ(text["num_nextn_predict_layers"], 1);
   EXPECT_EQ(text["compress_ratios"].size(), 46u);
   const ModelConfig pro =
-      SliceConfig(ProConfig(), {.ratios = {4}, .vocab_size = 512, .draft = HeadKind::kDSpark});
+      SliceConfig(ProConfig(), {.ratios = {4}, .vocab_size = 512, .draft = &kDSparkDrafter});
   EXPECT_EQ(pro.dspark->dspark_markov_rank, 512);
   EXPECT_EQ(pro.dspark->dspark_noise_token_id, 511);
   EXPECT_EQ(pro.dspark->dspark_target_layer_ids, std::vector<int>{0});
@@ -71,7 +72,7 @@ TEST(ShapesTest, WithoutDraftHeadNothingSpeaksOfIt) {
 TEST(ShapesTest, TheTextIsAValidConfiguration) {
   for (const ModelConfig& config :
        {FlashConfig(), ProConfig(), testing::TinyConfig({.ratios = {0, 4}, .vocab_size = 300}),
-        testing::TinyConfig({.ratios = {0, 4}, .vocab_size = 300, .draft = HeadKind::kDSpark})}) {
+        testing::TinyConfig({.ratios = {0, 4}, .vocab_size = 300, .draft = &kDSparkDrafter})}) {
     const Result<ModelConfig> parsed = ParseModelConfig(ConfigJson(config), "config.json");
     ASSERT_TRUE(parsed) << parsed.error().message;
     EXPECT_EQ(parsed->rms_norm_eps, config.rms_norm_eps);

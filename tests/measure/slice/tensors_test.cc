@@ -11,6 +11,8 @@
 #include <utility>
 
 #include "measure/slice/shapes.h"
+#include "model/draft/dspark.h"
+#include "model/draft/mtp.h"
 #include "tests/testing/checkpoint_files.h"
 
 namespace fathom {
@@ -19,7 +21,7 @@ namespace {
 constexpr std::int64_t kVocabulary = 129'280;
 
 // All layers of a published model; here all choose their experts by the learned gate.
-ModelConfig Whole(const ModelConfig& published, HeadKind draft = HeadKind::kMtp) {
+ModelConfig Whole(const ModelConfig& published, const DrafterKind* draft = &kMtpDrafter) {
   std::vector<int> ratios = published.compress_ratios;
   ratios.pop_back();  // of the MTP head
   return SliceConfig(published,
@@ -70,7 +72,7 @@ TEST(TensorsTest, TheDSparkDrafterHasThePublishedSize) {
   for (const auto& [published, n_tensors, n_bytes] :
        {std::tuple(FlashConfig(), 4'705, kFlashBytes),
         std::tuple(ProConfig(), 7'009, std::int64_t{0})}) {
-    const auto parts = SliceParts(Whole(published, HeadKind::kDSpark));
+    const auto parts = SliceParts(Whole(published, &kDSparkDrafter));
     std::int64_t found = 0;
     std::int64_t bytes = 0;
     for (auto part = parts.end() - 3; part != parts.end(); ++part) {
@@ -116,11 +118,13 @@ TEST(TensorsTest, LayersHaveThePublishedSizes) {
 using Inventory = std::map<std::string, std::pair<DType, std::vector<std::int64_t>>>;
 
 TEST(TensorsTest, NamesTypesAndShapesAreThoseOfTheFormat) {
-  for (const auto& [published, head, n_stages] :
-       {std::tuple(FlashConfig(), HeadKind::kMtp, 1), std::tuple(ProConfig(), HeadKind::kMtp, 1),
-        std::tuple(FlashConfig(), HeadKind::kDSpark, 3)}) {
+  using testing::NativeHead;
+  for (const auto& [published, drafter, head, n_stages] :
+       {std::tuple(FlashConfig(), &kMtpDrafter, NativeHead::kMtp, 1),
+        std::tuple(ProConfig(), &kMtpDrafter, NativeHead::kMtp, 1),
+        std::tuple(FlashConfig(), &kDSparkDrafter, NativeHead::kDSpark, 3)}) {
     const ModelConfig config = SliceConfig(
-        published, {.ratios = {0, 4, 128}, .n_experts = 7, .vocab_size = 999, .draft = head});
+        published, {.ratios = {0, 4, 128}, .n_experts = 7, .vocab_size = 999, .draft = drafter});
     Inventory expected;
     for (const auto& shard :
          testing::NativeShards(config, {.head = head, .n_draft_stages = n_stages})) {
@@ -140,7 +144,7 @@ TEST(TensorsTest, NamesTypesAndShapesAreThoseOfTheFormat) {
 
 TEST(TensorsTest, PartsBeginWithTheWidestTypes) {
   const ModelConfig config =
-      SliceConfig(FlashConfig(), {.ratios = {4, 0}, .vocab_size = 512, .draft = HeadKind::kMtp});
+      SliceConfig(FlashConfig(), {.ratios = {4, 0}, .vocab_size = 512, .draft = &kMtpDrafter});
   const auto parts = SliceParts(config);
   EXPECT_EQ(parts.size(), 5u);  // embedding, two layers, head, MTP
   for (const std::vector<SliceTensor>& part : parts) {

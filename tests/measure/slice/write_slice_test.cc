@@ -13,6 +13,8 @@
 
 #include "base/float_types.h"
 #include "measure/slice/tokenizer_json.h"
+#include "model/draft/dspark.h"
+#include "model/draft/mtp.h"
 #include "tests/measure/slice/tiny.h"
 #include "tests/model/draft_logits.h"
 #include "tests/model/test_model.h"
@@ -25,7 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-SliceOptions Tiny(std::vector<int> ratios, HeadKind draft = HeadKind::kNone) {
+SliceOptions Tiny(std::vector<int> ratios, const DrafterKind* draft = nullptr) {
   return {.config =
               testing::TinyConfig({.ratios = std::move(ratios), .vocab_size = 300, .draft = draft}),
           .seed = 7};
@@ -52,7 +54,7 @@ std::map<std::string, std::string> Files(const fs::path& directory) {
 
 TEST(WriteSliceTest, TheOptionsDecideEveryByte) {
   const testing::TemporaryDirectory parent;
-  SliceOptions options = Tiny({4, 128}, HeadKind::kMtp);
+  SliceOptions options = Tiny({4, 128}, &kMtpDrafter);
   WriteOrFail(parent.path() / "one", options, 1);
   WriteOrFail(parent.path() / "two", options, 2);
   const auto one = Files(parent.path() / "one");
@@ -129,10 +131,9 @@ double RootMeanSquare(std::span<const T> row) {
 
 TEST(WriteSliceTest, TheModelRunsWithItsDraftHead) {
   const testing::TemporaryDirectory directory;
-  WriteOrFail(directory.path(), Tiny({0, 4, 128}, HeadKind::kMtp));
+  WriteOrFail(directory.path(), Tiny({0, 4, 128}, &kMtpDrafter));
   testing::TestModel loaded(directory.path(), {.max_context = 300, .with_draft = true});
   Model& model = loaded.model();
-  EXPECT_EQ(model.head_kind(), HeadKind::kMtp);
   EXPECT_TRUE(model.warnings().empty());
   const std::vector<Token> tokens = Tokens(200);
   Batch batch;
@@ -157,7 +158,7 @@ TEST(WriteSliceTest, TheModelRunsWithItsDraftHead) {
 
 TEST(WriteSliceTest, TheModelRunsWithHashLayers) {
   const testing::TemporaryDirectory directory;
-  SliceOptions options = Tiny({0, 4, 128}, HeadKind::kNone);
+  SliceOptions options = Tiny({0, 4, 128}, nullptr);
   options.config.num_hash_layers = 2;
   WriteOrFail(directory.path(), options);
   testing::TestModel loaded(directory.path(), {.max_context = 300});
@@ -170,10 +171,9 @@ TEST(WriteSliceTest, TheModelRunsWithHashLayers) {
 
 TEST(WriteSliceTest, TheModelRunsWithItsDSparkDrafter) {
   const testing::TemporaryDirectory directory;
-  WriteOrFail(directory.path(), Tiny({0, 4, 128, 4}, HeadKind::kDSpark));
+  WriteOrFail(directory.path(), Tiny({0, 4, 128, 4}, &kDSparkDrafter));
   testing::TestModel loaded(directory.path(), {.max_context = 300, .with_draft = true});
   Model& model = loaded.model();
-  EXPECT_EQ(model.head_kind(), HeadKind::kDSpark);
   EXPECT_TRUE(model.warnings().empty());
   const std::vector<Token> tokens = Tokens(200);
   Batch batch;
