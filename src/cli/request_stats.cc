@@ -17,6 +17,15 @@ double DecodeRate(const RequestStats& stats) {
   return stats.decode_seconds > 0 ? static_cast<double>(n_tokens) / stats.decode_seconds : 0;
 }
 
+double PromptShare(const MetricsSnapshot& now, std::int64_t n_prompt) {
+  const auto number = [](std::int64_t n) { return static_cast<double>(n); };
+  const double of_pass =
+      now.pass.layers == 0
+          ? 0
+          : number(now.pass_tokens) * number(now.pass.layers_done) / number(now.pass.layers);
+  return (number(now.prompt_tokens + now.cached_tokens) + of_pass) / number(n_prompt);
+}
+
 std::string DescribeStats(double load_seconds, const RequestStats& stats) {
   const std::string cached =
       stats.cached_tokens > 0 ? fmt::format(" ({} cached)", stats.cached_tokens) : "";

@@ -1,8 +1,10 @@
 // The speed of a request, for people.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
+#include "engine/metrics.h"
 #include "engine/token_stream.h"
 
 namespace fathom::cli {
@@ -14,5 +16,9 @@ std::string DescribeStats(double load_seconds, const RequestStats& stats);
 // Tokens computed per second; 0 if nothing was measured.
 double PrefillRate(const RequestStats& stats);
 double DecodeRate(const RequestStats& stats);
+
+// Returns how much of the only prompt of an engine has been read, 0 to 1, with the layers that have
+// run of a step in pieces.
+double PromptShare(const MetricsSnapshot& now, std::int64_t n_prompt);
 
 }  // namespace fathom::cli

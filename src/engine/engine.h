@@ -47,6 +47,9 @@ struct EngineOptions {
   std::int64_t max_step_tokens = 0;
   // Target time of a step that reads prompts while sequences decode; 0: no limit.
   double target_step_seconds = 0.25;
+  // For tests, of a model that pauses between layers: sequences that decode run after every layer
+  // of a step of prompts, however long it was.
+  bool pauses_each_layer = false;
   // The model computes on all processors that the program may use: the engine's thread computes
   // quick masks of constraints between steps, since a thread beside the model's would hold all of
   // them up.

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "engine/request_check.h"
 
 namespace fathom {
 namespace {
@@ -102,9 +103,11 @@ Result<std::unique_ptr<EngineCore>> EngineCore::Create(LanguageModel& model,
       metrics);
   c.running_steps_.reserve(static_cast<std::size_t>(n_in_flight));
   for (int slot = n_in_flight; slot > 0; --slot) {
-    c.free_steps_.push_back(std::make_unique<RunningStep>());
-    c.free_steps_.back()->slot = slot - 1;
-    c.free_steps_.back()->batch.Reserve(limits.max_batch_tokens, limits.max_sequences);
+    c.AddFreeStep(slot - 1);
+  }
+  if (limits.pause_tokens > 0) {
+    c.pass_.emplace(c.runner_, *c.scheduler_, metrics, options.pauses_each_layer);
+    c.AddFreeStep(0);  // its logits are awaited when those of the other are not
   }
   c.runner_.set_on_prompt_read([&c](Sequence& first, const StepRunner::SampleOther& sample) {
     c.ForkChoices(first, sample);
@@ -114,6 +117,12 @@ Result<std::unique_ptr<EngineCore>> EngineCore::Create(LanguageModel& model,
   });
   c.caches_->Report();
   return core;
+}
+
+void EngineCore::AddFreeStep(int slot) {
+  free_steps_.push_back(std::make_unique<RunningStep>());
+  free_steps_.back()->slot = slot;
+  free_steps_.back()->batch.Reserve(limits_.max_batch_tokens, limits_.max_sequences);
 }
 
 Status EngineCore::OpenFiles(LanguageModel& model, const BlockKey& root) {
@@ -131,58 +140,14 @@ Status EngineCore::OpenFiles(LanguageModel& model, const BlockKey& root) {
   return {};
 }
 
-Status EngineCore::CheckPrompt(const Request& request) const {
-  const auto n_prompt = static_cast<std::int64_t>(request.prompt.size());
-  if (n_prompt == 0) {
-    return MakeError(ErrorCode::kInvalidArgument, "prompt: expected at least 1 token, found 0");
-  }
-  if (n_prompt > limits_.max_context) {
-    return MakeError(ErrorCode::kInvalidArgument,
-                     "prompt: expected at most {} tokens (the context), found {}",
-                     limits_.max_context, n_prompt);
-  }
-  for (std::size_t i = 0; i < request.prompt.size(); ++i) {
-    if (request.prompt[i] < 0 || request.prompt[i] >= limits_.vocab_size) {
-      return MakeError(ErrorCode::kInvalidArgument,
-                       "prompt: expected token ids 0 to {}, found {} at position {}",
-                       limits_.vocab_size - 1, request.prompt[i], i);
-    }
-  }
-  // Counts max_tokens up to the context; a request without a limit ends where memory does.
-  const std::int64_t asked =
-      std::min(request.sampling.max_tokens.value_or(1), limits_.max_context - n_prompt);
-  if (n_prompt + asked > caches_->MostPositions()) {
-    return MakeError(ErrorCode::kInvalidArgument,
-                     "prompt and max_tokens: expected at most {} tokens together, for which there "
-                     "is cache memory ({} bytes), found {} and {}",
-                     caches_->MostPositions(), cache_.bytes(), n_prompt, asked);
-  }
-  return {};
-}
-
 Result<std::unique_ptr<RequestState>> EngineCore::Prepare(Request request,
                                                           std::shared_ptr<Waker> waker) const {
-  if (Status valid = CheckPrompt(request); !valid) return Unexpected(valid.error());
-  if (request.n_choices < 1 || request.n_choices > kMaxChoices) {
-    return MakeError(ErrorCode::kInvalidArgument, "n: expected 1 to {}, found {}", kMaxChoices,
-                     request.n_choices);
-  }
-  if (const int n = request.prompt_logprobs.value_or(0); n < 0 || n > kMaxTopLogprobs) {
-    return MakeError(ErrorCode::kInvalidArgument, "prompt_logprobs: expected 0 to {}, found {}",
-                     kMaxTopLogprobs, n);
-  }
-  if (request.priority < -kMaxPriority || request.priority > kMaxPriority) {
-    return MakeError(ErrorCode::kInvalidArgument, "priority: expected {} to {}, found {}",
-                     -kMaxPriority, kMaxPriority, request.priority);
-  }
-  if (!request.sampling.stop_strings.empty() && !options_.token_bytes) {
-    return MakeError(ErrorCode::kUnsupported,
-                     "stop_strings: expected none, because this engine knows tokens only; found {}",
-                     request.sampling.stop_strings.size());
-  }
-  if (Status valid = Validate(request.sampling, limits_.vocab_size); !valid) {
-    return Unexpected(valid.error());
-  }
+  const RequestLimits limits = {.vocab_size = limits_.vocab_size,
+                                .max_context = limits_.max_context,
+                                .most_positions = caches_->MostPositions(),
+                                .cache_bytes = cache_.bytes(),
+                                .knows_text = static_cast<bool>(options_.token_bytes)};
+  if (Status valid = CheckRequest(request, limits); !valid) return Unexpected(valid.error());
   const Result<std::uint64_t> seed = ChooseSeed(request.sampling.seed);
   if (!seed) return Unexpected(seed.error());
   if (request.sampling.constraint != nullptr) {
@@ -278,6 +243,7 @@ void EngineCore::EndAll(FinishReason reason, const std::optional<Error>& error) 
     EndRequest(*request, reason, error);
   }
   FinishAll();
+  if (IsInPass()) free_steps_.push_back(pass_->Stop());
   PublishAll();
 }
 
@@ -396,6 +362,11 @@ StepOutcome EngineCore::Step() {
     restore_->Finish();
   }
   HandleCancels();
+  if (IsInPass()) {
+    GoOnWithPass();
+    PublishAll();
+    return StepOutcome::kRan;
+  }
   std::unique_ptr<RunningStep> step = FreeStep();
   scheduler_->Plan(step->plan, static_cast<int>(running_steps_.size()));
   if (step->plan.segments.empty() && running_steps_.empty()) {
@@ -457,17 +428,70 @@ void EngineCore::Begin(std::unique_ptr<RunningStep> step) {
     return;
   }
   step->begun = Clock::now();
+  if (pass_ && step->plan.n_prompt_tokens > 0) {
+    BeginPass(std::move(step));
+    return;
+  }
   if (Status begun = runner_.Begin(*step); !begun) {
     FailPlan(step->plan, begun.error());
     free_steps_.push_back(std::move(step));
     return;
   }
-  for (const PlannedSegment& segment : step->plan.segments) {
-    ++segment.sequence->n_steps;
-  }
+  CountBegun(step->plan);
   FailAlone(step->plan);
   step->seconds = Seconds(step->begun, Clock::now());
   running_steps_.push_back(std::move(step));
+}
+
+void EngineCore::BeginPass(std::unique_ptr<RunningStep> step) {
+  if (Status begun = pass_->Begin(step); !begun) {
+    FailPlan(step->plan, begun.error());
+    free_steps_.push_back(std::move(step));
+  }
+}
+
+// Runs a layer of the pass, or a step of sequences that decode.
+void EngineCore::GoOnWithPass() {
+  if (pass_->IsAbandoned()) {
+    free_steps_.push_back(pass_->Stop());
+  } else if (!pass_->IsPauseDue() || !RunInPause()) {
+    ContinuePass();
+  }
+}
+
+// Returns false if no sequence can decode.
+bool EngineCore::RunInPause() {
+  std::unique_ptr<RunningStep> step = FreeStep();
+  scheduler_->PlanBesidePass(step->plan);
+  if (step->plan.segments.empty()) {
+    free_steps_.push_back(std::move(step));
+    return false;
+  }
+  const Clock::time_point begin = Clock::now();
+  Begin(std::move(step));
+  if (MustEndNow()) EndOldest();
+  pass_->CountPause(Seconds(begin, Clock::now()));
+  return true;
+}
+
+void EngineCore::ContinuePass() {
+  const Clock::time_point begin = Clock::now();
+  const std::int64_t n_prompt_tokens = pass_->n_prompt_tokens();
+  const Result<PassProgress> progress = pass_->Continue();
+  if (progress && trace_ != nullptr) {
+    trace_->AddLayer({begin, Clock::now(), *progress, n_prompt_tokens});
+  }
+  if (progress && !progress->HasEnded()) return;
+  std::unique_ptr<RunningStep> step = pass_->Take();
+  if (!progress) {
+    CountEnded(step->plan);
+    FailPlan(step->plan, progress.error());
+    free_steps_.push_back(std::move(step));
+    return;
+  }
+  FailAlone(step->plan);
+  running_steps_.push_back(std::move(step));
+  EndOldest();
 }
 
 // Chooses the tokens of the step, finishes and commits sequences, drafts.
@@ -490,9 +514,7 @@ void EngineCore::EndOldest() {
   std::unique_ptr<RunningStep> step = std::move(running_steps_.front());
   running_steps_.erase(running_steps_.begin());
   const Clock::time_point begin = Clock::now();
-  for (const PlannedSegment& segment : step->plan.segments) {
-    --segment.sequence->n_steps;
-  }
+  CountEnded(step->plan);
   if (Status ended = EndStep(*step); ended) {
     const Clock::time_point end = Clock::now();
     step->seconds += Seconds(begin, end);

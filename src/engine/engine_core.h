@@ -23,6 +23,7 @@
 #include "engine/language_model.h"
 #include "engine/mask_pool.h"
 #include "engine/metrics.h"
+#include "engine/pass_in_pieces.h"
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
 #include "engine/step_runner.h"
@@ -71,7 +72,7 @@ class EngineCore {
  private:
   EngineCore(LanguageModel& model, const EngineOptions& options, EngineMetrics& metrics);
   Status OpenFiles(LanguageModel& model, const BlockKey& root);
-  Status CheckPrompt(const Request& request) const;
+  void AddFreeStep(int slot);
   void HandleCancels();
   void ForkChoices(Sequence& first, const StepRunner::SampleOther& sample);
   Sequence& NewSequence(RequestState& request, std::uint32_t choice);
@@ -79,6 +80,11 @@ class EngineCore {
   enum class MaskWait { kNone, kReady, kLate };
   MaskWait WaitForMask();
   void Begin(std::unique_ptr<RunningStep> step);
+  void BeginPass(std::unique_ptr<RunningStep> step);
+  bool IsInPass() const { return pass_ && pass_->IsRunning(); }
+  void GoOnWithPass();
+  bool RunInPause();
+  void ContinuePass();
   void EndOldest();
   bool MustEndNow() const;
   Status EndStep(RunningStep& step);
@@ -109,6 +115,7 @@ class EngineCore {
   std::unique_ptr<Scheduler> scheduler_;
   const std::unique_ptr<MaskPool> masks_;
   StepRunner runner_;
+  std::optional<PassInPieces> pass_;  // null: the model does not pause
   std::list<std::unique_ptr<RequestState>> requests_;
   std::list<std::unique_ptr<Sequence>> sequences_;
   std::int64_t next_id_ = 0;

@@ -18,6 +18,15 @@ Result<std::unique_ptr<EngineTrace>> EngineTrace::Open(const std::filesystem::pa
   return std::unique_ptr<EngineTrace>(new EngineTrace(*std::move(writer)));
 }
 
+void EngineTrace::AddLayer(const Layer& layer) {
+  const TraceWriter::Argument arguments[] = {
+      {"layers_done", static_cast<double>(layer.progress.layers_done)},
+      {"layers", static_cast<double>(layer.progress.layers)},
+      {"prompt_tokens", static_cast<double>(layer.n_prompt_tokens)}};
+  writer_->Span("layer", 0, layer.begin, layer.end, arguments);
+  end_ = layer.end;
+}
+
 void EngineTrace::AddStep(const Step& step) {
   std::vector<TraceWriter::Argument> arguments = {
       {"decoding", static_cast<double>(step.n_decoding)},

@@ -8,6 +8,7 @@
 #include "base/result.h"
 #include "engine/sequence.h"
 #include "engine/trace.h"
+#include "model/pass_progress.h"
 #include "model/streaming_counts.h"
 
 namespace fathom {
@@ -28,6 +29,15 @@ class EngineTrace {
 
   static Result<std::unique_ptr<EngineTrace>> Open(const std::filesystem::path& path);
 
+  // A layer of a step of prompts that runs in pieces, and that AddStep adds behind its last piece.
+  struct Layer {
+    Clock::time_point begin, end;
+    PassProgress progress{};  // behind the layer
+    std::int64_t n_prompt_tokens = 0;
+  };
+
+  // Pieces and steps come in the order of their ends.
+  void AddLayer(const Layer& layer);
   // Steps come in the order of their ends. A step that began beside the step before is shown from
   // the end of that one on. Tells the costs of experts as the difference from the step before.
   void AddStep(const Step& step);

@@ -22,6 +22,11 @@ class ForwardingModel : public LanguageModel {
   Status ForwardEach(const Batch& batch, std::vector<SequenceFailure>& failed) override {
     return model().ForwardEach(batch, failed);
   }
+  Status BeginPass(const Batch& batch) override { return model().BeginPass(batch); }
+  Result<PassProgress> ContinuePass(std::vector<SequenceFailure>& failed) override {
+    return model().ContinuePass(failed);
+  }
+  void StopPass() override { model().StopPass(); }
   Status StartLogits(std::span<const std::int32_t> rows, int slot) override {
     return model().StartLogits(rows, slot);
   }

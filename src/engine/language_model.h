@@ -17,6 +17,7 @@
 #include "model/batch.h"
 #include "model/draft/draft_costs.h"
 #include "model/model.h"
+#include "model/pass_progress.h"
 #include "model/sequence_failure.h"
 #include "model/streaming_counts.h"
 
@@ -31,6 +32,7 @@ struct ModelLimits {
   std::int64_t rollback_tokens = 0;   // newest positions that may be computed again
   std::int64_t max_draft_depth = 0;   // tokens that the drafter can draft ahead; 0: no drafter
   int most_in_flight = 1;             // steps whose logits may be awaited at once
+  std::int64_t pause_tokens = 0;      // rows of one Forward beside a pass in pieces; 0: no pieces
 };
 
 // One thread at a time. After kInvalidData (the weights are not what they were when they were
@@ -53,6 +55,13 @@ class LanguageModel {
     failed.clear();
     return Forward(batch);
   }
+  // Model::BeginPass, ContinuePass and StopPass, for a model whose pause_tokens is not 0. Failures
+  // as of ForwardEach.
+  virtual Status BeginPass(const Batch& /*batch*/) { return NoPieces(); }
+  virtual Result<PassProgress> ContinuePass(std::vector<SequenceFailure>& /*failed*/) {
+    return NoPieces();
+  }
+  virtual void StopPass() {}
   // Logits [rows.size(), vocab_size] of rows of the last Forward; valid until the next call. In two
   // parts: other steps may run between them, whose logits use other slots (0 to most_in_flight -
   // 1). The drafter's streams are those of the last step.
@@ -89,6 +98,10 @@ class LanguageModel {
   }
 
  private:
+  static tl::unexpected<Error> NoPieces() {
+    return MakeError(ErrorCode::kUnsupported,
+                     "pass in pieces: expected a model that pauses, found one that does not");
+  }
   static tl::unexpected<Error> NoTokens() {
     return MakeError(ErrorCode::kUnsupported,
                      "tokens of the model: expected a model that chooses tokens, found one that "

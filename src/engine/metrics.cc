@@ -172,6 +172,24 @@ std::vector<MetricFamily> StreamingFamilies(const StreamingCounts& now) {
   };
 }
 
+// Steps of prompts run a layer at a time where experts are streamed.
+std::vector<MetricFamily> PassFamilies(const MetricsSnapshot& now) {
+  return {
+      Gauges("fathom_pass_layers",
+             "Layers of the step of prompts that runs now: done, and still to run.",
+             {{{{"state", "done"}}, now.pass.layers_done},
+              {{{"state", "left"}}, now.pass.layers - now.pass.layers_done}}),
+      Gauges("fathom_pass_tokens", "Tokens of the step of prompts that runs now.",
+             {{{}, now.pass_tokens}}),
+      Counters("fathom_pass_pauses_total",
+               "Steps of sequences that decode, between two layers of a step of prompts.",
+               {{{}, now.pauses}}),
+      Counters("fathom_pass_stops_total",
+               "Steps of prompts that ended early, as all their requests had ended.",
+               {{{}, now.stopped_passes}}),
+  };
+}
+
 struct HistogramFamily {
   HistogramFamily(const char* family_name, const char* help_text,
                   std::initializer_list<double> bounds)
@@ -271,6 +289,15 @@ void EngineMetrics::CountRebalance(const Rebalance& rebalance) {
   now.imbalance_after = rebalance.imbalance_after;
 }
 
+void EngineMetrics::SetPass(const PassState& pass) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->now.pass = pass.progress;
+  impl_->now.pass_tokens = pass.n_tokens;
+}
+
+void EngineMetrics::CountPause() { impl_->Add(&MetricsSnapshot::pauses, 1); }
+void EngineMetrics::CountStoppedPass() { impl_->Add(&MetricsSnapshot::stopped_passes, 1); }
+
 void EngineMetrics::ObserveFirstToken(double seconds) {
   const std::lock_guard lock(impl_->mutex);
   impl_->first_token.histogram.Observe(seconds);
@@ -318,6 +345,7 @@ std::vector<MetricFamily> EngineMetrics::Collect() const {
   std::vector<MetricFamily> families = Families(now);
   if (now.streaming) {
     std::ranges::move(StreamingFamilies(*now.streaming), std::back_inserter(families));
+    std::ranges::move(PassFamilies(now), std::back_inserter(families));
   }
   std::move(histograms.begin(), histograms.end(), std::back_inserter(families));
   return families;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "model/pass_progress.h"
 #include "model/streaming_counts.h"
 
 namespace prometheus {
@@ -51,6 +52,11 @@ struct MetricsSnapshot {
   // By depth, the first drafted token first: tokens verified, and tokens accepted.
   std::vector<std::int64_t> drafted;
   std::vector<std::int64_t> accepted;
+  // The step of prompts that runs a layer at a time; no layers: there is none.
+  PassProgress pass{};
+  std::int64_t pass_tokens = 0;
+  std::int64_t pauses = 0;          // steps that ran between two layers of such a step
+  std::int64_t stopped_passes = 0;  // such steps whose requests have all ended before
   // Experts that are read from disk; nullopt: all are in memory or mapped.
   std::optional<StreamingCounts> streaming;
 };
@@ -90,6 +96,13 @@ class EngineMetrics {
     double seconds = 0;
   };
   void CountRebalance(const Rebalance& rebalance);
+  struct PassState {
+    PassProgress progress{};
+    std::int64_t n_tokens = 0;
+  };
+  void SetPass(const PassState& pass);
+  void CountPause();
+  void CountStoppedPass();
   void ObserveFirstToken(double seconds);  // time since the request was submitted
   void ObserveInterToken(double seconds);
   void SetGauges(std::int64_t running, std::int64_t waiting);

@@ -24,7 +24,8 @@ class ModelAdapter : public LanguageModel {
             .max_logit_rows = model_.options().max_logit_rows,
             .rollback_tokens = kRollbackTokens,
             .max_draft_depth = model_.drafter() == nullptr ? 0 : model_.drafter()->max_depth(),
-            .most_in_flight = model_.most_in_flight()};
+            .most_in_flight = model_.most_in_flight(),
+            .pause_tokens = model_.options().pause_tokens};
   }
   SequenceCache& Cache() override { return model_.cache(); }
   DraftCosts CostsOfDrafts() const override { return model_.draft_costs(); }
@@ -32,6 +33,11 @@ class ModelAdapter : public LanguageModel {
   Status ForwardEach(const Batch& batch, std::vector<SequenceFailure>& failed) override {
     return model_.Forward(batch, failed);
   }
+  Status BeginPass(const Batch& batch) override { return model_.BeginPass(batch); }
+  Result<PassProgress> ContinuePass(std::vector<SequenceFailure>& failed) override {
+    return model_.ContinuePass(failed);
+  }
+  void StopPass() override { model_.StopPass(); }
   Status StartLogits(std::span<const std::int32_t> rows, int slot) override {
     return model_.StartLogits(rows, slot);
   }

@@ -182,17 +182,17 @@ std::int64_t Scheduler::DecodingShare(int data_rank, int n_running) const {
                   DivideUp(n_left, options_.n_in_flight - n_running));
 }
 
-void Scheduler::PlanDecoding(StepPlan& plan, int n_running) {
+void Scheduler::PlanDecoding(StepPlan& plan, int n_running, std::int64_t most_tokens) {
   for (std::size_t rank = 0; rank < n_decoding_.size(); ++rank) {
     n_decoding_[rank] = DecodingShare(static_cast<int>(rank), n_running);
   }
   std::int64_t n_tokens = 0;
   for (Sequence* sequence : running_) {
     std::int64_t& n_left = n_decoding_[static_cast<std::size_t>(RankOf(*sequence))];
-    if (n_left > 0 && n_tokens < options_.max_step_tokens && CanDecode(*sequence)) {
+    if (n_left > 0 && n_tokens < most_tokens && CanDecode(*sequence)) {
       --n_left;
-      const std::int64_t n_drafts = std::min<std::int64_t>(std::ssize(sequence->drafts),
-                                                           options_.max_step_tokens - n_tokens - 1);
+      const std::int64_t n_drafts =
+          std::min<std::int64_t>(std::ssize(sequence->drafts), most_tokens - n_tokens - 1);
       plan.segments.push_back({.sequence = sequence,
                                .n_tokens = 1,
                                .n_drafts = n_drafts,
@@ -209,7 +209,8 @@ std::int64_t Scheduler::PromptBudget(const StepPlan& plan) const {
   for (const PlannedSegment& segment : plan.segments) {
     budget -= segment.n_tokens + segment.n_drafts;
   }
-  if (DecodingNow() > 0 && prompt_token_seconds_ > 0 && options_.target_step_seconds > 0) {
+  const bool shares_step = DecodingNow() > 0 && limits_.pause_tokens == 0;
+  if (shares_step && prompt_token_seconds_ > 0 && options_.target_step_seconds > 0) {
     const double target = std::max(options_.target_step_seconds, 3 * decode_seconds_);
     const double tokens = (target - decode_seconds_) / prompt_token_seconds_;
     budget = std::min(budget, std::max(kLeastPromptTokens, static_cast<std::int64_t>(tokens)));
@@ -262,8 +263,7 @@ void Scheduler::Preempt(Sequence& sequence) {
   if (on_preempt_) {
     on_preempt_(sequence);
   }
-  slots_.Return(sequence.slot);
-  caches_.Release(sequence, false);
+  Free(sequence, false);
   std::erase(running_, &sequence);
   ++sequence.request.stats.preemptions;
   metrics_.CountPreemption();
@@ -280,12 +280,18 @@ void Scheduler::PreemptPaused() {
   }
 }
 
+void Scheduler::Free(Sequence& sequence, bool finished) {
+  slots_.Return(sequence.slot);
+  caches_.Release(sequence, finished);
+}
+
 // Extends the sequence's memory, preempting lower-ranked sequences of its data rank. False: even
-// that is not enough, or the lowest-ranked one awaits its token and cannot be preempted yet.
+// that is not enough, or the lowest-ranked one awaits its token, or is in a pass, and cannot be
+// preempted yet.
 bool Scheduler::TakeMemory(Sequence& sequence, std::int64_t n_tokens) {
   while (!caches_.Extend(sequence, n_tokens)) {
     Sequence* last = LastOn(RankOf(sequence));
-    if (last == &sequence || last->AwaitsToken()) return false;
+    if (last == &sequence || last->AwaitsToken() || last->is_in_pass) return false;
     Preempt(*last);
   }
   return true;
@@ -294,8 +300,37 @@ bool Scheduler::TakeMemory(Sequence& sequence, std::int64_t n_tokens) {
 void Scheduler::Plan(StepPlan& plan, int n_running) {
   plan.segments.clear();
   Admit();
-  PlanDecoding(plan, n_running);
+  PlanDecoding(plan, n_running, options_.max_step_tokens);
   PlanPrompts(plan);
+  TakeMemory(plan);
+  if (limits_.pause_tokens > 0 && plan.n_prompt_tokens > 0) {
+    // The others decode in the pauses, and have the memory of their next tokens.
+    std::erase_if(plan.segments, [](const PlannedSegment& segment) { return segment.decodes; });
+    plan.n_decoding = 0;
+  }
+  metrics_.SetGauges(std::ssize(running_), std::ssize(waiting_));
+}
+
+void Scheduler::PlanBesidePass(StepPlan& plan) {
+  plan.segments.clear();
+  PlanDecoding(plan, 0, limits_.pause_tokens);
+  TakeMemory(plan);
+}
+
+void Scheduler::BeginPass(const StepPlan& plan) {
+  for (const PlannedSegment& segment : plan.segments) segment.sequence->is_in_pass = true;
+}
+
+void Scheduler::EndPass(const StepPlan& plan) {
+  for (const PlannedSegment& segment : plan.segments) {
+    segment.sequence->is_in_pass = false;
+    if (segment.sequence->IsFinished()) Free(*segment.sequence, true);
+  }
+}
+
+// Gives the sequences of a plan memory, in the order of their ranks. Those that get none leave the
+// plan.
+void Scheduler::TakeMemory(StepPlan& plan) {
   std::sort(plan.segments.begin(), plan.segments.end(),
             [](const PlannedSegment& a, const PlannedSegment& b) {
               return RanksBefore(a.sequence, b.sequence);
@@ -323,7 +358,6 @@ void Scheduler::Plan(StepPlan& plan, int n_running) {
     plan.n_decoding += segment.decodes ? 1 : 0;
     plan.n_prompt_tokens += segment.decodes ? 0 : segment.n_tokens;
   }
-  metrics_.SetGauges(std::ssize(running_), std::ssize(waiting_));
 }
 
 void Scheduler::RecordStepTime(const StepPlan& plan, double seconds) {
@@ -351,8 +385,7 @@ bool Scheduler::Fork(const Sequence& from, Sequence& to) {
 
 void Scheduler::Remove(Sequence& sequence) {
   if (sequence.slot >= 0) {
-    slots_.Return(sequence.slot);
-    caches_.Release(sequence, true);
+    if (!sequence.is_in_pass) Free(sequence, true);
     std::erase(running_, &sequence);
   } else {
     std::erase(waiting_, &sequence);

@@ -11,6 +11,10 @@
 // With several steps in flight (the stages of a pipeline), decoding sequences take turns: each step
 // gets an equal share of them, and no sequence is in two steps at once.
 //
+// A model that can pause between layers (limits.pause_tokens) computes prompts in steps of their
+// own while sequences decode, of as many tokens as there are, as sequences decode in the pauses
+// (PlanBesidePass). What has a place in such a step keeps it until the step has ended.
+//
 // Sequences rank by priority, then by arrival. Memory is given in that order. When memory is short,
 // blocks that only the prefix cache holds are evicted first; then the lowest-ranked sequence is
 // preempted: it loses its slot, waits again, and later recomputes its tokens or finds them cached.
@@ -71,6 +75,12 @@ class Scheduler {
   // Chooses the next step while n_running steps run. `plan` is empty if nothing can run, or nothing
   // before one of these steps ends.
   void Plan(StepPlan& plan, int n_running);
+  // Chooses what decodes while a pass in pieces is paused; nothing is admitted then.
+  void PlanBesidePass(StepPlan& plan);
+  // Keeps slots and blocks of the sequences of a plan until EndPass, which frees those of sequences
+  // that have finished meanwhile.
+  void BeginPass(const StepPlan& plan);
+  void EndPass(const StepPlan& plan);
   // Returns the number of sequences that decode in the step just planned or in running steps.
   std::int64_t DecodingNow() const;
   // Records the time of a step, from which later steps get their number of prompt tokens.
@@ -94,10 +104,12 @@ class Scheduler {
   std::int64_t NumberRunning(int data_rank) const;
   Sequence* LastOn(int data_rank) const;
   std::int64_t DecodingShare(int data_rank, int n_running) const;
-  void PlanDecoding(StepPlan& plan, int n_running);
+  void PlanDecoding(StepPlan& plan, int n_running, std::int64_t most_tokens);
   void PlanPrompts(StepPlan& plan);
   std::int64_t PromptBudget(const StepPlan& plan) const;
+  void TakeMemory(StepPlan& plan);
   bool TakeMemory(Sequence& sequence, std::int64_t n_tokens);
+  void Free(Sequence& sequence, bool finished);
   void Preempt(Sequence& sequence);
   void PreemptPaused();
   bool HasReader(const Sequence& sequence) const;

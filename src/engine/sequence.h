@@ -22,6 +22,10 @@ namespace fathom {
 
 using Clock = std::chrono::steady_clock;
 
+inline double SecondsSince(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
 // The state that the choices of a request share. Engine thread only, except `stream`.
 struct RequestState {
   Request request;
@@ -83,6 +87,9 @@ struct Sequence {
   PrefixChain chain;
   // The draft head's key of the last computed position is missing until the next token is known.
   bool draft_key_waits = false;
+  // A pass in pieces computes the sequence: it keeps its slot and blocks until the pass has ended,
+  // even if it finishes before.
+  bool is_in_pass = false;
   int n_steps = 0;  // running steps whose plans point here: keep the sequence until it is 0
 
   std::int64_t size() const { return static_cast<std::int64_t>(tokens.size()); }

@@ -26,6 +26,12 @@ SimulatedAcceptance::SimulatedAcceptance(std::unique_ptr<LanguageModel> model, d
       by_slot_(static_cast<std::size_t>(model_->Limits().most_in_flight)),
       logits_(by_slot_.size()) {}
 
+ModelLimits SimulatedAcceptance::Limits() const {
+  ModelLimits limits = model_->Limits();
+  limits.pause_tokens = 0;
+  return limits;
+}
+
 Status SimulatedAcceptance::Forward(const Batch& batch) {
   ListDrafts(batch.View());
   return model_->Forward(batch);

@@ -18,6 +18,8 @@ class SimulatedAcceptance : public ForwardingModel {
   // rate: the share of drafts that are right, 0 to 1.
   SimulatedAcceptance(std::unique_ptr<LanguageModel> model, double rate);
 
+  // Without passes in pieces: the rows of a batch are those of the last call of Forward.
+  ModelLimits Limits() const override;
   Status Forward(const Batch& batch) override;
   Status ForwardEach(const Batch& batch, std::vector<SequenceFailure>& failed) override;
   Status StartLogits(std::span<const std::int32_t> rows, int slot) override;

@@ -13,10 +13,6 @@ namespace {
 // How long rows with logits wait for their masks, before their sequences sit out.
 constexpr std::chrono::milliseconds kMaskPatience(2);
 
-double SecondsSince(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
 // Runs a call of the model, and adds its time to the step.
 template <class Call>
 auto Timed(RunningStep& step, const Call& call) {
@@ -35,6 +31,14 @@ bool NeedsLogits(const Sequence& sequence) {
 }
 
 }  // namespace
+
+void CountBegun(const StepPlan& plan) {
+  for (const PlannedSegment& segment : plan.segments) ++segment.sequence->n_steps;
+}
+
+void CountEnded(const StepPlan& plan) {
+  for (const PlannedSegment& segment : plan.segments) --segment.sequence->n_steps;
+}
 
 StepRunner::StepRunner(LanguageModel& model, StepRunnerOptions options, EngineMetrics& metrics)
     : model_(model),
@@ -92,8 +96,8 @@ void StepRunner::ListWanted(RunningStep& step) const {
   step.end_asked = 0;
   for (std::size_t i = 0; i < step.plan.segments.size(); ++i) {
     const PlannedSegment& segment = step.plan.segments[i];
-    if (segment.failure) continue;
     const Sequence& sequence = *segment.sequence;
+    if (segment.failure || sequence.IsFinished()) continue;
     const Segment& view = step.batch.View().segments[i];
     const auto first = static_cast<std::int32_t>(
         std::max<std::int64_t>(sequence.FirstUnscored() - view.first_position, 0));
@@ -173,7 +177,31 @@ Status StepRunner::Begin(RunningStep& step) {
   if (options_.drafts) {
     if (Status committed = CommitKept(step); !committed) return committed;
   }
-  if (Status ran = Forward(step); !ran) return ran;
+  FillBatch(step);
+  Status ran = Timed(step, [&] { return model_.ForwardEach(step.batch, failed_); });
+  if (!ran) return ran;
+  CountComputed(step);
+  return AskStep(step);
+}
+
+Status StepRunner::BeginPass(RunningStep& step) {
+  if (options_.drafts) {
+    if (Status committed = CommitKept(step); !committed) return committed;
+  }
+  FillBatch(step);
+  return Timed(step, [&] { return model_.BeginPass(step.batch); });
+}
+
+Result<PassProgress> StepRunner::ContinuePass(RunningStep& step) {
+  const Result<PassProgress> progress = Timed(step, [&] { return model_.ContinuePass(failed_); });
+  if (!progress || !progress->HasEnded()) return progress;
+  CountComputed(step);
+  if (Status asked = AskStep(step); !asked) return Unexpected(asked.error());
+  return progress;
+}
+
+// Requests the first logits of a step whose layers have run.
+Status StepRunner::AskStep(RunningStep& step) {
   ListWanted(step);
   if (Status asked = AskLogits(step); !asked || !options_.drafts || step.alone) return asked;
   // The streams of this step are gone when the next step runs.
@@ -181,7 +209,7 @@ Status StepRunner::Begin(RunningStep& step) {
   return Commit(step);
 }
 
-Status StepRunner::Forward(RunningStep& step) {
+void StepRunner::FillBatch(RunningStep& step) {
   step.batch.Clear();
   for (std::size_t i = 0; i < step.plan.segments.size(); ++i) {
     PlannedSegment& segment = step.plan.segments[i];
@@ -194,8 +222,10 @@ Status StepRunner::Forward(RunningStep& step) {
                    sequence.drafts.begin() + segment.n_drafts);
     step.batch.Add(sequence.slot, static_cast<std::int32_t>(sequence.computed), tokens_);
   }
-  Status ran = Timed(step, [&] { return model_.ForwardEach(step.batch, failed_); });
-  if (!ran) return ran;
+}
+
+// Counts the tokens of the sequences that have not failed alone.
+void StepRunner::CountComputed(RunningStep& step) {
   for (PlannedSegment& segment : step.plan.segments) {
     const auto failure =
         std::ranges::find(failed_, segment.sequence->slot, &SequenceFailure::sequence);
@@ -205,7 +235,6 @@ Status StepRunner::Forward(RunningStep& step) {
       segment.failure = std::move(failure->error);
     }
   }
-  return {};
 }
 
 Status StepRunner::End(RunningStep& step, std::vector<Sequence*>& finished) {

@@ -30,6 +30,10 @@ struct StepRunnerOptions {
   std::int64_t max_step_tokens = 1;
 };
 
+// Sequences know how many running steps they are in.
+void CountBegun(const StepPlan& plan);
+void CountEnded(const StepPlan& plan);
+
 // Consecutive rows of a step whose logits are used together.
 struct LogitRows {
   std::size_t segment = 0;     // of the plan
@@ -82,6 +86,13 @@ class StepRunner {
   // step yields no token, and the plan's sequences have lost their caches. A sequence that fails
   // alone has lost its cache, too; its segment says why, and the caller must finish it.
   Status Begin(RunningStep& step);
+  // Begin in pieces, for a model that can pause between layers: BeginPass, then ContinuePass, which
+  // runs a layer, until it has ended. Other steps, whole ones, may run between the calls. Errors as
+  // Begin.
+  Status BeginPass(RunningStep& step);
+  Result<PassProgress> ContinuePass(RunningStep& step);
+  // Ends a pass that has begun. Its sequences have lost their caches; the caller must finish them.
+  void StopPass() { model_.StopPass(); }
   // Chooses the tokens of a step that has begun, for the sequences that have not finished
   // meanwhile. Adds them to the streams (unpublished), and finished sequences to `finished`. A
   // sequence that fails alone ends with kError and is in `finished`.
@@ -114,7 +125,9 @@ class StepRunner {
   };
 
   Status CommitKept(RunningStep& step);
-  Status Forward(RunningStep& step);
+  void FillBatch(RunningStep& step);
+  void CountComputed(RunningStep& step);
+  Status AskStep(RunningStep& step);
   void ListWanted(RunningStep& step) const;
   Status AskLogits(RunningStep& step);
   void DescribeRows(const RunningStep& step);

@@ -57,6 +57,11 @@ class ExpertStore {
   // --- A step ---
   // Before the blocks of a pass run; `whole` is the batch of all processes.
   virtual void BeginPass(Pass /*pass*/, const BatchView& /*whole*/) {}
+  // Between two blocks of a main pass: other passes run before its next block, or it does not go
+  // on.
+  virtual void PausePass() {}
+  // The next block is that of the pass that was paused last.
+  virtual void ResumePass() {}
   // Around the work of each block; a store may read or move weights beside that work. Error: a
   // process that cannot be reached.
   virtual Status BeginBlock(std::int64_t block) = 0;

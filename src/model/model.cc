@@ -16,11 +16,25 @@
 
 namespace fathom {
 
+// A main pass of which some layers have run.
+struct MainPass {
+  BatchView whole;
+  LocalRows local;
+  Step step;
+  std::int64_t next_layer = 0;
+};
+
 struct Model::Impl : ModelState {
   std::unique_ptr<Drafter> drafter;  // null: loaded without
   DraftCosts draft_costs;
   std::vector<TokenChoice> choices;  // of the last StartTokens
+  std::optional<MainPass> paused;    // between BeginPass and its end
 
+  Result<MainPass> StartMainPass(const BatchView& whole);
+  Status RunNextLayer(MainPass& pass);
+  Status EndMainPass(const MainPass& pass, Status ran, std::vector<SequenceFailure>& failed);
+  PassProgress ProgressOf(const MainPass& pass) const;
+  MainPass TakePaused();
   void Finish(const BatchView& whole);
   HeadWeights head_weights() const { return {.hc = weights.hc_head, .norm = weights.norm}; }
 };
@@ -37,6 +51,13 @@ Status CheckDraftStage(const ModelState& model) {
                    "the last pipeline stage; found layers {} to {} there",
                    first, model.drafter_kind->name, model.stage().first_layer,
                    model.stage().end_layer - 1);
+}
+
+// Ranks would have to agree on every pause.
+Status CheckPauses(const ModelState& model) {
+  if (model.options.pause_tokens == 0 || model.parts.tensor->is_whole()) return {};
+  return MakeError(ErrorCode::kUnsupported,
+                   "passes in pieces: expected one process that computes all, found several ranks");
 }
 
 }  // namespace
@@ -70,13 +91,16 @@ Result<std::unique_ptr<Model>> Model::Load(ModelConfig config, Checkpoint checkp
     impl->warnings.push_back(*std::move(warning));
   }
   if (impl->drafter_kind != nullptr) {  // a pass has room for a block of drafts
-    impl->options.max_batch_tokens =
-        std::max(impl->options.max_batch_tokens, impl->drafter_kind->sizes(impl->config).max_block);
+    const std::int64_t block = impl->drafter_kind->sizes(impl->config).max_block;
+    ModelOptions& sizes = impl->options;
+    sizes.max_batch_tokens = std::max(sizes.max_batch_tokens, block);
+    if (sizes.pause_tokens > 0) sizes.pause_tokens = std::max(sizes.pause_tokens, block);
   }
   Result<ModelParts> parts =
       (options.parts ? options.parts : MakeLocalParts)(backend, impl->config, impl->options);
   if (!parts) return Unexpected(parts.error());
   impl->parts = *std::move(parts);
+  if (Status possible = CheckPauses(*impl); !possible) return Unexpected(possible.error());
   if (Status has = CheckDraftStage(*impl); !has) return Unexpected(has.error());
   if (Status loaded = LoadWeights(*impl, progress); !loaded) return Unexpected(loaded.error());
   if (Status status = impl->Allocate(); !status) return Unexpected(status.error());
@@ -110,12 +134,14 @@ std::int64_t Model::resident_weight_bytes() const {
 }
 std::int64_t Model::cache_bytes() const { return impl_->cache->bytes(); }
 std::int64_t Model::workspace_bytes() const {
-  return impl_->workspace->bytes() + impl_->parts.tensor->bytes() + impl_->parts.experts->bytes();
+  const ModelState& m = *impl_;
+  return m.workspace->bytes() + (m.other_workspace ? m.other_workspace->bytes() : 0) +
+         m.parts.tensor->bytes() + m.parts.experts->bytes();
 }
 
 Status Model::Prepare(const Batch& batch) {
   const BatchView view = batch.View();
-  if (Status status = CheckBatch(view, impl_->config, impl_->options); !status) return status;
+  if (Status status = impl_->CheckBatch(view); !status) return status;
   if (Status status = CheckOrder(view, *impl_->cache); !status) return status;
   Status extended = impl_->ExtendCache(view);
   if (!extended) {
@@ -134,36 +160,107 @@ Status Model::Forward(const Batch& batch) {
 
 Status Model::Forward(const Batch& batch, std::vector<SequenceFailure>& failed) {
   failed.clear();
-  Impl& m = *impl_;
-  const BatchView view = batch.View();
   if (Status prepared = Prepare(batch); !prepared) return prepared;
-  TensorParallel& tensor = *m.parts.tensor;
-  const Result<Step> step = m.MakeStep(Pass::kMain, view);
-  Status ran =
-      step ? tensor.BeginStreams(step->batch, m.weights.embed, step->a) : Unexpected(step.error());
-  for (std::int64_t i = m.stage().first_layer; ran && i < m.stage().end_layer; ++i) {
-    if (m.layer_observer) m.layer_observer(i);
-    ran = RunBlock(*step, m.weights.layers[static_cast<std::size_t>(i)], m.CacheOf(i),
-                   step->a.streams);
-    if (ran && m.drafter != nullptr) {
-      m.drafter->Tap(i, view, *step);
-    }
-    ran = ran ? tensor.PollLogits() : ran;
+  Impl& m = *impl_;
+  Result<MainPass> pass = m.StartMainPass(batch.View());
+  if (!pass) return Unexpected(pass.error());
+  Status ran;
+  while (ran && !m.ProgressOf(*pass).HasEnded()) ran = m.RunNextLayer(*pass);
+  return m.EndMainPass(*pass, ran, failed);
+}
+
+Status Model::BeginPass(const Batch& batch) {
+  Impl& m = *impl_;
+  Check(m.options.pause_tokens > 0 && !m.paused, "a pass in pieces beside another");
+  if (Status prepared = Prepare(batch); !prepared) return prepared;
+  Result<MainPass> pass = m.StartMainPass(batch.View());
+  if (!pass) return Unexpected(pass.error());
+  m.paused.emplace(*std::move(pass));
+  m.parts.store->PausePass();
+  std::swap(m.workspace, m.other_workspace);
+  return {};
+}
+
+Result<PassProgress> Model::ContinuePass(std::vector<SequenceFailure>& failed) {
+  failed.clear();
+  Impl& m = *impl_;
+  Check(m.paused.has_value(), "a pass that has begun");
+  MainPass& pass = *m.paused;
+  m.parts.store->ResumePass();
+  m.main.local = pass.local;
+  Status ran = m.backend.BeginStep(pass.local.batch, m.cache->TakeTableChanges());
+  if (ran) ran = m.RunNextLayer(pass);
+  const PassProgress progress = m.ProgressOf(pass);
+  if (ran && !progress.HasEnded()) {
+    if (m.layer_observer) m.layer_observer(std::nullopt);
+    m.parts.store->PausePass();
+    return progress;
   }
-  if (m.layer_observer) m.layer_observer(std::nullopt);
-  if (ran) {
-    ran = tensor.EndStreams(step->a.streams);
+  const MainPass ended = m.TakePaused();
+  if (Status done = m.EndMainPass(ended, ran, failed); !done) return Unexpected(done.error());
+  return progress;
+}
+
+void Model::StopPass() {
+  Impl& m = *impl_;
+  if (!m.paused) return;
+  m.ResetSequences(m.TakePaused().whole.segments);
+}
+
+PassProgress Model::Impl::ProgressOf(const MainPass& pass) const {
+  return {.layers_done = pass.next_layer - stage().first_layer,
+          .layers = stage().end_layer - stage().first_layer};
+}
+
+// Ends the pause: the calls that come next use the workspace of the pass.
+MainPass Model::Impl::TakePaused() {
+  MainPass pass = *std::move(paused);
+  paused.reset();
+  std::swap(workspace, other_workspace);
+  return pass;
+}
+
+Result<MainPass> Model::Impl::StartMainPass(const BatchView& whole) {
+  Result<Step> step = MakeStep(Pass::kMain, whole);
+  Status begun = step ? parts.tensor->BeginStreams(step->batch, weights.embed, step->a)
+                      : Unexpected(step.error());
+  if (!begun) {
+    ResetSequences(whole.segments);
+    return Unexpected(begun.error());
   }
+  return MainPass{.whole = whole,
+                  .local = main.local,
+                  .step = *std::move(step),
+                  .next_layer = stage().first_layer};
+}
+
+Status Model::Impl::RunNextLayer(MainPass& pass) {
+  const std::int64_t layer = pass.next_layer++;
+  if (layer_observer) layer_observer(layer);
+  if (Status ran = RunBlock(pass.step, weights.layers[static_cast<std::size_t>(layer)],
+                            CacheOf(layer), pass.step.a.streams);
+      !ran) {
+    return ran;
+  }
+  if (drafter != nullptr) drafter->Tap(layer, pass.whole, pass.step);
+  return parts.tensor->PollLogits();
+}
+
+// `ran`: what its layers have returned.
+Status Model::Impl::EndMainPass(const MainPass& pass, Status ran,
+                                std::vector<SequenceFailure>& failed) {
+  if (layer_observer) layer_observer(std::nullopt);
+  if (ran) ran = parts.tensor->EndStreams(pass.step.a.streams);
   const Result<std::span<const SequenceFailure>> failures =
-      ran ? m.parts.experts->Failures() : Unexpected(ran.error());
+      ran ? parts.experts->Failures() : Unexpected(ran.error());
   if (!failures) {
-    m.ResetSequences(view.segments);
+    ResetSequences(pass.whole.segments);
     return Unexpected(failures.error());
   }
-  m.Finish(view);
+  Finish(pass.whole);
   for (const SequenceFailure& failure : *failures) {
     // The first rank tells those that follow it what becomes of the blocks.
-    if (!m.cache->follows()) m.cache->Release(failure.sequence);
+    if (!cache->follows()) cache->Release(failure.sequence);
     failed.push_back(failure);
   }
   return {};
@@ -265,7 +362,7 @@ Status Model::RunLayer(std::int64_t layer, const Batch& batch, Matrix<Bf16> stre
   Check(layer >= m.stage().first_layer && layer < m.stage().end_layer, "a layer of this process");
   Check(streams.rows == view.n_tokens() && streams.cols == kStreams * m.config.hidden_size,
         "streams [t, 4 * hidden]");
-  if (Status status = CheckBatch(view, m.config, m.options); !status) return status;
+  if (Status status = m.CheckBatch(view); !status) return status;
   if (Status status = CheckOrder(view, *m.cache); !status) return status;
   if (Status extended = m.ExtendCache(view); !extended) return extended;
   const Result<Step> step = m.MakeStep(Pass::kMain, view);

@@ -30,6 +30,7 @@
 #include "model/layer_observer.h"
 #include "model/memory_plan.h"
 #include "model/model_parts.h"
+#include "model/pass_progress.h"
 #include "model/routing_observer.h"
 #include "model/sequence_failure.h"
 #include "sampling/sampling_row.h"
@@ -41,7 +42,10 @@ struct ModelOptions {
   std::int64_t max_context = 4096;      // positions per sequence
   std::int64_t max_batch_tokens = 256;  // rows of one Forward; raised to a block of the drafter
   std::int64_t max_logit_rows = 16;     // rows of one Logits call
-  bool with_draft = false;              // load the drafter; an error if the checkpoint has none
+  // Rows of one Forward beside a pass that BeginPass has begun; 0: BeginPass is not called. Only
+  // for a process that computes all. Raised to a block of the drafter.
+  std::int64_t pause_tokens = 0;
+  bool with_draft = false;  // load the drafter; an error if the checkpoint has none
   // Memory of all caches together; 0: as much as all sequences can need at once.
   std::int64_t kv_memory_bytes = 0;
   WeightMemory weights;  // whether Load reads them, and where to
@@ -105,6 +109,16 @@ class Model {
   // logits. An error if all have failed in one process; with several ranks, all may be in `failed`,
   // and the same on all ranks. Other errors are those of Forward.
   Status Forward(const Batch& batch, std::vector<SequenceFailure>& failed);
+
+  // Forward in pieces: BeginPass, then ContinuePass, which runs a layer, until it has ended.
+  // Between the calls all others may be made for other sequences, with batches of at most
+  // pause_tokens; what refers to the last Forward must not reach over a call of ContinuePass.
+  // `batch` stays as it is until the pass has ended. The bits are those of Forward. Errors of
+  // BeginPass: those of Prepare; of both: those of Forward, and the pass has ended.
+  Status BeginPass(const Batch& batch);
+  Result<PassProgress> ContinuePass(std::vector<SequenceFailure>& failed);
+  // Ends a pass, if one has begun; its sequences must begin at position 0 again.
+  void StopPass();
 
   // Logits [rows.size(), vocab_size] of those rows of the last Forward; at most max_logit_rows.
   // Valid until the next call. With several ranks, rank 0 gets them and the others get no rows.

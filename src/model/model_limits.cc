@@ -37,13 +37,19 @@ Status CheckOptions(const ModelConfig& config, const ModelOptions& options) {
                      "{}, {} and {}",
                      options.max_sequences, options.max_batch_tokens, options.max_logit_rows);
   }
+  if (options.pause_tokens < 0 || options.pause_tokens > options.max_batch_tokens) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "tokens of a batch beside a pass: expected 0 to {}, found {}",
+                     options.max_batch_tokens, options.pause_tokens);
+  }
   return {};
 }
 
-Status CheckBatch(const BatchView& batch, const ModelConfig& config, const ModelOptions& options) {
-  if (batch.n_tokens() > options.max_batch_tokens) {
+Status CheckBatch(const BatchView& batch, const ModelConfig& config, const ModelOptions& options,
+                  std::int64_t max_tokens) {
+  if (batch.n_tokens() > max_tokens) {
     return MakeError(ErrorCode::kInvalidArgument, "batch: expected at most {} tokens, found {}",
-                     options.max_batch_tokens, batch.n_tokens());
+                     max_tokens, batch.n_tokens());
   }
   for (const Token token : batch.tokens) {
     if (token < 0 || token >= config.vocab_size) {

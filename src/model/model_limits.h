@@ -18,8 +18,9 @@ StepLimits MakeStepLimits(const ModelConfig& config, const ModelOptions& options
 // Error: a context that the model does not have, or a limit below 1.
 Status CheckOptions(const ModelConfig& config, const ModelOptions& options);
 
-// Error: more tokens than a batch may have, or a token, sequence or position out of range.
-Status CheckBatch(const BatchView& batch, const ModelConfig& config, const ModelOptions& options);
+// Error: more than max_tokens, or a token, sequence or position out of range.
+Status CheckBatch(const BatchView& batch, const ModelConfig& config, const ModelOptions& options,
+                  std::int64_t max_tokens);
 
 // Error: positions that do not follow what the sequences have.
 Status CheckOrder(const BatchView& batch, const SequenceCache& cache);

@@ -22,13 +22,20 @@ Status ModelState::Allocate() {
   Result<SequenceCache> caches = SequenceCache::Create(backend, *shape);
   if (!caches) return Unexpected(caches.error());
   cache = std::move(*caches);
-  Result<Workspace> made = Workspace::Create(backend, config,
-                                             {.max_tokens = options.max_batch_tokens,
-                                              .max_logit_rows = options.max_logit_rows,
-                                              .drafter = drafter_kind,
-                                              .chooses_tokens = ChoosesTokens()});
-  if (!made) return Unexpected(made.error());
-  workspace = std::move(*made);
+  const auto allocate = [&](std::int64_t max_tokens, std::optional<Workspace>& made) -> Status {
+    Result<Workspace> created = Workspace::Create(backend, config,
+                                                  {.max_tokens = max_tokens,
+                                                   .max_logit_rows = options.max_logit_rows,
+                                                   .drafter = drafter_kind,
+                                                   .chooses_tokens = ChoosesTokens()});
+    if (!created) return Unexpected(created.error());
+    made = *std::move(created);
+    return {};
+  };
+  if (Status made = allocate(options.max_batch_tokens, workspace); !made) return made;
+  if (options.pause_tokens > 0) {
+    if (Status made = allocate(options.pause_tokens, other_workspace); !made) return made;
+  }
   parts.tensor->set_logits(workspace->activations().logits);
   Result<RopeTables> tables = RopeTables::Create(backend, config);
   if (!tables) return Unexpected(tables.error());
@@ -38,6 +45,10 @@ Status ModelState::Allocate() {
     rows->positions.reserve(static_cast<std::size_t>(options.max_batch_tokens));
   }
   return {};
+}
+
+Status ModelState::CheckBatch(const BatchView& batch) const {
+  return fathom::CheckBatch(batch, config, options, max_tokens());
 }
 
 LayerCache& ModelState::CacheOf(std::int64_t block) {

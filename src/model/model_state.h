@@ -50,15 +50,20 @@ struct ModelState {
   ModelWeights weights;
   std::optional<MemoryPlan> memory_plan;  // of a device with a memory of its own
   std::optional<SequenceCache> cache;
-  std::optional<Workspace> workspace;
+  std::optional<Workspace> workspace;        // of the calls that come next
+  std::optional<Workspace> other_workspace;  // with ModelOptions::pause_tokens
   std::optional<RopeTables> rope;
   RoutingObserver routing_observer;
   LayerObserver layer_observer;
   PassRows main, draft;           // the last of each
   std::vector<PieceCopy> copies;  // of one call of Backend::CopyPieces
 
-  // Allocates caches and workspace of loaded weights.
+  // Allocates caches and workspaces of loaded weights.
   Status Allocate();
+  // Most tokens of a batch, now.
+  std::int64_t max_tokens() const { return workspace->activations().streams.rows; }
+  // Error: a batch that is too large now, or numbers out of range.
+  Status CheckBatch(const BatchView& batch) const;
   const Stage& stage() const { return parts.tensor->stage(); }
   // The caches of this process. Error: that of TensorParallel::ShardCache.
   Result<CacheShape> ShapeOfCaches() const;

@@ -32,7 +32,6 @@ namespace fathom {
 namespace {
 
 constexpr std::int64_t kInFlightSlots = 12;
-constexpr std::int64_t kChunkTokens = 4096;
 constexpr std::int64_t kMostStepTokens = 8192;  // of steps that grow
 constexpr double kOverlap = 0.3;  // of the shorter of reading from disk and from memory
 
@@ -83,19 +82,8 @@ std::int64_t SlotOf(const Checkpoint& checkpoint, const ModelWeights& weights,
 }
 
 // The bytes without which no step can run.
-std::int64_t LeastBytes(const HostNeeds& needs, std::int64_t chunk_tokens) {
-  return needs.activations + needs.caches + chunk_tokens * needs.chunk_token +
-         needs.LeastSlots() * needs.slot;
-}
-
-// The tokens of a chunk: 8192 if their activations are at most 5 % of the budget, else 4096, or
-// fewer where the budget is too small for those.
-std::int64_t ChooseChunk(const HostNeeds& needs, std::int64_t budget) {
-  if (needs.chunk_token == 0) return 0;
-  std::int64_t n = 2 * kChunkTokens;
-  if (n * needs.chunk_token > budget / 20) n /= 2;
-  while (n / 2 >= needs.step_tokens && LeastBytes(needs, n) > budget) n /= 2;
-  return n;
+std::int64_t LeastBytes(const HostNeeds& needs) {
+  return needs.activations + needs.pauses + needs.caches + needs.LeastSlots() * needs.slot;
 }
 
 std::string DescribeLeast(const HostPlan& plan) {
@@ -103,7 +91,7 @@ std::string DescribeLeast(const HostPlan& plan) {
   const std::string pool = fmt::format("for {} experts", needs.LeastSlots());
   const std::pair<std::int64_t, std::string_view> parts[] = {
       {needs.caches, "caches"},
-      {needs.activations + plan.chunk_tokens * needs.chunk_token, "activations"},
+      {plan.activations(), "activations"},
       {needs.LeastSlots() * needs.slot, pool}};
   return DescribeParts(parts);
 }
@@ -187,8 +175,7 @@ Result<HostPlan> PlanHostMemory(const HostNeeds& needs, std::int64_t budget, boo
     plan.draft_resident = others + needs.WeightBytes() + needs.DraftBytes() <= budget;
     return plan;
   }
-  plan.chunk_tokens = ChooseChunk(needs, budget);
-  const std::int64_t least = LeastBytes(needs, plan.chunk_tokens);
+  const std::int64_t least = LeastBytes(needs);
   if (least > budget) {
     return MakeError(ErrorCode::kOutOfMemory,
                      "memory of the host: expected at least {} bytes ({}), found {}; smaller "
@@ -200,6 +187,11 @@ Result<HostPlan> PlanHostMemory(const HostNeeds& needs, std::int64_t budget, boo
   return plan;
 }
 
+std::int64_t PauseTokens(const ModelOptions& sizes) {
+  const std::int64_t most = sizes.max_sequences * (sizes.with_draft ? 1 + kRollbackTokens : 1);
+  return std::min({most, sizes.max_batch_tokens, kDefaultBatchTokens});
+}
+
 Result<HostNeeds> ComputeStepNeeds(const ModelConfig& config, const ModelOptions& options,
                                    const DrafterKind* drafter, int n_threads,
                                    const ModelShard& shard) {
@@ -209,11 +201,15 @@ Result<HostNeeds> ComputeStepNeeds(const ModelConfig& config, const ModelOptions
     return MakeError(caches.error().code, "memory of the host for caches: {}",
                      caches.error().message);
   }
+  const auto workspace = [&](std::int64_t max_tokens) {
+    return WorkspaceBytes(
+        config,
+        {.max_tokens = max_tokens, .max_logit_rows = options.max_logit_rows, .drafter = drafter});
+  };
   HostNeeds needs = {
-      .activations = WorkspaceBytes(config, {.max_tokens = options.max_batch_tokens,
-                                             .max_logit_rows = options.max_logit_rows,
-                                             .drafter = drafter}) +
+      .activations = workspace(options.max_batch_tokens) +
                      CpuScratchBytes(MakeStepLimits(config, options, drafter), n_threads),
+      .pauses = shard.is_whole() ? workspace(PauseTokens(options)) : 0,
       .caches = *caches,
       .n_layers = shard.end_layer - shard.first_layer,
       .experts_per_token = config.num_experts_per_tok,

@@ -26,9 +26,7 @@ struct DrafterKind;
 // The memory that a model needs, in bytes.
 struct HostNeeds {
   std::int64_t activations = 0;  // of the model and of the operations, for one step
-  // More activations per token of a chunk of a prompt that passes layer by layer; 0: prompts pass
-  // in steps.
-  std::int64_t chunk_token = 0;
+  std::int64_t pauses = 0;       // more of them, where experts are streamed: PauseTokens
   std::int64_t caches = 0;
   std::int64_t dense = 0;   // weights but the embedding, the head, routed experts, the drafter
   std::int64_t head = 0;    // the matrix of the logits
@@ -68,14 +66,14 @@ struct HostPlan {
   HostNeeds needs;
   // All weights fit: they are mapped, and nothing is streamed. No other field counts then.
   bool fits = false;
-  std::int64_t chunk_tokens = 0;  // of a prompt, if needs.chunk_token > 0
-  std::int64_t resident = 0;      // bytes of dense weights and head in memory
-  std::int64_t streamed = 0;      // the other bytes of them, read for each step
-  std::int64_t n_slots = 0;       // experts in memory
+  std::int64_t resident = 0;  // bytes of dense weights and head in memory
+  std::int64_t streamed = 0;  // the other bytes of them, read for each step
+  std::int64_t n_slots = 0;   // experts in memory
   bool draft_resident = false;
   double hit_rate = 0;  // of the experts that tokens choose
 
   double share() const;  // of the experts that are in memory
+  std::int64_t activations() const { return needs.activations + (fits ? 0 : needs.pauses); }
   // Bytes that a token reads from disk, and from memory.
   double ReadPerToken() const;
   double TouchedPerToken() const;
@@ -102,6 +100,10 @@ struct HostShare {
   ModelShard shard;
   BlockPlacements placement{};  // of experts; empty: the default
 };
+
+// The rows of steps beside a step of prompts that pauses between layers (ModelOptions::
+// pause_tokens): enough for every sequence with its drafts, within the default of a step.
+std::int64_t PauseTokens(const ModelOptions& sizes);
 
 // Returns the needs that follow from configuration, options and a shard alone: all but the sizes of
 // weights. plan.sizes.kv_memory_bytes is set. Errors: as Model::Load says of caches.

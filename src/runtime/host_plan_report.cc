@@ -15,10 +15,6 @@ namespace {
 
 constexpr double kGiga = 1e9;
 
-std::int64_t ActivationBytes(const HostPlan& plan) {
-  return plan.needs.activations + plan.chunk_tokens * plan.needs.chunk_token;
-}
-
 // Three digits, without an exponent.
 std::string RateText(double rate) {
   return rate < 999.5 ? fmt::format("{:.3g}", rate) : fmt::format("{:.0f}", rate);
@@ -31,7 +27,7 @@ std::string Describe(const HostPlan& plan) {
   std::string text = fmt::format("{:.3f} GB of memory: ", Gigabytes(plan.budget));
   const std::pair<std::int64_t, std::string_view> parts[] = {
       {needs.caches, "caches"},
-      {ActivationBytes(plan), "activations"},
+      {plan.activations(), "activations"},
       {plan.fits ? needs.WeightBytes() : plan.resident, plan.fits ? "weights" : "dense weights"}};
   text += DescribeParts(parts);
   if (plan.fits) {
@@ -79,8 +75,7 @@ JsonValue ToJson(const HostPlan& plan, const HostSpeeds& speeds) {
   return {{"memory_bytes", plan.budget},
           {"fits", plan.fits},
           {"cache_bytes", needs.caches},
-          {"activation_bytes", ActivationBytes(plan)},
-          {"chunk_tokens", plan.chunk_tokens},
+          {"activation_bytes", plan.activations()},
           {"step_tokens", needs.step_tokens},
           {"dense_bytes", needs.dense + needs.head},
           {"dense_resident_bytes", plan.resident},

@@ -24,7 +24,8 @@ class CoreFixture {
     core_.reset();
     model_ = std::make_unique<FakeModel>(options);
     metrics_ = std::make_unique<EngineMetrics>();
-    auto core = EngineCore::Create(*model_, {.target_step_seconds = 0}, *metrics_);
+    auto core = EngineCore::Create(
+        *model_, {.target_step_seconds = 0, .pauses_each_layer = pauses_each_layer_}, *metrics_);
     ASSERT_TRUE(core) << core.error().message;
     core_ = *std::move(core);
   }
@@ -67,6 +68,7 @@ class CoreFixture {
     return tokens;
   }
 
+  bool pauses_each_layer_ = true;
   std::unique_ptr<FakeModel> model_;
   std::unique_ptr<EngineMetrics> metrics_;
   std::shared_ptr<Waker> waker_ = std::make_shared<Waker>();

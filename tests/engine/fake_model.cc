@@ -16,6 +16,7 @@ constexpr KeyLayout kKeys = {.head_dim = 64, .rope_dims = 64};
 constexpr std::int64_t kFine = 0;    // the layer of ratio 4
 constexpr std::int64_t kCoarse = 1;  // the layer of ratio 128
 constexpr std::int64_t kDraft = 2;
+constexpr std::int64_t kLayers = 3;  // of a pass: its parts, not layers of the caches
 
 std::uint64_t Mix(std::uint64_t x) {
   x += 0x9E3779B97F4A7C15;
@@ -220,45 +221,90 @@ std::vector<float> FakeModel::Expected(std::span<const Token> tokens, std::int64
   return logits;
 }
 
-Status FakeModel::Forward(const Batch& batch) {
-  const BatchView view = batch.View();
+Status FakeModel::Fail(const BatchView& view) {
+  for (const Segment& segment : view.segments) {
+    Cache().Release(segment.sequence);
+  }
+  return MakeError(fail_code, "the fake model fails as told");
+}
+
+Result<FakeModel::Running> FakeModel::Begin(const Batch& batch) {
+  Running pass = {.view = batch.View(), .fails = n_forwards == fail_at_forward};
   const ModelLimits& limits = options_.limits;
-  Check(view.n_tokens() >= 1 && view.n_tokens() <= limits.max_batch_tokens, "a batch's tokens");
+  const std::int64_t most = paused_ ? limits.pause_tokens : limits.max_batch_tokens;
+  Check(pass.view.n_tokens() >= 1 && pass.view.n_tokens() <= most, "a batch's tokens");
   if (forward_takes.count() > 0) std::this_thread::sleep_for(forward_takes);
   if (n_forwards == throw_at_forward) {
     throw std::bad_alloc();
   }
-  if (n_forwards == fail_at_forward) {
-    ++n_forwards;
-    for (const Segment& segment : view.segments) {
-      Cache().Release(segment.sequence);
-    }
-    return MakeError(fail_code, "the fake model fails as told");
-  }
   ++n_forwards;
-  row_hashes_.clear();
-  for (const Segment& segment : view.segments) {
+  for (const Segment& segment : pass.view.segments) {
     const Status extended =
         Cache().Extend(segment.sequence, segment.first_position, segment.n_tokens);
     Check(extended.has_value(), "room was made before");
   }
-  TellChanges(view);
-  std::vector<std::int64_t> tokens_of_rank(caches_.size());
+  TellChanges(pass.view);
+  return pass;
+}
+
+Status FakeModel::RunLayer(Running& pass) {
+  const BatchView& view = pass.view;
+  const std::int64_t layer = pass.layers_done++;
+  if (pass.fails && layer == 1) return Fail(view);
   for (const Segment& segment : view.segments) {
     const Own own = OwnOf(segment);
-    StoreRows(own, view);
-    for (std::int64_t i = 0; i < segment.n_tokens; ++i) {
-      row_hashes_.push_back(HashOf(own, view, segment.first_position + i));
+    if (layer == 0) StoreRows(own, view);
+    for (std::int64_t i = 0; layer == 1 && i < segment.n_tokens; ++i) {
+      pass.row_hashes.push_back(HashOf(own, view, segment.first_position + i));
     }
-    StoreTokens(own, view);
+    if (layer == 2) StoreTokens(own, view);
+  }
+  if (pass.layers_done < kLayers) return {};
+  std::vector<std::int64_t> tokens_of_rank(caches_.size());
+  for (const Segment& segment : view.segments) {
     for (SequenceCache& cache : caches_) {
       cache.MarkComputed(segment.sequence, segment.first_position + segment.n_tokens);
     }
-    tokens_of_rank[static_cast<std::size_t>(own.cache.shape().data.rank)] += segment.n_tokens;
+    tokens_of_rank[static_cast<std::size_t>(OwnOf(segment).cache.shape().data.rank)] +=
+        segment.n_tokens;
   }
+  row_hashes_ = pass.row_hashes;
   n_tokens += view.n_tokens();
   n_waited_tokens += *std::ranges::max_element(tokens_of_rank);
   return {};
+}
+
+Status FakeModel::Forward(const Batch& batch) {
+  Result<Running> pass = Begin(batch);
+  if (!pass) return Unexpected(pass.error());
+  Status ran;
+  while (ran && pass->layers_done < kLayers) ran = RunLayer(*pass);
+  return ran;
+}
+
+Status FakeModel::BeginPass(const Batch& batch) {
+  Check(options_.limits.pause_tokens > 0 && !paused_, "a pass in pieces beside another");
+  Result<Running> pass = Begin(batch);
+  if (!pass) return Unexpected(pass.error());
+  paused_ = *std::move(pass);
+  return {};
+}
+
+Result<PassProgress> FakeModel::ContinuePass(std::vector<SequenceFailure>& failed) {
+  failed.clear();
+  Check(paused_.has_value(), "a pass that has begun");
+  if (on_layer) on_layer();
+  const Status ran = RunLayer(*paused_);
+  const PassProgress progress = {.layers_done = paused_->layers_done, .layers = kLayers};
+  if (!ran || progress.HasEnded()) paused_.reset();
+  if (!ran) return Unexpected(ran.error());
+  return progress;
+}
+
+void FakeModel::StopPass() {
+  if (!paused_) return;
+  for (const Segment& segment : paused_->view.segments) Cache().Release(segment.sequence);
+  paused_.reset();
 }
 
 void FakeModel::FillPlace(std::span<const std::uint64_t> hashes, std::span<const std::int32_t> rows,

@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -37,6 +38,10 @@ class FakeModel final : public LanguageModel {
   ModelLimits Limits() const override { return options_.limits; }
   SequenceCache& Cache() override { return caches_.front(); }
   Status Forward(const Batch& batch) override;
+  // Each of the layers stores or reads a part of what the caches hold.
+  Status BeginPass(const Batch& batch) override;
+  Result<PassProgress> ContinuePass(std::vector<SequenceFailure>& failed) override;
+  void StopPass() override;
   Status StartLogits(std::span<const std::int32_t> rows, int place) override;
   Result<Matrix<const float>> FinishLogits(int place) override;
   Status CommitToDrafter(const Batch& next, std::span<const std::int32_t> stream_rows,
@@ -47,8 +52,10 @@ class FakeModel final : public LanguageModel {
   static std::vector<float> Expected(std::span<const Token> tokens, std::int64_t vocab_size,
                                      std::int64_t sliding_window);
 
+  // Before every layer of a pass in pieces.
+  std::function<void()> on_layer;
   // The calls of the model so far.
-  std::int64_t n_forwards = 0;
+  std::int64_t n_forwards = 0;  // passes in pieces included
   std::int64_t n_tokens = 0;
   int most_at_once = 0;        // steps whose logits were awaited
   std::int64_t most_rows = 0;  // of logits, of one step
@@ -71,6 +78,16 @@ class FakeModel final : public LanguageModel {
     Segment segment;
   };
   Own OwnOf(const Segment& segment);
+  // A pass, and the hashes of its rows.
+  struct Running {
+    BatchView view;
+    std::vector<std::uint64_t> row_hashes;
+    std::int64_t layers_done = 0;
+    bool fails = false;
+  };
+  Result<Running> Begin(const Batch& batch);
+  Status RunLayer(Running& pass);
+  Status Fail(const BatchView& view);
   void TellChanges(const BatchView& view);
   void StoreRows(const Own& own, const BatchView& view);
   void StoreTokens(const Own& own, const BatchView& view);
@@ -94,6 +111,7 @@ class FakeModel final : public LanguageModel {
   ReferenceBackend backend_;
   std::vector<SequenceCache> caches_;  // by data rank; the engine has the first
   std::optional<CacheShadow> shadow_;  // of the first, for the others
+  std::optional<Running> paused_;
   std::vector<std::uint64_t> row_hashes_;
   std::vector<std::uint64_t> draft_hashes_;
   std::vector<TokenPosition> draft_positions_;

@@ -130,6 +130,21 @@ TEST(EngineMetrics, SaysWhatWasReadFromDisk) {
   }
 }
 
+TEST(EngineMetrics, SayHowFarAStepOfPromptsIs) {
+  EngineMetrics metrics(kDepths);
+  metrics.SetPass({.progress = {.layers_done = 12, .layers = 43}, .n_tokens = 4096});
+  for (int i = 0; i < 5; ++i) metrics.CountPause();
+  metrics.CountStoppedPass();
+  EXPECT_FALSE(Parse(metrics.PrometheusText()).contains("fathom_pass_tokens"));
+  metrics.SetStreaming({.slots = 24});
+  auto text = Parse(metrics.PrometheusText());
+  EXPECT_EQ(text.at("fathom_pass_layers{state=\"done\"}"), 12);
+  EXPECT_EQ(text.at("fathom_pass_layers{state=\"left\"}"), 31);
+  EXPECT_EQ(text.at("fathom_pass_tokens"), 4096);
+  EXPECT_EQ(text.at("fathom_pass_pauses_total"), 5);
+  EXPECT_EQ(text.at("fathom_pass_stops_total"), 1);
+}
+
 // Every value is another one, so that none can stand in another's place.
 TEST(EngineMetrics, SnapshotAndTextSayTheSame) {
   EngineMetrics metrics(kDepths);

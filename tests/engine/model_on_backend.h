@@ -25,6 +25,7 @@ inline std::unique_ptr<LanguageModel> LoadOn(const TestBackend& backend,
                           .max_context = kContext,
                           .max_batch_tokens = setup.max_batch_tokens,
                           .max_logit_rows = setup.max_logit_rows,
+                          .pause_tokens = setup.pause_tokens,
                           .with_draft = setup.engine.draft.enabled,
                           .parts = backend.parts};
   if (setup.small_memory) {

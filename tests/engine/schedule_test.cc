@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::int64_t kScheduleVocabulary = 40;
 
-std::unique_ptr<LanguageModel> MakeFake(const ScheduleSetup& setup, int n_data) {
+std::unique_ptr<LanguageModel> MakeFake(const ScheduleSetup& setup, int n_data = 1) {
   FakeModelOptions options = {
       .limits = {.vocab_size = kScheduleVocabulary,
                  .max_sequences = setup.max_sequences,
@@ -29,7 +29,8 @@ std::unique_ptr<LanguageModel> MakeFake(const ScheduleSetup& setup, int n_data) 
                  .rollback_tokens = 8,
                  .max_draft_depth =
                      setup.engine.draft.enabled ? ScheduleLimits().max_draft_depth : 0,
-                 .most_in_flight = setup.most_in_flight},
+                 .most_in_flight = setup.most_in_flight,
+                 .pause_tokens = setup.pause_tokens},
       .n_data = n_data};
   if (setup.small_memory) {
     options.memory_bytes = SmallMemory(FakeModel(options).Cache());
@@ -37,7 +38,7 @@ std::unique_ptr<LanguageModel> MakeFake(const ScheduleSetup& setup, int n_data) 
   return std::make_unique<FakeModel>(options);
 }
 
-void ExpectOneAnswerOfFake(int n_data, std::uint64_t n_schedules) {
+ScheduleCounts ExpectOneAnswerOfFake(int n_data, std::uint64_t n_schedules, const MakeModel& make) {
   const ScheduleLimits limits = {.vocab_size = kScheduleVocabulary,
                                  .max_context = kContext,
                                  .max_prompt = 550,
@@ -56,20 +57,31 @@ void ExpectOneAnswerOfFake(int n_data, std::uint64_t n_schedules) {
                                 .eos_tokens = {1},
                                 .token_bytes = LetterOfFive,
                                 .max_context = kContext};
-  ExpectOneAnswerEach(
-      limits, [n_data](const ScheduleSetup& setup) { return MakeFake(setup, n_data); },
+  return ExpectOneAnswerEach(
+      limits, make,
       [&](const Request& request, std::uint32_t choice) {
         return AnswerAlone(alone, request, choice);
       },
       ChosenSeeds(n_schedules));
 }
 
-TEST(Schedules, OfAModelThatKnowsOnlyItsCaches) { ExpectOneAnswerOfFake(1, 300); }
+TEST(Schedules, OfAModelThatKnowsOnlyItsCaches) {
+  ExpectOneAnswerOfFake(1, 300, [](const ScheduleSetup& setup) { return MakeFake(setup); });
+}
+
+// Sequences decode between the layers of steps of prompts, and some of these steps are given up.
+TEST(Schedules, OfAModelThatPauses) {
+  const ScheduleCounts counts = ExpectOneAnswerOfFake(
+      1, 300, [](const ScheduleSetup& setup) { return MakeFake(WithPauses(setup)); });
+  EXPECT_GT(counts.metrics.pauses, counts.schedules);
+  EXPECT_GT(counts.metrics.stopped_passes, 0);
+}
 
 // A rank that reads what another one has computed finds none of the text there.
 TEST(Schedules, OfDataRanksThatKnowOnlyTheirCaches) {
   for (const int n_data : {2, 3, 4}) {
-    ExpectOneAnswerOfFake(n_data, 100);
+    ExpectOneAnswerOfFake(n_data, 100,
+                          [n_data](const ScheduleSetup& setup) { return MakeFake(setup, n_data); });
   }
 }
 

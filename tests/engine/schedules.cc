@@ -130,6 +130,7 @@ void Schedule::Choose(const std::filesystem::path& directory) {
   engine.draft.depth = dice_.Below(static_cast<int>(limits_.max_draft_depth) + 1);
   engine.stream_events = dice_.Of<std::int64_t>({0, 3, 64});
   engine.target_step_seconds = 0;  // nothing may depend on the time
+  engine.pauses_each_layer = true;
   engine.max_step_tokens =
       dice_.OneIn(2) ? 0 : setup_.max_sequences + dice_.Below(setup_.max_batch_tokens);
   engine.fingerprint = "schedule";
@@ -401,6 +402,13 @@ std::string Schedule::Run(ScheduleCounts& counts) {
 
 }  // namespace
 
+ScheduleSetup WithPauses(ScheduleSetup setup) {
+  setup.most_in_flight = 1;
+  setup.pause_tokens =
+      std::min(setup.max_batch_tokens, setup.max_sequences + setup.max_logit_rows % 7);
+  return setup;
+}
+
 void ScheduleCounts::Add(const MetricsSnapshot& s) {
   metrics.prompt_tokens += s.prompt_tokens;
   metrics.cached_tokens += s.cached_tokens;
@@ -410,6 +418,8 @@ void ScheduleCounts::Add(const MetricsSnapshot& s) {
   metrics.steps += s.steps;
   metrics.masks += s.masks;
   metrics.late_masks += s.late_masks;
+  metrics.pauses += s.pauses;
+  metrics.stopped_passes += s.stopped_passes;
   metrics.drafted.resize(s.drafted.size());
   metrics.accepted.resize(s.accepted.size());
   for (std::size_t i = 0; i < s.drafted.size(); ++i) {

@@ -41,8 +41,12 @@ struct ScheduleSetup {
   std::int64_t max_logit_rows = 1;
   int most_in_flight = 1;     // steps at once, of a model that is free to choose
   bool small_memory = false;  // hardly more than a sequence needs
+  std::int64_t pause_tokens = 0;
   EngineOptions engine;
 };
+
+// Returns the schedule for a model that pauses between layers.
+ScheduleSetup WithPauses(ScheduleSetup setup);
 
 // Numbers of what happened, to see that schedules are worth something.
 struct ScheduleCounts {

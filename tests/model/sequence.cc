@@ -93,7 +93,11 @@ Sequence::Sequence(const ModelConfig& config, std::int32_t slot_to_use,
   mtp_logits.resize((tokens.size() - 1) * static_cast<std::size_t>(config.vocab_size));
 }
 
-void Step(Model& model, const std::vector<Piece>& pieces, NextToken next) {
+namespace {
+
+// run(batch): one Forward.
+template <class Run>
+void StepBy(Model& model, const std::vector<Piece>& pieces, NextToken next, const Run& run) {
   Batch batch;
   std::vector<Rows> outputs;
   for (const auto& [sequence, n_tokens] : pieces) {
@@ -105,7 +109,7 @@ void Step(Model& model, const std::vector<Piece>& pieces, NextToken next) {
     outputs.push_back(
         {n_tokens, sequence->logits.data() + sequence->done * model.config().vocab_size});
   }
-  const Status ran = model.Forward(batch);
+  const Status ran = run(batch);
   ASSERT_TRUE(ran) << ran.error().message;
   Copy(outputs, model.options().max_logit_rows,
        [&](std::span<const std::int32_t> rows) { return *model.Logits(rows); });
@@ -115,6 +119,28 @@ void Step(Model& model, const std::vector<Piece>& pieces, NextToken next) {
   for (const auto& [sequence, n_tokens] : pieces) {
     sequence->done += n_tokens;
   }
+}
+
+}  // namespace
+
+void Step(Model& model, const std::vector<Piece>& pieces, NextToken next) {
+  StepBy(model, pieces, next, [&](const Batch& batch) { return model.Forward(batch); });
+}
+
+void StepInPieces(Model& model, const std::vector<Piece>& pieces,
+                  const std::function<void()>& between) {
+  StepBy(model, pieces, NextToken::kKnown, [&](const Batch& batch) -> Status {
+    if (Status begun = model.BeginPass(batch); !begun) return begun;
+    std::vector<SequenceFailure> failed;
+    for (PassProgress progress = {.layers = 1}; !progress.HasEnded();) {
+      between();
+      const Result<PassProgress> ran = model.ContinuePass(failed);
+      if (!ran) return Unexpected(ran.error());
+      progress = *ran;
+    }
+    EXPECT_TRUE(failed.empty());
+    return {};
+  });
 }
 
 void DraftKept(Model& model, const std::vector<Sequence*>& sequences) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,10 @@ enum class NextToken { kKnown, kUnknown };
 // One Forward of all pieces, and one of the drafter if the model has it. Fails the calling
 // test on an error.
 void Step(Model& model, const std::vector<Piece>& pieces, NextToken next = NextToken::kKnown);
+
+// As Step, in pieces: `between` is called before each layer.
+void StepInPieces(Model& model, const std::vector<Piece>& pieces,
+                  const std::function<void()>& between);
 
 // One call of the drafter of the newest positions of these sequences, from their kept streams.
 void DraftKept(Model& model, const std::vector<Sequence*>& sequences);

@@ -106,19 +106,25 @@ TEST(HostPlanTest, CountsSlots) {
   EXPECT_EQ(needs.WantedSlots(), 20);
 }
 
-TEST(HostPlanTest, LongChunksAreForLargeBudgets) {
+TEST(HostPlanTest, StepsInPausesNeedMemoryWhereExpertsAreStreamed) {
   HostNeeds needs = Needs();
-  needs.chunk_token = 1000;  // 4.1 MB for 4096 tokens
-  EXPECT_EQ(PlanOf(needs, 400).chunk_tokens, 8192);
-  needs.chunk_token = 3000;
-  EXPECT_EQ(PlanOf(needs, 400).chunk_tokens, 4096);
-  EXPECT_EQ(PlanOf(needs, 600).chunk_tokens, 8192);
-  EXPECT_EQ(PlanOf(needs, 287).chunk_tokens, 2048);
-  needs.chunk_token = 100'000;
-  EXPECT_EQ(PlanOf(needs, 287).chunk_tokens, 64);
-  const Result<HostPlan> least = PlanHostMemory(needs, 280 * kMegabyte);
-  ASSERT_FALSE(least);  // the shortest is a step
-  EXPECT_THAT(least.error().message, HasSubstr("expected at least 280800000 bytes "));
+  needs.pauses = 5 * kMegabyte;
+  EXPECT_EQ(PlanOf(needs, 395).n_slots, 25);
+  EXPECT_EQ(PlanOf(needs, 394).n_slots, 24);
+  EXPECT_EQ(PlanOf(needs, 394).activations(), 15 * kMegabyte);
+  EXPECT_TRUE(PlanOf(needs, 1140).fits);
+  EXPECT_EQ(PlanOf(needs, 1140).activations(), 10 * kMegabyte);
+  const Result<HostPlan> least = PlanHostMemory(needs, 285 * kMegabyte - 1);
+  ASSERT_FALSE(least);
+  EXPECT_THAT(least.error().message, AllOf(HasSubstr("expected at least 285000000 bytes "),
+                                           HasSubstr("0.015 GB activations")));
+}
+
+TEST(HostPlanTest, StepsInPausesHaveRoomForEverySequence) {
+  EXPECT_EQ(PauseTokens({.max_sequences = 8, .max_batch_tokens = 4096}), 8);
+  EXPECT_EQ(PauseTokens({.max_sequences = 8, .max_batch_tokens = 4096, .with_draft = true}), 72);
+  EXPECT_EQ(PauseTokens({.max_sequences = 8, .max_batch_tokens = 40, .with_draft = true}), 40);
+  EXPECT_EQ(PauseTokens({.max_sequences = 900, .max_batch_tokens = 4096}), 512);
 }
 
 TEST(HostPlanTest, HitRateIsInterpolatedOverTheLogarithmOfTheShare) {
@@ -202,7 +208,6 @@ TEST(HostPlanTest, JsonHasEverything) {
                            "fits",
                            "cache_bytes",
                            "activation_bytes",
-                           "chunk_tokens",
                            "step_tokens",
                            "dense_bytes",
                            "dense_resident_bytes",

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,6 +14,7 @@
 #include "cli/request_stats.h"
 #include "cli/terminal/load_display.h"
 #include "cli/terminal/output.h"
+#include "cli/terminal/progress.h"
 #include "json/json_value.h"
 #include "json/json_writer.h"
 #include "runtime/host_plan_report.h"
@@ -144,6 +146,21 @@ std::string AnswerJson(const PrintedAnswer& answer, const RequestStats& stats,
   return WriteJson(object, 2) + "\n";
 }
 
+// TokenStream::Next for the first event: shows meanwhile how far the prompt is, where it is read a
+// layer at a time.
+bool NextOfPrompt(TokenStream& stream, const EngineMetrics& metrics, std::int64_t n_prompt,
+                  StreamEvent& event) {
+  ProgressBar bar("prompt");
+  for (;;) {
+    const std::optional<bool> next = stream.NextFor(std::chrono::milliseconds(200), event);
+    if (next) return *next;
+    const MetricsSnapshot now = metrics.Snapshot();
+    if (now.pass.layers == 0) continue;
+    bar.Update(PromptShare(now, n_prompt),
+               fmt::format("prompt, layer {} of {}", now.pass.layers_done, now.pass.layers));
+  }
+}
+
 Status Finish(const PrintedAnswer& answer, const RequestStats& stats, const Runtime& runtime) {
   if (!answer.text().empty() && answer.text().back() != '\n') {
     if (Status printed = Print("\n"); !printed) return printed;
@@ -188,7 +205,10 @@ Status RunCommand(const GenerateCommand& command, RankProcess& ranks, Log& log) 
       (*runtime)->engine().Submit({.prompt = *prompt, .sampling = parameters});
   if (!stream) return Unexpected(stream.error());
   PrintedAnswer answer(files->tokenizer, !command.json);
-  for (StreamEvent event; stream->Next(event);) {
+  StreamEvent event;
+  const EngineMetrics& metrics = (*runtime)->engine().metrics();
+  for (bool goes_on = NextOfPrompt(*stream, metrics, n_prompt, event); goes_on;
+       goes_on = stream->Next(event)) {
     if (Status added = answer.Add(event); !added) return added;
   }
   const RequestStats stats = stream->stats();

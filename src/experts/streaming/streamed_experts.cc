@@ -168,6 +168,18 @@ void StreamedExperts::BeginPass(Pass pass, const BatchView& whole) {
   if (options_.prefetch) Prefetch(whole);
 }
 
+// Experts that were read ahead for the pass stay, until another one begins.
+void StreamedExperts::PausePass() {
+  std::swap(failed_sequences_, paused_sequences_);
+  paused_is_scan_ = is_scan_;
+}
+
+void StreamedExperts::ResumePass() {
+  std::swap(failed_sequences_, paused_sequences_);
+  is_scan_ = paused_is_scan_;
+  pass_ = Pass::kMain;
+}
+
 Status StreamedExperts::BeginBlock(std::int64_t block) {
   Cancel();
   read_ahead_.Request(block);

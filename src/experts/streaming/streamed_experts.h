@@ -54,6 +54,8 @@ class StreamedExperts : public ExpertStore {
   Status Bind(ModelWeights& weights, const BoundWeights& bound) override;
 
   void BeginPass(Pass pass, const BatchView& whole) override;
+  void PausePass() override;
+  void ResumePass() override;
   Status BeginBlock(std::int64_t block) override;
   Status EndBlock(std::int64_t block) override;
   Result<ExpertLease> Acquire(std::int64_t block, Matrix<std::int32_t> ids) override;
@@ -200,6 +202,9 @@ class StreamedExperts : public ExpertStore {
   Pass pass_ = Pass::kMain;
 
   bool is_scan_ = false;  // the step computes tokens of prompts
+  // --- The main pass that is paused ---
+  FailedSequences paused_sequences_;
+  bool paused_is_scan_ = false;
   std::int64_t step_tokens_ = 0;
   std::vector<std::uint32_t> heat_;  // of one call of save_heat
   Clock::time_point last_save_ = Clock::now();

@@ -211,12 +211,11 @@ Status DSparkDrafter::StoreDeferredKeys() {
     if (kept.n_starts != model_.cache->state(block.sequence).n_starts) continue;
     const std::int64_t end = std::min<std::int64_t>(kept.end, block.first_position);
     while (kept.first < end) {
-      if (late_.n_tokens() == model_.options.max_batch_tokens) {
+      if (late_.n_tokens() == model_.max_tokens()) {
         if (Status stored = StoreKeptKeys(late_.View()); !stored) return stored;
         late_.Clear();
       }
-      const std::int64_t n =
-          std::min(end - kept.first, model_.options.max_batch_tokens - late_.n_tokens());
+      const std::int64_t n = std::min(end - kept.first, model_.max_tokens() - late_.n_tokens());
       late_.Add(block.sequence, static_cast<std::int32_t>(kept.first),
                 std::span<const Token>(late_tokens_).first(static_cast<std::size_t>(n)));
       kept.first += n;
@@ -260,7 +259,7 @@ void DSparkDrafter::AppendKeys(const Step& step) {
 Status DSparkDrafter::Prepare(const Batch& next, std::span<const std::int32_t> stream_rows,
                               StreamSource source) {
   const BatchView view = next.View();
-  if (Status status = CheckBatch(view, model_.config, model_.options); !status) return status;
+  if (Status status = model_.CheckBatch(view); !status) return status;
   return CheckStreams(model_, view, stream_rows, source);
 }
 
@@ -309,7 +308,7 @@ Status DSparkDrafter::ForTiles(std::span<const DraftRequest> requests, bool on_d
       const std::int64_t n = std::min({wanted, block, model_.options.max_logit_rows});
       if (n <= 0) continue;
       if (n_logits + n > model_.options.max_logit_rows ||
-          blocks_.n_tokens() + block > model_.options.max_batch_tokens) {
+          blocks_.n_tokens() + block > model_.max_tokens()) {
         break;
       }
       const auto at = static_cast<std::size_t>(row);

@@ -99,7 +99,7 @@ void MtpDrafter::Tap(std::int64_t layer, const BatchView& whole, const Step& ste
 Status MtpDrafter::Prepare(const Batch& next, std::span<const std::int32_t> stream_rows,
                            StreamSource source) {
   const BatchView view = next.View();
-  if (Status status = CheckBatch(view, model_.config, model_.options); !status) return status;
+  if (Status status = model_.CheckBatch(view); !status) return status;
   if (Status status = CheckStreams(model_, view, stream_rows, source); !status) return status;
   for (const Segment& segment : view.segments) {
     if (source != StreamSource::kKept) break;
@@ -145,7 +145,7 @@ Status MtpDrafter::ProposeTokens(std::span<const DraftRequest> requests,
 
 Status MtpDrafter::DraftAgain(const Batch& next, std::span<const std::int32_t> stream_rows) {
   const BatchView view = next.View();
-  if (Status status = CheckBatch(view, model_.config, model_.options); !status) return status;
+  if (Status status = model_.CheckBatch(view); !status) return status;
   const Matrix<const Bf16> streams = model_.workspace->activations().draft_streams;
   return Forward(view, [&](std::int64_t i) -> const void* {
     return streams.Row(model_.draft.local.RowOf(stream_rows[static_cast<std::size_t>(i)]));

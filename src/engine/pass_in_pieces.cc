@@ -1,0 +1,65 @@
+#include "engine/pass_in_pieces.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace fathom {
+
+PassInPieces::~PassInPieces() {
+  if (IsRunning()) runner_.StopPass();
+}
+
+Status PassInPieces::Begin(std::unique_ptr<RunningStep>& step) {
+  const Clock::time_point begin = Clock::now();
+  if (Status begun = runner_.BeginPass(*step); !begun) return begun;
+  scheduler_.BeginPass(step->plan);
+  CountBegun(step->plan);
+  step_ = std::move(step);
+  layer_seconds_ = step_->seconds = SecondsSince(begin);
+  pause_seconds_ = 0;
+  has_run_layer_ = false;
+  return {};
+}
+
+Result<PassProgress> PassInPieces::Continue() {
+  const Clock::time_point begin = Clock::now();
+  Result<PassProgress> progress = runner_.ContinuePass(*step_);
+  const double seconds = SecondsSince(begin);
+  step_->seconds += seconds;
+  layer_seconds_ += seconds;
+  has_run_layer_ = true;
+  if (progress) metrics_.SetPass({*progress, step_->plan.n_prompt_tokens});
+  return progress;
+}
+
+bool PassInPieces::IsPauseDue() const {
+  return pauses_each_layer_ ? has_run_layer_ : pause_seconds_ < layer_seconds_;
+}
+
+void PassInPieces::CountPause(double seconds) {
+  pause_seconds_ += seconds;
+  has_run_layer_ = false;
+  metrics_.CountPause();
+}
+
+bool PassInPieces::IsAbandoned() const {
+  return std::ranges::all_of(step_->plan.segments, [](const PlannedSegment& segment) {
+    return segment.sequence->IsFinished();
+  });
+}
+
+std::unique_ptr<RunningStep> PassInPieces::Stop() {
+  runner_.StopPass();
+  metrics_.CountStoppedPass();
+  std::unique_ptr<RunningStep> step = Take();
+  CountEnded(step->plan);
+  return step;
+}
+
+std::unique_ptr<RunningStep> PassInPieces::Take() {
+  scheduler_.EndPass(step_->plan);
+  metrics_.SetPass({});
+  return std::move(step_);
+}
+
+}  // namespace fathom
