@@ -439,7 +439,7 @@ void EngineCore::Begin(std::unique_ptr<RunningStep> step) {
   }
   CountBegun(step->plan);
   FailAlone(step->plan);
-  step->seconds = Seconds(step->begun, Clock::now());
+  step->seconds = SecondsSince(step->begun);
   running_steps_.push_back(std::move(step));
 }
 
@@ -470,7 +470,7 @@ bool EngineCore::RunInPause() {
   const Clock::time_point begin = Clock::now();
   Begin(std::move(step));
   if (MustEndNow()) EndOldest();
-  pass_->CountPause(Seconds(begin, Clock::now()));
+  pass_->CountPause(SecondsSince(begin));
   return true;
 }
 

@@ -204,7 +204,8 @@ struct Kernels {
   int32_t (*read_memory)(const void* data, int64_t bytes, const ReadPattern& pattern);
   // Does `count` multiply-adds of fp32 in registers; returns something that depends on them.
   float (*multiply_adds)(int64_t count);
-  // Does them as quantised products do: of fp32, or of pairs of bf16.
+  // Does them as quantised products do: of fp32, or of pairs of bf16. count: a multiple of
+  // 2 kMultiplyAddUnit.
   float (*operand_multiply_adds)(int64_t count);
 };
 
