@@ -45,9 +45,10 @@ TEST(Devices, TheProcessorIsFirst) {
   const ProgramRun run = RunProgram({"devices"});
   EXPECT_EQ(run.exit_code, 0);
   EXPECT_EQ(run.error, "");
-  EXPECT_THAT(run.out.substr(0, run.out.find('\n')),
-              MatchesRegex("cpu       (scalar|avx2|avx512|avx512_bf16), [0-9]+ cores?, [0-9.]+ GiB "
-                           "available; used by default"));
+  EXPECT_THAT(
+      run.out.substr(0, run.out.find('\n')),
+      MatchesRegex("cpu       (scalar|avx2|avx512|avx512_bf16|amx), [0-9]+ cores?, [0-9.]+ GiB "
+                   "available; used by default"));
   EXPECT_THAT(run.out, AllOf(HasSubstr("\ncuda "), HasSubstr("\nhip ")));
 }
 

@@ -88,7 +88,7 @@ TEST_F(LogitsTest, EveryInstructionSetOfThisMachineAgrees) {
   const std::string version = RunProgram({"--version"}).out;
   const std::string present = version.substr(version.find("present"));
   const std::string expected = Logits(LogitTokens(70), {"--mtp", "--cpu-isa", "scalar"});
-  for (const char* isa : {"avx2", "avx512", "avx512_bf16"}) {
+  for (const char* isa : {"avx2", "avx512", "avx512_bf16", "amx"}) {
     const std::vector<std::string> options = {"--mtp", "--cpu-isa", isa, "--chunk", "9"};
     if (present.find(isa) != std::string::npos) {
       EXPECT_TRUE(Logits(LogitTokens(70), options) == expected) << isa;

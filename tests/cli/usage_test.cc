@@ -38,9 +38,10 @@ TEST(UsageTest, EveryCommandHasHelpWithExamples) {
 TEST(UsageTest, VersionNamesCommitCompilerAndInstructionSets) {
   const ProgramRun run = RunProgram({"--version"});
   EXPECT_EQ(run.exit_code, 0);
-  EXPECT_THAT(run.out, AllOf(HasSubstr("fathom 0."), HasSubstr("commit "), HasSubstr("compiler: "),
-                             HasSubstr("compiled scalar avx2 avx512 avx512_bf16; present scalar"),
-                             HasSubstr("backends: ")));
+  EXPECT_THAT(run.out,
+              AllOf(HasSubstr("fathom 0."), HasSubstr("commit "), HasSubstr("compiler: "),
+                    HasSubstr("compiled scalar avx2 avx512 avx512_bf16 amx; present scalar"),
+                    HasSubstr("backends: ")));
 }
 
 TEST(UsageTest, NoCommandListsThem) {
@@ -160,7 +161,7 @@ INSTANTIATE_TEST_SUITE_P(
                       BadValue{"--cpus", "0,-1", "numbers of processors and ranges of them"},
                       BadValue{"--cpus", "70000", "numbers of processors and ranges of them"},
                       BadValue{"--context", "0", "a whole number of at least 1"},
-                      BadValue{"--cpu-isa", "sse9", "scalar avx2 avx512 avx512_bf16"},
+                      BadValue{"--cpu-isa", "sse9", "scalar avx2 avx512 avx512_bf16 amx"},
                       BadValue{"--log-level", "loud", "trace debug info warn error off"}));
 
 TEST(UsageTest, OtherBadValuesSayWhatIsAllowed) {

@@ -73,7 +73,7 @@ Array<std::uint8_t> Data::Bytes(std::int64_t n, int first, int last) {
 std::vector<Subject> Subjects() {
   using emulator::Visiting;
   std::vector<Subject> subjects;
-  for (const Isa isa : {Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Bf16}) {
+  for (const Isa isa : {Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Bf16, Isa::kAmx}) {
     subjects.push_back({.name = std::string(Name(isa)), .isa = isa});
   }
   const auto add_gpu = [&](const char* name, const EmulatorOptions& options) {

@@ -297,5 +297,67 @@ TEST_P(ConformanceLinear, Experts) {
 
 INSTANTIATE_TEST_SUITE_P(Backends, ConformanceLinear, ::testing::ValuesIn(Subjects()), SubjectName);
 
+// Products that matrix units compute: only processors, since emulated GPUs are slow.
+class ConformanceTiles : public ConformanceLinear {};
+
+// Whole tiles of 16 rows of weights and what is left of them, tiles of tokens that do not fill up,
+// several groups of tokens, parts of k.
+TEST_P(ConformanceTiles, Shapes) {
+  Data data(11);
+  struct Case {
+    Shape shape;
+    int parts;
+    std::vector<std::int64_t> rows;
+  };
+  const Case cases[] = {{{.n = 16, .k = 128}, 1, {7, 9, 15, 16, 17, 31, 32, 33, 48, 64, 65}},
+                        {{.n = 83, .k = 640}, 1, {9, 16, 40, 100}},
+                        {{.n = 144, .k = 256}, 1, {12, 70}},
+                        {{.n = 48, .k = 1024}, 2, {13, 35}},
+                        {{.n = 48, .k = 1024}, 8, {13, 35}},
+                        {{.n = 32, .k = 16384}, 8, {10, 35}},
+                        {{.n = 32, .k = 40960}, 1, {17}}};
+  for (const WeightFormat format : {WeightFormat::kFp8, WeightFormat::kFp4}) {
+    for (const Case& c : cases) {
+      OwnedWeight w = MakeWeight(data, format, ScaleFormat::kE8m0, c.shape, Kind::kNormal);
+      w.view.k_parts = c.parts;
+      for (const std::int64_t t : c.rows) {
+        Compare(data, w.view, t, Kind::kNormal);
+      }
+    }
+  }
+}
+
+// Scales at the ends of the range in which tiles are exact, and just outside; activations of any
+// size.
+TEST_P(ConformanceTiles, Scales) {
+  Data data(12);
+  constexpr std::pair<int, int> kRanges[] = {{67, 157}, {66, 157}, {67, 158}, {67, 67}, {157, 157}};
+  for (const WeightFormat format : {WeightFormat::kFp8, WeightFormat::kFp4}) {
+    for (const auto& [first, last] : kRanges) {
+      OwnedWeight w =
+          MakeWeight(data, format, ScaleFormat::kE8m0, {.n = 48, .k = 1024}, Kind::kNormal);
+      for (std::uint8_t& scale : w.scale_bytes.all()) {
+        scale = static_cast<std::uint8_t>(data.Integer(first, last));
+      }
+      w.scale_bytes.all().back() = static_cast<std::uint8_t>(last);
+      w.scale_bytes.all().front() = static_cast<std::uint8_t>(first);
+      for (const Kind kind : kKinds) {
+        for (const std::int64_t t : {12, 40}) {
+          Compare(data, w.view, t, kind);
+        }
+      }
+    }
+  }
+}
+
+std::vector<Subject> Processors() {
+  std::vector<Subject> subjects = Subjects();
+  std::erase_if(subjects, [](const Subject& subject) { return !subject.isa; });
+  return subjects;
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, ConformanceTiles, ::testing::ValuesIn(Processors()),
+                         SubjectName);
+
 }  // namespace
 }  // namespace fathom::conformance

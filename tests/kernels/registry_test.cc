@@ -22,7 +22,7 @@ TEST(Registry, NamesOfInstructionSets) {
   for (const char* text : {"", "AVX2", "avx", "sse"}) {
     const Result<Isa> parsed = ParseIsa(text);
     ASSERT_FALSE(parsed) << text;
-    EXPECT_THAT(parsed.error().message, HasSubstr("scalar, avx2, avx512 or avx512_bf16"));
+    EXPECT_THAT(parsed.error().message, HasSubstr("scalar, avx2, avx512, avx512_bf16 or amx"));
   }
 }
 

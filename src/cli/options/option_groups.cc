@@ -194,8 +194,8 @@ void AddMachine(Command& command, RunOptions& run) {
   AddPaths(command, run.paths);
   AddHostExperts(command, run.host_experts);
   command.Add({"--cpu-isa", "ISA",
-               "Instruction set: scalar, avx2, avx512 or avx512_bf16 (default: the fastest)",
-               OneOf({"scalar", "avx2", "avx512", "avx512_bf16"}, run.cpu_isa)});
+               "Instruction set: scalar, avx2, avx512, avx512_bf16 or amx (default: the fastest)",
+               OneOf({"scalar", "avx2", "avx512", "avx512_bf16", "amx"}, run.cpu_isa)});
 }
 
 void AddHostExperts(Command& command, HostExpertChoice& choice) {

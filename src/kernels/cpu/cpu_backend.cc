@@ -26,7 +26,7 @@ CpuBackend::CpuBackend(Isa isa, int n_threads, std::span<const int> processors)
                         n_threads == 1 ? "" : "s")) {}
 
 Status CpuBackend::Reserve(const StepLimits& limits) {
-  Result<Scratch> scratch = Scratch::Make(limits, team_.n_threads());
+  Result<Scratch> scratch = Scratch::Make(limits, team_.n_threads(), isa_);
   if (!scratch) return Unexpected(scratch.error());
   scratch_ = std::move(*scratch);
   return {};

@@ -62,17 +62,29 @@ std::int64_t CpuBackend::TileRows(std::int64_t k) const {
 
 void CpuBackend::Multiply(std::span<const cpu::Product> products) {
   std::int64_t work = 0;
+  std::int64_t columns = 0;
+  std::int64_t pairs = 0;  // of rows and columns
   for (const cpu::Product& product : products) {
     work += product.n * ColumnWork(product);
+    columns += product.n;
+    pairs += product.n * product.t;
   }
-  team_.For(work, kShareWork, [&](std::int64_t begin, std::int64_t end) {
+  // Each piece packs its activations for tiles, which takes about the time of this many columns
+  // of several rows.
+  constexpr std::int64_t kPackedColumns = 64;
+  const bool packs = kernels_.workspace_bytes > 0 && pairs >= 4 * columns;
+  const std::int64_t grain =
+      packs ? std::max(kShareWork, work / columns * kPackedColumns) : kShareWork;
+  team_.For(work, grain, [&](std::int64_t begin, std::int64_t end, int worker) {
     std::int64_t offset = 0;
     for (const cpu::Product& product : products) {
       const std::int64_t column_work = ColumnWork(product);
       const std::int64_t first = FirstColumn(begin - offset, column_work, product.n);
       const std::int64_t last = FirstColumn(end - offset, column_work, product.n);
       if (first < last) {
-        kernels_.product(product, first, last);
+        cpu::Product mine = product;
+        mine.workspace = Piece(scratch_.workspace, worker, team_.n_threads()).data();
+        kernels_.product(mine, first, last);
       }
       offset += product.n * column_work;
     }

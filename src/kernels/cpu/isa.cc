@@ -1,6 +1,25 @@
 #include "kernels/cpu/isa.h"
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
 namespace fathom {
+namespace {
+
+// Linux gives a process the registers of tiles when it asks for them, which may be any number of
+// times.
+bool AllowsTiles() {
+#if defined(SYS_arch_prctl)
+  constexpr int kRequestComponent = 0x1023;  // ARCH_REQ_XCOMP_PERM
+  constexpr int kTileData = 18;              // XFEATURE_XTILEDATA
+  return __builtin_cpu_supports("amx-tile") != 0 && __builtin_cpu_supports("amx-bf16") != 0 &&
+         syscall(SYS_arch_prctl, kRequestComponent, kTileData) == 0;
+#else
+  return false;
+#endif
+}
+
+}  // namespace
 
 std::string_view Name(Isa isa) {
   switch (isa) {
@@ -12,6 +31,8 @@ std::string_view Name(Isa isa) {
       return "avx512";
     case Isa::kAvx512Bf16:
       return "avx512_bf16";
+    case Isa::kAmx:
+      return "amx";
   }
   return "";
 }
@@ -22,7 +43,8 @@ Result<Isa> ParseIsa(std::string_view text) {
   }
   return MakeError(
       ErrorCode::kInvalidArgument,
-      "instruction set \"{}\" is not known; expected scalar, avx2, avx512 or avx512_bf16", text);
+      "instruction set \"{}\" is not known; expected scalar, avx2, avx512, avx512_bf16 or amx",
+      text);
 }
 
 // The builtin checks the processor and, for wide registers, the operating system's support.
@@ -41,6 +63,9 @@ std::vector<Isa> AvailableIsas() {
   if (avx512 && __builtin_cpu_supports("avx512bf16") != 0 &&
       __builtin_cpu_supports("avx512vnni") != 0 && __builtin_cpu_supports("avx512vbmi") != 0) {
     isas.push_back(Isa::kAvx512Bf16);
+  }
+  if (avx512 && __builtin_cpu_supports("avx512vbmi") != 0 && AllowsTiles()) {
+    isas.push_back(Isa::kAmx);
   }
   return isas;
 }

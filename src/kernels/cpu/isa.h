@@ -13,10 +13,12 @@ enum class Isa {
   kAvx2,        // AVX2, FMA
   kAvx512,      // AVX-512 F, BW, VL, DQ
   kAvx512Bf16,  // also AVX-512 BF16, VNNI, VBMI
+  kAmx,         // AVX-512 as kAvx512, products on AMX's matrix unit for BF16
 };
-inline constexpr Isa kAllIsas[] = {Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Bf16};
+inline constexpr Isa kAllIsas[] = {Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Bf16,
+                                   Isa::kAmx};
 
-// "scalar", "avx2", "avx512", "avx512_bf16"
+// "scalar", "avx2", "avx512", "avx512_bf16", "amx"
 std::string_view Name(Isa isa);
 // Parses the name of an instruction set; the error lists the known names.
 Result<Isa> ParseIsa(std::string_view text);

@@ -7,6 +7,8 @@ namespace fathom::cpu {
 const Kernels& TableOf(Isa isa) {
   Check(isa != Isa::kScalar, "the scalar instruction set is the reference backend");
   switch (isa) {
+    case Isa::kAmx:
+      return amx::Table();
     case Isa::kAvx512Bf16:
       return avx512_bf16::Table();
     case Isa::kAvx512:

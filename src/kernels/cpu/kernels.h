@@ -57,7 +57,10 @@ struct Product {
   float* out_float = nullptr;  // one of the two
   uint16_t* out_bf16 = nullptr;
   int64_t out_stride = 0;
+  uint8_t* workspace = nullptr;  // Kernels::workspace_bytes, of the calling thread alone
 };
+// Bytes that products with tiles keep in the second-level cache: activations, weights, sums.
+inline constexpr int64_t kTileWorkspace = 1024 * 1024 + 512 * 1024 + 192 * 1024;
 
 // --- Others
 
@@ -165,6 +168,7 @@ inline constexpr int64_t kMultiplyAddUnit = 192;  // the same for MultiplyAdds
 struct Kernels {
   // x [k] bf16 -> prepared [PaddedColumns(k)], scales [k / 128] of all but kF32 and kBf16.
   void (*prepare)(ProductFormat format, const uint16_t* x, int64_t k, float* out, float* scales);
+  int64_t workspace_bytes = 0;  // of a product, a multiple of 64
   // Rows [first, end) of the product's n; row i of the weight is column i of the output.
   void (*product)(const Product& product, int64_t first, int64_t end);
 
@@ -219,5 +223,8 @@ namespace fathom::avx512 {
 const cpu::Kernels& Table();
 }
 namespace fathom::avx512_bf16 {
+const cpu::Kernels& Table();
+}
+namespace fathom::amx {
 const cpu::Kernels& Table();
 }

@@ -4,13 +4,14 @@
 #include <utility>
 
 #include "kernels/buffer_layout.h"
+#include "kernels/cpu/kernel_tables.h"
 #include "kernels/cpu/scratch_bytes.h"
 #include "kernels/host_buffer.h"
 
 namespace fathom {
 namespace {
 
-constexpr std::int64_t kMaxTileRows = 256;
+constexpr std::int64_t kMaxTileRows = 512;
 // For one token, all groups of wo_a at once, each of which counts as a row; for more tokens, fewer
 // groups at once.
 constexpr std::int64_t kMinTileRows = 16;
@@ -20,13 +21,15 @@ std::int64_t TileRows(const StepLimits& limits) {
 }
 
 // The pieces; their memory comes from `memory`, which may only measure.
-void LayOut(const StepLimits& limits, std::int64_t threads, BufferLayout& memory, Scratch& s) {
+void LayOut(const StepLimits& limits, std::int64_t threads, Isa isa, BufferLayout& memory,
+            Scratch& s) {
   const auto take = [&]<class T>(std::int64_t count, std::span<T>& piece) {
     T* const data = memory.Add<T>(count, 1).data;
     piece = {data, data == nullptr ? 0 : static_cast<std::size_t>(count)};
   };
   take(s.tile_rows * cpu::PreparedStride(limits.max_linear_inputs), s.activations);
   take(s.tile_rows * cpu::PaddedColumns(limits.max_linear_inputs) / kFp8Block, s.scales);
+  take(threads * (isa == Isa::kScalar ? 0 : cpu::TableOf(isa).workspace_bytes), s.workspace);
   const std::int64_t hyper_blocks =
       (kStreams * limits.hidden + cpu::kHyperBlock - 1) / cpu::kHyperBlock;
   take(std::min(limits.max_tokens, cpu::kHyperFewRows) * hyper_blocks * cpu::kHyperLanes,
@@ -53,22 +56,23 @@ void LayOut(const StepLimits& limits, std::int64_t threads, BufferLayout& memory
 
 }  // namespace
 
-std::int64_t CpuScratchBytes(const StepLimits& limits, int n_threads) {
+std::int64_t CpuScratchBytes(const StepLimits& limits, int n_threads, Isa isa) {
   Scratch scratch;
   scratch.tile_rows = TileRows(limits);
   BufferLayout measure;
-  LayOut(limits, n_threads, measure, scratch);
+  LayOut(limits, n_threads, isa, measure, scratch);
   return measure.bytes();
 }
 
-Result<Scratch> Scratch::Make(const StepLimits& limits, int n_threads) {
+Result<Scratch> Scratch::Make(const StepLimits& limits, int n_threads, Isa isa) {
   Scratch scratch;
   scratch.tile_rows = TileRows(limits);
-  Result<std::unique_ptr<Buffer>> buffer = AllocateHostBuffer(CpuScratchBytes(limits, n_threads));
+  Result<std::unique_ptr<Buffer>> buffer =
+      AllocateHostBuffer(CpuScratchBytes(limits, n_threads, isa));
   if (!buffer) return Unexpected(buffer.error());
   scratch.buffer = std::move(*buffer);
   BufferLayout memory(scratch.buffer->address(), scratch.buffer->bytes());
-  LayOut(limits, n_threads, memory, scratch);
+  LayOut(limits, n_threads, isa, memory, scratch);
   return scratch;
 }
 

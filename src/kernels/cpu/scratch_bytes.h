@@ -4,10 +4,11 @@
 #include <cstdint>
 
 #include "kernels/backend.h"
+#include "kernels/cpu/isa.h"
 
 namespace fathom {
 
 // Returns the bytes that Backend::Reserve takes with these limits and threads.
-std::int64_t CpuScratchBytes(const StepLimits& limits, int n_threads);
+std::int64_t CpuScratchBytes(const StepLimits& limits, int n_threads, Isa isa);
 
 }  // namespace fathom

@@ -1,0 +1,186 @@
+// Operands of products with tiles (product_tiles.cc): weights and activations as bf16 numbers with
+// their scales multiplied in, in the order in which tdpbf16ps sums lanes of docs/numerics.md 2.
+//
+// Four of the 16 lanes, a quarter, are expanded at a time: per lane and block of 128 columns a tile
+// of 16 rows of weights, [row][kSteps] pairs. Activations of 16 tokens are a tile per lane and
+// block, [kSteps][token] pairs.
+//   FP4: a lane is 8 columns, four pairs. Both chains of a pair's halves are exact.
+//   FP8: a lane is 8 columns. Two lanes share a tile of activations, the first in the lower halves
+//   of its pairs; weights of each are beside zeros, which leave the other lane out.
+// A format has
+//   kSteps   pairs per lane and block,
+//   kShared  lanes that share a tile of activations,
+//   kFewestRows  of activations, from which tiles are faster; measured,
+//   Expand   one row's four lanes of a block; the lanes are kLaneBytes apart or, where that is 0,
+//            lane_bytes,
+//   Pack     one token's block, as [kSteps][16 / kShared] pairs; returns at least its scale.
+#pragma once
+
+#include "kernels/cpu/product_integers.h"
+#include "kernels/cpu/product_rows.h"
+
+namespace fathom::KERNEL_ISA {
+namespace {
+
+constexpr int kTileSide = 16;  // rows of weights, and tokens, of a tile
+
+// Bytes of E8M0 scales of weights for which nothing overflows or becomes subnormal, with scales of
+// activations up to kLargestScale; those are at least 2^-22 (docs/numerics.md 2).
+constexpr uint8_t kSmallestByte = 127 - 60;
+constexpr uint8_t kLargestByte = 127 + 30;
+constexpr float kLargestScale = 0x1p60f;
+
+// Per byte of a scale: subtracted from a pair of bf16 numbers times 2^60, multiplies them by it.
+struct LessTable {
+  uint32_t pairs[256];
+};
+constexpr LessTable MakeLessTable() {
+  LessTable table = {};
+  for (int byte = 0; byte < 256; ++byte) {
+    const int less = byte > 127 + 60 ? 0 : (127 + 60 - byte) << 7;
+    table.pairs[byte] = static_cast<uint32_t>(less) * 0x10001u;
+  }
+  return table;
+}
+constexpr LessTable kLess = MakeLessTable();
+
+// Stores a quarter or a half of a register, not through another one: that would take the port of
+// the tiles.
+template <int kQuarter>
+inline void StoreQuarter(uint8_t* p, __m512i x) {
+  asm("vextracti32x4 %2, %1, %0" : "=m"(*reinterpret_cast<__m128i*>(p)) : "v"(x), "i"(kQuarter));
+}
+inline void StoreUpperHalf(uint8_t* p, __m512i x) {
+  asm("vextracti64x4 $1, %1, %0" : "=m"(*reinterpret_cast<__m256i*>(p)) : "v"(x));
+}
+
+struct Fp4Tiles {
+  static constexpr int kSteps = 4;
+  static constexpr int kShared = 1;
+  static constexpr int kFewestRows = 7;
+  static constexpr int64_t kBlockBytes = 64;
+
+  // The values of codes 0 ... 15, twice, times 2^60; -0 is 0. Taking the rest of the exponent away
+  // with saturation leaves zeros alone.
+  static __m512i Table() {
+    constexpr int kUnit = (127 + 60) << 7;
+    constexpr auto at = [](int exponent, int mantissa) {
+      return static_cast<short>(kUnit + exponent * 128 + mantissa * 64);
+    };
+    constexpr short kSign = static_cast<short>(0x8000);
+    const __m256i values =
+        _mm256_setr_epi16(0, at(-1, 0), at(0, 0), at(0, 1), at(1, 0), at(1, 1), at(2, 0), at(2, 1),
+                          0, at(-1, 0) | kSign, at(0, 0) | kSign, at(0, 1) | kSign,
+                          at(1, 0) | kSign, at(1, 1) | kSign, at(2, 0) | kSign, at(2, 1) | kSign);
+    return _mm512_inserti64x4(_mm512_castsi256_si512(values), values, 1);
+  }
+
+  template <int64_t kLaneBytes>
+  [[gnu::always_inline]] static void Expand(const uint8_t* row, const uint8_t* scales,
+                                            int64_t block, int quarter, int64_t lane_bytes,
+                                            uint8_t* out) {
+    const uint8_t* bytes = row + block * kBlockBytes + quarter * 16;
+    const __m512i less =
+        _mm512_set1_epi32(static_cast<int>(kLess.pairs[scales[block * 4 + quarter]]));
+    // A lane of 32 bits has the codes of two columns, the first in the lower half.
+    const __m512i codes =
+        _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes)));
+    const __m512i spread = _mm512_or_si512(codes, _mm512_slli_epi32(codes, 12));
+    const __m512i values = _mm512_permutexvar_epi16(spread, Table());
+    const __m512i lanes = _mm512_subs_epu16(values, less);
+    if constexpr (kLaneBytes == 16) {
+      _mm512_storeu_si512(out, lanes);
+    } else {
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(out), _mm512_castsi512_si128(lanes));
+      StoreQuarter<1>(out + lane_bytes, lanes);
+      StoreQuarter<2>(out + 2 * lane_bytes, lanes);
+      StoreQuarter<3>(out + 3 * lane_bytes, lanes);
+    }
+  }
+
+  static float Pack(const ProductRow& row, int64_t block, float* out) {
+    const float* x = row.x + block * Fp4Integers::kXFloats;
+    // product_integers.h: a number is (8 high + low) worth 2^6.
+    const F32 worth = Load(x + Fp4Integers::kWorth) * Set(0x1p6f);
+    const I32 low = LoadInt(x + Fp4Integers::kLow);
+    const I32 lows[4] = {low, ShiftRight<4>(low), ShiftRight<8>(low), ShiftRight<12>(low)};
+    F32 columns[8];
+    for (int j = 0; j < 4; ++j) {
+      const I32 high = LoadInt(x + j * kLanes);
+      const int column = j % 2 * 2 + j / 2;
+      const auto number = [&](I32 upper, I32 rest) {
+        return ToFloat(Add(ShiftLeft<3>(upper), And(rest, SetInt(7)))) * worth;
+      };
+      columns[column] = number(ShiftRightSigned<16>(ShiftLeft<16>(high)), lows[j]);
+      columns[column + 4] = number(ShiftRightSigned<16>(high), ShiftRight<16>(lows[j]));
+    }
+    for (int i = 0; i < kSteps; ++i) {
+      StoreInt(out + i * kLanes,
+               Or(ShiftRight<16>(Bits(columns[2 * i])),
+                  And(Bits(columns[2 * i + 1]), SetInt(static_cast<int32_t>(0xFFFF0000u)))));
+    }
+    return MaxLanes(worth) * 0x1p12f;  // worth is at least the scale times 2^-12
+  }
+};
+
+struct Fp8Tiles {
+  static constexpr int kSteps = 8;
+  static constexpr int kShared = 2;
+  static constexpr int kFewestRows = 9;
+  static constexpr int64_t kBlockBytes = 128;
+
+  // Where the columns of lanes 2 half and 2 half + 1 are among the 16 + 16 of a quarter; one in the
+  // uppermost byte of each 32 bits.
+  static __m512i Places(int half) {
+    alignas(64) uint8_t places[64] = {};
+    for (int pair = 0; pair < 16; ++pair) {
+      const int lane = 2 * half + pair / kSteps;
+      const int column = pair % kSteps;
+      places[4 * pair + 3] = static_cast<uint8_t>(column / 4 * 16 + 4 * lane + column % 4);
+    }
+    return _mm512_load_si512(places);
+  }
+
+  // Weights are times 2^-30.
+  template <int64_t kLaneBytes>
+  [[gnu::always_inline]] static void Expand(const uint8_t* row, const uint8_t* scales,
+                                            int64_t block, int quarter, int64_t lane_bytes,
+                                            uint8_t* out) {
+    const uint8_t* bytes = row + block * kBlockBytes + quarter * 16;
+    const auto load = [](const uint8_t* p) {
+      return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    };
+    const __m512i both = _mm512_castsi256_si512(
+        _mm256_inserti128_si256(_mm256_castsi128_si256(load(bytes)), load(bytes + 64), 1));
+    // The bits of an E4M3 number in the place of fp32's are the number times 2^-120.
+    const F32 factor = Set(FloatOf(static_cast<uint32_t>(scales[block] + 120 - 30) << 23));
+    const __m512i to_halves =
+        _mm512_setr_epi32(16, 16, 16, 16, 16, 16, 16, 16, 0, 0, 0, 0, 0, 0, 0, 0);
+    for (int half = 0; half < 2; ++half) {
+      const I32 upper = {_mm512_maskz_permutexvar_epi8(0x8888888888888888ull, Places(half), both)};
+      const I32 bits = And(ShiftRightSigned<4>(upper), SetInt(static_cast<int32_t>(0x87F00000u)));
+      const __m512i lanes = _mm512_srlv_epi32(Bits(FromBits(bits) * factor).v, to_halves);
+      if constexpr (kLaneBytes == 32) {
+        _mm512_storeu_si512(out + 64 * half, lanes);
+      } else {
+        uint8_t* to = out + 2 * half * lane_bytes;
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_castsi512_si256(lanes));
+        StoreUpperHalf(to + lane_bytes, lanes);
+      }
+    }
+  }
+
+  static float Pack(const ProductRow& row, int64_t block, float* out) {
+    // Prepared numbers times their scales are the numbers times 2^120, prepare.cc.
+    const float scale = row.scales[block];
+    const F32 factor = Set(scale * 0x1p-90f);
+    for (int j = 0; j < kSteps; ++j) {
+      const F32 numbers = Load(row.x + block * kBlock + j * kLanes) * factor;
+      StoreHigh16(reinterpret_cast<uint16_t*>(out + j * kLanes / kShared), Bits(numbers));
+    }
+    return 0.25f * scale;
+  }
+};
+
+}  // namespace
+}  // namespace fathom::KERNEL_ISA
