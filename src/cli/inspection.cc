@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/processors.h"
@@ -94,12 +95,22 @@ void InspectTexts(const std::filesystem::path& directory, Inspection& inspection
 }
 
 // Plans the memory of a host as loading with the default options would.
-void PlanForHost(const Checkpoint& checkpoint, std::int64_t memory, Inspection& inspection) {
+void PlanForHost(const Checkpoint& checkpoint, const InspectionOptions& options,
+                 Inspection& inspection) {
+  const std::int64_t memory = *options.memory;
   const ModelConfig& config = *inspection.config;
   const Result<std::int64_t> n_context = ContextLength({}, kDefaultContext, config);
   AddProblem(inspection, "host", n_context);
   if (!n_context) return;
   LoadPlan load = MakeLoadPlan({}, *n_context, MostDrafts({}, checkpoint, config));
+  if (options.n_ranks) {
+    const int n_threads = std::max(AvailableCores() / *options.n_ranks, 1);
+    Result<std::vector<RankPlan>> ranks =
+        PlanAllRanks(config, checkpoint, options.ranks, *options.n_ranks, load, n_threads, memory);
+    AddProblem(inspection, "host", ranks);
+    if (ranks) inspection.ranks = *std::move(ranks);
+    return;
+  }
   const Result<HostPlan> plan = PlanHost(config, checkpoint, load, AvailableCores(), memory);
   AddProblem(inspection, "host", plan);
   if (plan) inspection.host = *plan;
@@ -131,7 +142,7 @@ Inspection InspectModel(const std::filesystem::path& directory, const Inspection
   }
   if (options.memory && inspection.problems.empty()) {
     inspection.speeds = options.speeds;
-    PlanForHost(files.checkpoint, *options.memory, inspection);
+    PlanForHost(files.checkpoint, options, inspection);
   }
   return inspection;
 }

@@ -15,6 +15,8 @@
 #include "model/draft/drafters.h"
 #include "model/memory_plan.h"
 #include "runtime/host_plan.h"
+#include "runtime/options.h"
+#include "runtime/rank_plan.h"
 
 namespace fathom::cli {
 
@@ -62,7 +64,8 @@ struct Inspection {
   // Missing: not asked for, or there are problems.
   std::optional<MemoryPlan> device;
   std::optional<HostPlan> host;
-  HostSpeeds speeds;  // of the host
+  std::vector<RankPlan> ranks;  // in place of `host`
+  HostSpeeds speeds;            // of the host
 
   std::vector<std::string> warnings;
   std::vector<ProblemGroup> problems;  // empty groups are left out
@@ -78,6 +81,9 @@ struct InspectionOptions {
   // Bytes of a host's memory, to plan as loading would, and the speeds to expect.
   std::optional<std::int64_t> memory{};
   HostSpeeds speeds{};
+  // Ranks that have so much memory each, and how they divide the model; missing: one process.
+  std::optional<int> n_ranks{};
+  RankOptions ranks{};
 };
 
 // Opens the checkpoint, makes the checks of a command that answers, and goes on whatever is wrong.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -19,6 +18,7 @@
 #include "kernels/roofline.h"
 #include "runtime/checkpoint_fingerprint.h"
 #include "runtime/host_plan_report.h"
+#include "runtime/rank_plan.h"
 
 namespace fathom {
 
@@ -43,39 +43,6 @@ std::optional<std::int64_t> FindHostBudget(const RunOptions& run, int n_processe
 
 namespace {
 
-// Drafts read more experts: they do not pay where reading from disk takes most of the time.
-constexpr double kDraftHitRate = 0.9;
-
-bool HasRoomForDrafter(const Result<HostPlan>& host) {
-  return host && (host->fits || host->draft_resident);
-}
-
-// For a plan that must have the drafter.
-bool HasRoomBesideDrafter(const Result<HostPlan>& host) {
-  return host && (host->fits || (host->draft_resident && host->hit_rate >= kDraftHitRate));
-}
-
-// Plans with `attempt`. A drafter that is optional stays where there is room for it, or where
-// nearly all experts that are chosen are in memory beside it (docs/spec/streaming.md 2.6). `have`
-// says whether the last attempt has such room. Errors: those of `have`.
-Status ChooseDrafter(LoadPlan plan, const std::function<void(const LoadPlan&)>& attempt,
-                     const std::function<Result<bool>(bool (*)(const Result<HostPlan>&))>& have) {
-  attempt(plan);
-  if (!plan.sizes.with_draft || !plan.drafts_are_optional) return {};
-  Result<bool> fits = have(HasRoomForDrafter);
-  if (fits && !*fits) {
-    plan.drafts_are_optional = false;
-    attempt(plan);
-    fits = have(HasRoomBesideDrafter);
-  }
-  if (!fits) return Unexpected(fits.error());
-  if (!*fits) {
-    plan.sizes.with_draft = false;
-    attempt(plan);
-  }
-  return {};
-}
-
 // Plans one process, with all of the model.
 Result<std::optional<HostPlan>> PlanAlone(const ModelConfig& config, const Checkpoint& checkpoint,
                                           const RunOptions& run, LoadPlan& plan,
@@ -83,18 +50,16 @@ Result<std::optional<HostPlan>> PlanAlone(const ModelConfig& config, const Check
   if (run.weights.Any() && !run.memory) return std::optional<HostPlan>();
   const std::optional<std::int64_t> budget = FindHostBudget(run, 1, events);
   if (!budget) return std::optional<HostPlan>();
-  LoadPlan planned;
-  Result<HostPlan> host = HostPlan();
-  const auto attempt = [&](const LoadPlan& wanted) {
-    planned = wanted;
-    host = PlanHost(config, checkpoint, planned, run.n_threads, *budget);
-  };
-  const Status chosen = ChooseDrafter(
-      plan, attempt, [&](const auto& has_room) -> Result<bool> { return has_room(host); });
-  if (!chosen) return Unexpected(chosen.error());
-  if (!host) return Unexpected(host.error());
-  if (!host->fits || run.memory) plan = std::move(planned);
-  return std::optional(*std::move(host));
+  LoadPlan planned = plan;
+  const Result<HostPlans> plans =
+      PlanShares(config, checkpoint, {}, planned, run.n_threads, *budget, AskNobody);
+  if (!plans) return Unexpected(plans.error());
+  const HostPlan& host = plans->front();
+  if (!host.fits || run.memory) {
+    plan = std::move(planned);
+    SetDefaultKvMemory(config, checkpoint, WholeModel(config), *budget, plan);
+  }
+  return std::optional(host);
 }
 
 // Whether a rank says yes; the same on all ranks.
@@ -120,31 +85,16 @@ Result<std::optional<HostPlan>> PlanRank(const ModelConfig& config, const Checkp
   const int n_processes = run.ranks.link.empty() ? 1 : all.size();
   const std::int64_t budget = *FindHostBudget(run, n_processes, events);
   const HostShare share = {.shard = ranks.shard, .placement = placement};
-  LoadPlan planned;
-  Result<HostNeeds> needs = HostNeeds();
-  const auto attempt = [&](const LoadPlan& wanted) {
-    planned = wanted;
-    needs = FindHostNeeds(config, checkpoint, planned, run.n_threads, budget, &share);
+  const auto ask_all = [&](bool yes) -> Result<bool> {
+    const Result<std::vector<std::int8_t>> said = Ask(all, yes);
+    if (!said) return Unexpected(said.error());
+    return std::ranges::count(*said, 1) == all.size();
   };
-  const auto all_have = [&](const auto& has_room) -> Result<bool> {
-    const Result<std::vector<std::int8_t>> have =
-        Ask(all, needs && has_room(PlanHostMemory(*needs, budget)));
-    if (!have) return Unexpected(have.error());
-    return std::ranges::count(*have, 1) == all.size();
-  };
-  const Status chosen = ChooseDrafter(plan, attempt, all_have);
-  if (!chosen) return Unexpected(chosen.error());
-  if (!needs) return Unexpected(needs.error());
-  Result<HostPlan> host = PlanHostMemory(*needs, budget);
-  if (!host) return Unexpected(host.error());
-  const Result<std::vector<std::int8_t>> fit = Ask(all, host->fits);
-  if (!fit) return Unexpected(fit.error());
-  if (host->fits && std::ranges::count(*fit, 1) < all.size()) {
-    host = PlanHostMemory(*needs, budget, /*streams=*/true);
-    if (!host) return Unexpected(host.error());
-  }
-  plan = std::move(planned);
-  return std::optional(*std::move(host));
+  const Result<HostPlans> plans =
+      PlanShares(config, checkpoint, {&share, 1}, plan, run.n_threads, budget, ask_all);
+  if (!plans) return Unexpected(plans.error());
+  SetDefaultKvMemory(config, checkpoint, ranks.shard, budget, plan);
+  return std::optional(plans->front());
 }
 
 }  // namespace
@@ -257,9 +207,7 @@ void ReportHostPlan(const HostPlan& plan, const HostSpeeds& speeds, const Runtim
 Status ReportRankPlan(const HostPlan& plan, const HostSpeeds& speeds, const ModelRanks& ranks,
                       const RuntimeEvents& events) {
   const Result<std::vector<RankSpeed>> all =
-      ranks.all->GatherEach(RankSpeed{.stage = ranks.shard.stage,
-                                      .read_per_token = plan.ReadPerToken(),
-                                      .seconds_per_token = plan.SecondsPerToken(speeds)});
+      ranks.all->GatherEach(SpeedOfRank(ranks.shard.stage, plan, speeds));
   if (!all) return Unexpected(all.error());
   const RuntimeEvents of_rank = events.WithPrefix(fmt::format("rank {}: ", ranks.all->rank()));
   if (plan.fits) {

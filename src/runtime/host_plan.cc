@@ -260,37 +260,66 @@ Result<HostNeeds> FindHostNeeds(ModelConfig config, const Checkpoint& checkpoint
   return needs;
 }
 
-Result<HostPlan> PlanLongSteps(std::int64_t step_tokens, std::int64_t most,
-                               const std::function<Result<HostPlan>(std::int64_t)>& plan) {
-  Result<HostPlan> host = plan(step_tokens);
-  if (!host || host->fits) return host;
+Result<HostPlans> PlanLongSteps(std::int64_t step_tokens, std::int64_t most,
+                                const std::function<Result<HostPlans>(std::int64_t)>& plan,
+                                const AskAll& ask) {
+  Result<HostPlans> plans = plan(step_tokens);
+  const Result<bool> have = ask(plans.has_value());
+  if (!have) return Unexpected(have.error());
+  if (!*have) return plans;
+  const Result<bool> fit = ask(std::ranges::all_of(*plans, &HostPlan::fits));
+  if (!fit) return Unexpected(fit.error());
+  if (*fit) return plans;
   for (std::int64_t n = kMostStepTokens; n > step_tokens; n /= 2) {
     if (n / 2 >= most) continue;
-    Result<HostPlan> longer = plan(std::min(n, most));
     const std::int64_t share = n == kMostStepTokens ? 20 : 10;  // 5 or 10 %
-    if (longer && longer->needs.activations <= longer->budget / share) return longer;
+    Result<HostPlans> longer = plan(std::min(n, most));
+    const Result<bool> are_small =
+        ask(longer && std::ranges::all_of(*longer, [&](const HostPlan& host) {
+              return host.needs.activations <= host.budget / share;
+            }));
+    if (!are_small) return Unexpected(are_small.error());
+    if (*are_small) return longer;
   }
-  return host;
+  return plans;
+}
+
+Result<HostPlans> PlanStepsOfShares(const ModelConfig& config, const Checkpoint& checkpoint,
+                                    std::span<const HostShare> shares, LoadPlan& plan,
+                                    int n_threads, std::int64_t budget, const AskAll& ask) {
+  const auto plan_one = [&](std::int64_t step_tokens, const HostShare* share) -> Result<HostPlan> {
+    LoadPlan planned = plan;
+    planned.sizes.max_batch_tokens = step_tokens;
+    const Result<HostNeeds> needs =
+        FindHostNeeds(config, checkpoint, planned, n_threads, budget, share);
+    if (!needs) return Unexpected(needs.error());
+    return PlanHostMemory(*needs, budget);
+  };
+  const auto plan_all = [&](std::int64_t step_tokens) -> Result<HostPlans> {
+    HostPlans plans;
+    for (std::size_t i = 0; i < std::max<std::size_t>(shares.size(), 1); ++i) {
+      Result<HostPlan> one = plan_one(step_tokens, shares.empty() ? nullptr : &shares[i]);
+      if (!one) return Unexpected(one.error());
+      plans.push_back(*std::move(one));
+    }
+    return plans;
+  };
+  const ModelOptions& sizes = plan.sizes;
+  Result<HostPlans> plans =
+      plan.steps_may_grow ? PlanLongSteps(sizes.max_batch_tokens,
+                                          sizes.max_sequences * sizes.max_context, plan_all, ask)
+                          : plan_all(sizes.max_batch_tokens);
+  if (plans) plan.sizes.max_batch_tokens = plans->front().needs.step_tokens;
+  return plans;
 }
 
 Result<HostPlan> PlanHost(ModelConfig config, const Checkpoint& checkpoint, LoadPlan& plan,
                           int n_threads, std::int64_t budget) {
-  const auto plan_with = [&](std::int64_t step_tokens) -> Result<HostPlan> {
-    LoadPlan planned = plan;
-    planned.sizes.max_batch_tokens = step_tokens;
-    const Result<HostNeeds> needs =
-        FindHostNeeds(config, checkpoint, planned, n_threads, budget, nullptr);
-    if (!needs) return Unexpected(needs.error());
-    return PlanHostMemory(*needs, budget);
-  };
-  const std::int64_t step_tokens = plan.sizes.max_batch_tokens;
-  Result<HostPlan> host =
-      plan.steps_may_grow
-          ? PlanLongSteps(step_tokens, plan.sizes.max_sequences * plan.sizes.max_context, plan_with)
-          : plan_with(step_tokens);
-  if (host) plan.sizes.max_batch_tokens = host->needs.step_tokens;
+  const Result<HostPlans> plans =
+      PlanStepsOfShares(config, checkpoint, {}, plan, n_threads, budget, AskNobody);
   SetDefaultKvMemory(config, checkpoint, WholeModel(config), budget, plan);
-  return host;
+  if (!plans) return Unexpected(plans.error());
+  return plans->front();
 }
 
 }  // namespace fathom

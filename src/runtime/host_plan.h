@@ -9,6 +9,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
+#include <vector>
 
 #include "base/result.h"
 #include "checkpoint/model_config.h"
@@ -117,12 +119,27 @@ Result<HostNeeds> ComputeStepNeeds(const ModelConfig& config, const ModelOptions
 Result<HostNeeds> FindHostNeeds(ModelConfig config, const Checkpoint& checkpoint, LoadPlan& plan,
                                 int n_threads, std::int64_t budget, const HostShare* share);
 
-// Returns plan(step_tokens), or where it streams experts, the plan of longer steps: each expert is
-// read once for a step. They have as many tokens, up to `most`, as have activations for a small
-// part of the budget (docs/spec/streaming.md 2.5).
-Result<HostPlan> PlanLongSteps(
+// Returns whether all processes that plan together say yes, alike in each of them. Errors: one of
+// them is gone.
+using AskAll = std::function<Result<bool>(bool yes)>;
+// For a process that plans alone.
+inline Result<bool> AskNobody(bool yes) { return yes; }
+
+using HostPlans = std::vector<HostPlan>;
+
+// Returns plan(step_tokens), or where one of its plans streams experts, the plans of longer steps:
+// each expert is read once for a step. They have as many tokens, up to `most`, as have activations
+// for a small part of each budget (docs/spec/streaming.md 2.5). Errors: those of `plan` and `ask`.
+Result<HostPlans> PlanLongSteps(
     std::int64_t step_tokens, std::int64_t most,
-    const std::function<Result<HostPlan>(std::int64_t step_tokens)>& plan);
+    const std::function<Result<HostPlans>(std::int64_t step_tokens)>& plan,
+    const AskAll& ask = AskNobody);
+
+// Plans steps of each share, or with no shares of the whole model, with so many bytes each. Steps
+// that may grow do so, in `plan` too. Errors: those of FindHostNeeds, PlanHostMemory and `ask`.
+Result<HostPlans> PlanStepsOfShares(const ModelConfig& config, const Checkpoint& checkpoint,
+                                    std::span<const HostShare> shares, LoadPlan& plan,
+                                    int n_threads, std::int64_t budget, const AskAll& ask);
 
 // Plans what loading the model with these options would: `plan` of MakeLoadPlan, where
 // kDefaultKvMemory becomes the default for this budget, and steps that may grow do so. Reads no

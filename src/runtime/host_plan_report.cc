@@ -52,16 +52,27 @@ std::string Describe(const HostPlan& plan, const HostSpeeds& speeds) {
                      speeds.memory / kGiga, speeds.measured ? "measured" : "assumed");
 }
 
-std::string DescribeRanks(std::span<const RankSpeed> ranks, const HostSpeeds& speeds) {
-  double read = 0;
+RankSpeed SpeedOfRank(std::int64_t stage, const HostPlan& plan, const HostSpeeds& speeds) {
+  return {.stage = stage,
+          .read_per_token = plan.ReadPerToken(),
+          .seconds_per_token = plan.SecondsPerToken(speeds)};
+}
+
+double SecondsOfRanks(std::span<const RankSpeed> ranks) {
   std::map<std::int64_t, double> slowest;  // seconds, by stage
   for (const RankSpeed& rank : ranks) {
-    read += rank.read_per_token;
     double& seconds = slowest[rank.stage];
     seconds = std::max(seconds, rank.seconds_per_token);
   }
   double seconds = 0;
   for (const auto& [stage, of_stage] : slowest) seconds += of_stage;
+  return seconds;
+}
+
+std::string DescribeRanks(std::span<const RankSpeed> ranks, const HostSpeeds& speeds) {
+  double read = 0;
+  for (const RankSpeed& rank : ranks) read += rank.read_per_token;
+  const double seconds = SecondsOfRanks(ranks);
   return fmt::format(
       "all {} ranks: {:.3f} GB read per token, {} tokens/s (disk {:.3g} GB/s, memory {:.3g} GB/s "
       "of "

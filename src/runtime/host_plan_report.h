@@ -24,6 +24,9 @@ struct RankSpeed {
   double read_per_token = 0;  // bytes from disk
   double seconds_per_token = 0;
 };
+RankSpeed SpeedOfRank(std::int64_t stage, const HostPlan& plan, const HostSpeeds& speeds);
+// Returns the seconds of a token: ranks of a stage work at the same time, stage after stage.
+double SecondsOfRanks(std::span<const RankSpeed> ranks);
 // Returns the line of all ranks, which read at the same time, stage after stage: "all 2
 // ranks: 2.038 GB read per token, 1.14 tokens/s (disk 3 GB/s, memory 40 GB/s of a rank, assumed)".
 std::string DescribeRanks(std::span<const RankSpeed> ranks, const HostSpeeds& speeds);

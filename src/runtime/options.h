@@ -67,7 +67,7 @@ inline constexpr std::int64_t kDefaultBatchTokens = 512;
 // Limits and caches of the engine.
 struct ServingOptions {
   // Tokens of a step; >= 1. Missing: kDefaultBatchTokens, and more where experts are read from
-  // disk, each once for a step (PlanHost).
+  // disk, each once for a step (PlanLongSteps).
   std::optional<std::int64_t> max_batch_tokens;
   std::int64_t max_sequences = 1;               // that run at once; >= 1
   std::int64_t max_waiting = 4096;              // requests beside those that run; more are refused

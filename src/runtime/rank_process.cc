@@ -18,6 +18,7 @@
 #include "engine/ranks/rank_calls.h"
 #include "runtime/build_info.h"
 #include "runtime/checkpoint_fingerprint.h"
+#include "runtime/rank_counts.h"
 
 namespace fathom {
 namespace {
@@ -162,29 +163,6 @@ void RankProcess::End() {
   static_cast<void>(end.Broadcast(*all_));  // who is gone need not be told
 }
 
-RankCounts RankProcess::Counts(const ModelConfig& config) const {
-  const int n_stage_ranks = std::max(all_->size() / std::max(options_.n_stages, 1), 1);
-  RankCounts counts = {.n_stages = options_.n_stages,
-                       .n_redundant_experts = options_.n_redundant_experts};
-  if (options_.dp_attention) {
-    counts.n_data = n_stage_ranks;
-    counts.n_tensor = std::max(options_.n_tensor, 1);
-  } else {
-    counts.n_tensor = options_.n_tensor != 0 ? options_.n_tensor : n_stage_ranks;
-  }
-  const bool divides =
-      counts.n_redundant_experts > 0 || config.n_routed_experts % counts.n_tensor == 0;
-  counts.expert_parallel = options_.n_expert != 0
-                               ? options_.n_expert > 1
-                               : counts.n_data > 1 || (counts.n_tensor > 1 && divides);
-  counts.decode_context_parallel = options_.decode_context_parallel;
-  if (!options_.expert_exchange.empty()) {
-    counts.expert_path =
-        options_.expert_exchange == "fused" ? ExpertPath::kFused : ExpertPath::kGather;
-  }
-  return counts;
-}
-
 // Called before the model computes: ranks that differ would wait for each other, or give wrong
 // answers.
 Status RankProcess::CheckAgreement(const Checkpoint& checkpoint) {
@@ -211,20 +189,16 @@ Status RankProcess::CheckAgreement(const Checkpoint& checkpoint) {
 Result<const ModelRanks*> RankProcess::Partition(const ModelConfig& config,
                                                  const Checkpoint& checkpoint) {
   if (options_.is_one()) {
-    const Status checked = CheckCounts(config, Counts(config), 1);
+    const Result<RankCounts> counts = CountRanks(options_, 1, config);
+    const Status checked = counts ? CheckCounts(config, *counts, 1) : Unexpected(counts.error());
     if (!checked) return Unexpected(checked.error());
     return nullptr;
   }
-  const RankCounts counts = Counts(config);
-  const int n_stage_ranks = counts.n_tensor * counts.n_data;
-  if (options_.n_expert > 1 && options_.n_expert != n_stage_ranks) {
-    return MakeError(ErrorCode::kInvalidArgument,
-                     "--ep: expected 1 or {} (the ranks of a stage), found {}", n_stage_ranks,
-                     options_.n_expert);
-  }
+  const Result<RankCounts> counts = CountRanks(options_, all_->size(), config);
+  if (!counts) return Unexpected(counts.error());
   if (Status agreed = CheckAgreement(checkpoint); !agreed) return Unexpected(agreed.error());
   Result<std::unique_ptr<RankGroups>> groups =
-      RankGroups::Join(*all_, config, WeighStages(checkpoint, config), counts);
+      RankGroups::Join(*all_, config, WeighStages(checkpoint, config), *counts);
   if (!groups) return Unexpected(groups.error());
   groups_ = *std::move(groups);
   return &groups_->ranks();

@@ -62,7 +62,6 @@ class RankProcess {
   Status JoinMpi();
   Status CheckPrograms();
   Status CheckAgreement(const Checkpoint& checkpoint);
-  RankCounts Counts(const ModelConfig& config) const;
 
   RankOptions options_;
   EndProcess end_process_;

@@ -44,7 +44,7 @@ Status BroadcastLoadPlan(const LoadPlan& plan, Communicator& all) {
   RankMessage message;
   message.Write(RankCall::kLoad);
   WriteSizes(plan.sizes, message);
-  message.Write(plan.prefix_cache, plan.drafts_are_optional);
+  message.Write(plan.prefix_cache, plan.drafts_are_optional, plan.steps_may_grow);
   return message.Broadcast(all);
 }
 
@@ -55,7 +55,7 @@ Result<std::optional<LoadPlan>> ReceiveLoadPlan(Communicator& all) {
   if (static_cast<RankCall>(message.Read()) == RankCall::kEnd) return std::optional<LoadPlan>();
   LoadPlan plan;
   ReadSizes(message, plan.sizes);
-  message.Read(plan.prefix_cache, plan.drafts_are_optional);
+  message.Read(plan.prefix_cache, plan.drafts_are_optional, plan.steps_may_grow);
   if (!message.IsRead()) {
     return MakeError(ErrorCode::kInvalidData,
                      "rank 0 told something else than what to load: it is another program");

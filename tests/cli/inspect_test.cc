@@ -1,12 +1,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -87,6 +89,37 @@ TEST(InspectTest, PlansTheMemoryOfAHostAsPlanDoes) {
     plan.erase(name);
   }
   EXPECT_EQ(host, plan);
+}
+
+// Returns the lines that say what a rank or all ranks have, without what goes before, and without
+// the speeds, which a run measures.
+std::vector<std::string> PlanLines(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) {
+    if (line.find(" GB read per token") == std::string::npos) continue;
+    const std::size_t begin = std::min(line.find("rank "), line.find("all 2 ranks: "));
+    if (begin == std::string::npos) continue;
+    lines.push_back(line.substr(begin, line.find(" GB read per token") - begin));
+  }
+  std::ranges::sort(lines);
+  return lines;
+}
+
+TEST(InspectTest, PlansRanksAsTheirStartDoes) {
+  for (const std::vector<std::string>& division : {std::vector<std::string>(), {"--pp", "2"}}) {
+    std::vector<std::string> inspect = {"inspect", "--memory", "24M", "--ranks", "2"};
+    std::vector<std::string> run = {"launch",       "-n",   "2",        "generate",
+                                    "--context",    "8192", "--memory", "24M",
+                                    "--max-tokens", "1",    "Once upon"};
+    inspect.insert(inspect.end(), division.begin(), division.end());
+    run.insert(run.end(), division.begin(), division.end());
+    const ProgramRun planned = RunProgram(inspect);
+    const ProgramRun started = RunProgram(run);
+    EXPECT_EQ(started.exit_code, 0) << started.error;
+    EXPECT_EQ(PlanLines(planned.out).size(), 3u) << planned.out;
+    EXPECT_EQ(PlanLines(planned.out), PlanLines(started.error));
+  }
 }
 
 TEST(InspectTest, AHostThatIsTooSmallIsAProblem) {

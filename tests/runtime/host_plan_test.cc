@@ -282,5 +282,41 @@ TEST(HostPlanTest, OfACheckpointReadsNoWeights) {
   EXPECT_THAT(none.error().message, HasSubstr("for 8 experts"));
 }
 
+TEST(HostPlanTest, RanksTakeTheLongestStepsThatAllHaveMemoryFor) {
+  // Two ranks with 2 GB each. The second one has more activations for a token.
+  const auto plans_of = [](std::int64_t kilobytes, bool first_fits, bool second_fits) {
+    return [=](std::int64_t n) -> Result<HostPlans> {
+      HostPlans plans(2, {.budget = 2000 * kMegabyte});
+      plans[0].fits = first_fits;
+      plans[1].fits = second_fits;
+      plans[0].needs = {.activations = n * 1000, .step_tokens = n};
+      plans[1].needs = {.activations = n * kilobytes * 1000, .step_tokens = n};
+      return plans;
+    };
+  };
+  const auto steps = [](const Result<HostPlans>& plans) {
+    return plans ? plans->front().needs.step_tokens : -1;
+  };
+  constexpr std::int64_t kMany = 1'000'000;
+  EXPECT_EQ(steps(PlanLongSteps(512, kMany, plans_of(12, false, false))), 8192);  // 5 %
+  EXPECT_EQ(steps(PlanLongSteps(512, kMany, plans_of(13, false, false))), 4096);
+  EXPECT_EQ(steps(PlanLongSteps(512, kMany, plans_of(48, false, false))), 4096);  // 10 %
+  EXPECT_EQ(steps(PlanLongSteps(512, kMany, plans_of(49, false, true))), 2048);
+  EXPECT_EQ(steps(PlanLongSteps(512, kMany, plans_of(1, true, true))), 512);
+  EXPECT_EQ(steps(PlanLongSteps(512, 700, plans_of(1, true, false))), 700);
+  // The other ranks: one of them streams, and has no memory for the longest steps.
+  int n_asked = 0;
+  const auto ask = [&](bool yes) -> Result<bool> {
+    return yes && (++n_asked, n_asked == 1 || n_asked > 3);
+  };
+  EXPECT_EQ(steps(PlanLongSteps(512, kMany, plans_of(1, true, true), ask)), 4096);
+  EXPECT_EQ(n_asked, 4);
+  // One of them cannot be reached, or has no plan at all.
+  const auto gone = [](bool) -> Result<bool> { return MakeError(ErrorCode::kUnavailable, "gone"); };
+  EXPECT_EQ(steps(PlanLongSteps(512, kMany, plans_of(1, false, false), gone)), -1);
+  const auto has_none = [](bool) -> Result<bool> { return false; };
+  EXPECT_EQ(steps(PlanLongSteps(512, kMany, plans_of(1, false, false), has_none)), 512);
+}
+
 }  // namespace
 }  // namespace fathom

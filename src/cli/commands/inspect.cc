@@ -14,7 +14,9 @@ Status RunCommand(const InspectCommand& command, Log&) {
                                                           .device_memory = command.device_memory,
                                                           .experts = command.experts,
                                                           .memory = command.memory,
-                                                          .speeds = command.speeds});
+                                                          .speeds = command.speeds,
+                                                          .n_ranks = command.n_ranks,
+                                                          .ranks = command.ranks});
   const Status printed =
       Print(command.json ? InspectionToJson(inspection) : DescribeInspection(inspection));
   if (!printed) return printed;

@@ -64,7 +64,7 @@ Status PlanOneHost(const PlanCommand& command, std::int64_t memory) {
   const Result<std::int64_t> n_context =
       ContextLength({.n_context = command.n_context}, kContext, model->config());
   if (!n_context) return Unexpected(n_context.error());
-  const auto plan_with = [&](std::int64_t step_tokens) -> Result<HostPlan> {
+  const auto plan_with = [&](std::int64_t step_tokens) -> Result<HostPlans> {
     const Result<HostNeeds> needs = plan::ComputeHostNeeds(*model,
                                                            {.context = *n_context,
                                                             .n_sequences = command.concurrency,
@@ -72,16 +72,19 @@ Status PlanOneHost(const PlanCommand& command, std::int64_t memory) {
                                                             .n_threads = AvailableCores()},
                                                            memory);
     if (!needs) return Unexpected(needs.error());
-    return PlanHostMemory(*needs, memory);
+    const Result<HostPlan> plan = PlanHostMemory(*needs, memory);
+    if (!plan) return Unexpected(plan.error());
+    return HostPlans{*plan};
   };
   const std::int64_t step_tokens =
       std::max(command.chunk.value_or(kDefaultBatchTokens), command.concurrency);
-  const Result<HostPlan> plan =
+  const Result<HostPlans> plans =
       command.chunk ? plan_with(step_tokens)
                     : PlanLongSteps(step_tokens, command.concurrency * *n_context, plan_with);
-  if (!plan) return Unexpected(plan.error());
-  return Print(command.json ? plan::ToJson(*model, *plan, command.speeds)
-                            : plan::ToTable(*model, *plan, command.speeds));
+  if (!plans) return Unexpected(plans.error());
+  const HostPlan& plan = plans->front();
+  return Print(command.json ? plan::ToJson(*model, plan, command.speeds)
+                            : plan::ToTable(*model, plan, command.speeds));
 }
 
 }  // namespace

@@ -78,13 +78,21 @@ void AddInspect(Command& root, InspectCommand& options) {
                "stays in it, and the speed with the rest on disk (docs/memory.md)",
                MemorySize([&options](std::int64_t bytes) { options.memory = bytes; })});
   AddHostSpeeds(command, options.speeds);
+  command.Add({.names = "-n,--ranks",
+               .value = "N",
+               .help = "Plan so many ranks on this machine, each with --memory: a line for each "
+                       "rank, and one for all",
+               .read = Integer(1, 4096, options.n_ranks),
+               .needs = "--memory"});
+  AddRankDivision(command, options.ranks);
   command.Footer(
       "Exit code 1 if anything is wrong with the files; all problems are listed.\n"
       "Examples:\n"
       "  fathom inspect DIR\n"
       "  fathom inspect --deep --json DIR\n"
       "  fathom inspect --device-memory 80G DIR\n"
-      "  fathom inspect --memory 32G --disk-gb-s 5 DIR");
+      "  fathom inspect --memory 32G --disk-gb-s 5 DIR\n"
+      "  fathom inspect --memory 32G --ranks 2 DIR");
 }
 
 void AddTokenize(Command& root, TokenizeCommand& options) {

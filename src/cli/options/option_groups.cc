@@ -219,7 +219,7 @@ void AddHostSpeeds(Command& command, HostSpeeds& speeds) {
                .needs = "--memory"});
 }
 
-void AddRanks(Command& command, RankOptions& ranks) {
+void AddRankDivision(Command& command, RankOptions& ranks) {
   command.Group("Ranks (fathom launch, mpirun)");
   command.Add({"--tp", "N",
                "Tensor ranks: share heads, shared experts and vocabulary (default: all ranks of a "
@@ -240,6 +240,10 @@ void AddRanks(Command& command, RankOptions& ranks) {
                "Exchange of expert outputs: fused (to the token's owner, while others are "
                "computed) or gather (to all ranks) (default: fused where sizes allow it)",
                OneOf({"fused", "gather"}, ranks.expert_exchange)});
+}
+
+void AddRanks(Command& command, RankOptions& ranks) {
+  AddRankDivision(command, ranks);
   AddExpertBalance(command, ranks);
 }
 

@@ -23,7 +23,9 @@ void AddMachine(Command& command, RunOptions& run);
 void AddHostExperts(Command& command, HostExpertChoice& choice);
 // Adds the speeds of a host's disk and memory, for predictions.
 void AddHostSpeeds(Command& command, HostSpeeds& speeds);
-// The division of the model among ranks.
+// Adds the division of the model among ranks.
+void AddRankDivision(Command& command, RankOptions& ranks);
+// Adds the division, and the placement of the experts.
 void AddRanks(Command& command, RankOptions& ranks);
 // Adds model, machine and context; how requests are served (caches, batches, drafts, the trace);
 // and the sampling.

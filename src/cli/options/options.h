@@ -130,6 +130,8 @@ struct InspectCommand {
   std::optional<std::int64_t> device_memory;  // bytes, for a plan of them; missing: no plan
   HostExpertChoice experts = HostExpertChoice::kAuto;
   std::optional<std::int64_t> memory;  // bytes of a host, for a plan of them; missing: no plan
+  std::optional<int> n_ranks;          // that have so much memory each; missing: no ranks
+  RankOptions ranks;
   HostSpeeds speeds;
   bool json = false;
   bool deep = false;

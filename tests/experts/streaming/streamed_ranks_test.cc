@@ -5,11 +5,14 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "experts/streamed_parts.h"
@@ -75,12 +78,13 @@ class StreamedRanks : public testing::ExpectedSequence {
   // Calls run(model, ranks) on every rank of a model whose ranks stream.
   void RunModels(const RankCounts& counts,
                  const std::function<StreamingOptions(const ModelShard&)>& streaming,
-                 const std::function<void(Model&, Communicator&)>& run) {
+                 const std::function<void(Model&, Communicator&)>& run,
+                 const ModelOptions& sizes = Sizes()) {
     testing::RunRanks(SizeOf(counts), [&](Communicator& all) {
       Result<std::unique_ptr<RankGroups>> groups = RankGroups::Join(all, config_, weights_, counts);
       ASSERT_TRUE(groups.has_value()) << groups.error().message;
       const ModelRanks& ranks = (*groups)->ranks();
-      ModelOptions options = Sizes();
+      ModelOptions options = sizes;
       options.parts = StreamedParts(streaming(ranks.shard), &ranks);
       testing::TestModel loaded(*directory_, options, {.n_threads = 1});
       run(loaded.model(), all);
@@ -131,6 +135,63 @@ TEST_P(StreamedRanks, AnyLayoutAndPoolGivesTheSameBits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, StreamedRanks, testing::AllCheckpoints(), testing::NameOfCase);
+
+// --- Long steps ---
+
+class StreamedRankSteps : public StreamedRanks {};
+
+// A prompt in one step that is longer than steps are by default, and its last 32 rows of logits.
+TEST_P(StreamedRankSteps, ALongStepReadsEachExpertOnceOnTheRankThatComputesIt) {
+  constexpr std::int64_t kTokens = 700;
+  ModelOptions sizes = Sizes();
+  sizes.max_sequences = 2;
+  sizes.max_context = sizes.max_batch_tokens = kTokens;
+  Batch batch;
+  batch.Add(0, 0, testing::RandomTokens(config_, kTokens, 3));
+  std::vector<std::int32_t> rows(32);
+  std::iota(rows.begin(), rows.end(), static_cast<std::int32_t>(kTokens) - 32);
+  const auto logits_of = [&](Model& model) {
+    const Status ran = model.Forward(batch);
+    EXPECT_TRUE(ran) << (ran ? "" : ran.error().message);
+    const Matrix<const float> logits = model.Logits(rows).value();
+    return std::vector<float>(logits.data, logits.data + logits.rows * logits.cols);
+  };
+  testing::TestModel alone(*directory_, sizes, {.n_threads = 1});
+  std::set<std::pair<std::int64_t, std::int32_t>> distinct;
+  alone.model().ObserveRouting(
+      [&, block = std::int64_t{0}](Matrix<const std::int32_t> ids) mutable {
+        for (std::int64_t row = 0; row < ids.rows; ++row) {
+          for (const std::int32_t expert : ids.RowSpan(row)) distinct.emplace(block, expert);
+        }
+        ++block;
+      });
+  const std::vector<float> expected = logits_of(alone.model());
+  for (const ExpertPath path : {ExpertPath::kGather, ExpertPath::kFused}) {
+    std::atomic<std::int64_t> n_read = 0, n_bytes = 0;
+    std::atomic<std::int64_t> expert_bytes = 0;
+    RunModels(
+        {.n_tensor = 2, .expert_parallel = true, .expert_path = path},
+        [&](const ModelShard& shard) { return WithShare(shard, 1'000'000); },
+        [&](Model& model, Communicator& all) {
+          const std::vector<float> found = logits_of(model);
+          if (all.rank() == 0) {
+            ASSERT_EQ(found.size(), expected.size());
+            EXPECT_EQ(std::memcmp(found.data(), expected.data(), found.size() * sizeof(float)), 0);
+          }
+          const StreamingCounts counts = StreamedExperts::Of(model)->counts();
+          n_read += counts.read_experts;
+          n_bytes += counts.read_bytes;
+          expert_bytes = counts.slot_bytes;
+        },
+        sizes);
+    EXPECT_EQ(n_read, std::ssize(distinct));
+    EXPECT_GT(n_bytes, 0);
+    EXPECT_LE(n_bytes, std::ssize(distinct) * expert_bytes);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Fairy, StreamedRankSteps, ::testing::Values(testing::kFairy),
+                         testing::NameOfCase);
 
 // --- Faults ---
 
