@@ -72,7 +72,7 @@ void CpuBackend::Multiply(std::span<const cpu::Product> products) {
   // Each piece packs its activations for tiles, which takes about the time of this many columns
   // of several rows.
   constexpr std::int64_t kPackedColumns = 64;
-  const bool packs = kernels_.workspace_bytes > 0 && pairs >= 4 * columns;
+  const bool packs = kernels_.workspace_bytes > 0 && columns > 0 && pairs >= 4 * columns;
   const std::int64_t grain =
       packs ? std::max(kShareWork, work / columns * kPackedColumns) : kShareWork;
   team_.For(work, grain, [&](std::int64_t begin, std::int64_t end, int worker) {
