@@ -19,7 +19,6 @@
 #include "experts/store/other_experts.h"
 #include "experts/streaming/expert_files.h"
 #include "experts/streaming/streaming_options.h"
-#include "kernels/cpu/preferred_isa.h"
 #include "kernels/cpu/scratch_bytes.h"
 #include "kv_cache/sequence_cache.h"
 #include "model/cache_shape.h"
@@ -207,17 +206,17 @@ Result<HostNeeds> ComputeStepNeeds(const ModelConfig& config, const ModelOptions
         config,
         {.max_tokens = max_tokens, .max_logit_rows = options.max_logit_rows, .drafter = drafter});
   };
-  HostNeeds needs = {.activations = workspace(options.max_batch_tokens) +
-                                    CpuScratchBytes(MakeStepLimits(config, options, drafter),
-                                                    n_threads, PreferredIsa()),
-                     .pauses = shard.is_whole() ? workspace(PauseTokens(options)) : 0,
-                     .caches = *caches,
-                     .n_layers = shard.end_layer - shard.first_layer,
-                     .experts_per_token = config.num_experts_per_tok,
-                     .expert_ranks = shard.n_expert,
-                     .max_sequences = options.max_sequences,
-                     .most_drafts = drafter == nullptr ? 0 : drafter->depth(config),
-                     .step_tokens = options.max_batch_tokens};
+  HostNeeds needs = {
+      .activations = workspace(options.max_batch_tokens) +
+                     CpuScratchBytes(MakeStepLimits(config, options, drafter), n_threads),
+      .pauses = shard.is_whole() ? workspace(PauseTokens(options)) : 0,
+      .caches = *caches,
+      .n_layers = shard.end_layer - shard.first_layer,
+      .experts_per_token = config.num_experts_per_tok,
+      .expert_ranks = shard.n_expert,
+      .max_sequences = options.max_sequences,
+      .most_drafts = drafter == nullptr ? 0 : drafter->depth(config),
+      .step_tokens = options.max_batch_tokens};
   if (shard.is_whole()) return needs;
   needs.activations +=
       RankWorkspaceBytes(

@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "experts/streaming/streamed_experts.h"
-#include "kernels/cpu/kernels.h"
 #include "model/batch.h"
 #include "runtime/loaded_model.h"
 #include "runtime/runtime.h"
@@ -177,8 +176,7 @@ TEST_F(HostMemoryTest, PlansWhatLoadingAllocates) {
   const HostPlan plan = WholePlan(/*with_draft=*/true);
   EXPECT_NEAR(static_cast<double>(plan.needs.caches), static_cast<double>(model.cache_bytes()), 64);
   EXPECT_GE(plan.needs.activations, model.workspace_bytes());
-  // Two threads, whose products may have tiles.
-  EXPECT_LT(plan.needs.activations, 4 * model.workspace_bytes() + 2 * cpu::kTileWorkspace);
+  EXPECT_LT(plan.needs.activations, 4 * model.workspace_bytes());
   const std::int64_t embedding = files_.config.vocab_size * files_.config.hidden_size * 2;
   EXPECT_EQ(plan.needs.WeightBytes() + plan.needs.DraftBytes() + embedding, model.weight_bytes());
 }

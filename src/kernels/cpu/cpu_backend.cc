@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "kernels/cpu/kernel_tables.h"
+#include "kernels/host_buffer.h"
 #include "kernels/host_roofline.h"
 #include "kernels/shape_checks.h"
 
@@ -26,9 +27,14 @@ CpuBackend::CpuBackend(Isa isa, int n_threads, std::span<const int> processors)
                         n_threads == 1 ? "" : "s")) {}
 
 Status CpuBackend::Reserve(const StepLimits& limits) {
-  Result<Scratch> scratch = Scratch::Make(limits, team_.n_threads(), isa_);
+  Result<Scratch> scratch = Scratch::Make(limits, team_.n_threads());
   if (!scratch) return Unexpected(scratch.error());
   scratch_ = std::move(*scratch);
+  if (kernels_.workspace_bytes == 0 || workspaces_ != nullptr) return {};
+  Result<std::unique_ptr<Buffer>> workspaces =
+      AllocateHostBuffer(team_.n_threads() * kernels_.workspace_bytes);
+  if (!workspaces) return Unexpected(workspaces.error());
+  workspaces_ = std::move(*workspaces);
   return {};
 }
 

@@ -134,6 +134,9 @@ class CpuBackend final : public ReferenceBackend {
   ThreadTeam team_;
   std::string name_;
   Scratch scratch_;
+  // Kernels::workspace_bytes per thread, or null. Like the threads' stacks, which they spare, they
+  // are not part of the memory that is planned.
+  std::unique_ptr<Buffer> workspaces_;
 };
 
 // Kernels know bf16 numbers as uint16_t.

@@ -83,7 +83,10 @@ void CpuBackend::Multiply(std::span<const cpu::Product> products) {
       const std::int64_t last = FirstColumn(end - offset, column_work, product.n);
       if (first < last) {
         cpu::Product mine = product;
-        mine.workspace = Piece(scratch_.workspace, worker, team_.n_threads()).data();
+        if (workspaces_ != nullptr) {
+          mine.workspace = reinterpret_cast<std::uint8_t*>(workspaces_->address()) +
+                           worker * kernels_.workspace_bytes;
+        }
         kernels_.product(mine, first, last);
       }
       offset += product.n * column_work;

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "kernels/buffer_layout.h"
-#include "kernels/cpu/kernel_tables.h"
 #include "kernels/cpu/scratch_bytes.h"
 #include "kernels/host_buffer.h"
 
@@ -21,15 +20,13 @@ std::int64_t TileRows(const StepLimits& limits) {
 }
 
 // The pieces; their memory comes from `memory`, which may only measure.
-void LayOut(const StepLimits& limits, std::int64_t threads, Isa isa, BufferLayout& memory,
-            Scratch& s) {
+void LayOut(const StepLimits& limits, std::int64_t threads, BufferLayout& memory, Scratch& s) {
   const auto take = [&]<class T>(std::int64_t count, std::span<T>& piece) {
     T* const data = memory.Add<T>(count, 1).data;
     piece = {data, data == nullptr ? 0 : static_cast<std::size_t>(count)};
   };
   take(s.tile_rows * cpu::PreparedStride(limits.max_linear_inputs), s.activations);
   take(s.tile_rows * cpu::PaddedColumns(limits.max_linear_inputs) / kFp8Block, s.scales);
-  take(threads * (isa == Isa::kScalar ? 0 : cpu::TableOf(isa).workspace_bytes), s.workspace);
   const std::int64_t hyper_blocks =
       (kStreams * limits.hidden + cpu::kHyperBlock - 1) / cpu::kHyperBlock;
   take(std::min(limits.max_tokens, cpu::kHyperFewRows) * hyper_blocks * cpu::kHyperLanes,
@@ -56,23 +53,22 @@ void LayOut(const StepLimits& limits, std::int64_t threads, Isa isa, BufferLayou
 
 }  // namespace
 
-std::int64_t CpuScratchBytes(const StepLimits& limits, int n_threads, Isa isa) {
+std::int64_t CpuScratchBytes(const StepLimits& limits, int n_threads) {
   Scratch scratch;
   scratch.tile_rows = TileRows(limits);
   BufferLayout measure;
-  LayOut(limits, n_threads, isa, measure, scratch);
+  LayOut(limits, n_threads, measure, scratch);
   return measure.bytes();
 }
 
-Result<Scratch> Scratch::Make(const StepLimits& limits, int n_threads, Isa isa) {
+Result<Scratch> Scratch::Make(const StepLimits& limits, int n_threads) {
   Scratch scratch;
   scratch.tile_rows = TileRows(limits);
-  Result<std::unique_ptr<Buffer>> buffer =
-      AllocateHostBuffer(CpuScratchBytes(limits, n_threads, isa));
+  Result<std::unique_ptr<Buffer>> buffer = AllocateHostBuffer(CpuScratchBytes(limits, n_threads));
   if (!buffer) return Unexpected(buffer.error());
   scratch.buffer = std::move(*buffer);
   BufferLayout memory(scratch.buffer->address(), scratch.buffer->bytes());
-  LayOut(limits, n_threads, isa, memory, scratch);
+  LayOut(limits, n_threads, memory, scratch);
   return scratch;
 }
 

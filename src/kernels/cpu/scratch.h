@@ -8,7 +8,6 @@
 
 #include "base/float_types.h"
 #include "kernels/backend.h"
-#include "kernels/cpu/isa.h"
 #include "kernels/cpu/kernels.h"
 
 namespace fathom {
@@ -17,15 +16,13 @@ namespace fathom {
 // which bounds the size. "Per thread" pieces consist of n_threads equal parts.
 struct Scratch {
   // Reserves the bytes; pages take memory when first touched.
-  static Result<Scratch> Make(const StepLimits& limits, int n_threads, Isa isa);
+  static Result<Scratch> Make(const StepLimits& limits, int n_threads);
 
   std::unique_ptr<Buffer> buffer;
   std::int64_t tile_rows = 0;
 
   std::span<float> activations;  // prepared rows: [tile_rows, PreparedStride(max_linear_inputs)]
   std::span<float> scales;       // their scales: [tile_rows, max_linear_inputs / 128]
-
-  std::span<std::uint8_t> workspace;  // per thread: of products
 
   std::span<float> hyper_chains;  // of a few rows: kernels.h
 

@@ -4,11 +4,10 @@
 #include <cstdint>
 
 #include "kernels/backend.h"
-#include "kernels/cpu/isa.h"
 
 namespace fathom {
 
 // Returns the bytes that Backend::Reserve takes with these limits and threads.
-std::int64_t CpuScratchBytes(const StepLimits& limits, int n_threads, Isa isa);
+std::int64_t CpuScratchBytes(const StepLimits& limits, int n_threads);
 
 }  // namespace fathom
