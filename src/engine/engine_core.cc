@@ -484,6 +484,7 @@ void EngineCore::ContinuePass() {
   if (progress && !progress->HasEnded()) return;
   std::unique_ptr<RunningStep> step = pass_->Take();
   if (!progress) {
+    HandleCancels();  // for which the pass may have stopped
     CountEnded(step->plan);
     FailPlan(step->plan, progress.error());
     free_steps_.push_back(std::move(step));

@@ -22,7 +22,9 @@ class ForwardingModel : public LanguageModel {
   Status ForwardEach(const Batch& batch, std::vector<SequenceFailure>& failed) override {
     return model().ForwardEach(batch, failed);
   }
-  Status BeginPass(const Batch& batch) override { return model().BeginPass(batch); }
+  Status BeginPass(const Batch& batch, ShouldStop should_stop) override {
+    return model().BeginPass(batch, std::move(should_stop));
+  }
   Result<PassProgress> ContinuePass(std::vector<SequenceFailure>& failed) override {
     return model().ContinuePass(failed);
   }

@@ -57,7 +57,9 @@ class LanguageModel {
   }
   // Model::BeginPass, ContinuePass and StopPass, for a model whose pause_tokens is not 0. Failures
   // as of ForwardEach.
-  virtual Status BeginPass(const Batch& /*batch*/) { return NoPieces(); }
+  virtual Status BeginPass(const Batch& /*batch*/, ShouldStop /*should_stop*/) {
+    return NoPieces();
+  }
   virtual Result<PassProgress> ContinuePass(std::vector<SequenceFailure>& /*failed*/) {
     return NoPieces();
   }

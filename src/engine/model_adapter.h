@@ -33,7 +33,9 @@ class ModelAdapter : public LanguageModel {
   Status ForwardEach(const Batch& batch, std::vector<SequenceFailure>& failed) override {
     return model_.Forward(batch, failed);
   }
-  Status BeginPass(const Batch& batch) override { return model_.BeginPass(batch); }
+  Status BeginPass(const Batch& batch, ShouldStop should_stop) override {
+    return model_.BeginPass(batch, std::move(should_stop));
+  }
   Result<PassProgress> ContinuePass(std::vector<SequenceFailure>& failed) override {
     return model_.ContinuePass(failed);
   }

@@ -4,6 +4,17 @@
 #include <utility>
 
 namespace fathom {
+namespace {
+
+// True if all sequences have finished, or will as soon as the engine sees that nobody reads them.
+bool IsUnwanted(const StepPlan& plan) {
+  return std::ranges::all_of(plan.segments, [](const PlannedSegment& segment) {
+    const Sequence& sequence = *segment.sequence;
+    return sequence.IsFinished() || sequence.request.stream->cancelled();
+  });
+}
+
+}  // namespace
 
 PassInPieces::~PassInPieces() {
   if (IsRunning()) runner_.StopPass();
@@ -11,7 +22,9 @@ PassInPieces::~PassInPieces() {
 
 Status PassInPieces::Begin(std::unique_ptr<RunningStep>& step) {
   const Clock::time_point begin = Clock::now();
-  if (Status begun = runner_.BeginPass(*step); !begun) return begun;
+  const StepPlan& plan = step->plan;
+  const Status begun = runner_.BeginPass(*step, [&plan] { return IsUnwanted(plan); });
+  if (!begun) return begun;
   scheduler_.BeginPass(step->plan);
   CountBegun(step->plan);
   step_ = std::move(step);
@@ -28,6 +41,7 @@ Result<PassProgress> PassInPieces::Continue() {
   step_->seconds += seconds;
   layer_seconds_ += seconds;
   has_run_layer_ = true;
+  if (!progress && IsUnwanted(step_->plan)) metrics_.CountStoppedPass();
   if (progress) metrics_.SetPass({*progress, step_->plan.n_prompt_tokens});
   return progress;
 }

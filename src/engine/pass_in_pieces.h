@@ -33,8 +33,8 @@ class PassInPieces {
   std::int64_t n_prompt_tokens() const { return step_->plan.n_prompt_tokens; }
   // Takes the step and begins it. Errors, with `step` left: those of StepRunner::BeginPass.
   Status Begin(std::unique_ptr<RunningStep>& step);
-  // Runs a layer. After an error, and after the last layer, Take is next. Errors: those of
-  // StepRunner::ContinuePass.
+  // Runs a layer, or less if nobody reads the step's sequences any more. After an error, and after
+  // the last layer, Take is next. Errors: those of StepRunner::ContinuePass.
   Result<PassProgress> Continue();
   // True if other steps are next: their time so far is less than that of the layers.
   bool IsPauseDue() const;

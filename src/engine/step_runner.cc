@@ -184,12 +184,12 @@ Status StepRunner::Begin(RunningStep& step) {
   return AskStep(step);
 }
 
-Status StepRunner::BeginPass(RunningStep& step) {
+Status StepRunner::BeginPass(RunningStep& step, ShouldStop should_stop) {
   if (options_.drafts) {
     if (Status committed = CommitKept(step); !committed) return committed;
   }
   FillBatch(step);
-  return Timed(step, [&] { return model_.BeginPass(step.batch); });
+  return Timed(step, [&] { return model_.BeginPass(step.batch, std::move(should_stop)); });
 }
 
 Result<PassProgress> StepRunner::ContinuePass(RunningStep& step) {

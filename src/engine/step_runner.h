@@ -89,7 +89,7 @@ class StepRunner {
   // Begin in pieces, for a model that can pause between layers: BeginPass, then ContinuePass, which
   // runs a layer, until it has ended. Other steps, whole ones, may run between the calls. Errors as
   // Begin.
-  Status BeginPass(RunningStep& step);
+  Status BeginPass(RunningStep& step, ShouldStop should_stop);
   Result<PassProgress> ContinuePass(RunningStep& step);
   // Ends a pass that has begun. Its sequences have lost their caches; the caller must finish them.
   void StopPass() { model_.StopPass(); }

@@ -11,6 +11,7 @@
 #include "base/tensor.h"
 #include "checkpoint/safetensors.h"
 #include "kernels/backend.h"
+#include "model/pass_progress.h"
 #include "model/sequence_failure.h"
 #include "model/streaming_counts.h"
 #include "model/tensor_parallel.h"
@@ -60,8 +61,9 @@ class ExpertStore {
   // Between two blocks of a main pass: other passes run before its next block, or it does not go
   // on.
   virtual void PausePass() {}
-  // The next block is that of the pass that was paused last.
-  virtual void ResumePass() {}
+  // The next block is that of the pass that was paused last. If should_stop (may be empty) turns
+  // true while experts of the block arrive, Await fails with kResourceExhausted.
+  virtual void ResumePass(const ShouldStop& /*should_stop*/) {}
   // Around the work of each block; a store may read or move weights beside that work. Error: a
   // process that cannot be reached.
   virtual Status BeginBlock(std::int64_t block) = 0;

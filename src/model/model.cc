@@ -29,6 +29,7 @@ struct Model::Impl : ModelState {
   DraftCosts draft_costs;
   std::vector<TokenChoice> choices;  // of the last StartTokens
   std::optional<MainPass> paused;    // between BeginPass and its end
+  ShouldStop should_stop;            // of that pass
 
   Result<MainPass> StartMainPass(const BatchView& whole);
   Status RunNextLayer(MainPass& pass);
@@ -169,13 +170,14 @@ Status Model::Forward(const Batch& batch, std::vector<SequenceFailure>& failed) 
   return m.EndMainPass(*pass, ran, failed);
 }
 
-Status Model::BeginPass(const Batch& batch) {
+Status Model::BeginPass(const Batch& batch, ShouldStop should_stop) {
   Impl& m = *impl_;
   Check(m.options.pause_tokens > 0 && !m.paused, "a pass in pieces beside another");
   if (Status prepared = Prepare(batch); !prepared) return prepared;
   Result<MainPass> pass = m.StartMainPass(batch.View());
   if (!pass) return Unexpected(pass.error());
   m.paused.emplace(*std::move(pass));
+  m.should_stop = std::move(should_stop);
   m.parts.store->PausePass();
   std::swap(m.workspace, m.other_workspace);
   return {};
@@ -186,7 +188,7 @@ Result<PassProgress> Model::ContinuePass(std::vector<SequenceFailure>& failed) {
   Impl& m = *impl_;
   Check(m.paused.has_value(), "a pass that has begun");
   MainPass& pass = *m.paused;
-  m.parts.store->ResumePass();
+  m.parts.store->ResumePass(m.should_stop);
   m.main.local = pass.local;
   Status ran = m.backend.BeginStep(pass.local.batch, m.cache->TakeTableChanges());
   if (ran) ran = m.RunNextLayer(pass);

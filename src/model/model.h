@@ -115,7 +115,9 @@ class Model {
   // pause_tokens; what refers to the last Forward must not reach over a call of ContinuePass.
   // `batch` stays as it is until the pass has ended. The bits are those of Forward. Errors of
   // BeginPass: those of Prepare; of both: those of Forward, and the pass has ended.
-  Status BeginPass(const Batch& batch);
+  // With should_stop, ContinuePass fails with kResourceExhausted soon after it has turned true:
+  // between experts that are read from disk.
+  Status BeginPass(const Batch& batch, ShouldStop should_stop = {});
   Result<PassProgress> ContinuePass(std::vector<SequenceFailure>& failed);
   // Ends a pass, if one has begun; its sequences must begin at position 0 again.
   void StopPass();

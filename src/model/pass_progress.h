@@ -2,8 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 namespace fathom {
+
+// Returns true once nobody waits for the result of a pass. Called on the thread of the model.
+using ShouldStop = std::function<bool()>;
 
 struct PassProgress {
   std::int64_t layers_done = 0;

@@ -282,11 +282,12 @@ Status FakeModel::Forward(const Batch& batch) {
   return ran;
 }
 
-Status FakeModel::BeginPass(const Batch& batch) {
+Status FakeModel::BeginPass(const Batch& batch, ShouldStop should_stop) {
   Check(options_.limits.pause_tokens > 0 && !paused_, "a pass in pieces beside another");
   Result<Running> pass = Begin(batch);
   if (!pass) return Unexpected(pass.error());
   paused_ = *std::move(pass);
+  should_stop_ = std::move(should_stop);
   return {};
 }
 
@@ -294,6 +295,10 @@ Result<PassProgress> FakeModel::ContinuePass(std::vector<SequenceFailure>& faile
   failed.clear();
   Check(paused_.has_value(), "a pass that has begun");
   if (on_layer) on_layer();
+  if (should_stop_ && should_stop_()) {
+    StopPass();
+    return MakeError(ErrorCode::kResourceExhausted, "stopped");
+  }
   const Status ran = RunLayer(*paused_);
   const PassProgress progress = {.layers_done = paused_->layers_done, .layers = kLayers};
   if (!ran || progress.HasEnded()) paused_.reset();

@@ -39,7 +39,7 @@ class FakeModel final : public LanguageModel {
   SequenceCache& Cache() override { return caches_.front(); }
   Status Forward(const Batch& batch) override;
   // Each of the layers stores or reads a part of what the caches hold.
-  Status BeginPass(const Batch& batch) override;
+  Status BeginPass(const Batch& batch, ShouldStop should_stop) override;
   Result<PassProgress> ContinuePass(std::vector<SequenceFailure>& failed) override;
   void StopPass() override;
   Status StartLogits(std::span<const std::int32_t> rows, int place) override;
@@ -111,6 +111,7 @@ class FakeModel final : public LanguageModel {
   ReferenceBackend backend_;
   std::vector<SequenceCache> caches_;  // by data rank; the engine has the first
   std::optional<CacheShadow> shadow_;  // of the first, for the others
+  ShouldStop should_stop_;             // of the pass in pieces
   std::optional<Running> paused_;
   std::vector<std::uint64_t> row_hashes_;
   std::vector<std::uint64_t> draft_hashes_;

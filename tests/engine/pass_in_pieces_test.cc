@@ -141,6 +141,22 @@ TEST_F(PassesInPieces, AStepWhoseRequestsHaveAllEndedStops) {
   EXPECT_EQ(Answer(again), Alone(Text(200, 1), 5));
 }
 
+TEST_F(PassesInPieces, ALayerStopsWhenItsRequestsAreCancelled) {
+  TokenStream first = Submit(Text(20), 40);
+  const std::vector<Token> begun = RunUntil(first, 2);
+  TokenStream second = Submit(Text(200, 1), 5);
+  BeginPass();
+  model_->on_layer = [&] { second.Cancel(); };
+  while (metrics_->Snapshot().pass.layers > 0) core_->Step();
+  model_->on_layer = {};
+  EXPECT_EQ(FinishOf(second), FinishReason::kCancelled);
+  EXPECT_EQ(metrics_->Snapshot().stopped_passes, 1);
+  EXPECT_EQ(core_->n_requests(), 1);
+  EXPECT_TRUE(core_->caches().IsConsistent());
+  RunAll();
+  EXPECT_EQ(Joined(begun, Answer(first)), Alone(Text(20), 40));
+}
+
 // The stream ends at once; slot and blocks are kept, since the pass goes on to write there.
 TEST_F(PassesInPieces, WhoLeavesAPassKeepsItsBlocksUntilItEnds) {
   TokenStream first = Submit(Text(20), 40);
@@ -217,7 +233,7 @@ TEST_F(PassesInPieces, TheEngineMayEndInAPass) {
   ASSERT_TRUE(EngineCore::Create(*model_, {}, *metrics_));
   Batch batch;
   batch.Add(0, 0, Text(200));
-  EXPECT_TRUE(model_->BeginPass(batch));
+  EXPECT_TRUE(model_->BeginPass(batch, {}));
 }
 
 }  // namespace

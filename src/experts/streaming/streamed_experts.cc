@@ -150,6 +150,7 @@ void StreamedExperts::BeginPass(Pass pass, const BatchView& whole) {
   Cancel();
   TakeEnded();
   ReleaseAhead(-1);
+  should_stop_ = {};
   pass_ = pass;
   failed_sequences_.Begin(whole);
   if (pass == Pass::kDraft) return;
@@ -170,11 +171,13 @@ void StreamedExperts::BeginPass(Pass pass, const BatchView& whole) {
 
 // Experts that were read ahead for the pass stay, until another one begins.
 void StreamedExperts::PausePass() {
+  should_stop_ = {};
   std::swap(failed_sequences_, paused_sequences_);
   paused_is_scan_ = is_scan_;
 }
 
-void StreamedExperts::ResumePass() {
+void StreamedExperts::ResumePass(const ShouldStop& should_stop) {
+  should_stop_ = should_stop;
   std::swap(failed_sequences_, paused_sequences_);
   is_scan_ = paused_is_scan_;
   pass_ = Pass::kMain;
@@ -427,6 +430,9 @@ Status StreamedExperts::Await(const VisitExperts& visit) {
   for (;;) {
     ReleaseGroup();
     TakeEnded();
+    if (should_stop_ && should_stop_()) {
+      failed_ = MakeError(ErrorCode::kResourceExhausted, "the pass has been stopped");
+    }
     StartMissing();
     if (!failed_) break;
     std::erase_if(waiting_, [this](const Waiting& one) {

@@ -55,7 +55,7 @@ class StreamedExperts : public ExpertStore {
 
   void BeginPass(Pass pass, const BatchView& whole) override;
   void PausePass() override;
-  void ResumePass() override;
+  void ResumePass(const ShouldStop& should_stop) override;
   Status BeginBlock(std::int64_t block) override;
   Status EndBlock(std::int64_t block) override;
   Result<ExpertLease> Acquire(std::int64_t block, Matrix<std::int32_t> ids) override;
@@ -186,6 +186,7 @@ class StreamedExperts : public ExpertStore {
   std::vector<std::uint8_t> hangs_;       // by slot: its read has not ended for longest_read
 
   // --- The block that runs ---
+  ShouldStop should_stop_;  // of its pass
   std::int64_t block_ = -1;
   Matrix<std::int32_t> ids_;
   std::vector<std::int64_t> uses_;         // [experts]

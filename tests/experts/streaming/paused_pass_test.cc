@@ -125,6 +125,37 @@ TEST_P(PausedPass, LeavesLittleRoomForOthers) {
   EXPECT_TRUE(model.Forward(large));
 }
 
+// Nobody waits for the pass any more while a layer reads its experts: it stops between two of them.
+TEST_P(PausedPass, StopsWithinALayer) {
+  TestModel streamed(*directory_, Streamed({.prefetch = false}));
+  Model& model = streamed.model();
+  const auto n_read = [&] { return StreamedExperts::Of(model)->counts().read_experts; };
+  Sequence other = Make(1);
+  Step(model, {{&other, 10}});
+  Batch batch;
+  batch.Add(0, 0, std::span(tokens_[0]).first(kPrompt));
+  int n_asked = 0, last = 1'000'000;
+  ASSERT_TRUE(model.BeginPass(batch, [&] { return ++n_asked >= last; }));
+  std::vector<SequenceFailure> failed;
+  ASSERT_TRUE(model.ContinuePass(failed));
+  const int n_of_layer = n_asked;
+  EXPECT_GT(n_of_layer, 1);
+  n_asked = 0;
+  last = 2;
+  const std::int64_t n_before = n_read();
+  const Result<PassProgress> progress = model.ContinuePass(failed);
+  ASSERT_FALSE(progress);
+  EXPECT_EQ(progress.error().code, ErrorCode::kResourceExhausted);
+  EXPECT_EQ(n_asked, 2);
+  EXPECT_LE(n_read() - n_before, config_.n_routed_experts);
+  EXPECT_EQ(model.cache().next_position(0), 0);
+  Step(model, {{&other, 3}});
+  ExpectSameBits(expected_[1], other, other.done, "the other");
+  Sequence again = Make(0);
+  Step(model, {{&again, kPrompt}});
+  ExpectSameBits(expected_[0], again, again.done, "the prompt, once more");
+}
+
 // A disk that fails while one of the two needs it: the other has its bits.
 TEST_P(PausedPass, FailsAlone) {
   std::atomic<bool> fails = false;
