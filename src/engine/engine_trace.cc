@@ -43,6 +43,8 @@ void EngineTrace::AddStep(const Step& step) {
         {"expert_hits", static_cast<double>(n_hits)},
         {"expert_misses", static_cast<double>(n_uses - n_hits)},
         {"expert_read_bytes", static_cast<double>(now.read_bytes - before.read_bytes)},
+        {"expert_guesses", static_cast<double>(now.guesses.experts - before.guesses.experts)},
+        {"expert_guesses_useful", static_cast<double>(now.guesses.useful - before.guesses.useful)},
         {"disk_wait_microseconds", waited * 1e6},
         {"disk_wait_busy_microseconds", waited_busy * 1e6}};
     arguments.insert(arguments.end(), std::begin(experts), std::end(experts));

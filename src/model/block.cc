@@ -1,5 +1,7 @@
 #include "model/block.h"
 
+#include "model/expert_guess.h"
+
 namespace fathom {
 namespace {
 
@@ -110,8 +112,10 @@ Status SharedExpert(const Step& step, const SharedExpertWeights& weights) {
   return step.tensor.RowParallelLinear(gate, weights.w2, a.y);
 }
 
-// a.u -> a.y (docs/spec/model.md 7).
-Status MixtureOfExperts(const Step& step, const BlockWeights& block) {
+// a.u -> a.y (docs/spec/model.md 7). Guesses the experts of `next` (null: of none) from the
+// streams.
+Status MixtureOfExperts(const Step& step, const BlockWeights& block, const BlockWeights* next,
+                        Matrix<const Bf16> streams) {
   Backend& backend = step.backend;
   const ModelConfig& config = step.config;
   const Activations& a = step.a;
@@ -126,6 +130,7 @@ Status MixtureOfExperts(const Step& step, const BlockWeights& block) {
     backend.Route(a.router_logits, weights.bias, config.routed_scaling_factor, routing);
   }
   if (Status told = ObserveRouting(backend, routing.ids, step.routing_observer); !told) return told;
+  if (next != nullptr) GuessExperts(step, *next, streams);
   return step.experts.Run(
       {.block = block.index,
        .x = a.u,
@@ -139,7 +144,7 @@ Status MixtureOfExperts(const Step& step, const BlockWeights& block) {
 }  // namespace
 
 Status RunBlock(const Step& step, const BlockWeights& weights, LayerCache& cache,
-                Matrix<Bf16> streams) {
+                Matrix<Bf16> streams, const BlockWeights* next) {
   Backend& backend = step.backend;
   const Activations& a = step.a;
   const HcMix mix = {.post = a.hc_post, .comb = a.hc_comb};
@@ -153,7 +158,7 @@ Status RunBlock(const Step& step, const BlockWeights& weights, LayerCache& cache
 
   backend.HcPre(streams, weights.hc_ffn, step.hc_options(), a.u, mix);
   backend.RmsNorm(a.u, weights.ffn_norm, eps, a.u);
-  if (Status ran = MixtureOfExperts(step, weights); !ran) return ran;
+  if (Status ran = MixtureOfExperts(step, weights, next, streams); !ran) return ran;
   backend.HcPost(a.y, mix, streams);
   return step.store.EndBlock(weights.index);
 }

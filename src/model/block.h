@@ -43,9 +43,10 @@ struct Step {
   }
 };
 
-// streams [t, 4 d] in place. Reads and extends the layer's cache. Errors: those of step.tensor,
+// streams [t, 4 d] in place. Reads and extends the layer's cache. `next`: the block that will run
+// next, if its experts may be guessed; null: none. Errors: those of step.tensor,
 // step.store and step.experts; streams and cache hold nothing of use afterwards.
 Status RunBlock(const Step& step, const BlockWeights& weights, LayerCache& cache,
-                Matrix<Bf16> streams);
+                Matrix<Bf16> streams, const BlockWeights* next = nullptr);
 
 }  // namespace fathom

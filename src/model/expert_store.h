@@ -32,6 +32,14 @@ struct ExpertLease {
 // Computes what needs the experts of a lease.
 using VisitExperts = std::function<void(const ExpertLease&)>;
 
+// Memory of the backend for a guess of the experts of t tokens.
+struct GuessBuffers {
+  Matrix<Bf16> u;  // [t, d]
+  HcMix mix;
+  Matrix<float> logits;  // [t, experts]
+  Routing routing;       // [t, experts per token]
+};
+
 // Where bound weights are.
 struct BoundWeights {
   const Checkpoint& checkpoint;
@@ -76,6 +84,13 @@ class ExpertStore {
   // Calls visit for the other experts as they arrive, each once, in any order and division. Ends
   // the lease of Acquire. Errors: as Acquire; kIo: all sequences of the pass have failed.
   virtual Status Await(const VisitExperts& /*visit*/) { return {}; }
+  // Guesses of the experts that a later block of this pass will choose. BeginGuess returns buffers
+  // of t rows, in which the caller computes the guess; nullopt: the store wants none. EndGuess
+  // must follow, once they are computed.
+  virtual std::optional<GuessBuffers> BeginGuess(std::int64_t /*block*/, std::int64_t /*t*/) {
+    return {};
+  }
+  virtual void EndGuess() {}
   // Sequences of this pass that need experts that cannot be read. No further experts are leased for
   // their rows, whose results are numbers without meaning. Valid until the next pass begins.
   virtual std::span<const SequenceFailure> failures() const { return {}; }

@@ -239,9 +239,9 @@ Result<MainPass> Model::Impl::StartMainPass(const BatchView& whole) {
 Status Model::Impl::RunNextLayer(MainPass& pass) {
   const std::int64_t layer = pass.next_layer++;
   if (layer_observer) layer_observer(layer);
-  if (Status ran = RunBlock(pass.step, weights.layers[static_cast<std::size_t>(layer)],
-                            CacheOf(layer), pass.step.a.streams);
-      !ran) {
+  const BlockWeights& block = weights.layers[static_cast<std::size_t>(layer)];
+  const BlockWeights* next = pass.next_layer < stage().end_layer ? &block + 1 : nullptr;
+  if (Status ran = RunBlock(pass.step, block, CacheOf(layer), pass.step.a.streams, next); !ran) {
     return ran;
   }
   if (drafter != nullptr) drafter->Tap(layer, pass.whole, pass.step);

@@ -7,6 +7,14 @@
 
 namespace fathom {
 
+// Experts that were guessed for the next layer while they were not in memory.
+struct GuessCounts {
+  std::int64_t experts = 0;    // guesses: read, or only counted
+  std::int64_t useful = 0;     // those that the layer needed
+  std::int64_t reads = 0;      // those whose reads were queued
+  std::int64_t withdrawn = 0;  // those whose reads were taken back before they began
+};
+
 struct StreamingCounts {
   // Uses of experts: an expert counts once per layer and step, however many tokens use it.
   std::int64_t hash_uses = 0;  // in layers that choose experts by the token
@@ -17,7 +25,8 @@ struct StreamingCounts {
   std::int64_t read_bytes = 0;
   std::int64_t ahead_experts = 0;  // reads that began before the experts' layer
   std::int64_t ahead_used = 0;     // those that the layer used
-  std::int64_t failed_reads = 0;
+  GuessCounts guesses;
+  std::int64_t failed_reads = 0;  // not those of guesses
   // When the last failed read but two failed; nullopt: there were fewer.
   std::optional<std::chrono::steady_clock::time_point> third_last_failure;
   std::int64_t tokens = 0;        // of all steps

@@ -169,7 +169,10 @@ void KeepHeat(const ModelConfig& config, const Checkpoint& checkpoint, const Run
 void StreamExperts(const HostPlan& plan, const ModelConfig& config, const Checkpoint& checkpoint,
                    const RunOptions& run, const ModelRanks* ranks, const BlockPlacements& placement,
                    const RuntimeEvents& events, ModelOptions& sizes) {
-  StreamingOptions streaming = {.slots = plan.n_slots, .mirror = run.mirror, .warn = events.warn};
+  StreamingOptions streaming = {.slots = plan.n_slots,
+                                .mirror = run.mirror,
+                                .guesses = run.expert_guesses,
+                                .warn = events.warn};
   KeepHeat(config, checkpoint, run, ranks, events, streaming);
   sizes.parts = StreamedParts(std::move(streaming), ranks, placement);
   if (ranks == nullptr) sizes.pause_tokens = PauseTokens(sizes);

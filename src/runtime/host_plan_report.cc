@@ -121,12 +121,17 @@ std::string Describe(const StreamingCounts& counts) {
       counts.hash_uses > 0
           ? fmt::format(" (hash layers {:.2f})", rate(counts.hash_hits, counts.hash_uses))
           : "";
+  const GuessCounts& g = counts.guesses;
+  const std::string guesses =
+      g.experts > 0 ? fmt::format("; {} experts guessed, {:.0f} % rightly, {} read", g.experts,
+                                  100 * rate(g.useful, g.experts), g.reads - g.withdrawn)
+                    : "";
   return fmt::format(
       "experts from disk: hit rate {:.2f}{}, {:.3f} GB read per token at {:.2f} GB/s, {:.1f} ms "
-      "waited per token{}; pool {} of {} slots, {:.1f} GB",
+      "waited per token{}; pool {} of {} slots, {:.1f} GB{}",
       rate(counts.hits(), counts.uses()), hash, over(gigabytes, tokens),
       over(gigabytes, counts.disk_busy_seconds), over(1e3 * counts.stall_seconds, tokens), busy,
-      counts.used_slots, counts.slots, Gigabytes(counts.slots * counts.slot_bytes));
+      counts.used_slots, counts.slots, Gigabytes(counts.slots * counts.slot_bytes), guesses);
 }
 
 }  // namespace fathom

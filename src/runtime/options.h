@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "checkpoint/weight_memory.h"
+#include "experts/streaming/guess_policy.h"
 #include "kernels/execution_paths.h"
 #include "model/host_expert_choice.h"
 
@@ -59,6 +60,7 @@ struct RunOptions {
   std::filesystem::path mirror{};
   // The folder where the uses of streamed experts are kept from run to run; empty: nowhere.
   std::filesystem::path expert_heat{};
+  GuessMode expert_guesses = GuessMode::kAuto;  // of streamed experts
   RankOptions ranks{};
 };
 

@@ -33,6 +33,7 @@ TEST_P(StreamedSchedules, AnswersAreThoseOfEachAlone) {
   const ScheduleCounts counts = ExpectOneAnswerEachOf(
       *directory,
       [&number](const std::filesystem::path& model, const ScheduleSetup& setup) {
+        constexpr GuessMode kModes[] = {GuessMode::kOn, GuessMode::kAuto, GuessMode::kOff};
         const std::uint32_t variant = number++;
         // Most of them pause between layers, as a program that streams does.
         const ScheduleSetup used = variant % 3 == 2 ? setup : WithPauses(setup);
@@ -40,6 +41,7 @@ TEST_P(StreamedSchedules, AnswersAreThoseOfEachAlone) {
                        .parts = StreamedParts({.slots = 12 + variant % 3 * 4,
                                                .n_read_threads = 8,
                                                .prefetch = variant % 4 != 3,
+                                               .guesses = kModes[variant / 2 % 3],
                                                .open = OpenFaulty(ReadLate)})},
                       model, used);
       },

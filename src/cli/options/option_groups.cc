@@ -8,6 +8,7 @@
 
 #include "cli/options/option_values.h"
 #include "engine/sampling_fields.h"
+#include "experts/streaming/guess_policy.h"
 #include "kernels/registry.h"
 #include "model/draft/drafters.h"
 
@@ -177,6 +178,10 @@ void AddMachine(Command& command, RunOptions& run) {
                "Keep the uses of experts that are read from disk in this folder: the next run "
                "begins with those used most (docs/streaming.md)",
                Text(run.expert_heat)});
+  command.Add({"--expert-guesses", "MODE",
+               "Read experts from disk that the next layer will probably use: on, off, or auto: "
+               "while it is measured to pay (default: auto; docs/streaming.md)",
+               OneOf(kGuessModeNames, run.expert_guesses)});
   command.AddFlag("--preload", run.weights.preload,
                   "Read all weights before the first token, with all threads");
   command.AddFlag("--lock", run.weights.lock,

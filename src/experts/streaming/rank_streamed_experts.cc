@@ -21,6 +21,10 @@ void AddRank(const StreamingCounts& rank, StreamingCounts& all) {
         &StreamingCounts::read_threads}) {
     all.*member += rank.*member;
   }
+  for (const auto member : {&GuessCounts::experts, &GuessCounts::useful, &GuessCounts::reads,
+                            &GuessCounts::withdrawn}) {
+    all.guesses.*member += rank.guesses.*member;
+  }
   for (const auto member : {&StreamingCounts::stall_seconds, &StreamingCounts::stall_busy_seconds,
                             &StreamingCounts::disk_busy_seconds}) {
     all.*member = std::max(all.*member, rank.*member);

@@ -34,7 +34,7 @@ ReadQueue::~ReadQueue() { Check(Stop(), "a read that never ends, into memory tha
 
 void ReadQueue::Append(std::size_t slot) {
   Read& read = reads_[slot];
-  List& list = lists_[static_cast<int>(read.urgency)];
+  List& list = lists_[static_cast<std::size_t>(read.urgency)];
   read.before = list.last;
   read.behind = kNone;
   (list.last == kNone ? list.first : reads_[list.last].behind) = slot;
@@ -43,7 +43,7 @@ void ReadQueue::Append(std::size_t slot) {
 
 void ReadQueue::Remove(std::size_t slot) {
   const Read& read = reads_[slot];
-  List& list = lists_[static_cast<int>(read.urgency)];
+  List& list = lists_[static_cast<std::size_t>(read.urgency)];
   (read.before == kNone ? list.first : reads_[read.before].behind) = read.behind;
   (read.behind == kNone ? list.last : reads_[read.behind].before) = read.before;
 }
@@ -68,8 +68,24 @@ void ReadQueue::Promote(std::size_t slot) {
   if (read.HasPiece()) Append(slot);
 }
 
+bool ReadQueue::Withdraw(std::size_t slot) {
+  const std::lock_guard lock(mutex_);
+  Read& read = reads_[slot];
+  const bool has_begun = read.range > 0 || read.begin > 0;
+  if (has_begun || !read.HasPiece()) return false;
+  Remove(slot);
+  read.range = read.ranges.size();
+  return true;
+}
+
+const ReadQueue::List* ReadQueue::FirstList() const {
+  const auto first =
+      std::ranges::find_if(lists_, [](const List& list) { return list.first != kNone; });
+  return first == lists_.end() ? nullptr : &*first;
+}
+
 ReadQueue::Piece ReadQueue::TakePiece() {
-  const std::size_t slot = lists_[lists_[0].first != kNone ? 0 : 1].first;
+  const std::size_t slot = FirstList()->first;
   Read& read = reads_[slot];
   const FileRange& range = read.ranges[read.range];
   const std::int64_t begin = read.begin;
@@ -114,7 +130,7 @@ void ReadQueue::Run() {
   std::unique_lock lock(mutex_);
   ++n_running_;
   for (;;) {
-    has_piece_.wait(lock, [this] { return stops_ || HasPiece(); });
+    has_piece_.wait(lock, [this] { return stops_ || FirstList() != nullptr; });
     if (stops_) break;
     const Piece piece = TakePiece();
     lock.unlock();

@@ -5,6 +5,7 @@
 // the threads, is blocked in many containers.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -27,7 +28,8 @@ namespace fathom {
 inline constexpr std::int64_t kReadPieceBytes = std::int64_t{2} << 20;
 
 // The more urgent first. Within one urgency, experts are read in the order in which they came.
-enum class ReadUrgency : std::uint8_t { kDemand, kAhead };
+enum class ReadUrgency : std::uint8_t { kDemand, kAhead, kGuess };
+inline constexpr std::size_t kReadUrgencies = 3;
 
 // A read that has ended.
 struct EndedRead {
@@ -43,7 +45,7 @@ struct ReadCounts {
 };
 
 // Reader, slots and ranges outlive the threads: if Stop returns false, they must live until the
-// process ends. Submit, Promote, WaitForEnd and TakeEnded are for one thread.
+// process ends. Submit, Promote, Withdraw, WaitForEnd and TakeEnded are for one thread.
 class ReadQueue {
  public:
   // Reads of at most n_slots slots. Errors: the system starts no more threads.
@@ -57,6 +59,8 @@ class ReadQueue {
               ReadUrgency urgency);
   // Makes a read that may wait behind others a demand read.
   void Promote(std::size_t slot);
+  // Takes back a read of which no piece has begun; it does not end. False: it ends as others do.
+  bool Withdraw(std::size_t slot);
   // Waits until a read has ended that TakeEnded has not returned, at most so long. True: there is
   // one.
   bool WaitForEnd(std::chrono::nanoseconds longest);
@@ -102,7 +106,8 @@ class ReadQueue {
 
   ReadQueue(BlockReader& reader, std::size_t n_slots);
   void Run();
-  bool HasPiece() const { return lists_[0].first != kNone || lists_[1].first != kNone; }
+  // The list of the most urgent reads; nullptr: there are none.
+  const List* FirstList() const;
   Piece TakePiece();
   void EndPiece(const Piece& piece, Status status);
   void Append(std::size_t slot);
@@ -113,8 +118,8 @@ class ReadQueue {
 
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable has_piece_, has_ended_, has_stopped_;
-  std::vector<Read> reads_;  // by slot
-  List lists_[2];            // by urgency
+  std::vector<Read> reads_;                 // by slot
+  std::array<List, kReadUrgencies> lists_;  // by urgency
   std::vector<EndedRead> ended_;
   ReadCounts counts_;
   Clock::time_point busy_since_;

@@ -14,6 +14,7 @@ SlotDirectory::SlotDirectory(std::size_t n_keys, std::size_t n_slots)
       race_(n_keys, n_slots) {
   free_.reserve(n_slots);
   retired_.reserve(n_slots);
+  reserve_.reserve(n_slots);
   for (std::size_t slot = n_slots; slot-- > 0;) {
     free_.push_back(static_cast<std::uint32_t>(slot));
   }
@@ -67,6 +68,51 @@ std::uint32_t SlotDirectory::Assign(std::uint32_t key) {
   slot_of_[key] = slot;
   slots_[slot] = {.key = key, .state = State::kFilling};
   return slot;
+}
+
+void SlotDirectory::FillReserve() {
+  while (reserve_.size() + n_guesses_ < reserve_size_) {
+    const std::uint32_t slot = TakeSlot();
+    if (slot == kNone) return;
+    slots_[slot] = {};
+    reserve_.push_back(slot);
+  }
+}
+
+void SlotDirectory::SetReserve(std::size_t n) {
+  reserve_size_ = n;
+  while (!reserve_.empty() && reserve_.size() + n_guesses_ > n) {
+    free_.push_back(reserve_.back());
+    reserve_.pop_back();
+  }
+  FillReserve();
+}
+
+std::uint32_t SlotDirectory::AssignReserved(std::uint32_t key) {
+  Check(slot_of_[key] == kNone, "an expert without a slot");
+  if (reserve_.empty()) return kNone;
+  const std::uint32_t slot = reserve_.back();
+  reserve_.pop_back();
+  slot_of_[key] = slot;
+  slots_[slot] = {.key = key, .n_leases = 1, .state = State::kFilling, .is_guess = true};
+  ++n_guesses_;
+  return slot;
+}
+
+void SlotDirectory::Adopt(std::uint32_t slot) {
+  Check(slots_[slot].is_guess, "a guessed expert");
+  slots_[slot].is_guess = false;
+  --n_guesses_;
+  FillReserve();
+}
+
+void SlotDirectory::DropGuess(std::uint32_t slot) {
+  Check(slots_[slot].is_guess && slots_[slot].n_leases == 1, "a guessed expert with one lease");
+  n_ready_ -= slots_[slot].state == State::kReady ? 1 : 0;
+  slot_of_[slots_[slot].key] = kNone;
+  slots_[slot] = {};
+  --n_guesses_;
+  (reserve_.size() + n_guesses_ < reserve_size_ ? reserve_ : free_).push_back(slot);
 }
 
 void SlotDirectory::MarkReady(std::uint32_t slot) {

@@ -37,6 +37,22 @@ class SlotDirectory {
   std::uint32_t Retire();
   // Puts a retired slot back into use, if there is one.
   void Restore();
+  // Keeps up to n slots free for guesses, which evict nothing: takes free slots and those of
+  // experts that are not leased, or puts free ones back into use. Guesses that have slots keep
+  // them.
+  void SetReserve(std::size_t n);
+  // Gives an expert without a slot one of the reserve, with a lease; it is then being filled.
+  // kNone: the reserve has none.
+  std::uint32_t AssignReserved(std::uint32_t key);
+  // Makes a guessed expert, which a block needs, one as all others, with the lease that it has. The
+  // reserve takes another slot for it, as a demand read would have.
+  void Adopt(std::uint32_t slot);
+  // Gives the slot of a guessed expert that nobody needs, with the lease of AssignReserved alone,
+  // back to the reserve.
+  void DropGuess(std::uint32_t slot);
+  bool IsGuess(std::uint32_t slot) const { return slots_[slot].is_guess; }
+  std::size_t n_reserved() const { return reserve_.size(); }
+
   // A slot has been filled.
   void MarkReady(std::uint32_t slot);
   // Filling a slot has failed: nobody leases it.
@@ -58,6 +74,7 @@ class SlotDirectory {
     std::uint32_t key = kNone;
     std::uint32_t n_leases = 0;
     State state = State::kFree;
+    bool is_guess = false;
   };
   bool IsEvictable(std::uint32_t slot) const {
     return slots_[slot].state == State::kReady && slots_[slot].n_leases == 0;
@@ -66,12 +83,16 @@ class SlotDirectory {
     return race_.best() == EvictionPolicy::kLeastRecent ? recent_.First() : frequent_.First();
   }
   std::uint32_t TakeSlot();
+  void FillReserve();
   void InsertEvictable(std::uint32_t key, bool is_cold);
   void RemoveEvictable(std::uint32_t key);
 
   std::vector<std::uint32_t> slot_of_;  // by key
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_, retired_;
+  std::vector<std::uint32_t> reserve_;  // slots without an expert
+  std::size_t reserve_size_ = 0;        // slots that reserve_ and guesses have, if there is room
+  std::size_t n_guesses_ = 0;           // slots of guesses
   // Experts that may make room.
   RecencyOrder recent_;
   FrequencyOrder frequent_;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <functional>
 #include <utility>
 
 #include "base/check.h"
@@ -61,6 +60,7 @@ StreamedExperts::StreamedExperts(Backend& backend, const ModelConfig& config, co
       experts_per_token_(config.num_experts_per_tok),
       options_(std::move(options)),
       directory_(Index(n_blocks_ * n_experts_), Index(options_.slots)),
+      guesses_(options_.guesses, config, directory_, options_.change_guesses),
       is_checked_(Index(n_blocks_ * n_experts_)),
       was_ahead_(Index(options_.slots)),
       hangs_(Index(options_.slots)),
@@ -115,6 +115,7 @@ Status StreamedExperts::Bind(ModelWeights& weights, const BoundWeights& bound) {
                                     : ExpertSet{});
   }
   if (Status opened = OpenPool(bound.checkpoint, *pool); !opened) return opened;
+  if (Status ready = guesses_.Bind(backend_, *pool->queue); !ready) return ready;
   pool_ = std::move(pool);
   PrepareSlotsBehind(0);
   WarmUp();
@@ -151,10 +152,12 @@ void StreamedExperts::BeginPass(Pass pass, const BatchView& whole) {
   TakeEnded();
   ReleaseAhead(-1);
   should_stop_ = {};
+  guesses_.BeginPass(pass == Pass::kMain ? whole.n_tokens() : 0);
   pass_ = pass;
   failed_sequences_.Begin(whole);
   if (pass == Pass::kDraft) return;
   ResizePool();
+  guesses_.KeepReserve();
   directory_.EndStep(std::exchange(step_tokens_, whole.n_tokens()));
   is_scan_ = std::ranges::any_of(whole.segments,
                                  [](const Segment& s) { return s.n_tokens > kMostDecodedTokens; });
@@ -178,6 +181,7 @@ void StreamedExperts::PausePass() {
 
 void StreamedExperts::ResumePass(const ShouldStop& should_stop) {
   should_stop_ = should_stop;
+  guesses_.EndStep();
   std::swap(failed_sequences_, paused_sequences_);
   is_scan_ = paused_is_scan_;
   pass_ = Pass::kMain;
@@ -192,6 +196,7 @@ Status StreamedExperts::BeginBlock(std::int64_t block) {
 
 Status StreamedExperts::EndBlock(std::int64_t block) {
   ReleaseAhead(block);
+  guesses_.EndBlock(block);
   return {};
 }
 
@@ -202,6 +207,7 @@ void StreamedExperts::SetSlots(std::int64_t slots) {
 void StreamedExperts::ResizePool() {
   const std::size_t wanted = Index(wanted_slots_);
   if (directory_.n_slots() == wanted) return;
+  directory_.SetReserve(0);
   while (directory_.n_slots() < wanted) directory_.Restore();
   if (directory_.n_slots() > wanted) preparer_.Stop();  // it could bring back what is given up
   while (directory_.n_slots() > wanted) {
@@ -211,48 +217,6 @@ void StreamedExperts::ResizePool() {
   }
   const std::lock_guard lock(mutex_);
   counts_.slots = static_cast<std::int64_t>(directory_.n_slots());
-}
-
-// --- Heat ---
-
-void StreamedExperts::WarmUp() {
-  const std::vector<std::uint32_t>& heat = options_.heat;
-  if (heat.empty()) return;
-  if (heat.size() != is_checked_.size()) {
-    if (options_.warn) {
-      options_.warn(
-          fmt::format("uses of experts in earlier runs: expected {} experts, found {}; "
-                      "they are ignored",
-                      is_checked_.size(), heat.size()));
-    }
-    return;
-  }
-  std::vector<std::uint32_t> hottest;
-  for (std::uint32_t key = 0; key < heat.size(); ++key) {
-    const bool is_known = key < files().n_keys();
-    const bool is_elsewhere = is_known && files().RangesOf(key).empty();  // on another rank
-    if (heat[key] == 0 || is_elsewhere) continue;
-    directory_.Use(key, heat[key], /*is_scan=*/true);
-    if (is_known) hottest.push_back(key);
-  }
-  std::ranges::stable_sort(hottest, std::greater(), [&](std::uint32_t key) { return heat[key]; });
-  const std::int64_t room = options_.slots - FewestExpertSlots(experts_per_token_);
-  hottest.resize(std::min(hottest.size(), Index(room)));
-  std::ranges::sort(hottest, {}, [this](std::uint32_t key) {
-    const FileRange& range = files().RangesOf(key).front();
-    return std::pair(range.file, range.offset);
-  });
-  for (const std::uint32_t key : hottest) StartRead(key, ReadUrgency::kAhead);
-}
-
-void StreamedExperts::SaveHeat() {
-  last_save_ = Clock::now();
-  if (!options_.save_heat) return;
-  heat_.resize(is_checked_.size());
-  for (std::uint32_t key = 0; key < heat_.size(); ++key) {
-    heat_[key] = directory_.race().counts()[key];
-  }
-  options_.save_heat(heat_);
 }
 
 // --- Reading ahead ---
@@ -332,10 +296,23 @@ void StreamedExperts::PrepareSlotsBehind(std::uint32_t slot) {
 bool StreamedExperts::StartRead(std::uint32_t key, ReadUrgency urgency) {
   const std::uint32_t slot = directory_.Assign(key);
   if (slot == SlotDirectory::kNone) return false;
+  SubmitRead(key, slot, urgency);
+  return true;
+}
+
+void StreamedExperts::SubmitRead(std::uint32_t key, std::uint32_t slot, ReadUrgency urgency) {
   was_ahead_[slot] = 0;
   PrepareSlotsBehind(slot);
   pool_->queue->Submit(slot, pool_->files.RangesOf(key), MemoryOf(slot), urgency);
-  return true;
+}
+
+std::optional<GuessBuffers> StreamedExperts::BeginGuess(std::int64_t block, std::int64_t t) {
+  return pass_ == Pass::kMain ? guesses_.Begin(block, t) : std::nullopt;
+}
+
+// Other ranks may have some experts.
+void StreamedExperts::EndGuess() {
+  guesses_.End([this](std::uint32_t key) { return !files().RangesOf(key).empty(); });
 }
 
 bool StreamedExperts::MayStartMissing() const {
@@ -366,6 +343,7 @@ Result<ExpertLease> StreamedExperts::Acquire(std::int64_t block, Matrix<std::int
     const std::uint32_t key = KeyOf(block, expert);
     directory_.Use(key, uses_[Index(expert)], is_scan_);
     const std::uint32_t slot = directory_.SlotOf(key);
+    const bool was_guessed = guesses_.Use(key);
     if (slot == SlotDirectory::kNone) {
       missing_.push_back(expert);
       continue;
@@ -374,24 +352,30 @@ Result<ExpertLease> StreamedExperts::Acquire(std::int64_t block, Matrix<std::int
       FailExpert(expert, {ErrorCode::kIo, DescribeRead(slot, options_.longest_read)});
       continue;
     }
-    directory_.Lease(slot);
+    if (!was_guessed) directory_.Lease(slot);
     const bool was_ahead = std::exchange(was_ahead_[slot], 0) != 0;
+    const bool was_read = was_ahead || was_guessed;
     n_ahead += was_ahead ? 1 : 0;
-    n_hits += was_ahead ? 0 : 1;
+    n_hits += was_read ? 0 : 1;
     if (directory_.IsReady(slot)) {
-      group_.push_back({expert, slot, was_ahead});
+      group_.push_back({expert, slot, was_read});
     } else {
       pool_->queue->Promote(slot);
-      waiting_.push_back({expert, slot, was_ahead});
+      waiting_.push_back({expert, slot, was_read});
     }
   }
+  guesses_.AdoptUsed();
   std::ranges::reverse(missing_);
   StartMissing();
+  guesses_.StartReads([this](std::uint32_t key, std::uint32_t slot) {
+    SubmitRead(key, slot, ReadUrgency::kGuess);
+  });
   {
     const std::lock_guard lock(mutex_);
     (IsHashBlock(block) ? counts_.hash_uses : counts_.learned_uses) += std::ssize(wanted_);
     (IsHashBlock(block) ? counts_.hash_hits : counts_.learned_hits) += n_hits;
     counts_.ahead_used += n_ahead;
+    counts_.guesses = guesses_.counts();
   }
   return LeaseGroup();  // Await says whether the step has failed
 }
@@ -540,10 +524,12 @@ void StreamedExperts::EndRead(const EndedRead& ended) {
                           Moe(block).name, expert);
     is_checked_[key] = status ? 1 : 0;
   }
-  if (status) {
-    directory_.MarkReady(slot);
+  if (status) directory_.MarkReady(slot);
+  if (directory_.IsGuess(slot)) {
+    guesses_.EndRead(slot, status.has_value());  // nothing needs it: an error fails nothing
     return;
   }
+  if (status) return;
   const auto of_slot = [slot](const auto& one) { return one.slot == slot; };
   const auto n_waiting = std::erase_if(waiting_, of_slot);
   const auto n_ahead = std::erase_if(ahead_, of_slot);

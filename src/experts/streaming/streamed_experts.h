@@ -22,6 +22,7 @@
 #include "checkpoint/block_reader.h"
 #include "checkpoint/model_config.h"
 #include "experts/streaming/expert_files.h"
+#include "experts/streaming/expert_guesses.h"
 #include "experts/streaming/failed_sequences.h"
 #include "experts/streaming/read_queue.h"
 #include "experts/streaming/slot_directory.h"
@@ -60,6 +61,8 @@ class StreamedExperts : public ExpertStore {
   Status EndBlock(std::int64_t block) override;
   Result<ExpertLease> Acquire(std::int64_t block, Matrix<std::int32_t> ids) override;
   Status Await(const VisitExperts& visit) override;
+  std::optional<GuessBuffers> BeginGuess(std::int64_t block, std::int64_t t) override;
+  void EndGuess() override;
   // Sequences fail alone where a read fails or does not end. A draft pass fails none of them: its
   // drafts are verified, whatever they were computed from.
   std::span<const SequenceFailure> failures() const override {
@@ -136,6 +139,7 @@ class StreamedExperts : public ExpertStore {
   // The distinct experts of `ids` with the number of their uses, ascending, in wanted_.
   void ListWanted(Matrix<const std::int32_t> ids);
   bool StartRead(std::uint32_t key, ReadUrgency urgency);
+  void SubmitRead(std::uint32_t key, std::uint32_t slot, ReadUrgency urgency);
   void PrepareSlotsBehind(std::uint32_t slot);
   // Starts as many reads of missing_ as there is room for.
   void StartMissing();
@@ -178,6 +182,7 @@ class StreamedExperts : public ExpertStore {
   std::uint32_t last_slot_ = 0;      // that has been used
   ModelWeights* weights_ = nullptr;  // null before Bind
   SlotDirectory directory_;
+  ExpertGuesses guesses_;
   BlockReadAhead read_ahead_;
   std::vector<std::vector<ExpertWeights>> tables_;  // per block: data of leased experts only
   std::vector<ExpertSet> sets_;

@@ -13,6 +13,8 @@
 #include "base/result.h"
 #include "checkpoint/block_reader.h"
 #include "checkpoint/safetensors.h"
+#include "experts/streaming/expert_guesses.h"
+#include "experts/streaming/guess_policy.h"
 
 namespace fathom {
 
@@ -38,6 +40,8 @@ struct StreamingOptions {
   // A directory with copies of the shards on another drive, which is read as well; empty: none.
   std::filesystem::path mirror{};
   bool prefetch = true;  // read experts of hash layers as soon as their tokens are known
+  GuessMode guesses = GuessMode::kAuto;  // whether guessed experts of the next layer are read
+  ChangeGuesses change_guesses{};        // empty: none are changed
   // Uses of each expert in earlier runs, by key (ExpertFiles); empty: unknown. The experts with
   // most uses are read at start, behind those that steps need.
   std::vector<std::uint32_t> heat{};

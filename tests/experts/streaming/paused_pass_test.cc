@@ -74,7 +74,8 @@ class PausedPass : public ::testing::TestWithParam<CheckpointCase> {
 
 TEST_P(PausedPass, HasTheBitsOfAWholePass) {
   for (const bool prefetch : {true, false}) {
-    TestModel streamed(*directory_, Streamed({.prefetch = prefetch}));
+    const GuessMode guesses = prefetch ? GuessMode::kOn : GuessMode::kOff;
+    TestModel streamed(*directory_, Streamed({.prefetch = prefetch, .guesses = guesses}));
     for (int i = 0; i < 2; ++i) {
       ExpectSameBesideOthers(streamed.model(), prefetch ? "read ahead" : "not read ahead");
     }

@@ -102,6 +102,27 @@ TEST_F(ReadQueueTest, ReadsDemandFirstAndInTheirOrder) {
   EXPECT_EQ(queue_->counts().experts, 5);
 }
 
+TEST_F(ReadQueueTest, ReadsGuessesLastAndTakesThemBack) {
+  Start(1);
+  Submit(0, ReadUrgency::kDemand);
+  reader_.WaitForCall();  // the thread has the first piece of 0
+  Submit(1, ReadUrgency::kGuess);
+  Submit(2, ReadUrgency::kGuess);
+  Submit(3, ReadUrgency::kGuess);
+  Submit(4, ReadUrgency::kAhead);
+  Submit(5, ReadUrgency::kDemand);
+  queue_->Promote(3);
+  EXPECT_FALSE(queue_->Withdraw(0)) << "it is being read";
+  EXPECT_TRUE(queue_->Withdraw(1));
+  EXPECT_FALSE(queue_->Withdraw(1)) << "it has been taken back";
+  reader_.Open();
+  ASSERT_EQ(WaitForAll(5).size(), 5u);
+  EXPECT_EQ(reader_.order(), (std::vector<std::size_t>{0, 0, 5, 5, 3, 3, 4, 4, 2, 2}));
+  EXPECT_FALSE(queue_->Withdraw(2)) << "it has ended";
+  Submit(1, ReadUrgency::kGuess);
+  EXPECT_EQ(WaitForAll(1).size(), 1u) << "a slot may be read again";
+}
+
 TEST_F(ReadQueueTest, AnErrorEndsTheReadsOfItsSlotAlone) {
   reader_.broken_ = 1;
   reader_.Open();

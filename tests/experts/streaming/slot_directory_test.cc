@@ -216,5 +216,53 @@ TEST(SlotDirectory, LeasedExpertsStay) {
   EXPECT_EQ(directory.Assign(3), kNoSlot) << "the slot of 2 is being filled";
 }
 
+TEST(SlotDirectory, GuessesEvictNothing) {
+  SlotDirectory directory(20, 6);
+  for (std::uint32_t key = 0; key < 6; ++key) directory.MarkReady(directory.Assign(key));
+  EXPECT_EQ(directory.AssignReserved(10), kNoSlot) << "there is no reserve";
+  directory.SetReserve(2);
+  EXPECT_EQ(directory.n_ready(), 4u);
+  EXPECT_EQ(directory.n_reserved(), 2u);
+  const std::uint32_t first = directory.AssignReserved(10);
+  const std::uint32_t second = directory.AssignReserved(11);
+  ASSERT_NE(first, kNoSlot);
+  ASSERT_NE(second, kNoSlot);
+  EXPECT_EQ(directory.AssignReserved(12), kNoSlot);
+  for (std::uint32_t key = 2; key < 6; ++key) EXPECT_NE(directory.SlotOf(key), kNoSlot);
+  // A guess that nobody needs gives its slot back, ready or not.
+  directory.MarkReady(first);
+  directory.DropGuess(first);
+  directory.DropGuess(second);
+  EXPECT_EQ(directory.SlotOf(10), kNoSlot);
+  EXPECT_EQ(directory.SlotOf(11), kNoSlot);
+  EXPECT_EQ(directory.n_ready(), 4u);
+  EXPECT_EQ(directory.n_reserved(), 2u);
+  directory.SetReserve(0);
+  EXPECT_EQ(directory.n_reserved(), 0u);
+  EXPECT_EQ(directory.n_available(), 6u);
+}
+
+TEST(SlotDirectory, AGuessThatIsNeededTakesTheRoomOfADemandRead) {
+  SlotDirectory directory(20, 6);
+  for (std::uint32_t key = 0; key < 6; ++key) directory.MarkReady(directory.Assign(key));
+  directory.SetReserve(1);
+  const std::uint32_t slot = directory.AssignReserved(10);
+  EXPECT_TRUE(directory.IsGuess(slot));
+  directory.Adopt(slot);
+  EXPECT_FALSE(directory.IsGuess(slot));
+  EXPECT_EQ(directory.n_reserved(), 1u);
+  EXPECT_EQ(directory.n_ready(), 4u) << "the least recently used made room";
+  EXPECT_EQ(directory.SlotOf(1), kNoSlot);
+  directory.MarkReady(slot);
+  directory.Release(slot);
+  EXPECT_EQ(directory.SlotOf(10), slot);
+  EXPECT_EQ(directory.n_ready(), 5u);
+  // Without room the reserve waits.
+  for (const std::uint32_t key : {2u, 3u, 4u, 5u, 10u}) directory.Lease(directory.SlotOf(key));
+  directory.Adopt(directory.AssignReserved(11));
+  EXPECT_EQ(directory.n_reserved(), 0u);
+  EXPECT_EQ(directory.AssignReserved(12), kNoSlot);
+}
+
 }  // namespace
 }  // namespace fathom
