@@ -343,13 +343,13 @@ Result<ExpertLease> StreamedExperts::Acquire(std::int64_t block, Matrix<std::int
     const std::uint32_t key = KeyOf(block, expert);
     directory_.Use(key, uses_[Index(expert)], is_scan_);
     const std::uint32_t slot = directory_.SlotOf(key);
+    if (slot != SlotDirectory::kNone && hangs_[slot] != 0) {  // a guess ends with its block
+      FailExpert(expert, {ErrorCode::kIo, DescribeRead(slot, options_.longest_read)});
+      continue;
+    }
     const bool was_guessed = guesses_.Use(key);
     if (slot == SlotDirectory::kNone) {
       missing_.push_back(expert);
-      continue;
-    }
-    if (hangs_[slot] != 0) {
-      FailExpert(expert, {ErrorCode::kIo, DescribeRead(slot, options_.longest_read)});
       continue;
     }
     if (!was_guessed) directory_.Lease(slot);
