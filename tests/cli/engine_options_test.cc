@@ -149,16 +149,16 @@ TEST(EngineOptions, ExpertsThatDoNotFitAreStreamed) {
   const ProgramRun all = with_memory("1G");
   EXPECT_EQ(ParseOutput(all)["tokens"], plain["tokens"]);
   EXPECT_THAT(all.error, HasSubstr("; all of it fits\n"));
-  const ProgramRun streamed = with_memory("18M");
+  const ProgramRun streamed = with_memory("19M");
   EXPECT_EQ(streamed.exit_code, 0) << streamed.error;
   EXPECT_EQ(ParseOutput(streamed)["tokens"], plain["tokens"]);
   EXPECT_THAT(streamed.error,
-              AllOf(HasSubstr("fathom: warning: 0.019 GB of memory: "),
+              AllOf(HasSubstr("fathom: warning: 0.020 GB of memory: "),
                     HasSubstr(" of 48 experts "), HasSubstr("expected hit rate 0."),
                     HasSubstr(" GB read per token, "), HasSubstr(" GB/s, measured)\n")));
   EXPECT_THAT(RunGenerate("x", {"-n", "1", "--mirror", "elsewhere"}).error,
               HasSubstr("warning: --mirror: not read, since no experts are read from disk"));
-  ExpectRefusal(RunGenerate("x", {"--memory", "18M", "--context", "2048", "--mirror", "elsewhere"}),
+  ExpectRefusal(RunGenerate("x", {"--memory", "19M", "--context", "2048", "--mirror", "elsewhere"}),
                 1, "--mirror: elsewhere/");
   ExpectRefusal(RunGenerate("x", {"--memory", "1M", "--kv-memory", "16M"}), 1,
                 "memory of the host: expected at least ");

@@ -108,9 +108,9 @@ std::vector<std::string> PlanLines(const std::string& text) {
 
 TEST(InspectTest, PlansRanksAsTheirStartDoes) {
   for (const std::vector<std::string>& division : {std::vector<std::string>(), {"--pp", "2"}}) {
-    std::vector<std::string> inspect = {"inspect", "--memory", "24M", "--ranks", "2"};
+    std::vector<std::string> inspect = {"inspect", "--memory", "26M", "--ranks", "2"};
     std::vector<std::string> run = {"launch",       "-n",   "2",        "generate",
-                                    "--context",    "8192", "--memory", "24M",
+                                    "--context",    "8192", "--memory", "26M",
                                     "--max-tokens", "1",    "Once upon"};
     inspect.insert(inspect.end(), division.begin(), division.end());
     run.insert(run.end(), division.begin(), division.end());

@@ -164,6 +164,7 @@ TEST(EngineTrace, StepsSayWhatTheirExpertsHaveCost) {
                     .learned_uses = 30,
                     .learned_hits = 5,
                     .read_bytes = 4096,
+                    .guesses = {.experts = 5, .useful = 2},
                     .stall_seconds = 0.5,
                     .stall_busy_seconds = 0.25,
                     .slots = 24};
@@ -173,6 +174,7 @@ TEST(EngineTrace, StepsSayWhatTheirExpertsHaveCost) {
   step.streaming.read_bytes += 100;
   step.streaming.stall_seconds += 0.125;
   step.streaming.stall_busy_seconds += 0.0625;
+  step.streaming.guesses = {.experts = 8, .useful = 4};
   (*trace)->AddStep(step);
   ASSERT_TRUE((*trace)->Close());
 
@@ -186,11 +188,13 @@ TEST(EngineTrace, StepsSayWhatTheirExpertsHaveCost) {
   EXPECT_EQ(steps[0], expected);
   expected.update(ParseTrace(
       R"({"expert_hits": 9, "expert_misses": 31, "expert_read_bytes": 4096,
-          "disk_wait_microseconds": 500000, "disk_wait_busy_microseconds": 250000})"));
+          "disk_wait_microseconds": 500000, "disk_wait_busy_microseconds": 250000,
+          "expert_guesses": 5, "expert_guesses_useful": 2})"));
   EXPECT_EQ(steps[1], expected);
   expected.update(ParseTrace(
       R"({"expert_hits": 3, "expert_misses": 4, "expert_read_bytes": 100,
-          "disk_wait_microseconds": 125000, "disk_wait_busy_microseconds": 62500})"));
+          "disk_wait_microseconds": 125000, "disk_wait_busy_microseconds": 62500,
+          "expert_guesses": 3, "expert_guesses_useful": 2})"));
   EXPECT_EQ(steps[2], expected);
 }
 
