@@ -1,5 +1,6 @@
 #include "kernels/cpu/isa.h"
 
+#include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -12,8 +13,12 @@ bool AllowsTiles() {
 #if defined(SYS_arch_prctl)
   constexpr int kRequestComponent = 0x1023;  // ARCH_REQ_XCOMP_PERM
   constexpr int kTileData = 18;              // XFEATURE_XTILEDATA
-  return __builtin_cpu_supports("amx-tile") != 0 && __builtin_cpu_supports("amx-bf16") != 0 &&
-         syscall(SYS_arch_prctl, kRequestComponent, kTileData) == 0;
+  // Not every compiler's builtin knows them.
+  constexpr unsigned kTiles = 1u << 24;
+  constexpr unsigned kTilesOfBf16 = 1u << 22;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kTiles) != 0 &&
+         (d & kTilesOfBf16) != 0 && syscall(SYS_arch_prctl, kRequestComponent, kTileData) == 0;
 #else
   return false;
 #endif

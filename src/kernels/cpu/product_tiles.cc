@@ -506,7 +506,6 @@ bool ScalesFit(const cpu::Product& product, int64_t first, int64_t end) {
       ((end - 1) / rows_per_scale - first / rows_per_scale + 1) * product.scale_columns;
   uint8_t smallest = kSmallestByte;
   uint8_t largest = kLargestByte;
-#pragma GCC ivdep
   for (int64_t i = 0; i < count; ++i) {
     smallest = scales[i] < smallest ? scales[i] : smallest;
     largest = scales[i] > largest ? scales[i] : largest;
