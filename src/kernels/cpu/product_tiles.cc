@@ -487,7 +487,7 @@ void MultiplyTiles(const cpu::Product& product, int64_t first, int64_t end) {
     // Panels are several tiles; what is left over of the rows is not many.
     const int64_t rows = (task.TokenTiles() == 1 ? 1 : kPanelTiles) * kTileSide;
     int64_t tiled = first + (end - first) / rows * rows;
-    if (PackActivations(task) <= kLargestScale) {
+    if (tiled > first && PackActivations(task) <= kLargestScale) {
       MultiplyTask(task, product.first_row + first, product.first_row + tiled);
     } else {
       tiled = first;
