@@ -79,16 +79,37 @@ void Registrar::Add(const std::string& name, Body body) const {
   })->UseRealTime();
 }
 
-std::vector<std::byte> RandomBytes(std::int64_t n) {
+namespace {
+
+// Calls take(bits) with other bits for each byte.
+template <class Take>
+std::vector<std::byte> FillBytes(std::int64_t n, const Take& take) {
   std::vector<std::byte> bytes(static_cast<std::size_t>(n));
   std::uint64_t state = 88172645463325252u;
   for (std::byte& byte : bytes) {
     state ^= state << 13;
     state ^= state >> 7;
     state ^= state << 17;
-    byte = static_cast<std::byte>((state & 0x83u) | 0x38u);
+    byte = take(state);
   }
   return bytes;
+}
+
+}  // namespace
+
+std::vector<std::byte> RandomBytes(std::int64_t n) {
+  return FillBytes(
+      n, [](std::uint64_t bits) { return static_cast<std::byte>((bits & 0x83u) | 0x38u); });
+}
+
+std::vector<std::byte> RandomE4m3(std::int64_t n) {
+  std::mt19937 random(1);
+  std::normal_distribution<float> normal(0.0f, kE4m3Maximum / 4);
+  std::vector<std::byte> codes(1 << 16);
+  for (std::byte& code : codes) {
+    code = std::byte{FloatToE4m3(normal(random))};
+  }
+  return FillBytes(n, [&codes](std::uint64_t bits) { return codes[bits % codes.size()]; });
 }
 
 std::vector<float> RandomFloats(std::int64_t n) {

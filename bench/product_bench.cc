@@ -38,6 +38,9 @@ double MultiplyAdds(std::int64_t t, const Weight& w) {
 // Matrices one after the other in more memory than the caches hold.
 class WeightPool {
  public:
+  explicit WeightPool(WeightFormat format)
+      : bytes_(format == WeightFormat::kFp8 ? RandomE4m3(kPoolBytes) : RandomBytes(kPoolBytes)) {}
+
   Weight Next(Weight w) {
     const std::int64_t bytes = w.RowBytes() * w.n;
     next_ = next_ + bytes > kPoolBytes ? 0 : next_;
@@ -50,7 +53,7 @@ class WeightPool {
   }
 
  private:
-  const std::vector<std::byte> bytes_ = RandomBytes(kPoolBytes);
+  const std::vector<std::byte> bytes_;
   const std::vector<std::byte> scales_ = std::vector<std::byte>(1 << 20, std::byte{120});
   const std::vector<float> float_scales_ = std::vector<float>(1 << 16, 0.01f);
   std::int64_t next_ = 0;
@@ -58,7 +61,7 @@ class WeightPool {
 
 // x [t, hidden] times [hidden, hidden].
 Work Product(benchmark::State& state, Backend& backend, const Weight& weight, std::int64_t t) {
-  WeightPool pool;
+  WeightPool pool(weight.format);
   const std::vector<Bf16> x = RandomNumbers(t * weight.k);
   std::vector<Bf16> out(static_cast<std::size_t>(t * weight.n));
   for (auto _ : state) {
@@ -71,7 +74,7 @@ Work Product(benchmark::State& state, Backend& backend, const Weight& weight, st
 
 // wo_a: every group of heads with its own rows, activations not quantised.
 Work Grouped(benchmark::State& state, Backend& backend, const Weight& weight, std::int64_t t) {
-  WeightPool pool;
+  WeightPool pool(weight.format);
   const std::vector<Bf16> x = RandomNumbers(t * kGroups * weight.k);
   std::vector<Bf16> out(static_cast<std::size_t>(t * weight.n));
   for (auto _ : state) {
@@ -84,7 +87,7 @@ Work Grouped(benchmark::State& state, Backend& backend, const Weight& weight, st
 
 // Six of 256 experts for every token, chosen at random; SwiGLU and its quantisation included.
 Work Experts(benchmark::State& state, Backend& backend, WeightFormat format, std::int64_t t) {
-  WeightPool pool;
+  WeightPool pool(format);
   const Weight in = {.format = format, .n = kExpertWidth, .k = kHidden};
   const Weight out = {.format = format, .n = kHidden, .k = kExpertWidth};
   std::vector<ExpertWeights> experts;
