@@ -113,14 +113,14 @@ template <class Format>
   _tile_loadd(4, w, kRow);
   _tile_loadd(6, x, 64);
   _tile_dpbf16ps(0, 4, 6);
-  _tile_loadd(5, w + kWeightLane, kRow);
+  _tile_loadd(5, w + Format::kPlaces[1] * kWeightLane, kRow);
   if constexpr (Format::kShared == 2) {
     _tile_dpbf16ps(1, 5, 6);
   } else {
     _tile_loadd(7, x + activation_bytes, 64);
     _tile_dpbf16ps(1, 5, 7);
   }
-  _tile_loadd(4, w + 2 * kWeightLane, kRow);
+  _tile_loadd(4, w + Format::kPlaces[2] * kWeightLane, kRow);
   _tile_loadd(6, x + 2 / Format::kShared * activation_bytes, 64);
   _tile_dpbf16ps(2, 4, 6);
   _tile_loadd(5, w + 3 * kWeightLane, kRow);
@@ -213,10 +213,12 @@ template <class Format, int64_t kLaneBytes>
   const WeightTile rows = tile;
   const uint8_t* bytes = rows.bytes;
   const uint8_t* scales = rows.scales;
+  const typename Format::Codes codes(scales[block]);
 #pragma GCC unroll 4
-  for (int r = 0; r < kTileSide; ++r) {
-    Format::template Expand<kLaneBytes>(bytes, scales, block, quarter, lane_bytes, out + r * kRow);
-    bytes += rows.row_bytes;
+  for (int r = 0; r < kTileSide; r += Format::kRowsAtOnce) {
+    Format::template Expand<kLaneBytes>(codes, bytes, rows.row_bytes, scales, block, quarter,
+                                        lane_bytes, out + r * kRow);
+    bytes += Format::kRowsAtOnce * rows.row_bytes;
     scales += rows.scale_bytes;
   }
 }

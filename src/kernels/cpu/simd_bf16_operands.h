@@ -7,6 +7,8 @@
 // subnormal: codes are multiples of 2^-9 and the scales folded into activations are at least 2^-22.
 #pragma once
 
+#include "kernels/cpu/fp8_table.h"
+
 namespace fathom::KERNEL_ISA {
 namespace {
 
@@ -43,32 +45,7 @@ inline void ExpandFp4(const uint8_t* p, Operand (&w)[4]) {
   w[3].v = _mm512_permutexvar_epi16(_mm512_srli_epi16(v, 12), table);
 }
 
-// The upper and lower bytes of the bf16 numbers with E4M3 codes 0 ... 127.
-struct Fp8Table {
-  alignas(64) uint8_t high[128];
-  alignas(64) uint8_t low[128];
-};
-
-constexpr Fp8Table MakeFp8Table() {
-  Fp8Table table = {};
-  for (int code = 0; code < 128; ++code) {
-    int exponent = code >> 3;
-    int mantissa = code & 7;
-    int bits = (exponent + 120) << 7 | mantissa << 4;
-    if (exponent == 0) {  // m * 2^-9
-      bits = 0;
-      for (int top = 0; top < 3; ++top) {
-        if (mantissa >> top == 1) {
-          bits = (127 - 9 + top) << 7 | (mantissa << (7 - top) & 0x7F);
-        }
-      }
-    }
-    table.high[code] = static_cast<uint8_t>(bits >> 8);
-    table.low[code] = static_cast<uint8_t>(bits & 255);
-  }
-  return table;
-}
-constexpr Fp8Table kFp8Table = MakeFp8Table();
+constexpr Fp8Table kFp8Table = MakeFp8Table(0);
 
 // The bf16 numbers of 64 codes: words[0] has bytes 0 ... 7 of every quarter, words[1] bytes 8 ...
 // 15.

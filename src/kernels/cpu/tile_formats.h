@@ -10,12 +10,15 @@
 // A format has
 //   kSteps   pairs per lane and block,
 //   kShared  lanes that share a tile of activations,
+//   kPlaces  where a quarter's four lanes are, where they are expanded side by side,
 //   kFewestRows  of activations, from which tiles are faster; measured,
-//   Expand   one row's four lanes of a block; the lanes are kLaneBytes apart or, where that is 0,
-//            lane_bytes,
+//   Codes    what is the same for all rows of a block, made from a byte of its scales,
+//   Expand   the four lanes of a block of kRowsAtOnce rows; the lanes are kLaneBytes apart or, where
+//            that is 0, lane_bytes,
 //   Pack     one token's block, as [kSteps][16 / kShared] pairs; returns at least its scale.
 #pragma once
 
+#include "kernels/cpu/fp8_table.h"
 #include "kernels/cpu/product_integers.h"
 #include "kernels/cpu/product_rows.h"
 
@@ -57,6 +60,7 @@ inline void StoreUpperHalf(uint8_t* p, __m512i x) {
 struct Fp4Tiles {
   static constexpr int kSteps = 4;
   static constexpr int kShared = 1;
+  static constexpr int kPlaces[4] = {0, 1, 2, 3};
   static constexpr int kFewestRows = 7;
   static constexpr int64_t kBlockBytes = 64;
 
@@ -75,10 +79,15 @@ struct Fp4Tiles {
     return _mm512_inserti64x4(_mm512_castsi256_si512(values), values, 1);
   }
 
+  static constexpr int kRowsAtOnce = 1;
+  struct Codes {
+    explicit Codes(uint8_t) {}
+  };
+
   template <int64_t kLaneBytes>
-  [[gnu::always_inline]] static void Expand(const uint8_t* row, const uint8_t* scales,
-                                            int64_t block, int quarter, int64_t lane_bytes,
-                                            uint8_t* out) {
+  [[gnu::always_inline]] static void Expand(const Codes&, const uint8_t* row, int64_t,
+                                            const uint8_t* scales, int64_t block, int quarter,
+                                            int64_t lane_bytes, uint8_t* out) {
     const uint8_t* bytes = row + block * kBlockBytes + quarter * 16;
     const __m512i less =
         _mm512_set1_epi32(static_cast<int>(kLess.pairs[scales[block * 4 + quarter]]));
@@ -123,50 +132,89 @@ struct Fp4Tiles {
   }
 };
 
+constexpr Fp8Table kFp8Tables[2] = {MakeFp8Table(0), MakeFp8Table(1)};
+
 struct Fp8Tiles {
   static constexpr int kSteps = 8;
   static constexpr int kShared = 2;
-  static constexpr int kFewestRows = 9;
+  static constexpr int kPlaces[4] = {0, 2, 1, 3};
+  static constexpr int kFewestRows = 5;
   static constexpr int64_t kBlockBytes = 128;
 
-  // Where the columns of lanes 2 half and 2 half + 1 are among the 16 + 16 of a quarter; one in the
-  // uppermost byte of each 32 bits.
-  static __m512i Places(int half) {
-    alignas(64) uint8_t places[64] = {};
-    for (int pair = 0; pair < 16; ++pair) {
-      const int lane = 2 * half + pair / kSteps;
-      const int column = pair % kSteps;
-      places[4 * pair + 3] = static_cast<uint8_t>(column / 4 * 16 + 4 * lane + column % 4);
+  // The numbers of the codes, times the scale of a block and 2^-30. A power of two is added to
+  // exponents, of which a number's upper byte has all bits but the last.
+  struct Codes {
+    explicit Codes(uint8_t scale) {
+      const int exponent = scale - 127 - 30;
+      const Fp8Table& table = kFp8Tables[exponent & 1];
+      const __m512i raised = _mm512_set1_epi8(static_cast<char>(exponent >> 1));
+      constexpr __mmask64 kNotZero = ~__mmask64{1};  // code 0
+      high[0] = _mm512_load_si512(table.high);
+      high[0] = _mm512_mask_add_epi8(high[0], kNotZero, high[0], raised);
+      high[1] = _mm512_add_epi8(_mm512_load_si512(table.high + 64), raised);
+      low[0] = _mm512_load_si512(table.low);
+      low[1] = _mm512_load_si512(table.low + 64);
     }
-    return _mm512_load_si512(places);
+    __m512i high[2];
+    __m512i low[2];
+  };
+
+  // The order of a quarter's codes of two rows, 16 + 16 of each: per row lanes 0 and 1, then lanes 2
+  // and 3, alternating. Where bytes become words, a half of 128 bits has the first row's.
+  static __m512i Order() {
+    alignas(64) uint8_t order[64] = {};
+    for (int i = 0; i < 64; ++i) {
+      const int row = i % 16 / 8;
+      const int lane = i / 32 * 2 + i % 2;
+      const int half = i / 16 % 2;  // of a lane's eight columns
+      order[i] = static_cast<uint8_t>(32 * row + 16 * half + 4 * lane + i % 8 / 2);
+    }
+    return _mm512_load_si512(order);
   }
 
-  // Weights are times 2^-30.
+  static constexpr int kRowsAtOnce = 2;
+
   template <int64_t kLaneBytes>
-  [[gnu::always_inline]] static void Expand(const uint8_t* row, const uint8_t* scales,
-                                            int64_t block, int quarter, int64_t lane_bytes,
-                                            uint8_t* out) {
+  [[gnu::always_inline]] static void Expand(const Codes& codes, const uint8_t* row,
+                                            int64_t row_bytes, const uint8_t*, int64_t block,
+                                            int quarter, int64_t lane_bytes, uint8_t* out) {
     const uint8_t* bytes = row + block * kBlockBytes + quarter * 16;
     const auto load = [](const uint8_t* p) {
-      return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+      const auto half = [](const uint8_t* q) {
+        return _mm_loadu_si128(reinterpret_cast<const __m128i*>(q));
+      };
+      return _mm256_inserti128_si256(_mm256_castsi128_si256(half(p)), half(p + 64), 1);
     };
-    const __m512i both = _mm512_castsi256_si512(
-        _mm256_inserti128_si256(_mm256_castsi128_si256(load(bytes)), load(bytes + 64), 1));
-    // The bits of an E4M3 number in the place of fp32's are the number times 2^-120.
-    const F32 factor = Set(FloatOf(static_cast<uint32_t>(scales[block] + 120 - 30) << 23));
-    const __m512i to_halves =
-        _mm512_setr_epi32(16, 16, 16, 16, 16, 16, 16, 16, 0, 0, 0, 0, 0, 0, 0, 0);
-    for (int half = 0; half < 2; ++half) {
-      const I32 upper = {_mm512_maskz_permutexvar_epi8(0x8888888888888888ull, Places(half), both)};
-      const I32 bits = And(ShiftRightSigned<4>(upper), SetInt(static_cast<int32_t>(0x87F00000u)));
-      const __m512i lanes = _mm512_srlv_epi32(Bits(FromBits(bits) * factor).v, to_halves);
-      if constexpr (kLaneBytes == 32) {
-        _mm512_storeu_si512(out + 64 * half, lanes);
-      } else {
-        uint8_t* to = out + 2 * half * lane_bytes;
-        _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_castsi512_si256(lanes));
-        StoreUpperHalf(to + lane_bytes, lanes);
-      }
+    const __m512i both =
+        _mm512_inserti64x4(_mm512_castsi256_si512(load(bytes)), load(bytes + row_bytes), 1);
+    const __m512i ordered = _mm512_permutexvar_epi8(Order(), both);
+    const __m512i high = _mm512_permutex2var_epi8(codes.high[0], ordered, codes.high[1]);
+    const __m512i low = _mm512_permutex2var_epi8(codes.low[0], ordered, codes.low[1]);
+    const __m512i sign = _mm512_set1_epi8(static_cast<char>(0x80));
+    // high | (ordered & sign)
+    const __m512i signed_high = _mm512_ternarylogic_epi32(high, ordered, sign, 0xF8);
+    Store<kLaneBytes>(_mm512_unpacklo_epi8(low, signed_high), lane_bytes, out);
+    constexpr int64_t kRow = kLaneBytes == 0 ? kSteps * 4 : 4 * kLaneBytes;
+    Store<kLaneBytes>(_mm512_unpackhi_epi8(low, signed_high), lane_bytes, out + kRow);
+  }
+
+  // Stores a row's four lanes, each beside zeros.
+  template <int64_t kLaneBytes>
+  [[gnu::always_inline]] static void Store(__m512i pairs, int64_t lane_bytes, uint8_t* out) {
+    const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xFFFF0000u));
+    const __m512i even = _mm512_andnot_si512(upper, pairs);
+    const __m512i odd = _mm512_and_si512(upper, pairs);
+    if constexpr (kLaneBytes == 32) {
+      _mm512_storeu_si512(out, even);
+      _mm512_storeu_si512(out + 64, odd);
+    } else {
+      const auto store_lower = [](uint8_t* p, __m512i x) {
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_castsi512_si256(x));
+      };
+      store_lower(out, even);
+      store_lower(out + lane_bytes, odd);
+      StoreUpperHalf(out + 2 * lane_bytes, even);
+      StoreUpperHalf(out + 3 * lane_bytes, odd);
     }
   }
 
