@@ -99,8 +99,8 @@ Result<std::vector<RankPlan>> PlanAllRanks(const ModelConfig& config, const Chec
   for (int rank = 0; rank < n_ranks; ++rank) {
     shares.push_back({.shard = ShardOfRank(rank, *counts, weights)});
   }
-  Result<HostPlans> plans =
-      PlanShares(config, checkpoint, shares, plan, n_threads, budget, AskNobody);
+  Result<HostPlans> plans = PlanShares(config, checkpoint, shares, plan,
+                                       std::max(n_threads / n_ranks, 1), budget, AskNobody);
   if (!plans) return Unexpected(plans.error());
   std::vector<RankPlan> ranks;
   for (std::size_t i = 0; i < shares.size(); ++i) {

@@ -29,7 +29,8 @@ struct RankPlan {
 };
 
 // Plans what a start of n_ranks ranks with these options and so many bytes for each would load,
-// with the default placement of experts. Errors: those of CountRanks, CheckCounts and PlanShares.
+// with the default placement of experts. n_threads: of all ranks together, on one machine. Errors:
+// those of CountRanks, CheckCounts and PlanShares.
 Result<std::vector<RankPlan>> PlanAllRanks(const ModelConfig& config, const Checkpoint& checkpoint,
                                            const RankOptions& options, int n_ranks, LoadPlan plan,
                                            int n_threads, std::int64_t budget);
