@@ -175,7 +175,7 @@ void StreamExperts(const HostPlan& plan, const ModelConfig& config, const Checkp
                                 .warn = events.warn};
   KeepHeat(config, checkpoint, run, ranks, events, streaming);
   sizes.parts = StreamedParts(std::move(streaming), ranks, placement);
-  if (ranks == nullptr) sizes.pause_tokens = PauseTokens(sizes);
+  sizes.pause_tokens = PauseTokens(sizes, ranks == nullptr ? WholeModel(config) : ranks->shard);
   if (plan.streamed > 0 || run.weights.Any()) return;
   // Memory of its own is never dropped, but it could be swapped; pages of files are only dropped.
   (SwapBytes() == 0 ? sizes.weights.huge_pages : sizes.weights.preload) = true;

@@ -187,7 +187,8 @@ Result<HostPlan> PlanHostMemory(const HostNeeds& needs, std::int64_t budget, boo
   return plan;
 }
 
-std::int64_t PauseTokens(const ModelOptions& sizes) {
+std::int64_t PauseTokens(const ModelOptions& sizes, const ModelShard& shard) {
+  if (shard.n_stages > 1) return 0;
   const std::int64_t most = sizes.max_sequences * (sizes.with_draft ? 1 + kRollbackTokens : 1);
   return std::min({most, sizes.max_batch_tokens, kDefaultBatchTokens});
 }
@@ -206,10 +207,11 @@ Result<HostNeeds> ComputeStepNeeds(const ModelConfig& config, const ModelOptions
         config,
         {.max_tokens = max_tokens, .max_logit_rows = options.max_logit_rows, .drafter = drafter});
   };
+  const std::int64_t pause_tokens = PauseTokens(options, shard);
   HostNeeds needs = {
       .activations = workspace(options.max_batch_tokens) +
                      CpuScratchBytes(MakeStepLimits(config, options, drafter), n_threads),
-      .pauses = shard.is_whole() ? workspace(PauseTokens(options)) : 0,
+      .pauses = pause_tokens > 0 ? workspace(pause_tokens) : 0,
       .caches = *caches,
       .n_layers = shard.end_layer - shard.first_layer,
       .experts_per_token = config.num_experts_per_tok,
@@ -218,12 +220,13 @@ Result<HostNeeds> ComputeStepNeeds(const ModelConfig& config, const ModelOptions
       .most_drafts = drafter == nullptr ? 0 : drafter->depth(config),
       .step_tokens = options.max_batch_tokens};
   if (shard.is_whole()) return needs;
-  needs.activations +=
-      RankWorkspaceBytes(
-          config, shard,
-          {.max_tokens = options.max_batch_tokens, .max_logit_rows = options.max_logit_rows}) +
-      (shard.n_expert > 1 ? ExchangedExperts::BytesFor(config, shard, options.max_batch_tokens)
-                          : 0);
+  needs.activations += RankWorkspaceBytes(
+      config, shard,
+      {.max_tokens = options.max_batch_tokens, .max_logit_rows = options.max_logit_rows});
+  if (shard.n_expert > 1) {
+    needs.activations += ExchangedExperts::BytesFor(config, shard, options.max_batch_tokens);
+    needs.pauses += ExchangedExperts::PauseBytesFor(config, shard, pause_tokens);
+  }
   return needs;
 }
 

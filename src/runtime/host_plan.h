@@ -104,8 +104,9 @@ struct HostShare {
 };
 
 // The rows of steps beside a step of prompts that pauses between layers (ModelOptions::
-// pause_tokens): enough for every sequence with its drafts, within the default of a step.
-std::int64_t PauseTokens(const ModelOptions& sizes);
+// pause_tokens): enough for every sequence with its drafts, within the default of a step. 0: the
+// shard has a part of the layers, and does not pause.
+std::int64_t PauseTokens(const ModelOptions& sizes, const ModelShard& shard);
 
 // Returns the needs that follow from configuration, options and a shard alone: all but the sizes of
 // weights. plan.sizes.kv_memory_bytes is set. Errors: as Model::Load says of caches.

@@ -84,7 +84,7 @@ TEST(PlanTest, RanksHaveTheFiguresOfInspect) {
     EXPECT_LT(plan["by_disk"][0]["tokens_per_s"], plan["tokens_per_s"]);
     EXPECT_GT(plan["by_disk"][1]["tokens_per_s"], plan["tokens_per_s"]);
   }
-  const ProgramRun text = RunProgram({"plan", "--memory", "20M", "--ranks", "2", "--concurrency",
+  const ProgramRun text = RunProgram({"plan", "--memory", "18M", "--ranks", "2", "--concurrency",
                                       "2", "--chunk", "64", "--exchange", "unfused"});
   EXPECT_THAT(text.out, AllOf(HasSubstr("\nhost      rank 0: "), HasSubstr("\n          rank 1: "),
                               HasSubstr("\n          all 2 ranks: "),

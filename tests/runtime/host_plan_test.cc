@@ -121,10 +121,12 @@ TEST(HostPlanTest, StepsInPausesNeedMemoryWhereExpertsAreStreamed) {
 }
 
 TEST(HostPlanTest, StepsInPausesHaveRoomForEverySequence) {
-  EXPECT_EQ(PauseTokens({.max_sequences = 8, .max_batch_tokens = 4096}), 8);
-  EXPECT_EQ(PauseTokens({.max_sequences = 8, .max_batch_tokens = 4096, .with_draft = true}), 72);
-  EXPECT_EQ(PauseTokens({.max_sequences = 8, .max_batch_tokens = 40, .with_draft = true}), 40);
-  EXPECT_EQ(PauseTokens({.max_sequences = 900, .max_batch_tokens = 4096}), 512);
+  const auto tokens = [](const ModelOptions& sizes) { return PauseTokens(sizes, ModelShard()); };
+  EXPECT_EQ(tokens({.max_sequences = 8, .max_batch_tokens = 4096}), 8);
+  EXPECT_EQ(tokens({.max_sequences = 8, .max_batch_tokens = 4096, .with_draft = true}), 72);
+  EXPECT_EQ(tokens({.max_sequences = 8, .max_batch_tokens = 40, .with_draft = true}), 40);
+  EXPECT_EQ(tokens({.max_sequences = 900, .max_batch_tokens = 4096}), 512);
+  EXPECT_EQ(PauseTokens({.max_sequences = 8, .max_batch_tokens = 4096}, {.n_stages = 2}), 0);
 }
 
 TEST(HostPlanTest, HitRateIsInterpolatedOverTheLogarithmOfTheShare) {

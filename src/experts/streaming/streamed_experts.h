@@ -93,6 +93,12 @@ class StreamedExperts : public ExpertStore {
                         std::int32_t /*expert*/) const {
     return true;
   }
+  // Begins a pass, in which nothing has failed yet; exchanges what has failed in the pass that
+  // pauses with what has failed in those of its pauses.
+  virtual void BeginFailures(Pass /*pass*/, const BatchView& whole) {
+    failed_sequences_.Begin(whole);
+  }
+  virtual void SwapFailures() { std::swap(failed_sequences_, paused_sequences_); }
   // Notes that the tokens of a main pass which use an expert of a block go without it. Returns true
   // if no token is left.
   virtual bool FailUsers(std::int64_t block, std::int32_t expert, const Error& error);
