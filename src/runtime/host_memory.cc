@@ -238,7 +238,11 @@ std::unique_ptr<PoolWatch> WatchPool(const HostPlan& plan, Model& model,
                        return std::exchange(last, prepared) != prepared;
                      }),
       PoolGovernor(plan.n_slots, plan.needs.LeastSlots(), plan.needs.slot),
-      [streamed](std::int64_t slots) { streamed->SetSlots(slots); }, events);
+      [streamed](std::int64_t slots, bool allows_guesses) {
+        streamed->SetSlots(slots);
+        streamed->AllowGuesses(allows_guesses);
+      },
+      events);
 }
 
 }  // namespace fathom

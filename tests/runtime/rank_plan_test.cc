@@ -54,7 +54,8 @@ TEST_F(RankPlanTest, EveryRankHearsWhyOneHasNoPlan) {
   EXPECT_EQ(errors[0].message, "rank 1: " + errors[1].message);
 }
 
-// With little memory the drafter is tried twice and left out, and steps of five lengths are planned.
+// With little memory the drafter is tried twice and left out, and steps of five lengths are
+// planned.
 TEST_F(RankPlanTest, BindsTheWeightsOfAShareOnceWithTheDrafterAndOnceWithout) {
   const StageWeights weights = WeighStages(checkpoint_, files_.config);
   const std::vector<HostShare> shares = {{.shard = ShardOfRank(0, kTwo, weights)},

@@ -152,6 +152,7 @@ void StreamedExperts::BeginPass(Pass pass, const BatchView& whole) {
   TakeEnded();
   ReleaseAhead(-1);
   should_stop_ = {};
+  guesses_.Allow(allows_guesses_);
   guesses_.BeginPass(pass == Pass::kMain ? whole.n_tokens() : 0);
   pass_ = pass;
   BeginFailures(pass, whole);
