@@ -11,7 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "experts/streamed_parts.h"
 #include "kernels/registry.h"
+#include "model/model.h"
 #include "runtime/host_memory.h"
 #include "runtime/model_files.h"
 #include "tests/testing/ranks.h"
@@ -75,6 +77,30 @@ TEST_F(RankPlanTest, BindsTheWeightsOfAShareOnceWithTheDrafterAndOnceWithout) {
     EXPECT_EQ(plans->back().needs.slot, needs.slot);
     EXPECT_EQ(plans->back().needs.DraftBytes(), needs.DraftBytes());
   }
+}
+
+// What loading allocates more for passes that pause is what the plan has for them.
+TEST_F(RankPlanTest, HasRoomForThePausesOfRanks) {
+  testing::RunRanks(2, [&](Communicator& all) {
+    const std::unique_ptr<RankGroups> groups =
+        RankGroups::Join(all, files_.config, WeighStages(checkpoint_, files_.config), kTwo).value();
+    const std::unique_ptr<Backend> backend = MakeBackend("cpu", {.n_threads = 1}).value();
+    const std::vector<HostShare> shares = {{.shard = groups->ranks().shard}};
+    LoadPlan plan = Wanted();
+    const HostNeeds needs =
+        NeedsFinder(files_.config, checkpoint_, shares, 1, 40'000'000).Find(0, plan).value();
+    EXPECT_GT(needs.pauses, 0);
+    plan.sizes.kv_memory_bytes = needs.caches;
+    plan.sizes.parts = StreamedParts({.slots = 8, .calibration_seconds = 0.01}, &groups->ranks());
+    const auto bytes_with = [&](std::int64_t pause_tokens) {
+      plan.sizes.pause_tokens = pause_tokens;
+      return Model::Load(files_.directory, *backend, plan.sizes).value()->workspace_bytes();
+    };
+    const std::int64_t without = bytes_with(0);
+    EXPECT_LE(without, needs.activations);
+    EXPECT_NEAR(static_cast<double>(bytes_with(PauseTokens(plan.sizes, shares[0].shard)) - without),
+                static_cast<double>(needs.pauses), 64);
+  });
 }
 
 }  // namespace
