@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "base/processors.h"
@@ -104,9 +103,8 @@ void PlanForHost(const Checkpoint& checkpoint, const InspectionOptions& options,
   if (!n_context) return;
   LoadPlan load = MakeLoadPlan({}, *n_context, MostDrafts({}, checkpoint, config));
   if (options.n_ranks) {
-    const int n_threads = std::max(AvailableCores() / *options.n_ranks, 1);
-    Result<std::vector<RankPlan>> ranks =
-        PlanAllRanks(config, checkpoint, options.ranks, *options.n_ranks, load, n_threads, memory);
+    Result<std::vector<RankPlan>> ranks = PlanAllRanks(
+        config, checkpoint, options.ranks, *options.n_ranks, load, AvailableCores(), memory);
     AddProblem(inspection, "host", ranks);
     if (ranks) inspection.ranks = *std::move(ranks);
     return;

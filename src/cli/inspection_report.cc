@@ -72,14 +72,6 @@ std::string DescribeConfig(const Inspection& inspection) {
   return text;
 }
 
-std::vector<RankSpeed> SpeedsOfRanks(const Inspection& inspection) {
-  std::vector<RankSpeed> speeds;
-  for (const RankPlan& rank : inspection.ranks) {
-    speeds.push_back(SpeedOfRank(rank.stage, rank.plan, inspection.speeds));
-  }
-  return speeds;
-}
-
 std::string DescribeMemory(const Inspection& inspection) {
   const std::int64_t weights = inspection.all.bytes - inspection.draft_bytes;
   std::string text = fmt::format("memory        weights {}", Bytes(weights));
@@ -100,12 +92,10 @@ std::string DescribeMemory(const Inspection& inspection) {
   if (inspection.host) {
     text += fmt::format("              {}\n", Describe(*inspection.host, inspection.speeds));
   }
-  for (std::size_t i = 0; i < inspection.ranks.size(); ++i) {
-    text += fmt::format("              rank {}: {}\n", i, Describe(inspection.ranks[i].plan));
-  }
   if (!inspection.ranks.empty()) {
-    text += fmt::format("              {}\n",
-                        DescribeRanks(SpeedsOfRanks(inspection), inspection.speeds));
+    for (const std::string& line : DescribeStart(inspection.ranks, inspection.speeds)) {
+      text += fmt::format("              {}\n", line);
+    }
   }
   return text;
 }
@@ -174,11 +164,8 @@ JsonValue MemoryToJson(const Inspection& inspection) {
     memory["host"] = ToJson(*inspection.host, inspection.speeds);
   }
   if (!inspection.ranks.empty()) {
-    memory["ranks"] = JsonValue::Array();
-    for (const RankPlan& rank : inspection.ranks) {
-      memory["ranks"].push_back(ToJson(rank.plan, inspection.speeds));
-    }
-    memory["tokens_per_s"] = 1 / SecondsOfRanks(SpeedsOfRanks(inspection));
+    memory["ranks"] = ToJson(inspection.ranks, inspection.speeds);
+    memory["tokens_per_s"] = 1 / SecondsOfRanks(SpeedsOfRanks(inspection.ranks, inspection.speeds));
   }
   return memory;
 }

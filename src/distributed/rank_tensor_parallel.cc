@@ -44,6 +44,7 @@ RankTensorParallel::RankTensorParallel(Backend& backend, const ModelConfig& conf
       rows_(config, ranks.shard, options.max_batch_tokens, options.max_context),
       batches_{LocalBatch(options.max_batch_tokens, options.max_sequences),
                LocalBatch(options.max_batch_tokens, options.max_sequences)},
+      other_batch_(options.pause_tokens > 0 ? options.max_batch_tokens : 0, options.max_sequences),
       logit_gather_(ranks_, logits_, buffers_.logit_shards) {
   copies_.reserve(static_cast<std::size_t>(kStreams * options.max_batch_tokens));
 }

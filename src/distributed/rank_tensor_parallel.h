@@ -38,6 +38,8 @@ class RankTensorParallel : public TensorParallel {
   LocalRows Localize(Pass pass, const BatchView& whole) override;
   bool IsLocal(std::int32_t sequence) const override { return shard().data().IsOwn(sequence); }
   void BeginBlocks(const BatchView& local) override { index_.Partition(local.positions); }
+  void PausePass() override { std::swap(Batch(Pass::kMain), other_batch_); }
+  void ResumePass() override { std::swap(Batch(Pass::kMain), other_batch_); }
   Status Embed(const BatchView& batch, Matrix<const Bf16> table, const Activations& a,
                Matrix<Bf16> out) override;
   Status BeginStreams(const BatchView& batch, Matrix<const Bf16> table,
@@ -71,6 +73,7 @@ class RankTensorParallel : public TensorParallel {
   IndexPartition index_;
   RowGather rows_;
   std::array<LocalBatch, 2> batches_;  // the last main and draft pass
+  LocalBatch other_batch_;             // of the pass that is paused, or of those in its pauses
   LogitGather logit_gather_;
   std::vector<PieceCopy> copies_;  // of one call of CopyPieces
 };

@@ -18,7 +18,7 @@ Status MakeExperts(Backend& backend, const ModelConfig& config, const ModelRanks
   Result<std::unique_ptr<PlacedExperts>> store =
       PlacedExperts::Create(backend, config, ranks, experts);
   if (!store) return Unexpected(store.error());
-  return ExchangeExperts(backend, *std::move(store), ranks, config, options.max_batch_tokens,
+  return ExchangeExperts(backend, *std::move(store), ranks, config, options,
                          /*streamed=*/nullptr, parts);
 }
 

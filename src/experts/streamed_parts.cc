@@ -34,8 +34,7 @@ Status MakeDividedExperts(Backend& backend, const ModelConfig& config, const Mod
       backend, config, ranks.shard, placement, model.max_batch_tokens, options);
   if (!store) return Unexpected(store.error());
   RankStreamedExperts* const streamed = store->get();
-  return ExchangeExperts(backend, *std::move(store), ranks, config, model.max_batch_tokens,
-                         streamed, parts);
+  return ExchangeExperts(backend, *std::move(store), ranks, config, model, streamed, parts);
 }
 
 }  // namespace

@@ -30,6 +30,10 @@ class ExpertLayer {
   virtual ~ExpertLayer() = default;
   // Before the blocks of a pass run; `whole` is the batch of all processes.
   virtual void BeginBlocks(Pass /*pass*/, const BatchView& /*whole*/) {}
+  // Between two blocks of a main pass: other passes run before its next block.
+  virtual void PausePass() {}
+  // The next block is that of the pass that was paused last.
+  virtual void ResumePass() {}
   // Errors: those of the store and of `shared`; a process that cannot be reached.
   virtual Status Run(const ExpertInput& input) = 0;
   // After the blocks of a main pass: its sequences that need experts which a process cannot read,

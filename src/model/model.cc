@@ -54,11 +54,14 @@ Status CheckDraftStage(const ModelState& model) {
                    model.stage().end_layer - 1);
 }
 
-// Ranks would have to agree on every pause.
+// A layer of a pass in pieces runs on all ranks at once.
 Status CheckPauses(const ModelState& model) {
-  if (model.options.pause_tokens == 0 || model.parts.tensor->is_whole()) return {};
+  if (model.options.pause_tokens == 0 || (model.stage().is_first && model.stage().is_last)) {
+    return {};
+  }
   return MakeError(ErrorCode::kUnsupported,
-                   "passes in pieces: expected one process that computes all, found several ranks");
+                   "passes in pieces: expected all layers on each rank, found layers {} to {}",
+                   model.stage().first_layer, model.stage().end_layer - 1);
 }
 
 }  // namespace
@@ -178,7 +181,7 @@ Status Model::BeginPass(const Batch& batch, ShouldStop should_stop) {
   if (!pass) return Unexpected(pass.error());
   m.paused.emplace(*std::move(pass));
   m.should_stop = std::move(should_stop);
-  m.parts.store->PausePass();
+  m.parts.PausePass();
   std::swap(m.workspace, m.other_workspace);
   return {};
 }
@@ -188,14 +191,15 @@ Result<PassProgress> Model::ContinuePass(std::vector<SequenceFailure>& failed) {
   Impl& m = *impl_;
   Check(m.paused.has_value(), "a pass that has begun");
   MainPass& pass = *m.paused;
-  m.parts.store->ResumePass(m.should_stop);
+  m.parts.ResumePass(m.should_stop);
+  m.parts.tensor->BeginBlocks(pass.local.batch);
   m.main.local = pass.local;
   Status ran = m.backend.BeginStep(pass.local.batch, m.cache->TakeTableChanges());
   if (ran) ran = m.RunNextLayer(pass);
   const PassProgress progress = m.ProgressOf(pass);
   if (ran && !progress.HasEnded()) {
     if (m.layer_observer) m.layer_observer(std::nullopt);
-    m.parts.store->PausePass();
+    m.parts.PausePass();
     return progress;
   }
   const MainPass ended = m.TakePaused();
@@ -206,6 +210,7 @@ Result<PassProgress> Model::ContinuePass(std::vector<SequenceFailure>& failed) {
 void Model::StopPass() {
   Impl& m = *impl_;
   if (!m.paused) return;
+  m.parts.ResumePass({});
   m.ResetSequences(m.TakePaused().whole.segments);
 }
 
@@ -261,8 +266,7 @@ Status Model::Impl::EndMainPass(const MainPass& pass, Status ran,
   }
   Finish(pass.whole);
   for (const SequenceFailure& failure : *failures) {
-    // The first rank tells those that follow it what becomes of the blocks.
-    if (!cache->follows()) cache->Release(failure.sequence);
+    ForgetSequence(failure.sequence);
     failed.push_back(failure);
   }
   return {};

@@ -43,7 +43,7 @@ struct ModelOptions {
   std::int64_t max_batch_tokens = 256;  // rows of one Forward; raised to a block of the drafter
   std::int64_t max_logit_rows = 16;     // rows of one Logits call
   // Rows of one Forward beside a pass that BeginPass has begun; 0: BeginPass is not called. Only
-  // for a process that computes all. Raised to a block of the drafter.
+  // where each rank has all layers. Raised to a block of the drafter.
   std::int64_t pause_tokens = 0;
   bool with_draft = false;  // load the drafter; an error if the checkpoint has none
   // Memory of all caches together; 0: as much as all sequences can need at once.
@@ -116,7 +116,7 @@ class Model {
   // `batch` stays as it is until the pass has ended. The bits are those of Forward. Errors of
   // BeginPass: those of Prepare; of both: those of Forward, and the pass has ended.
   // With should_stop, ContinuePass fails with kResourceExhausted soon after it has turned true:
-  // between experts that are read from disk.
+  // between experts that are read from disk. Several ranks, which must agree, have none.
   Status BeginPass(const Batch& batch, ShouldStop should_stop = {});
   Result<PassProgress> ContinuePass(std::vector<SequenceFailure>& failed);
   // Ends a pass, if one has begun; its sequences must begin at position 0 again.

@@ -9,6 +9,7 @@
 #include "kernels/backend.h"
 #include "model/expert_layer.h"
 #include "model/expert_store.h"
+#include "model/pass_progress.h"
 #include "model/tensor_parallel.h"
 
 namespace fathom {
@@ -20,6 +21,11 @@ struct ModelParts {
   std::unique_ptr<TensorParallel> tensor;
   std::unique_ptr<ExpertStore> store;
   std::unique_ptr<ExpertLayer> experts;
+
+  // Between two blocks of a main pass that runs in pieces, and before its next block
+  // (ExpertStore::ResumePass).
+  void PausePass();
+  void ResumePass(const ShouldStop& should_stop);
 };
 
 // Makes the parts of a model with these checked options. With several ranks, called by all.

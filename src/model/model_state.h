@@ -71,12 +71,16 @@ struct ModelState {
   LayerCache& CacheOf(std::int64_t block);
   // Room for the batch's positions in the caches.
   Status ExtendCache(const BatchView& batch);
+  // The first rank tells those that follow it what becomes of the blocks.
+  void ForgetSequence(std::int32_t sequence) {
+    if (!cache->follows()) cache->Release(sequence);
+  }
   // Forgets the sequences of a step that failed halfway and has overwritten their caches. `rows`:
   // the segments or the positions of the step.
   template <class Rows>
   void ResetSequences(const Rows& rows) {
     for (const auto& row : rows) {
-      cache->Release(row.sequence);
+      ForgetSequence(row.sequence);
     }
     main.positions.clear();
     draft.positions.clear();

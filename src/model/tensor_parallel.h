@@ -75,8 +75,12 @@ class TensorParallel {
   // The rows of a checked batch that this process computes, valid until the next call for the pass.
   virtual LocalRows Localize(Pass /*pass*/, const BatchView& whole) { return {whole, {}}; }
   virtual bool IsLocal(std::int32_t /*sequence*/) const { return true; }
-  // Before the blocks run.
+  // Before the blocks run, and before the next one of a pass that was paused.
   virtual void BeginBlocks(const BatchView& /*local*/) {}
+  // Between two blocks of a main pass: other passes are localized before its next block.
+  virtual void PausePass() {}
+  // The next block is that of the pass that was paused last; LocalRows of others are gone.
+  virtual void ResumePass() {}
   // out [t, c * d]: the embedding of each token, c times. table: this process's rows.
   virtual Status Embed(const BatchView& batch, Matrix<const Bf16> table, const Activations& a,
                        Matrix<Bf16> out);

@@ -12,6 +12,7 @@
 #include "base/gigabytes.h"
 #include "base/pages.h"
 #include "base/usable_memory.h"
+#include "comm/shared_status.h"
 #include "experts/streamed_parts.h"
 #include "experts/streaming/heat_file.h"
 #include "experts/streaming/streamed_experts.h"
@@ -51,8 +52,8 @@ Result<std::optional<HostPlan>> PlanAlone(const ModelConfig& config, const Check
   const std::optional<std::int64_t> budget = FindHostBudget(run, 1, events);
   if (!budget) return std::optional<HostPlan>();
   LoadPlan planned = plan;
-  const Result<HostPlans> plans =
-      PlanShares(config, checkpoint, {}, planned, run.n_threads, *budget, AskNobody);
+  NeedsFinder finder(config, checkpoint, {}, run.n_threads, *budget);
+  const Result<HostPlans> plans = PlanShares(finder, planned);
   if (!plans) return Unexpected(plans.error());
   const HostPlan& host = plans->front();
   if (!host.fits || run.memory) {
@@ -90,8 +91,9 @@ Result<std::optional<HostPlan>> PlanRank(const ModelConfig& config, const Checkp
     if (!said) return Unexpected(said.error());
     return std::ranges::count(*said, 1) == all.size();
   };
-  const Result<HostPlans> plans =
-      PlanShares(config, checkpoint, {&share, 1}, plan, run.n_threads, budget, ask_all);
+  const auto share_status = [&all](const Status& mine) { return ShareStatus(all, mine); };
+  NeedsFinder finder(config, checkpoint, {&share, 1}, run.n_threads, budget);
+  const Result<HostPlans> plans = PlanShares(finder, plan, {.ask = ask_all, .share = share_status});
   if (!plans) return Unexpected(plans.error());
   SetDefaultKvMemory(config, checkpoint, ranks.shard, budget, plan);
   return std::optional(plans->front());
@@ -175,7 +177,7 @@ void StreamExperts(const HostPlan& plan, const ModelConfig& config, const Checkp
                                 .warn = events.warn};
   KeepHeat(config, checkpoint, run, ranks, events, streaming);
   sizes.parts = StreamedParts(std::move(streaming), ranks, placement);
-  if (ranks == nullptr) sizes.pause_tokens = PauseTokens(sizes);
+  sizes.pause_tokens = PauseTokens(sizes, ranks == nullptr ? WholeModel(config) : ranks->shard);
   if (plan.streamed > 0 || run.weights.Any()) return;
   // Memory of its own is never dropped, but it could be swapped; pages of files are only dropped.
   (SwapBytes() == 0 ? sizes.weights.huge_pages : sizes.weights.preload) = true;
@@ -236,7 +238,11 @@ std::unique_ptr<PoolWatch> WatchPool(const HostPlan& plan, Model& model,
                        return std::exchange(last, prepared) != prepared;
                      }),
       PoolGovernor(plan.n_slots, plan.needs.LeastSlots(), plan.needs.slot),
-      [streamed](std::int64_t slots) { streamed->SetSlots(slots); }, events);
+      [streamed](std::int64_t slots, bool allows_guesses) {
+        streamed->SetSlots(slots);
+        streamed->AllowGuesses(allows_guesses);
+      },
+      events);
 }
 
 }  // namespace fathom

@@ -13,20 +13,15 @@
 #include "base/integer_math.h"
 #include "checkpoint/block_reader.h"
 #include "distributed/rank_workspace.h"
-#include "distributed/weight_shard.h"
-#include "experts/balance/expert_transfer.h"
 #include "experts/exchange/exchanged_experts.h"
-#include "experts/store/other_experts.h"
-#include "experts/streaming/expert_files.h"
 #include "experts/streaming/streaming_options.h"
 #include "kernels/cpu/scratch_bytes.h"
 #include "kv_cache/sequence_cache.h"
 #include "model/cache_shape.h"
 #include "model/draft/drafters.h"
 #include "model/model_limits.h"
-#include "model/weight_pieces.h"
-#include "model/weights.h"
 #include "model/workspace.h"
+#include "runtime/needs_finder.h"
 
 namespace fathom {
 namespace {
@@ -51,35 +46,6 @@ double Interpolate(const CurvePoint& low, const CurvePoint& high, double share) 
 }
 
 double Number(std::int64_t x) { return static_cast<double>(x); }
-
-std::int64_t BytesOf(const MemoryPieces& pieces) {
-  std::int64_t bytes = 0;
-  for (const std::span<const std::byte> piece : pieces) bytes += std::ssize(piece);
-  return bytes;
-}
-
-void AddExperts(const BlockWeights& block, std::int64_t& n_experts, HostNeeds& needs) {
-  for (const ExpertWeights& expert : block.ffn.experts) {
-    if (expert.w1.data == nullptr) continue;  // another rank has it
-    ++n_experts;
-    std::int64_t bytes = 0;
-    for (const std::span<const std::byte> piece : PiecesOf(expert)) bytes += std::ssize(piece);
-    needs.expert = std::max(needs.expert, bytes);
-  }
-}
-
-// The memory of a slot, by the places of the experts in the files. Experts that cannot be streamed
-// are refused when a model is loaded that streams them.
-std::int64_t SlotOf(const Checkpoint& checkpoint, const ModelWeights& weights,
-                    std::int64_t expert) {
-  std::vector<std::span<const ExpertWeights>> blocks;
-  for (const BlockWeights& block : weights.layers) blocks.emplace_back(block.ffn.experts);
-  if (weights.draft) {
-    for (const BlockWeights& block : weights.draft->blocks) blocks.emplace_back(block.ffn.experts);
-  }
-  const Result<ExpertFiles> files = ExpertFiles::Create(checkpoint, blocks);
-  return files ? files->slot_bytes() : SlotBytes(expert);
-}
 
 // The bytes without which no step can run.
 std::int64_t LeastBytes(const HostNeeds& needs) {
@@ -187,7 +153,8 @@ Result<HostPlan> PlanHostMemory(const HostNeeds& needs, std::int64_t budget, boo
   return plan;
 }
 
-std::int64_t PauseTokens(const ModelOptions& sizes) {
+std::int64_t PauseTokens(const ModelOptions& sizes, const ModelShard& shard) {
+  if (shard.n_stages > 1) return 0;
   const std::int64_t most = sizes.max_sequences * (sizes.with_draft ? 1 + kRollbackTokens : 1);
   return std::min({most, sizes.max_batch_tokens, kDefaultBatchTokens});
 }
@@ -206,10 +173,11 @@ Result<HostNeeds> ComputeStepNeeds(const ModelConfig& config, const ModelOptions
         config,
         {.max_tokens = max_tokens, .max_logit_rows = options.max_logit_rows, .drafter = drafter});
   };
+  const std::int64_t pause_tokens = PauseTokens(options, shard);
   HostNeeds needs = {
       .activations = workspace(options.max_batch_tokens) +
                      CpuScratchBytes(MakeStepLimits(config, options, drafter), n_threads),
-      .pauses = shard.is_whole() ? workspace(PauseTokens(options)) : 0,
+      .pauses = pause_tokens > 0 ? workspace(pause_tokens) : 0,
       .caches = *caches,
       .n_layers = shard.end_layer - shard.first_layer,
       .experts_per_token = config.num_experts_per_tok,
@@ -218,44 +186,13 @@ Result<HostNeeds> ComputeStepNeeds(const ModelConfig& config, const ModelOptions
       .most_drafts = drafter == nullptr ? 0 : drafter->depth(config),
       .step_tokens = options.max_batch_tokens};
   if (shard.is_whole()) return needs;
-  needs.activations +=
-      RankWorkspaceBytes(
-          config, shard,
-          {.max_tokens = options.max_batch_tokens, .max_logit_rows = options.max_logit_rows}) +
-      (shard.n_expert > 1 ? ExchangedExperts::BytesFor(config, shard, options.max_batch_tokens)
-                          : 0);
-  return needs;
-}
-
-Result<HostNeeds> FindHostNeeds(ModelConfig config, const Checkpoint& checkpoint, LoadPlan& plan,
-                                int n_threads, std::int64_t budget, const HostShare* share) {
-  const ModelShard shard = share == nullptr ? WholeModel(config) : share->shard;
-  SetDefaultKvMemory(config, checkpoint, shard, budget, plan);
-  const DrafterKind* const drafter =
-      plan.sizes.with_draft ? FindDrafter(checkpoint, config) : nullptr;
-  Result<ModelWeights> bound = BindWeights(checkpoint, config, drafter);
-  if (!bound) return Unexpected(bound.error());
-  ModelWeights& weights = *bound;
-  if (share != nullptr) {
-    const std::vector<ReplicaMap> maps =
-        MakeReplicaMaps(share->placement, NumBlocks(config), CountExperts(config, shard));
-    DropOtherExperts(maps, shard.expert_rank, weights);
-    ShardSizes(weights, config, shard);
+  needs.activations += RankWorkspaceBytes(
+      config, shard,
+      {.max_tokens = options.max_batch_tokens, .max_logit_rows = options.max_logit_rows});
+  if (shard.n_expert > 1) {
+    needs.activations += ExchangedExperts::BytesFor(config, shard, options.max_batch_tokens);
+    needs.pauses += ExchangedExperts::PauseBytesFor(config, shard, pause_tokens);
   }
-  Result<HostNeeds> needs = ComputeStepNeeds(config, plan.sizes, drafter, n_threads, shard);
-  if (!needs) return Unexpected(needs.error());
-  const bool has_head = weights.head.data != nullptr;  // the last stage
-  needs->head = has_head ? std::ssize(weights.head.Bytes()) : 0;
-  needs->dense = BytesOf(WeightPieces(weights, WalkedWeights::kDense)) - needs->head;
-  needs->draft = BytesOf(WeightPieces(weights, WalkedWeights::kDraft));
-  for (const BlockWeights& block : weights.layers) AddExperts(block, needs->n_experts, *needs);
-  if (weights.draft) {
-    for (const BlockWeights& block : weights.draft->blocks) {
-      AddExperts(block, needs->n_draft_experts, *needs);
-    }
-  }
-  needs->must_draft = drafter != nullptr && !plan.drafts_are_optional;
-  needs->slot = SlotOf(checkpoint, weights, needs->expert);
   return needs;
 }
 
@@ -283,21 +220,15 @@ Result<HostPlans> PlanLongSteps(std::int64_t step_tokens, std::int64_t most,
   return plans;
 }
 
-Result<HostPlans> PlanStepsOfShares(const ModelConfig& config, const Checkpoint& checkpoint,
-                                    std::span<const HostShare> shares, LoadPlan& plan,
-                                    int n_threads, std::int64_t budget, const AskAll& ask) {
-  const auto plan_one = [&](std::int64_t step_tokens, const HostShare* share) -> Result<HostPlan> {
+Result<HostPlans> PlanStepsOfShares(NeedsFinder& finder, LoadPlan& plan, const AskAll& ask) {
+  const auto plan_all = [&](std::int64_t step_tokens) -> Result<HostPlans> {
     LoadPlan planned = plan;
     planned.sizes.max_batch_tokens = step_tokens;
-    const Result<HostNeeds> needs =
-        FindHostNeeds(config, checkpoint, planned, n_threads, budget, share);
-    if (!needs) return Unexpected(needs.error());
-    return PlanHostMemory(*needs, budget);
-  };
-  const auto plan_all = [&](std::int64_t step_tokens) -> Result<HostPlans> {
     HostPlans plans;
-    for (std::size_t i = 0; i < std::max<std::size_t>(shares.size(), 1); ++i) {
-      Result<HostPlan> one = plan_one(step_tokens, shares.empty() ? nullptr : &shares[i]);
+    for (std::size_t share = 0; share < finder.n_shares(); ++share) {
+      const Result<HostNeeds> needs = finder.Find(share, planned);
+      if (!needs) return Unexpected(needs.error());
+      Result<HostPlan> one = PlanHostMemory(*needs, finder.budget());
       if (!one) return Unexpected(one.error());
       plans.push_back(*std::move(one));
     }
@@ -312,10 +243,10 @@ Result<HostPlans> PlanStepsOfShares(const ModelConfig& config, const Checkpoint&
   return plans;
 }
 
-Result<HostPlan> PlanHost(ModelConfig config, const Checkpoint& checkpoint, LoadPlan& plan,
+Result<HostPlan> PlanHost(const ModelConfig& config, const Checkpoint& checkpoint, LoadPlan& plan,
                           int n_threads, std::int64_t budget) {
-  const Result<HostPlans> plans =
-      PlanStepsOfShares(config, checkpoint, {}, plan, n_threads, budget, AskNobody);
+  NeedsFinder finder(config, checkpoint, {}, n_threads, budget);
+  const Result<HostPlans> plans = PlanStepsOfShares(finder, plan, AskNobody);
   SetDefaultKvMemory(config, checkpoint, WholeModel(config), budget, plan);
   if (!plans) return Unexpected(plans.error());
   return plans->front();

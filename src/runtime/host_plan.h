@@ -9,14 +9,12 @@
 
 #include <cstdint>
 #include <functional>
-#include <span>
 #include <vector>
 
 #include "base/result.h"
 #include "checkpoint/model_config.h"
 #include "checkpoint/safetensors.h"
 #include "distributed/model_ranks.h"
-#include "experts/balance/expert_placement.h"
 #include "model/model.h"
 #include "runtime/load_plan.h"
 #include "runtime/options.h"
@@ -24,6 +22,7 @@
 namespace fathom {
 
 struct DrafterKind;
+class NeedsFinder;
 
 // The memory that a model needs, in bytes.
 struct HostNeeds {
@@ -97,27 +96,16 @@ double ExpectedHitRate(double share, double useless);
 // how much is enough and of what.
 Result<HostPlan> PlanHostMemory(const HostNeeds& needs, std::int64_t budget, bool streams = false);
 
-// The part of a model that one of several ranks has.
-struct HostShare {
-  ModelShard shard;
-  BlockPlacements placement{};  // of experts; empty: the default
-};
-
 // The rows of steps beside a step of prompts that pauses between layers (ModelOptions::
-// pause_tokens): enough for every sequence with its drafts, within the default of a step.
-std::int64_t PauseTokens(const ModelOptions& sizes);
+// pause_tokens): enough for every sequence with its drafts, within the default of a step. 0: the
+// shard has a part of the layers, and does not pause.
+std::int64_t PauseTokens(const ModelOptions& sizes, const ModelShard& shard);
 
 // Returns the needs that follow from configuration, options and a shard alone: all but the sizes of
 // weights. plan.sizes.kv_memory_bytes is set. Errors: as Model::Load says of caches.
 Result<HostNeeds> ComputeStepNeeds(const ModelConfig& config, const ModelOptions& options,
                                    const DrafterKind* drafter, int n_threads,
                                    const ModelShard& shard);
-
-// Returns the needs of the share of a rank; nullptr: of the whole model. kDefaultKvMemory in `plan`
-// becomes the default for this budget. Reads no weights. Errors: those of BindWeights and
-// ComputeStepNeeds.
-Result<HostNeeds> FindHostNeeds(ModelConfig config, const Checkpoint& checkpoint, LoadPlan& plan,
-                                int n_threads, std::int64_t budget, const HostShare* share);
 
 // Returns whether all processes that plan together say yes, alike in each of them. Errors: one of
 // them is gone.
@@ -135,16 +123,14 @@ Result<HostPlans> PlanLongSteps(
     const std::function<Result<HostPlans>(std::int64_t step_tokens)>& plan,
     const AskAll& ask = AskNobody);
 
-// Plans steps of each share, or with no shares of the whole model, with so many bytes each. Steps
-// that may grow do so, in `plan` too. Errors: those of FindHostNeeds, PlanHostMemory and `ask`.
-Result<HostPlans> PlanStepsOfShares(const ModelConfig& config, const Checkpoint& checkpoint,
-                                    std::span<const HostShare> shares, LoadPlan& plan,
-                                    int n_threads, std::int64_t budget, const AskAll& ask);
+// Plans steps of each share of the finder. Steps that may grow do so, in `plan` too. Errors: those
+// of NeedsFinder, PlanHostMemory and `ask`.
+Result<HostPlans> PlanStepsOfShares(NeedsFinder& finder, LoadPlan& plan, const AskAll& ask);
 
 // Plans what loading the model with these options would: `plan` of MakeLoadPlan, where
 // kDefaultKvMemory becomes the default for this budget, and steps that may grow do so. Reads no
 // weights. Errors: those of BindWeights and PlanHostMemory.
-Result<HostPlan> PlanHost(ModelConfig config, const Checkpoint& checkpoint, LoadPlan& plan,
+Result<HostPlan> PlanHost(const ModelConfig& config, const Checkpoint& checkpoint, LoadPlan& plan,
                           int n_threads, std::int64_t budget);
 
 }  // namespace fathom

@@ -81,6 +81,21 @@ std::string DescribeRanks(std::span<const RankSpeed> ranks, const HostSpeeds& sp
       speeds.measured ? "measured" : "assumed");
 }
 
+std::vector<RankSpeed> SpeedsOfRanks(std::span<const RankPlan> ranks, const HostSpeeds& speeds) {
+  std::vector<RankSpeed> all;
+  for (const RankPlan& rank : ranks) all.push_back(SpeedOfRank(rank.stage, rank.plan, speeds));
+  return all;
+}
+
+std::vector<std::string> DescribeStart(std::span<const RankPlan> ranks, const HostSpeeds& speeds) {
+  std::vector<std::string> lines;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    lines.push_back(fmt::format("rank {}: {}", i, Describe(ranks[i].plan)));
+  }
+  lines.push_back(DescribeRanks(SpeedsOfRanks(ranks, speeds), speeds));
+  return lines;
+}
+
 JsonValue ToJson(const HostPlan& plan, const HostSpeeds& speeds) {
   const HostNeeds& needs = plan.needs;
   return {{"memory_bytes", plan.budget},
@@ -103,6 +118,12 @@ JsonValue ToJson(const HostPlan& plan, const HostSpeeds& speeds) {
           {"memory_bytes_per_s", speeds.memory},
           {"speeds_measured", speeds.measured},
           {"tokens_per_s", 1 / plan.SecondsPerToken(speeds)}};
+}
+
+JsonValue ToJson(std::span<const RankPlan> ranks, const HostSpeeds& speeds) {
+  JsonValue all = JsonValue::Array();
+  for (const RankPlan& rank : ranks) all.push_back(ToJson(rank.plan, speeds));
+  return all;
 }
 
 std::string Describe(const StreamingCounts& counts) {

@@ -4,10 +4,12 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "json/json_value.h"
 #include "model/streaming_counts.h"
 #include "runtime/host_plan.h"
+#include "runtime/rank_plan.h"
 
 namespace fathom {
 
@@ -31,6 +33,12 @@ double SecondsOfRanks(std::span<const RankSpeed> ranks);
 // ranks: 2.038 GB read per token, 1.14 tokens/s (disk 3 GB/s, memory 40 GB/s of a rank, assumed)".
 std::string DescribeRanks(std::span<const RankSpeed> ranks, const HostSpeeds& speeds);
 
+// Returns the work of each rank, in the order of the plans.
+std::vector<RankSpeed> SpeedsOfRanks(std::span<const RankPlan> ranks, const HostSpeeds& speeds);
+// Returns the lines that a start of these ranks prints: "rank 0: 8.000 GB of memory: ..." and so
+// on, and that of all ranks.
+std::vector<std::string> DescribeStart(std::span<const RankPlan> ranks, const HostSpeeds& speeds);
+
 // Returns "experts from disk: hit rate 0.61 (hash layers 0.55), 1.31 GB read per token at 2.70
 // GB/s, 12.3 ms waited per token (the disk busy 99 % of it, 2.71 GB/s); pool 1694 of 1694
 // slots, 22.7 GB": what was read per token that the model computed, and how fast the disk was while
@@ -39,5 +47,7 @@ std::string Describe(const StreamingCounts& counts);
 
 // Returns everything, in bytes and seconds.
 JsonValue ToJson(const HostPlan& plan, const HostSpeeds& speeds);
+// Returns a list of all ranks.
+JsonValue ToJson(std::span<const RankPlan> ranks, const HostSpeeds& speeds);
 
 }  // namespace fathom

@@ -3,7 +3,8 @@
 //
 //   pressure  10 % of the slots less, every time, down to the least
 //   swap      as many slots less as are swapped, at least 10 %
-//   calm      after 60 seconds of it 2 % of all slots more every 10 seconds, up to all
+//   calm      after 60 seconds of it 2 % of all slots more every 10 seconds, up to all; until then
+//             no experts are guessed
 #pragma once
 
 #include <chrono>
@@ -27,6 +28,8 @@ class PoolGovernor {
 
   std::int64_t slots() const { return slots_; }
   std::int64_t most_slots() const { return most_; }
+  // Whether experts may be guessed: there is no pressure, and was none for a while.
+  bool allows_guesses() const { return !last_change_ || grows_; }
   // True if the least pool is still too much.
   bool is_exhausted() const { return is_exhausted_; }
 

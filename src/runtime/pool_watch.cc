@@ -24,13 +24,16 @@ std::string DescribePressure(const PressureReading& reading) {
 
 }  // namespace
 
-void PoolWatch::Watch(MemoryPressure& pressure, PoolGovernor& governor, const SetSlots& set_slots,
+void PoolWatch::Watch(MemoryPressure& pressure, PoolGovernor& governor, const SetPool& set_pool,
                       const RuntimeEvents& events, MemoryPressure::Clock::time_point now) {
   const PressureReading reading = pressure.Read(now);
   const std::int64_t before = governor.slots();
+  const bool allowed_guesses = governor.allows_guesses();
   const bool was_exhausted = governor.is_exhausted();
   const std::int64_t slots = governor.Decide(reading, now);
-  if (slots != before) set_slots(slots);
+  if (slots != before || governor.allows_guesses() != allowed_guesses) {
+    set_pool(slots, governor.allows_guesses());
+  }
   // One warning for a time of pressure, not for each of its readings.
   if (slots < before && before == governor.most_slots()) {
     events.Warn("memory pressure: {}; the pool of experts shrinks from {} slots",
@@ -43,10 +46,10 @@ void PoolWatch::Watch(MemoryPressure& pressure, PoolGovernor& governor, const Se
   }
 }
 
-PoolWatch::PoolWatch(MemoryPressure pressure, PoolGovernor governor, SetSlots set_slots,
+PoolWatch::PoolWatch(MemoryPressure pressure, PoolGovernor governor, SetPool set_pool,
                      RuntimeEvents events)
     : thread_([pressure = std::move(pressure), governor = std::move(governor),
-               set_slots = std::move(set_slots),
+               set_pool = std::move(set_pool),
                events = std::move(events)](std::stop_token stop) mutable {
         std::mutex mutex;
         std::condition_variable_any wake;
@@ -54,7 +57,7 @@ PoolWatch::PoolWatch(MemoryPressure pressure, PoolGovernor governor, SetSlots se
         while (!stop.stop_requested()) {
           // A failure to read or to say something now is tried again.
           static_cast<void>(Guarded([&]() -> Status {
-            Watch(pressure, governor, set_slots, events, MemoryPressure::Clock::now());
+            Watch(pressure, governor, set_pool, events, MemoryPressure::Clock::now());
             return {};
           }));
           wake.wait_for(lock, stop, kWindow, [] { return false; });

@@ -14,17 +14,16 @@
 
 namespace fathom {
 
-// Owns a thread that reads the pressure every 2 seconds. Destroy it before what `set_slots` uses.
+// Owns a thread that reads the pressure every 2 seconds. Destroy it before what `set_pool` uses.
 class PoolWatch {
  public:
-  // Called on the thread when the number of slots changes.
-  using SetSlots = std::function<void(std::int64_t slots)>;
+  // Called on the thread when the number of slots changes, or whether experts may be guessed.
+  using SetPool = std::function<void(std::int64_t slots, bool allows_guesses)>;
 
-  PoolWatch(MemoryPressure pressure, PoolGovernor governor, SetSlots set_slots,
-            RuntimeEvents events);
+  PoolWatch(MemoryPressure pressure, PoolGovernor governor, SetPool set_pool, RuntimeEvents events);
 
   // Reads and decides once: the body of the thread.
-  static void Watch(MemoryPressure& pressure, PoolGovernor& governor, const SetSlots& set_slots,
+  static void Watch(MemoryPressure& pressure, PoolGovernor& governor, const SetPool& set_pool,
                     const RuntimeEvents& events, MemoryPressure::Clock::time_point now);
 
  private:

@@ -22,18 +22,14 @@ bool HasRoomBesideDrafter(const HostPlan& host) {
 
 // The attempts of PlanShares, of which the last counts.
 struct Attempts {
-  const ModelConfig& config;
-  const Checkpoint& checkpoint;
-  std::span<const HostShare> shares;
-  int n_threads;
-  std::int64_t budget;
+  NeedsFinder& finder;
   const AskAll& ask;
   LoadPlan planned{};
   Result<HostPlans> plans = HostPlans();
 
   void Try(const LoadPlan& wanted) {
     planned = wanted;
-    plans = PlanStepsOfShares(config, checkpoint, shares, planned, n_threads, budget, ask);
+    plans = PlanStepsOfShares(finder, planned, ask);
   }
   Result<bool> Have(bool (*has_room)(const HostPlan&)) const {
     return ask(plans && std::ranges::all_of(*plans, has_room));
@@ -59,30 +55,31 @@ Status ChooseDrafter(LoadPlan plan, Attempts& attempts) {
   return {};
 }
 
-}  // namespace
-
-Result<HostPlans> PlanShares(const ModelConfig& config, const Checkpoint& checkpoint,
-                             std::span<const HostShare> shares, LoadPlan& plan, int n_threads,
-                             std::int64_t budget, const AskAll& ask) {
-  Attempts attempts = {.config = config,
-                       .checkpoint = checkpoint,
-                       .shares = shares,
-                       .n_threads = n_threads,
-                       .budget = budget,
-                       .ask = ask};
-  if (Status chosen = ChooseDrafter(plan, attempts); !chosen) return Unexpected(chosen.error());
-  if (!attempts.plans) return Unexpected(attempts.plans.error());
-  HostPlans plans = *std::move(attempts.plans);
-  const Result<bool> fit = ask(std::ranges::all_of(plans, &HostPlan::fits));
-  if (!fit) return Unexpected(fit.error());
+// Plans a pool of experts where all of them fit, as a peer has one.
+Status StreamAll(std::int64_t budget, HostPlans& plans) {
   for (HostPlan& host : plans) {
-    if (*fit || !host.fits) continue;
+    if (!host.fits) continue;
     Result<HostPlan> streams = PlanHostMemory(host.needs, budget, /*streams=*/true);
     if (!streams) return Unexpected(streams.error());
     host = *std::move(streams);
   }
+  return {};
+}
+
+}  // namespace
+
+Result<HostPlans> PlanShares(NeedsFinder& finder, LoadPlan& plan, const PlanningPeers& peers) {
+  Attempts attempts = {.finder = finder, .ask = peers.ask};
+  if (Status chosen = ChooseDrafter(plan, attempts); !chosen) return Unexpected(chosen.error());
+  Result<HostPlans>& plans = attempts.plans;
+  Status planned = peers.share(plans ? Status() : Unexpected(plans.error()));
+  if (!planned) return Unexpected(planned.error());
+  const Result<bool> fit = peers.ask(std::ranges::all_of(*plans, &HostPlan::fits));
+  if (!fit) return Unexpected(fit.error());
+  if (!*fit) planned = peers.share(StreamAll(finder.budget(), *plans));
+  if (!planned) return Unexpected(planned.error());
   plan = std::move(attempts.planned);
-  return plans;
+  return std::move(plans);
 }
 
 Result<std::vector<RankPlan>> PlanAllRanks(const ModelConfig& config, const Checkpoint& checkpoint,
@@ -99,8 +96,8 @@ Result<std::vector<RankPlan>> PlanAllRanks(const ModelConfig& config, const Chec
   for (int rank = 0; rank < n_ranks; ++rank) {
     shares.push_back({.shard = ShardOfRank(rank, *counts, weights)});
   }
-  Result<HostPlans> plans =
-      PlanShares(config, checkpoint, shares, plan, n_threads, budget, AskNobody);
+  NeedsFinder finder(config, checkpoint, shares, std::max(n_threads / n_ranks, 1), budget);
+  const Result<HostPlans> plans = PlanShares(finder, plan);
   if (!plans) return Unexpected(plans.error());
   std::vector<RankPlan> ranks;
   for (std::size_t i = 0; i < shares.size(); ++i) {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
+#include <functional>
 #include <vector>
 
 #include "base/result.h"
@@ -10,18 +10,24 @@
 #include "checkpoint/safetensors.h"
 #include "runtime/host_plan.h"
 #include "runtime/load_plan.h"
+#include "runtime/needs_finder.h"
 #include "runtime/options.h"
 
 namespace fathom {
 
-// Plans the shares that this process asks about, each with so many bytes: its own of several ranks,
-// or in a prediction those of all; no shares: the whole model. Sets in `plan` what they have in
-// common: the tokens of a step, and whether there is a drafter, which stays where it is optional
-// only if all shares have room for it. If one share has no room for its experts, all stream. `ask`
-// asks the other ranks, which call this function as well. Errors: those of PlanStepsOfShares.
-Result<HostPlans> PlanShares(const ModelConfig& config, const Checkpoint& checkpoint,
-                             std::span<const HostShare> shares, LoadPlan& plan, int n_threads,
-                             std::int64_t budget, const AskAll& ask);
+// The other processes that plan with this one, in the same calls.
+struct PlanningPeers {
+  AskAll ask = AskNobody;
+  // Returns `mine`, or the error of another process: all of them know that one has failed.
+  std::function<Status(const Status& mine)> share = [](const Status& mine) { return mine; };
+};
+
+// Plans the shares that this process asks about: its own of several ranks, in a prediction those of
+// all, or the whole model. Sets in `plan` what they have in common: the tokens of a step, and
+// whether there is a drafter, which stays where it is optional only if all shares have room for it.
+// If one share has no room for its experts, all stream. Errors: those of PlanStepsOfShares, of this
+// process or a peer.
+Result<HostPlans> PlanShares(NeedsFinder& finder, LoadPlan& plan, const PlanningPeers& peers = {});
 
 struct RankPlan {
   std::int64_t stage = 0;
@@ -29,7 +35,8 @@ struct RankPlan {
 };
 
 // Plans what a start of n_ranks ranks with these options and so many bytes for each would load,
-// with the default placement of experts. Errors: those of CountRanks, CheckCounts and PlanShares.
+// with the default placement of experts. n_threads: of all ranks together, on one machine. Errors:
+// those of CountRanks, CheckCounts and PlanShares.
 Result<std::vector<RankPlan>> PlanAllRanks(const ModelConfig& config, const Checkpoint& checkpoint,
                                            const RankOptions& options, int n_ranks, LoadPlan plan,
                                            int n_threads, std::int64_t budget);

@@ -109,16 +109,19 @@ std::vector<std::string> PlanLines(const std::string& text) {
 TEST(InspectTest, PlansRanksAsTheirStartDoes) {
   for (const std::vector<std::string>& division : {std::vector<std::string>(), {"--pp", "2"}}) {
     std::vector<std::string> inspect = {"inspect", "--memory", "26M", "--ranks", "2"};
+    std::vector<std::string> plan = {"plan", "--memory", "26M", "--ranks", "2"};
     std::vector<std::string> run = {"launch",       "-n",   "2",        "generate",
                                     "--context",    "8192", "--memory", "26M",
                                     "--max-tokens", "1",    "Once upon"};
     inspect.insert(inspect.end(), division.begin(), division.end());
+    plan.insert(plan.end(), division.begin(), division.end());
     run.insert(run.end(), division.begin(), division.end());
     const ProgramRun planned = RunProgram(inspect);
     const ProgramRun started = RunProgram(run);
     EXPECT_EQ(started.exit_code, 0) << started.error;
     EXPECT_EQ(PlanLines(planned.out).size(), 3u) << planned.out;
     EXPECT_EQ(PlanLines(planned.out), PlanLines(started.error));
+    EXPECT_EQ(PlanLines(RunProgram(plan).out), PlanLines(started.error));
   }
 }
 

@@ -66,6 +66,31 @@ TEST(PlanTest, OneHostStreamsWhatDoesNotFit) {
                 "memory of the host: expected at least ");
 }
 
+TEST(PlanTest, RanksHaveTheFiguresOfInspect) {
+  for (const std::vector<std::string>& division : {std::vector<std::string>(),
+                                                   {"--dp-attention"},
+                                                   {"--tp", "1", "--pp", "2"},
+                                                   {"--ep", "1"}}) {
+    const auto with = [&](std::vector<std::string> words) {
+      words.insert(words.end(), {"--memory", "26M", "--ranks", "2", "--disk-gb-s", "2.5"});
+      words.insert(words.end(), division.begin(), division.end());
+      return RunProgram(words);
+    };
+    const nlohmann::json plan = ParseOutput(with({"plan", "--format", "json"}));
+    const nlohmann::json inspected = ParseOutput(with({"inspect", "--json"}))["memory"];
+    EXPECT_EQ(plan["ranks"].size(), 2);
+    EXPECT_EQ(plan["ranks"], inspected["ranks"]);
+    EXPECT_EQ(plan["tokens_per_s"], inspected["tokens_per_s"]);
+    EXPECT_LT(plan["by_disk"][0]["tokens_per_s"], plan["tokens_per_s"]);
+    EXPECT_GT(plan["by_disk"][1]["tokens_per_s"], plan["tokens_per_s"]);
+  }
+  const ProgramRun text = RunProgram({"plan", "--memory", "18M", "--ranks", "2", "--concurrency",
+                                      "2", "--chunk", "64", "--exchange", "unfused"});
+  EXPECT_THAT(text.out, AllOf(HasSubstr("\nhost      rank 0: "), HasSubstr("\n          rank 1: "),
+                              HasSubstr("\n          all 2 ranks: "),
+                              HasSubstr("\ndisk GB/s     0.5       3       6      12\n")));
+}
+
 TEST(PlanTest, JsonHasEverything) {
   const ProgramRun run =
       Plan({"--shape", "flash", "--format", "json", "--zipf", "1", "--redundant-experts", "64"});
@@ -165,6 +190,11 @@ TEST(PlanTest, RefusesWhatItCannotRead) {
   ExpectRefusal(RunProgram({"plan", "--memory", "1G", "--hardware", "/none.json"}), 2, "--memory");
   ExpectRefusal(RunProgram({"plan", "--memory", "1G", "--disk-gb-s", "0"}), 2, "--disk-gb-s");
   ExpectRefusal(Plan({"--disk-gb-s", "1"}), 2, "--memory");
+  ExpectRefusal(Plan({"--ranks", "2"}), 2, "--memory");
+  ExpectRefusal(Plan({"--tp", "2"}), 2, "--ranks");
+  ExpectRefusal(RunProgram({"plan", "--memory", "1G", "--shape", "pro", "--ranks", "2"}), 2,
+                "--shape");
+  ExpectRefusal(RunProgram({"plan", "--memory", "1G", "--ranks", "3", "--pp", "2"}), 1, "--pp");
   ExpectRefusal(RunProgram({"plan", "--hardware", "/none.json"}), 1, "/none.json");
   const TemporaryDirectory directory;
   const std::string file = directory.path() / "h.json";

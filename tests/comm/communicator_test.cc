@@ -1,5 +1,6 @@
 #include "comm/communicator.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <array>
@@ -11,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "comm/shared_status.h"
 #include "tests/testing/ranks.h"
 
 namespace fathom {
@@ -62,6 +64,22 @@ TEST_P(CommunicatorTest, GathersInRankOrder) {
       }
     }
   });
+}
+
+TEST_P(CommunicatorTest, AllRanksHearOfAFailureOfOne) {
+  for (const int first : {-1, 0, n_ranks() - 1}) {
+    RunRanks(n_ranks(), [&](Communicator& ranks) {
+      // The last rank fails as well.
+      const bool fails = first >= 0 && (ranks.rank() == first || ranks.rank() == n_ranks() - 1);
+      const Status mine = fails ? MakeError(ErrorCode::kIo, "file {}", ranks.rank()) : Status();
+      const Status shared = ShareStatus(ranks, mine);
+      EXPECT_EQ(shared.has_value(), first < 0);
+      if (shared) return;
+      EXPECT_EQ(shared.error().code, fails ? ErrorCode::kIo : ErrorCode::kUnavailable);
+      EXPECT_EQ(shared.error().message, fails ? fmt::format("file {}", ranks.rank())
+                                              : fmt::format("rank {}: file {}", first, first));
+    });
+  }
 }
 
 TEST_P(CommunicatorTest, SharesPiecesOfDifferentSizesInPlace) {

@@ -25,6 +25,7 @@ namespace fathom {
 namespace {
 
 using ::testing::Contains;
+using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -135,15 +136,25 @@ TEST_F(HostMemoryTest, PressureShrinksThePoolAndChangesNoBit) {
   MemoryPressure pressure(1 << 30, root.path());
   PoolGovernor governor(30, needs.LeastSlots(), needs.slot);
   warnings_.clear();
-  for (int t = 0; t < 60; t += 2) {
+  std::vector<bool> guesses;  // what is said of them
+  const auto watch = [&](int seconds) {
     PoolWatch::Watch(
-        pressure, governor, [&](std::int64_t slots) { store->SetSlots(slots); }, Events(),
-        MemoryPressure::Clock::time_point(std::chrono::seconds(t)));
-  }
+        pressure, governor,
+        [&](std::int64_t slots, bool allows_guesses) {
+          store->SetSlots(slots);
+          guesses.push_back(allows_guesses);
+        },
+        Events(), MemoryPressure::Clock::time_point(std::chrono::seconds(seconds)));
+  };
+  for (int t = 0; t < 60; t += 2) watch(t);
+  EXPECT_THAT(guesses, Each(false));
   EXPECT_EQ(governor.slots(), needs.LeastSlots());
   EXPECT_EQ(warnings_.size(), 2u);  // when it begins, and when nothing is left to give
   EXPECT_EQ(LogitsOf(streamed->model()), expected);
   EXPECT_EQ(store->counts().slots, needs.LeastSlots());
+  std::ofstream(root.path() / "proc/meminfo") << "MemAvailable: 9000000 kB\n";
+  watch(118);
+  EXPECT_TRUE(guesses.back());
 }
 
 TEST_F(HostMemoryTest, DenseWeightsThatDoNotFitStayMapped) {

@@ -121,10 +121,12 @@ TEST(HostPlanTest, StepsInPausesNeedMemoryWhereExpertsAreStreamed) {
 }
 
 TEST(HostPlanTest, StepsInPausesHaveRoomForEverySequence) {
-  EXPECT_EQ(PauseTokens({.max_sequences = 8, .max_batch_tokens = 4096}), 8);
-  EXPECT_EQ(PauseTokens({.max_sequences = 8, .max_batch_tokens = 4096, .with_draft = true}), 72);
-  EXPECT_EQ(PauseTokens({.max_sequences = 8, .max_batch_tokens = 40, .with_draft = true}), 40);
-  EXPECT_EQ(PauseTokens({.max_sequences = 900, .max_batch_tokens = 4096}), 512);
+  const auto tokens = [](const ModelOptions& sizes) { return PauseTokens(sizes, ModelShard()); };
+  EXPECT_EQ(tokens({.max_sequences = 8, .max_batch_tokens = 4096}), 8);
+  EXPECT_EQ(tokens({.max_sequences = 8, .max_batch_tokens = 4096, .with_draft = true}), 72);
+  EXPECT_EQ(tokens({.max_sequences = 8, .max_batch_tokens = 40, .with_draft = true}), 40);
+  EXPECT_EQ(tokens({.max_sequences = 900, .max_batch_tokens = 4096}), 512);
+  EXPECT_EQ(PauseTokens({.max_sequences = 8, .max_batch_tokens = 4096}, {.n_stages = 2}), 0);
 }
 
 TEST(HostPlanTest, HitRateIsInterpolatedOverTheLogarithmOfTheShare) {
@@ -253,10 +255,10 @@ TEST(HostPlanTest, OfACheckpointReadsNoWeights) {
     std::int64_t n_experts = 0, head = 0, caches = 0;
     const int n_ranks = counts.n_tensor * counts.n_data * counts.n_stages;
     for (int rank = 0; rank < n_ranks; ++rank) {
-      LoadPlan load = MakeLoadPlan({}, 8192, MostDrafts({}, checkpoint, config));
+      const LoadPlan load = MakeLoadPlan({}, 8192, MostDrafts({}, checkpoint, config));
       const HostShare share = {.shard = ShardOfRank(rank, counts, WeighStages(checkpoint, config))};
       const HostNeeds of_rank =
-          FindHostNeeds(config, checkpoint, load, 2, 1000 * kMegabyte, &share).value();
+          NeedsFinder(config, checkpoint, {&share, 1}, 2, 1000 * kMegabyte).Find(0, load).value();
       ModelConfig adopted = config;
       ModelWeights weights =
           BindWeights(checkpoint, adopted, FindDrafter(checkpoint, adopted)).value();

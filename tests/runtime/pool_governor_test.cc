@@ -52,6 +52,18 @@ TEST_F(PoolGovernorTest, DropsAtOnceWhatIsSwapped) {
   EXPECT_EQ(At(4, {.swapped = std::int64_t{1} << 60}), 24);
 }
 
+TEST_F(PoolGovernorTest, AllowsNoGuessesUntilAMinuteOfCalm) {
+  EXPECT_TRUE(governor_.allows_guesses());
+  At(0, kShort);
+  EXPECT_FALSE(governor_.allows_guesses());
+  At(58, kCalm);
+  EXPECT_FALSE(governor_.allows_guesses());
+  At(60, kCalm);
+  EXPECT_TRUE(governor_.allows_guesses());
+  At(64, {.swapped = 1});
+  EXPECT_FALSE(governor_.allows_guesses());
+}
+
 TEST_F(PoolGovernorTest, GrowsSlowlyAfterAMinuteOfCalm) {
   EXPECT_EQ(At(0, kShort), 900);
   for (int t = 2; t < 60; t += 2) EXPECT_EQ(At(t, kCalm), 900);

@@ -1,7 +1,10 @@
 #include <algorithm>
+#include <filesystem>
 #include <string>
+#include <vector>
 
 #include "base/processors.h"
+#include "checkpoint/safetensors.h"
 #include "cli/commands/commands.h"
 #include "cli/terminal/output.h"
 #include "measure/plan/expert_load.h"
@@ -14,6 +17,7 @@
 #include "runtime/host_plan.h"
 #include "runtime/load_plan.h"
 #include "runtime/model_files.h"
+#include "runtime/rank_plan.h"
 
 namespace fathom::cli {
 namespace {
@@ -87,9 +91,41 @@ Status PlanOneHost(const PlanCommand& command, std::int64_t memory) {
                             : plan::ToTable(*model, plan, command.speeds));
 }
 
+// The division that the options say, of which plan has some under names of its own.
+RankOptions DivisionOf(const PlanCommand& command) {
+  RankOptions ranks = command.ranks;
+  ranks.decode_context_parallel = command.decode_context_parallel;
+  if (!command.fused) ranks.expert_exchange = "gather";
+  ranks.n_redundant_experts = command.n_redundant.value_or(0);
+  return ranks;
+}
+
+// Plans ranks of this machine, each with so much memory, as their start does.
+Status PlanRanks(const PlanCommand& command, std::int64_t memory, int n_ranks) {
+  const Result<std::filesystem::path> directory = FindModel(command.model);
+  if (!directory) return Unexpected(directory.error());
+  const Result<Checkpoint> checkpoint = Checkpoint::Open(*directory);
+  if (!checkpoint) return Unexpected(checkpoint.error());
+  const Result<plan::ModelSizes> model = plan::ModelSizes::Read(*directory);
+  if (!model) return Unexpected(model.error());
+  const ModelConfig& config = model->config();
+  const Result<std::int64_t> n_context =
+      ContextLength({.n_context = command.n_context}, kContext, config);
+  if (!n_context) return Unexpected(n_context.error());
+  const LoadPlan load =
+      MakeLoadPlan({.max_batch_tokens = command.chunk, .max_sequences = command.concurrency},
+                   *n_context, MostDrafts({}, *checkpoint, config));
+  const Result<std::vector<RankPlan>> ranks = PlanAllRanks(config, *checkpoint, DivisionOf(command),
+                                                           n_ranks, load, AvailableCores(), memory);
+  if (!ranks) return Unexpected(ranks.error());
+  return Print(command.json ? plan::ToJson(*model, *ranks, command.speeds)
+                            : plan::ToTable(*model, *ranks, command.speeds));
+}
+
 }  // namespace
 
 Status RunCommand(const PlanCommand& command, Log&) {
+  if (command.n_ranks) return PlanRanks(command, *command.memory, *command.n_ranks);
   if (command.memory) return PlanOneHost(command, *command.memory);
   const Result<plan::Hardware> hardware = ReadHardware(command.hardware);
   if (!hardware) return Unexpected(hardware.error());

@@ -78,13 +78,8 @@ void AddInspect(Command& root, InspectCommand& options) {
                "stays in it, and the speed with the rest on disk (docs/memory.md)",
                MemorySize([&options](std::int64_t bytes) { options.memory = bytes; })});
   AddHostSpeeds(command, options.speeds);
-  command.Add({.names = "-n,--ranks",
-               .value = "N",
-               .help = "Plan so many ranks on this machine, each with --memory: a line for each "
-                       "rank, and one for all",
-               .read = Integer(1, 4096, options.n_ranks),
-               .needs = "--memory"});
-  AddRankDivision(command, options.ranks);
+  AddPlannedRanks(command, options.n_ranks, options.ranks);
+  AddRankWays(command, options.ranks);
   command.Footer(
       "Exit code 1 if anything is wrong with the files; all problems are listed.\n"
       "Examples:\n"

@@ -224,20 +224,47 @@ void AddHostSpeeds(Command& command, HostSpeeds& speeds) {
                .needs = "--memory"});
 }
 
-void AddRankDivision(Command& command, RankOptions& ranks) {
+namespace {
+
+// Adds the numbers of ranks that share the parts of a model. needs: an option without which they
+// mean nothing; empty: none.
+void AddRankCounts(Command& command, const std::string& needs, RankOptions& ranks) {
   command.Group("Ranks (fathom launch, mpirun)");
-  command.Add({"--tp", "N",
-               "Tensor ranks: share heads, shared experts and vocabulary (default: all ranks of a "
-               "stage)",
-               AtLeast(1, ranks.n_tensor)});
-  command.Add({"--pp", "N", "Stages, each with some of the layers (default: 1)",
-               AtLeast(1, ranks.n_stages)});
-  command.Add({"--ep", "N",
-               "Ranks that share the routed experts: 1 or all of a stage (default: all, if that "
-               "divides the experts)",
-               AtLeast(1, ranks.n_expert)});
+  command.Add({.names = "--tp",
+               .value = "N",
+               .help = "Tensor ranks: share heads, shared experts and vocabulary (default: all "
+                       "ranks of a stage)",
+               .read = AtLeast(1, ranks.n_tensor),
+               .needs = needs});
+  command.Add({.names = "--pp",
+               .value = "N",
+               .help = "Stages, each with some of the layers (default: 1)",
+               .read = AtLeast(1, ranks.n_stages),
+               .needs = needs});
+  command.Add({.names = "--ep",
+               .value = "N",
+               .help = "Ranks that share the routed experts: 1 or all of a stage (default: all, if "
+                       "that divides the experts)",
+               .read = AtLeast(1, ranks.n_expert),
+               .needs = needs});
   command.AddFlag("--dp-attention", ranks.dp_attention,
-                  "Ranks of a stage have their own sequences, and share the routed experts");
+                  "Ranks of a stage have their own sequences, and share the routed experts",
+                  /*excludes=*/"", needs);
+}
+
+}  // namespace
+
+void AddPlannedRanks(Command& command, std::optional<int>& n_ranks, RankOptions& ranks) {
+  command.Add({.names = "-n,--ranks",
+               .value = "N",
+               .help = "Plan so many ranks on this machine, each with --memory: a line for each "
+                       "rank, and one for all",
+               .read = Integer(1, 4096, n_ranks),
+               .needs = "--memory"});
+  AddRankCounts(command, "--ranks", ranks);
+}
+
+void AddRankWays(Command& command, RankOptions& ranks) {
   command.AddFlag(
       "--decode-context-parallel", ranks.decode_context_parallel,
       "Tensor ranks divide the cached rows that queries choose from, instead of each caching all");
@@ -248,7 +275,8 @@ void AddRankDivision(Command& command, RankOptions& ranks) {
 }
 
 void AddRanks(Command& command, RankOptions& ranks) {
-  AddRankDivision(command, ranks);
+  AddRankCounts(command, /*needs=*/"", ranks);
+  AddRankWays(command, ranks);
   AddExpertBalance(command, ranks);
 }
 

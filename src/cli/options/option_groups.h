@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "cli/options/options.h"
@@ -23,9 +24,11 @@ void AddMachine(Command& command, RunOptions& run);
 void AddHostExperts(Command& command, HostExpertChoice& choice);
 // Adds the speeds of a host's disk and memory, for predictions.
 void AddHostSpeeds(Command& command, HostSpeeds& speeds);
-// Adds the division of the model among ranks.
-void AddRankDivision(Command& command, RankOptions& ranks);
-// Adds the division, and the placement of the experts.
+// Adds the ranks of a plan that has --memory, and how many of them share each part of the model.
+void AddPlannedRanks(Command& command, std::optional<int>& n_ranks, RankOptions& ranks);
+// Adds how ranks divide cached rows, and exchange the outputs of experts.
+void AddRankWays(Command& command, RankOptions& ranks);
+// Adds the division of the model among ranks, and the placement of the experts.
 void AddRanks(Command& command, RankOptions& ranks);
 // Adds model, machine and context; how requests are served (caches, batches, drafts, the trace);
 // and the sampling.

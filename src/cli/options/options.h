@@ -251,6 +251,8 @@ struct BenchServeCommand {
 struct PlanCommand {
   std::filesystem::path hardware;      // empty: of a host with `memory`
   std::optional<std::int64_t> memory;  // bytes
+  std::optional<int> n_ranks;          // that have so much memory each; missing: no ranks
+  RankOptions ranks;                   // of n_ranks; the ways of experts and rows are below
   HostSpeeds speeds;
   std::filesystem::path model;
   std::string shape;  // "flash", "pro"; empty: see `model`

@@ -200,9 +200,10 @@ void Command::Require(const std::string& names, const std::string& value, const 
 }
 
 void Command::AddFlag(const std::string& name, bool& given, const std::string& help,
-                      const std::string& excludes) {
+                      const std::string& excludes, const std::string& needs) {
   CLI::Option* flag = app_->add_flag(name, given, help);
   if (!excludes.empty()) flag->excludes(app_->get_option(excludes));
+  if (!needs.empty()) flag->needs(app_->get_option(needs));
 }
 
 void Command::Footer(const std::string& text) { app_->footer(text); }

@@ -56,7 +56,7 @@ class Command {
   void Require(const std::string& names, const std::string& value, const std::string& help,
                ReadValue read);
   void AddFlag(const std::string& name, bool& given, const std::string& help,
-               const std::string& excludes = "");
+               const std::string& excludes = "", const std::string& needs = "");
   void Footer(const std::string& text);
   // This command is for itself, without the options of the command above it.
   void ExcludeOuterOptions();

@@ -64,26 +64,28 @@ void AddPlan(Command& root, PlanCommand& options) {
                "(docs/memory.md)",
                MemorySize([&options](std::int64_t bytes) { options.memory = bytes; })});
   AddModel(command, options.model);
+  command.Group("Host");
+  AddHostSpeeds(command, options.speeds);
+  AddPlannedRanks(command, options.n_ranks, options.ranks);
   command.Group(kOwnGroup);
   command.Add({.names = "--shape",
                .value = "NAME",
                .help = "flash or pro: the published model, in place of --model",
                .read = OneOf({"flash", "pro"}, options.shape),
-               .excludes = {"--model"}});
+               .excludes = {"--model", "--ranks"}});
   command.Add({"--format", "NAME", "text or json (default: text)",
                TrueFor("json", {"text", "json"}, options.json)});
   command.Add(
       {"--top", "N", "Rows of the table (default: 16; 0: all)", AtLeast(0, options.n_rows)});
   AddWork(command, options);
   AddExperts(command, options);
-  command.Group("Host");
-  AddHostSpeeds(command, options.speeds);
   command.Footer(
       "A directory with nothing but config.json is enough. docs/plan.md says what the figures\n"
       "mean and how far they were from measured ones.\n"
       "Examples:\n"
       "  fathom plan --shape flash --hardware docs/hardware/h200x8.json --concurrency 64\n"
       "  fathom plan --shape flash --memory 32G --disk-gb-s 5\n"
+      "  fathom plan --model DIR --memory 16G --ranks 2\n"
       "  fathom plan --model DIR --hardware FILE --context 131072 --zipf 0.8 "
       "--redundant-experts 64 --format json");
 }

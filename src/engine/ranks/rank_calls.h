@@ -28,9 +28,14 @@ enum class RankCall : std::int64_t {
   kCommit,   // changes of the caches, batch, stream rows, source
   kPropose,  // requests; messages with the chosen tokens follow where every rank needs them
   kDisk,     // a DiskCall (engine/ranks/rank_disks.h) and its arguments
+  // A pass in pieces; other calls may come between these.
+  kBeginPass,     // those of kForward
+  kContinuePass,  // none: every rank runs the next layer
+  kStopPass,      // none
 };
 
-// Runs on every rank after each Forward, with the number of its tokens, the same on every rank.
+// Runs on every rank after each Forward and each pass in pieces, with the number of its tokens, the
+// same on every rank.
 using AfterForward = std::function<Status(std::int64_t n_tokens)>;
 
 // Write and read the sizes of the model, which all ranks load alike.

@@ -30,6 +30,10 @@ class Follower {
         ReadChanges(message, model_.cache());
         ReadBatch(message, batch_);
         return IfRead(message, [&] { return Forward(); });
+      case RankCall::kBeginPass:
+      case RankCall::kContinuePass:
+      case RankCall::kStopPass:
+        return RunPass(call, message);
       case RankCall::kLogits:
         message.ReadList(rows_);
         return IfRead(message, [&] { return WithoutValue(model_.Logits(rows_)); });
@@ -90,6 +94,39 @@ class Follower {
     }
     return ran;
   }
+  // A call of a pass in pieces.
+  Status RunPass(RankCall call, RankMessage& message) {
+    const bool begins = call == RankCall::kBeginPass;
+    if (begins ? is_in_pass_ || model_.options().pause_tokens == 0 : !is_in_pass_) {
+      return MakeError(ErrorCode::kInvalidData,
+                       "message of rank 0: expected no call {} of a pass in pieces, since {}",
+                       static_cast<std::int64_t>(call),
+                       is_in_pass_ ? "one is under way"
+                       : begins    ? "this rank does not pause"
+                                   : "none is under way");
+    }
+    if (begins) {
+      ReadChanges(message, model_.cache());
+      ReadBatch(message, pass_batch_);
+    }
+    return IfRead(message, [&] { return begins ? BeginPass() : GoOnWithPass(call); });
+  }
+  Status BeginPass() {
+    Status begun = model_.BeginPass(pass_batch_);
+    is_in_pass_ = begun.has_value();
+    return begun;
+  }
+  Status GoOnWithPass(RankCall call) {
+    is_in_pass_ = false;
+    if (call == RankCall::kStopPass) {
+      model_.StopPass();
+      return {};
+    }
+    const Result<PassProgress> progress = model_.ContinuePass(failed_);
+    if (!progress) return Unexpected(progress.error());
+    is_in_pass_ = !progress->HasEnded();
+    return is_in_pass_ || !after_forward_ ? Status() : after_forward_(pass_batch_.n_tokens());
+  }
   template <class Call>
   static Status IfRead(const RankMessage& message, const Call& call) {
     if (!message.IsRead()) {
@@ -108,6 +145,8 @@ class Follower {
   const AfterForward& after_forward_;
   FollowerDisk disk_;
   Batch batch_;
+  Batch pass_batch_;  // of a pass in pieces, until it ends
+  bool is_in_pass_ = false;
   std::vector<std::int32_t> rows_;
   std::vector<DraftRequest> requests_;
   std::vector<SequenceFailure> failed_;

@@ -50,20 +50,56 @@ Status RankLeader::Forward(const Batch& batch) {
   return Unexpected(std::move(failed.front().error));
 }
 
-Status RankLeader::ForwardEach(const Batch& batch, std::vector<SequenceFailure>& failed) {
-  failed.clear();
+template <class Run>
+Status RankLeader::CallWithBatch(RankCall call, const Batch& batch, const Run& run) {
   if (failure_) return Unexpected(*failure_);
   if (Status prepared = model_.Prepare(batch); !prepared) return prepared;
   return Call(
-      RankCall::kForward,
+      call,
       [&](RankMessage& message) {
         shadow_.WriteChanges(batch.View(), message);
         WriteBatch(batch.View(), message);
       },
-      [&] {
-        Status ran = model_.Forward(batch, failed);
-        return ran && after_forward_ ? after_forward_(batch.n_tokens()) : ran;
+      run);
+}
+
+Status RankLeader::ForwardEach(const Batch& batch, std::vector<SequenceFailure>& failed) {
+  failed.clear();
+  return CallWithBatch(RankCall::kForward, batch, [&] {
+    Status ran = model_.Forward(batch, failed);
+    return ran ? EndForward(batch.n_tokens()) : ran;
+  });
+}
+
+Status RankLeader::BeginPass(const Batch& batch, ShouldStop /*should_stop*/) {
+  Status begun =
+      CallWithBatch(RankCall::kBeginPass, batch, [&] { return model_.BeginPass(batch); });
+  if (begun) n_pass_tokens_ = batch.n_tokens();
+  return begun;
+}
+
+Result<PassProgress> RankLeader::ContinuePass(std::vector<SequenceFailure>& failed) {
+  failed.clear();
+  PassProgress progress;
+  const Status ran = Call(
+      RankCall::kContinuePass, [](RankMessage&) {},
+      [&]() -> Status {
+        const Result<PassProgress> layer = model_.ContinuePass(failed);
+        if (!layer) return Unexpected(layer.error());
+        progress = *layer;
+        return progress.HasEnded() ? EndForward(n_pass_tokens_) : Status();
       });
+  if (!ran || progress.HasEnded()) n_pass_tokens_ = 0;
+  if (!ran) return Unexpected(ran.error());
+  return progress;
+}
+
+void RankLeader::StopPass() {
+  if (std::exchange(n_pass_tokens_, 0) > 0) {
+    static_cast<void>(Call(
+        RankCall::kStopPass, [](RankMessage&) {}, [] { return Status(); }));
+  }
+  model_.StopPass();  // also where the other ranks are gone
 }
 
 Status RankLeader::StartLogits(std::span<const std::int32_t> rows, int slot) {

@@ -37,6 +37,11 @@ class RankLeader : public LanguageModel {
   DraftCosts CostsOfDrafts() const override { return local_.CostsOfDrafts(); }
   Status Forward(const Batch& batch) override;
   Status ForwardEach(const Batch& batch, std::vector<SequenceFailure>& failed) override;
+  // The ranks run each layer together, between calls of this rank alone: only it measures time. A
+  // layer that has begun ends, so should_stop is not asked; the caller stops between layers.
+  Status BeginPass(const Batch& batch, ShouldStop should_stop) override;
+  Result<PassProgress> ContinuePass(std::vector<SequenceFailure>& failed) override;
+  void StopPass() override;
   // Returns the counts of the ranks that divide the experts of the first stage, or of this one.
   std::optional<StreamingCounts> Streaming() const override { return local_.Streaming(); }
   Status StartLogits(std::span<const std::int32_t> rows, int slot) override;
@@ -51,6 +56,12 @@ class RankLeader : public LanguageModel {
  private:
   template <class Fill, class Run>
   Status Call(RankCall call, const Fill& fill, const Run& run);
+  // Prepares the batch here, and then runs the call on all ranks.
+  template <class Run>
+  Status CallWithBatch(RankCall call, const Batch& batch, const Run& run);
+  Status EndForward(std::int64_t n_tokens) {
+    return after_forward_ ? after_forward_(n_tokens) : Status();
+  }
   Status Checked(Status ran);
   Result<Matrix<const float>> Checked(Result<Matrix<const float>> logits);
 
@@ -61,7 +72,8 @@ class RankLeader : public LanguageModel {
   AfterForward after_forward_;  // may be empty
   CacheShadow shadow_;
   RankMessage message_;
-  std::optional<Error> failure_;  // the error that the engine gets
+  std::int64_t n_pass_tokens_ = 0;  // of the pass in pieces; 0: none has begun
+  std::optional<Error> failure_;    // the error that the engine gets
 };
 
 }  // namespace fathom

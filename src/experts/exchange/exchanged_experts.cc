@@ -31,7 +31,8 @@ FailureShape ShapeOfFailures(const ModelConfig& config, const ModelShard& shard,
 
 Result<std::unique_ptr<ExpertLayer>> ExchangedExperts::Create(
     Backend& backend, ExpertStore& store, const ModelRanks& ranks, ExpertHomes homes,
-    const ModelConfig& config, std::int64_t max_tokens, RankStreamedExperts* streamed) {
+    const ModelConfig& config, std::int64_t max_tokens, std::int64_t pause_tokens,
+    RankStreamedExperts* streamed) {
   Result<std::unique_ptr<ExpertExchange>> exchange = MakeExpertExchange(
       backend, *ranks.expert, ShapeOf(config, ranks.shard, max_tokens, store.ReadsExperts()));
   if (!exchange) {
@@ -50,8 +51,12 @@ Result<std::unique_ptr<ExpertLayer>> ExchangedExperts::Create(
                            *std::move(exchange), *std::move(staging)));
   if (streamed != nullptr) {
     made->streamed_ = streamed;
-    made->failures_.emplace(*ranks.expert, ranks.shard.data(),
-                            ShapeOfFailures(config, ranks.shard, max_tokens));
+    const auto make_failures = [&](std::int64_t n_tokens) {
+      return std::make_unique<SharedFailures>(*ranks.expert, ranks.shard.data(),
+                                              ShapeOfFailures(config, ranks.shard, n_tokens));
+    };
+    made->failures_ = make_failures(max_tokens);
+    if (pause_tokens > 0) made->other_failures_ = make_failures(pause_tokens);
   }
   return made;
 }
@@ -77,7 +82,8 @@ ExchangedExperts::ExchangedExperts(Backend& backend, ExpertStore& store, const M
       swiglu_limit_(swiglu_limit),
       exchange_(std::move(exchange)),
       staging_(std::move(staging)),
-      tokens_of_rank_(static_cast<std::size_t>(ranks.shard.n_data)) {}
+      tokens_of_rank_(static_cast<std::size_t>(ranks.shard.n_data)),
+      other_tokens_of_rank_(tokens_of_rank_.size()) {}
 
 std::int64_t ExchangedExperts::BytesFor(const ModelConfig& config, const ModelShard& shard,
                                         std::int64_t max_tokens) {
@@ -86,14 +92,30 @@ std::int64_t ExchangedExperts::BytesFor(const ModelConfig& config, const ModelSh
          SharedFailures::BytesFor(ShapeOfFailures(config, shard, max_tokens));
 }
 
+std::int64_t ExchangedExperts::PauseBytesFor(const ModelConfig& config, const ModelShard& shard,
+                                             std::int64_t pause_tokens) {
+  return SharedFailures::BytesFor(ShapeOfFailures(config, shard, pause_tokens));
+}
+
 std::int64_t ExchangedExperts::bytes() const {
-  return exchange_->bytes() + staging_.bytes() + (failures_ ? failures_->bytes() : 0);
+  return exchange_->bytes() + staging_.bytes() + (failures_ ? failures_->bytes() : 0) +
+         (other_failures_ ? other_failures_->bytes() : 0);
 }
 
 void ExchangedExperts::BeginBlocks(Pass pass, const BatchView& whole) {
   pass_ = pass;
   CountTokens(whole, ranks_.shard.data(), tokens_of_rank_);
   if (failures_ && pass == Pass::kMain) failures_->Begin(whole);
+}
+
+void ExchangedExperts::SwapPasses() {
+  std::swap(tokens_of_rank_, other_tokens_of_rank_);
+  std::swap(failures_, other_failures_);
+}
+
+void ExchangedExperts::ResumePass() {
+  SwapPasses();
+  pass_ = Pass::kMain;
 }
 
 Result<std::span<const SequenceFailure>> ExchangedExperts::Failures() {

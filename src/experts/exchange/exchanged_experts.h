@@ -15,6 +15,7 @@
 #include "experts/streaming/rank_streamed_experts.h"
 #include "kernels/laid_out_buffer.h"
 #include "model/expert_layer.h"
+#include "model/model.h"
 #include "model/model_parts.h"
 
 namespace fathom {
@@ -22,21 +23,26 @@ namespace fathom {
 // Backend and store outlive it.
 class ExchangedExperts : public ExpertLayer {
  public:
-  // For batches of at most max_tokens. streamed: the store, if it streams; else nullptr. `homes`
-  // has the rank that computes an expert for a token, and may use the store. Errors: no memory;
-  // ranks that cannot be reached.
+  // For batches of at most max_tokens, and pause_tokens while a pass is paused. streamed: the
+  // store, if it streams; else nullptr. `homes` has the rank that computes an expert for a token,
+  // and may use the store. Errors: no memory; ranks that cannot be reached.
   static Result<std::unique_ptr<ExpertLayer>> Create(Backend& backend, ExpertStore& store,
                                                      const ModelRanks& ranks, ExpertHomes homes,
                                                      const ModelConfig& config,
                                                      std::int64_t max_tokens,
+                                                     std::int64_t pause_tokens,
                                                      RankStreamedExperts* streamed);
 
   // Bytes that it allocates on a backend whose memory the host reaches, for experts that are read
-  // from disk.
+  // from disk: without pauses, and for them.
   static std::int64_t BytesFor(const ModelConfig& config, const ModelShard& shard,
                                std::int64_t max_tokens);
+  static std::int64_t PauseBytesFor(const ModelConfig& config, const ModelShard& shard,
+                                    std::int64_t pause_tokens);
 
   void BeginBlocks(Pass pass, const BatchView& whole) override;
+  void PausePass() override { SwapPasses(); }
+  void ResumePass() override;
   Status Run(const ExpertInput& input) override;
   // Sequences fail alone in a model of one stage.
   Result<std::span<const SequenceFailure>> Failures() override;
@@ -57,6 +63,7 @@ class ExchangedExperts : public ExpertLayer {
                    float swiglu_limit, std::unique_ptr<ExpertExchange> exchange,
                    LaidOutBuffer<Staging> staging);
 
+  void SwapPasses();
   Status RunExchange(const ExpertInput& input, ExpertWork work);
 
   Backend& backend_;
@@ -67,23 +74,26 @@ class ExchangedExperts : public ExpertLayer {
   std::unique_ptr<ExpertExchange> exchange_;
   LaidOutBuffer<Staging> staging_;
   std::vector<std::int64_t> tokens_of_rank_;  // in the pass, by data rank
-  std::optional<SharedFailures> failures_;    // of a store that reads experts
+  std::unique_ptr<SharedFailures> failures_;  // of a store that reads experts; else null
   RankStreamedExperts* streamed_ = nullptr;   // that store
   Pass pass_ = Pass::kMain;
+  // Tokens and failures of the pass that is paused, or of those in its pauses.
+  std::vector<std::int64_t> other_tokens_of_rank_;
+  std::unique_ptr<SharedFailures> other_failures_;
 };
 
 // Puts the store and its exchange into the parts of a model. store.RankOf: the rank that computes
 // an expert. Errors: those of ExchangedExperts::Create.
 template <class Store>
 Status ExchangeExperts(Backend& backend, std::unique_ptr<Store> store, const ModelRanks& ranks,
-                       const ModelConfig& config, std::int64_t max_tokens,
+                       const ModelConfig& config, const ModelOptions& model,
                        RankStreamedExperts* streamed, ModelParts& parts) {
   const auto homes = [&homes_of = *store](std::int64_t block, std::int32_t position,
                                           std::int32_t expert) {
     return homes_of.RankOf(block, position, expert);
   };
-  Result<std::unique_ptr<ExpertLayer>> layer =
-      ExchangedExperts::Create(backend, *store, ranks, homes, config, max_tokens, streamed);
+  Result<std::unique_ptr<ExpertLayer>> layer = ExchangedExperts::Create(
+      backend, *store, ranks, homes, config, model.max_batch_tokens, model.pause_tokens, streamed);
   if (!layer) return Unexpected(layer.error());
   parts.store = std::move(store);
   parts.experts = *std::move(layer);

@@ -45,7 +45,7 @@ Status ExpertGuesses::Bind(Backend& backend, ReadQueue& queue) {
 void ExpertGuesses::BeginPass(std::int64_t n_tokens) {
   EndStep();
   Expire(-1);
-  if (!policy_.NeedsTimes() || n_tokens == 0 || n_tokens > kMostTokens) return;
+  if (!is_allowed_ || !policy_.NeedsTimes() || n_tokens == 0 || n_tokens > kMostTokens) return;
   const Clock::time_point now = Clock::now();
   const double busy = queue_->counts().busy_seconds;
   step_ = {.n_tokens = n_tokens, .begin = now, .end = now, .busy_begin = busy, .busy_end = busy};
@@ -59,7 +59,7 @@ void ExpertGuesses::EndStep() {
 }
 
 void ExpertGuesses::KeepReserve() {
-  directory_.SetReserve(policy_.Reads() ? std::min(kMostSlots, directory_.n_slots() / 4) : 0);
+  directory_.SetReserve(Reads() ? std::min(kMostSlots, directory_.n_slots() / 4) : 0);
 }
 
 void ExpertGuesses::EndBlock(std::int64_t block) {
@@ -72,7 +72,7 @@ void ExpertGuesses::EndBlock(std::int64_t block) {
 // --- Guesses ---
 
 std::optional<GuessBuffers> ExpertGuesses::Begin(std::int64_t block, std::int64_t t) {
-  if (!policy_.Computes() || t > kMostTokens) return {};
+  if (!is_allowed_ || !policy_.Computes() || t > kMostTokens) return {};
   block_ = block;
   n_rows_ = t;
   const GuessBuffers& all = buffers_.views;
@@ -148,7 +148,7 @@ void ExpertGuesses::AdoptUsed() {
 }
 
 void ExpertGuesses::StartReads(const StartRead& start) {
-  if (!policy_.Reads()) return;
+  if (!Reads()) return;
   for (Guess& guess : guesses_) {
     if (directory_.SlotOf(guess.key) != SlotDirectory::kNone) continue;
     guess.slot = directory_.AssignReserved(guess.key);

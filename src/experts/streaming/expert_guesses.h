@@ -44,6 +44,9 @@ class ExpertGuesses {
   // Before the first guess; backend and queue outlive the guesses. Error: kOutOfMemory.
   Status Bind(Backend& backend, ReadQueue& queue);
 
+  // Allows guesses, as at first, or computes and reads none until they are allowed again. Before
+  // BeginPass.
+  void Allow(bool allowed) { is_allowed_ = allowed; }
   // A pass begins. n_tokens: of a main pass whose time tells whether guesses pay; 0: of none. What
   // was guessed for the pass before is dropped.
   void BeginPass(std::int64_t n_tokens);
@@ -97,7 +100,10 @@ class ExpertGuesses {
   void Expire(std::int64_t block);  // -1: of all blocks
   std::vector<Guess>::iterator Find(std::uint32_t key);
 
+  bool Reads() const { return is_allowed_ && policy_.Reads(); }
+
   GuessPolicy policy_;
+  bool is_allowed_ = true;
   std::int64_t hidden_size_, n_experts_, experts_per_token_;
   SlotDirectory& directory_;
   ChangeGuesses change_;

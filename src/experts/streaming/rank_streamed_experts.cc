@@ -60,9 +60,8 @@ void RankStreamedExperts::ShardWeights(ModelWeights& weights) const {
   DropOtherExperts(maps_, expert_rank_, weights);
 }
 
-void RankStreamedExperts::BeginPass(Pass pass, const BatchView& whole) {
+void RankStreamedExperts::BeginFailures(Pass pass, const BatchView& /*whole*/) {
   if (pass == Pass::kMain) failures_.clear();
-  StreamedExperts::BeginPass(pass, whole);
 }
 
 void RankStreamedExperts::NoteOthers(std::span<const StreamingCounts> others) {

@@ -152,9 +152,10 @@ void StreamedExperts::BeginPass(Pass pass, const BatchView& whole) {
   TakeEnded();
   ReleaseAhead(-1);
   should_stop_ = {};
+  guesses_.Allow(allows_guesses_);
   guesses_.BeginPass(pass == Pass::kMain ? whole.n_tokens() : 0);
   pass_ = pass;
-  failed_sequences_.Begin(whole);
+  BeginFailures(pass, whole);
   if (pass == Pass::kDraft) return;
   ResizePool();
   guesses_.KeepReserve();
@@ -175,14 +176,14 @@ void StreamedExperts::BeginPass(Pass pass, const BatchView& whole) {
 // Experts that were read ahead for the pass stay, until another one begins.
 void StreamedExperts::PausePass() {
   should_stop_ = {};
-  std::swap(failed_sequences_, paused_sequences_);
+  SwapFailures();
   paused_is_scan_ = is_scan_;
 }
 
 void StreamedExperts::ResumePass(const ShouldStop& should_stop) {
   should_stop_ = should_stop;
   guesses_.EndStep();
-  std::swap(failed_sequences_, paused_sequences_);
+  SwapFailures();
   is_scan_ = paused_is_scan_;
   pass_ = Pass::kMain;
 }

@@ -75,6 +75,9 @@ class StreamedExperts : public ExpertStore {
   // options.slots. Slots that are given up hold no memory; the coldest experts leave first. Any
   // thread.
   void SetSlots(std::int64_t slots);
+  // Whether steps from the next one on may guess experts, whatever StreamingOptions::guesses says:
+  // not while memory is short. Any thread.
+  void AllowGuesses(bool allowed) { allows_guesses_ = allowed; }
   // Returns the bytes of the pool that have been prepared: grows while the system gives it memory,
   // for which pages of files may have to be dropped. Any thread.
   std::size_t PreparedBytes() const { return preparer_.n_prepared(); }
@@ -93,6 +96,12 @@ class StreamedExperts : public ExpertStore {
                         std::int32_t /*expert*/) const {
     return true;
   }
+  // Begins a pass, in which nothing has failed yet; exchanges what has failed in the pass that
+  // pauses with what has failed in those of its pauses.
+  virtual void BeginFailures(Pass /*pass*/, const BatchView& whole) {
+    failed_sequences_.Begin(whole);
+  }
+  virtual void SwapFailures() { std::swap(failed_sequences_, paused_sequences_); }
   // Notes that the tokens of a main pass which use an expert of a block go without it. Returns true
   // if no token is left.
   virtual bool FailUsers(std::int64_t block, std::int32_t expert, const Error& error);
@@ -215,6 +224,7 @@ class StreamedExperts : public ExpertStore {
   std::vector<std::uint32_t> heat_;  // of one call of save_heat
   Clock::time_point last_save_ = Clock::now();
   std::atomic<std::int64_t> wanted_slots_;
+  std::atomic<bool> allows_guesses_ = true;
 
   mutable std::mutex mutex_;
   // Guarded.

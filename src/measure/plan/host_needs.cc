@@ -2,6 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <functional>
+#include <string_view>
+#include <utility>
+
 #include "json/json_value.h"
 #include "json/json_writer.h"
 #include "kv_cache/sequence_cache.h"
@@ -37,6 +42,44 @@ void AddWeights(const ModelSizes& sizes, HostNeeds& needs) {
   needs.n_draft_experts = draft.n_blocks * sizes.config().n_routed_experts;
 }
 
+// The seconds of a token with a disk of so many bytes per second.
+using SecondsByDisk = std::function<double(double disk)>;
+
+SecondsByDisk SecondsWith(const HostPlan& plan, const HostSpeeds& speeds) {
+  return [&plan, memory = speeds.memory](double disk) {
+    return plan.SecondsPerToken({.disk = disk, .memory = memory});
+  };
+}
+
+SecondsByDisk SecondsWith(std::span<const RankPlan> ranks, const HostSpeeds& speeds) {
+  return [ranks, memory = speeds.memory](double disk) {
+    return SecondsOfRanks(SpeedsOfRanks(ranks, {.disk = disk, .memory = memory}));
+  };
+}
+
+std::string DescribeModel(const ModelSizes& sizes) {
+  return fmt::format("model     {}, {:.2f} GB of weights, {:.2f} KB of cache a token\n",
+                     sizes.name(), Number(sizes.bytes()) / kGiga, sizes.CacheBytesPerToken() / 1e3);
+}
+
+std::string CompareDisks(const SecondsByDisk& seconds) {
+  std::string disks = "disk GB/s";
+  std::string rates = "tokens/s ";
+  for (const double disk : kComparedDisks) {
+    disks += fmt::format(" {:>7.3g}", disk);
+    rates += fmt::format(" {:>7.2f}", 1 / seconds(disk * kGiga));
+  }
+  return "\n" + disks + "\n" + rates + "\n";
+}
+
+JsonValue DisksToJson(const SecondsByDisk& seconds) {
+  JsonValue rates = JsonValue::Array();
+  for (const double disk : kComparedDisks) {
+    rates.push_back({{"disk_gb_s", disk}, {"tokens_per_s", 1 / seconds(disk * kGiga)}});
+  }
+  return rates;
+}
+
 }  // namespace
 
 Result<HostNeeds> ComputeHostNeeds(const ModelSizes& sizes, const HostWork& work,
@@ -60,31 +103,38 @@ Result<HostNeeds> ComputeHostNeeds(const ModelSizes& sizes, const HostWork& work
 }
 
 std::string ToTable(const ModelSizes& sizes, const HostPlan& plan, const HostSpeeds& speeds) {
-  std::string text =
-      fmt::format("model     {}, {:.2f} GB of weights, {:.2f} KB of cache a token\n", sizes.name(),
-                  Number(sizes.bytes()) / kGiga, sizes.CacheBytesPerToken() / 1e3);
-  text += fmt::format("host      {}\n", Describe(plan, speeds));
-  if (plan.fits) return text;
-  std::string disks = "disk GB/s";
-  std::string rates = "tokens/s ";
-  for (const double disk : kComparedDisks) {
-    const double seconds = plan.SecondsPerToken({.disk = disk * kGiga, .memory = speeds.memory});
-    disks += fmt::format(" {:>7.3g}", disk);
-    rates += fmt::format(" {:>7.2f}", 1 / seconds);
+  std::string text = DescribeModel(sizes) + fmt::format("host      {}\n", Describe(plan, speeds));
+  return plan.fits ? text : text + CompareDisks(SecondsWith(plan, speeds));
+}
+
+std::string ToTable(const ModelSizes& sizes, std::span<const RankPlan> ranks,
+                    const HostSpeeds& speeds) {
+  std::string text = DescribeModel(sizes);
+  std::string_view name = "host";
+  for (const std::string& line : DescribeStart(ranks, speeds)) {
+    text += fmt::format("{:<10}{}\n", std::exchange(name, ""), line);
   }
-  return text + "\n" + disks + "\n" + rates + "\n";
+  const bool fit = std::ranges::all_of(ranks, [](const RankPlan& rank) { return rank.plan.fits; });
+  return fit ? text : text + CompareDisks(SecondsWith(ranks, speeds));
 }
 
 std::string ToJson(const ModelSizes& sizes, const HostPlan& plan, const HostSpeeds& speeds) {
-  JsonValue rates = JsonValue::Array();
-  for (const double disk : kComparedDisks) {
-    const double seconds = plan.SecondsPerToken({.disk = disk * kGiga, .memory = speeds.memory});
-    rates.push_back({{"disk_gb_s", disk}, {"tokens_per_s", 1 / seconds}});
-  }
   return WriteJson(JsonValue{{"model", sizes.name()},
                              {"model_bytes", sizes.bytes()},
                              {"host", fathom::ToJson(plan, speeds)},
-                             {"by_disk", rates}},
+                             {"by_disk", DisksToJson(SecondsWith(plan, speeds))}},
+                   2) +
+         "\n";
+}
+
+std::string ToJson(const ModelSizes& sizes, std::span<const RankPlan> ranks,
+                   const HostSpeeds& speeds) {
+  const SecondsByDisk seconds = SecondsWith(ranks, speeds);
+  return WriteJson(JsonValue{{"model", sizes.name()},
+                             {"model_bytes", sizes.bytes()},
+                             {"ranks", fathom::ToJson(ranks, speeds)},
+                             {"tokens_per_s", 1 / seconds(speeds.disk)},
+                             {"by_disk", DisksToJson(seconds)}},
                    2) +
          "\n";
 }

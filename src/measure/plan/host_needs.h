@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "base/result.h"
 #include "measure/plan/model_sizes.h"
 #include "runtime/host_plan.h"
+#include "runtime/rank_plan.h"
 
 namespace fathom::plan {
 
@@ -29,5 +31,10 @@ inline constexpr double kComparedDisks[] = {0.5, 3, 6, 12};
 // Returns the plan with tokens per second, for kComparedDisks too, as text and as JSON.
 std::string ToTable(const ModelSizes& sizes, const HostPlan& plan, const HostSpeeds& speeds);
 std::string ToJson(const ModelSizes& sizes, const HostPlan& plan, const HostSpeeds& speeds);
+// Return the plans of all ranks in these forms, with the lines that their start prints.
+std::string ToTable(const ModelSizes& sizes, std::span<const RankPlan> ranks,
+                    const HostSpeeds& speeds);
+std::string ToJson(const ModelSizes& sizes, std::span<const RankPlan> ranks,
+                   const HostSpeeds& speeds);
 
 }  // namespace fathom::plan

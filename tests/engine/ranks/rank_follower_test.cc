@@ -50,6 +50,18 @@ TEST(RankFollower, WithoutADrafterReportsACallOfIt) {
   EXPECT_THAT(error.message, ::testing::HasSubstr("no call of a drafter"));
 }
 
+TEST(RankFollower, ReportsACallOfAPassThatItCannotRun) {
+  for (const auto& [call, why] : {std::pair(RankCall::kBeginPass, "this rank does not pause"),
+                                  std::pair(RankCall::kContinuePass, "none is under way"),
+                                  std::pair(RankCall::kStopPass, "none is under way")}) {
+    RankMessage message;
+    message.Write(call);
+    const Error error = ErrorOfFollower(std::move(message));
+    EXPECT_EQ(error.code, ErrorCode::kInvalidData);
+    EXPECT_THAT(error.message, ::testing::HasSubstr(why));
+  }
+}
+
 TEST(RankFollower, ReportsACallThatItDoesNotKnow) {
   RankMessage unknown;
   unknown.Write(99);

@@ -149,6 +149,79 @@ TEST_P(StreamedLeader, LearnsWhichSequencesHaveFailed) {
   }
 }
 
+// The first half of the sequences in a pass in pieces, the others between its layers.
+TEST_P(StreamedLeader, FailuresOfAPassAndOfItsPausesStayApart) {
+  constexpr std::int32_t kHalf = kSequences / 2;
+  const auto in_half = [](const std::set<std::int32_t>& users, bool first) {
+    std::set<std::int32_t> some;
+    for (const std::int32_t user : users) {
+      if ((user < kHalf) == first) some.insert(user);
+    }
+    return some;
+  };
+  const auto divides = [](const std::set<std::int32_t>& users) {
+    return !users.empty() && std::ssize(users) < kHalf;
+  };
+  std::set<std::int32_t> of_pass, of_pauses;
+  std::int64_t block = 6;
+  std::int32_t expert = 0;
+  while (!divides(of_pass) || !divides(of_pauses)) {
+    ASSERT_GE(--block, 0);
+    for (expert = 7; expert >= 0; --expert) {
+      const std::set<std::int32_t> users = UsersOf(block, expert);
+      of_pass = in_half(users, true);
+      of_pauses = in_half(users, false);
+      if (divides(of_pass) && divides(of_pauses)) break;
+    }
+  }
+  const FileRange broken = PlaceOf(block, expert);
+  std::atomic<bool> fails = true;
+  ModelOptions sizes = Sizes();
+  sizes.pause_tokens = kHalf;
+  RanksModel model(directory_, GetParam(), sizes, /*small_memory=*/false, TestMemory::kHost,
+                   {.slots = 8,
+                    .n_read_threads = 4,
+                    .open = OpenFaulty([&](const ReadCall& call, std::span<std::byte>&) {
+                      const bool is_there =
+                          call.file == broken.file && call.offset == broken.offset;
+                      return fails && is_there ? -EIO : kReadFile;
+                    })});
+  const Batch prompt = TokenOfEach(0, 0, kHalf);
+  std::vector<SequenceFailure> failed;
+  const auto found = [&failed] {
+    std::set<std::int32_t> sequences;
+    for (const SequenceFailure& failure : failed) sequences.insert(failure.sequence);
+    return sequences;
+  };
+  ASSERT_TRUE(model.BeginPass(prompt, {}));
+  for (;;) {
+    ASSERT_TRUE(model.ForwardEach(TokenOfEach(0, kHalf), failed));
+    EXPECT_EQ(found(), of_pauses);
+    for (std::int32_t slot = kHalf; slot < kSequences; ++slot) {
+      if (of_pauses.contains(slot)) continue;
+      EXPECT_EQ(LogitsOf(model, slot - kHalf), ExpectedLogits(slot, 1)) << "sequence " << slot;
+    }
+    const Result<PassProgress> progress = model.ContinuePass(failed);
+    ASSERT_TRUE(progress) << progress.error().message;
+    if (progress->HasEnded()) break;
+  }
+  EXPECT_EQ(found(), of_pass);
+  for (std::int32_t slot = 0; slot < kHalf; ++slot) {
+    if (of_pass.contains(slot)) continue;
+    EXPECT_EQ(LogitsOf(model, slot), ExpectedLogits(slot, 1)) << "sequence " << slot;
+  }
+  // A pass that stops halfway: its blocks go to others.
+  fails = false;
+  ASSERT_TRUE(model.BeginPass(prompt, {}));
+  ASSERT_TRUE(model.ContinuePass(failed));
+  model.StopPass();
+  for (const std::int32_t slot : {3, 1, 0, 2}) {
+    ASSERT_TRUE(model.ForwardEach(TokenOfEach(0, slot, slot + 1), failed));
+    EXPECT_TRUE(failed.empty());
+    EXPECT_EQ(LogitsOf(model, 0), ExpectedLogits(slot, 1)) << "sequence " << slot;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Layouts, StreamedLeader,
                          ::testing::Values(RankCounts{.n_tensor = 2, .expert_parallel = true},
                                            RankCounts{.expert_parallel = true, .n_data = 2},

@@ -122,6 +122,25 @@ TEST(ExpertGuesses, AreMadeForFewTokensOnly) {
   EXPECT_GT(CountsOf(streamed).guesses.experts, 0);
 }
 
+// Memory is short: nothing is guessed, and no slots are kept for guesses.
+TEST(ExpertGuesses, RestWhileTheyAreNotAllowed) {
+  TestModel streamed(Fairy(), Guessing({.slots = 12, .guesses = GuessMode::kOn}));
+  StreamedExperts& experts = *StreamedExperts::Of(streamed.model());
+  const auto tokens = RandomTokens(streamed.model().config(), kGuessTokens, 1);
+  for (const bool allowed : {true, false, true}) {
+    experts.AllowGuesses(allowed);
+    experts.SetSlots(allowed ? 12 : 10);
+    const GuessCounts before = experts.counts().guesses;
+    RunAlone(streamed.model(), tokens, {1});
+    const GuessCounts after = experts.counts().guesses;
+    EXPECT_EQ(after.experts > before.experts, allowed);
+    EXPECT_EQ(after.reads > before.reads, allowed);
+    if (!allowed) {
+      EXPECT_EQ(experts.counts().used_slots, 10) << "all of them hold experts that were needed";
+    }
+  }
+}
+
 TEST(ExpertGuesses, KeepTheirRoomWhenThePoolChanges) {
   TestModel in_memory(Fairy(), GuessSizes());
   TestModel streamed(Fairy(), Guessing({.slots = 40, .guesses = GuessMode::kOn}));
