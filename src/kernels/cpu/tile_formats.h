@@ -13,7 +13,7 @@
 //   kPlaces  where a quarter's four lanes are, where they are expanded side by side,
 //   kFewestRows  of activations, from which tiles are faster; measured,
 //   Codes    what is the same for all rows of a block, made from a byte of its scales,
-//   Expand   the four lanes of a block of kRowsAtOnce rows; the lanes are kLaneBytes apart or, where
+//   Expand   the four lanes of a block of kRowsAtOnce rows; the lanes are kLaneBytes apart or, if
 //            that is 0, lane_bytes,
 //   Pack     one token's block, as [kSteps][16 / kShared] pairs; returns at least its scale.
 #pragma once
@@ -159,8 +159,8 @@ struct Fp8Tiles {
     __m512i low[2];
   };
 
-  // The order of a quarter's codes of two rows, 16 + 16 of each: per row lanes 0 and 1, then lanes 2
-  // and 3, alternating. Where bytes become words, a half of 128 bits has the first row's.
+  // The order of a quarter's codes of two rows, 16 + 16 of each: per row lanes 0 and 1, then lanes
+  // 2 and 3, alternating. Where bytes become words, a half of 128 bits has the first row's.
   static __m512i Order() {
     alignas(64) uint8_t order[64] = {};
     for (int i = 0; i < 64; ++i) {
