@@ -200,5 +200,22 @@ TEST(GenerateTest, InstructionSetsAgree) {
   EXPECT_EQ(Generate({"--seed", "9", "-n", "20", "--cpu-isa", "scalar"})["text"], text);
 }
 
+// Steps of prompts run a layer at a time, so that sequences that decode can run between them.
+TEST(GenerateTest, RanksThatReadExpertsFromDiskPauseBetweenLayers) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path trace = directory.path() / "trace.json";
+  const ProgramRun run =
+      RunProgram({"launch", "-n", "2", "generate", "--threads", "1", "--context", "8192",
+                  "--memory", "26M", "--max-tokens", "1", "--trace", trace, "Once upon a time"});
+  EXPECT_EQ(run.exit_code, 0) << run.error;
+  std::int64_t n_layers = 0;
+  for (const json& event : json::parse(ReadFile(trace))) {
+    if (event["name"] != "layer") continue;
+    EXPECT_EQ(event["args"]["layers_done"], ++n_layers);
+    EXPECT_EQ(event["args"]["layers"], 6);
+  }
+  EXPECT_EQ(n_layers, 6);
+}
+
 }  // namespace
 }  // namespace fathom::testing

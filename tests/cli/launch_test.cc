@@ -205,22 +205,6 @@ TEST_F(LaunchTest, RanksTellHowMuchOfTheirShareIsInMemory) {
   }
 }
 
-// Steps of prompts run a layer at a time, so that sequences that decode can run between them.
-TEST_F(LaunchTest, RanksThatReadExpertsFromDiskPauseBetweenLayers) {
-  const std::filesystem::path trace = directory_.path() / "trace.json";
-  const ProgramRun run =
-      RunProgram({"launch", "-n", "2", "generate", "--threads", "1", "--context", "8192",
-                  "--memory", "26M", "--max-tokens", "1", "--trace", trace, "Once upon a time"});
-  EXPECT_EQ(run.exit_code, 0) << run.error;
-  std::int64_t n_layers = 0;
-  for (const nlohmann::json& event : nlohmann::json::parse(ReadFile(trace))) {
-    if (event["name"] != "layer") continue;
-    EXPECT_EQ(event["args"]["layers_done"], ++n_layers);
-    EXPECT_EQ(event["args"]["layers"], 6);
-  }
-  EXPECT_EQ(n_layers, 6);
-}
-
 // Without the MTP head, whose logits wait for the others: the first stage is steps ahead of the
 // last one, also where a step has several sets of logits (a chunk of 300) or all have one row.
 TEST_F(LaunchTest, StepsInFlightWriteTheSameBytes) {

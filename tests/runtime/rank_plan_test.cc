@@ -79,7 +79,7 @@ TEST_F(RankPlanTest, BindsTheWeightsOfAShareOnceWithTheDrafterAndOnceWithout) {
   }
 }
 
-// What loading allocates more for passes that pause is what the plan has for them.
+// Loading allocates for passes that pause what the plan has for them.
 TEST_F(RankPlanTest, HasRoomForThePausesOfRanks) {
   testing::RunRanks(2, [&](Communicator& all) {
     const std::unique_ptr<RankGroups> groups =
