@@ -17,6 +17,7 @@ namespace fathom {
 namespace {
 
 constexpr int kMostProcessors = 1 << 16;
+constexpr std::int64_t kMostCacheUnits = 1 << 20;
 constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
 // A set of processors of any size: the plain cpu_set_t ends at 1024.
@@ -55,6 +56,27 @@ double LimitV1(const std::filesystem::path& group) {
                FirstNumber(FirstLineOf(group / "cpu.cfs_period_us").value_or("")));
 }
 
+std::filesystem::path FolderOf(int processor, const std::filesystem::path& root) {
+  return root / "sys/devices/system/cpu" / ("cpu" + std::to_string(processor));
+}
+
+// Returns the first processor of each group that shares something. `file` lists a processor's
+// group; one that has no such file is a group.
+std::vector<int> FirstOfEach(std::span<const int> processors, const std::filesystem::path& root,
+                             std::string_view file) {
+  std::vector<int> first;
+  std::vector<std::string> groups;  // each as the list of its processors, equal for all of them
+  for (const int processor : processors) {
+    const auto list = FirstLineOf(FolderOf(processor, root) / file);
+    if (list && std::find(groups.begin(), groups.end(), *list) != groups.end()) continue;
+    if (list) {
+      groups.push_back(*list);
+    }
+    first.push_back(processor);
+  }
+  return first;
+}
+
 }  // namespace
 
 std::vector<int> AllowedProcessors() {
@@ -71,19 +93,22 @@ std::vector<int> AllowedProcessors() {
 }
 
 std::vector<int> OnePerCore(std::span<const int> allowed, const std::filesystem::path& root) {
-  std::vector<int> first;
-  std::vector<std::string> cores;  // each core as the list of its processors, equal for all of them
-  for (const int processor : allowed) {
-    const auto list =
-        FirstLineOf(root / "sys/devices/system/cpu" / ("cpu" + std::to_string(processor)) /
-                    "topology/thread_siblings_list");
-    if (list && std::find(cores.begin(), cores.end(), *list) != cores.end()) continue;
-    if (list) {
-      cores.push_back(*list);
-    }
-    first.push_back(processor);
+  return FirstOfEach(allowed, root, "topology/thread_siblings_list");
+}
+
+std::int64_t CacheBytes(std::span<const int> processors, const std::filesystem::path& root) {
+  constexpr std::string_view kUnits = "KMG";
+  std::int64_t bytes = 0;
+  for (const int processor : FirstOfEach(processors, root, "cache/index3/shared_cpu_list")) {
+    const std::string text =
+        FirstLineOf(FolderOf(processor, root) / "cache/index3/size").value_or("");
+    std::string_view rest = text;
+    const std::int64_t number = TakeNumber<std::int64_t>(rest).value_or(0);
+    const std::size_t unit = rest.empty() ? kUnits.npos : kUnits.find(rest.front());
+    if (number < 0 || number > kMostCacheUnits || unit == kUnits.npos) return 0;
+    bytes += number << (10 * (unit + 1));
   }
-  return first;
+  return bytes;
 }
 
 double ProcessorQuota(const std::filesystem::path& root) {

@@ -1,6 +1,7 @@
 // The processors that this process may use: affinity mask, cores, quota.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <span>
 #include <vector>
@@ -17,6 +18,9 @@ std::vector<int> AllowedProcessors();
 // its arithmetic and its memory bandwidth. A processor that the system does not describe counts as
 // a core.
 std::vector<int> OnePerCore(std::span<const int> allowed, const std::filesystem::path& root = "/");
+
+// Returns the bytes of the last-level caches of `processors` together; 0: the system does not say.
+std::int64_t CacheBytes(std::span<const int> processors, const std::filesystem::path& root = "/");
 
 // Returns the number of processors whose time the control group of this process may use: the
 // smallest limit from its own group up to the root (version 2, and version 1 where it applies);

@@ -11,6 +11,7 @@
 
 #include "base/gigabytes.h"
 #include "base/pages.h"
+#include "base/processors.h"
 #include "base/usable_memory.h"
 #include "comm/shared_status.h"
 #include "experts/streamed_parts.h"
@@ -31,15 +32,18 @@ std::optional<std::int64_t> FindHostBudget(const RunOptions& run, int n_processe
     return run.memory;
   }
   for (const std::string& warning : found->warnings) events.Warn("{}", warning);
-  if (run.memory && *run.memory * n_processes > found->usable()) {
+  // A process whose own work leaves little lets the model try.
+  const std::int64_t usable =
+      std::max(found->usable() - run.memory_beside * n_processes, found->usable() / 2);
+  if (run.memory && *run.memory * n_processes > usable) {
     events.Warn(
         "--memory: {:.3f} GB{} are more than the {:.3f} GB that are usable ({}, less {:.3f} GB for "
         "others): the system may swap, or end the program",
         Gigabytes(*run.memory),
-        n_processes > 1 ? fmt::format(" for each of {} ranks", n_processes) : "",
-        Gigabytes(found->usable()), found->limited_by, Gigabytes(found->reserve));
+        n_processes > 1 ? fmt::format(" for each of {} ranks", n_processes) : "", Gigabytes(usable),
+        found->limited_by, Gigabytes(found->room - usable));
   }
-  return run.memory.value_or(found->usable());
+  return run.memory.value_or(usable);
 }
 
 namespace {
@@ -183,9 +187,11 @@ void StreamExperts(const HostPlan& plan, const ModelConfig& config, const Checkp
   (SwapBytes() == 0 ? sizes.weights.huge_pages : sizes.weights.preload) = true;
 }
 
-double MeasureMemorySpeed(const Backend& backend) {
+double MeasureMemorySpeed(const Backend& backend, std::int64_t budget) {
+  constexpr std::int64_t kLeast = std::int64_t{128} << 20;
+  const std::int64_t uncached = std::max(kLeast, 2 * CacheBytes(AllowedProcessors()));
   const Result<std::unique_ptr<RooflineProbe>> probe =
-      backend.MakeRooflineProbe({.buffer_bytes = std::int64_t{128} << 20});
+      backend.MakeRooflineProbe({.buffer_bytes = std::min(uncached, std::max(kLeast, budget / 4))});
   if (!probe) return 0;
   const Result<Roofline> measured = (*probe)->Measure();
   return measured ? measured->read_gb_s * 1e9 : 0;

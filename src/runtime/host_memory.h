@@ -19,7 +19,8 @@
 
 namespace fathom {
 
-// Returns run.memory, or what is usable (base/usable_memory.h); nullopt: the system does not say.
+// Returns run.memory, or what is usable (base/usable_memory.h) beside run.memory_beside; nullopt:
+// the system does not say.
 // Warns of more than is usable if n_processes of this machine take as much, and of what the system
 // says wrongly.
 std::optional<std::int64_t> FindHostBudget(const RunOptions& run, int n_processes,
@@ -54,9 +55,9 @@ void StreamExperts(const HostPlan& plan, const ModelConfig& config, const Checkp
                    const RunOptions& run, const ModelRanks* ranks, const BlockPlacements& placement,
                    const RuntimeEvents& events, ModelOptions& sizes);
 
-// Measures how fast the backend's threads read memory, in bytes per second; takes a moment. 0: it
-// cannot be measured.
-double MeasureMemorySpeed(const Backend& backend);
+// Measures how fast the backend's threads read memory, in bytes per second; takes a moment, and
+// meanwhile twice the bytes of the caches, or a fourth of `budget`. 0: it cannot be measured.
+double MeasureMemorySpeed(const Backend& backend, std::int64_t budget);
 
 // Returns the speeds of a run: of its memory, as measured (0: not), and of the disk from which the
 // model streams experts, if it does.

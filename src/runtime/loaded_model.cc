@@ -66,7 +66,7 @@ Result<LoadedModel> LoadedModel::Load(ModelConfig config, Checkpoint checkpoint,
       return Unexpected(possible.error());
     }
   }
-  const double memory_speed = streams ? MeasureMemorySpeed(*loaded.backend_) : 0;
+  const double memory_speed = streams ? MeasureMemorySpeed(*loaded.backend_, (*host)->budget) : 0;
   if (streams) {
     StreamExperts(**host, config, checkpoint, run, *partition, loaded.balance_->placement(),
                   rank_events, sizes);

@@ -55,6 +55,8 @@ struct RunOptions {
   // Missing: what is usable (base/usable_memory.h), where one process computes on the CPU; with
   // several ranks nothing is streamed then.
   std::optional<std::int64_t> memory{};
+  // Bytes that this process will take for its own work beside the model.
+  std::int64_t memory_beside = 0;
   // A directory with copies of the shards on another drive, from which experts that do not fit are
   // read as well; empty: none.
   std::filesystem::path mirror{};

@@ -47,6 +47,27 @@ TEST(Processors, HyperThreadsCountOnce) {
       << "what is not described is a core";
 }
 
+TEST(Processors, CachesOfSeveralProcessorsCountOnce) {
+  FakeRoot root;
+  const auto with_cache = [&root](int processor, const char* list, const char* size) {
+    const std::string folder = "sys/devices/system/cpu/cpu" + std::to_string(processor);
+    root.With(folder + "/cache/index3/shared_cpu_list", list)
+        .With(folder + "/cache/index3/size", size);
+  };
+  with_cache(0, "0-1", "32768K");
+  with_cache(1, "0-1", "32768K");
+  with_cache(2, "2-3", "16M");
+  with_cache(3, "2-3", "16M");
+  using Numbers = std::vector<int>;
+  EXPECT_EQ(CacheBytes(Numbers{0, 1}, root.path()), 32 << 20);
+  EXPECT_EQ(CacheBytes(Numbers{1, 2, 3}, root.path()), 48 << 20);
+  EXPECT_EQ(CacheBytes(Numbers{0, 7}, root.path()), 0) << "what is not described is not known";
+  with_cache(4, "4", "much");
+  EXPECT_EQ(CacheBytes(Numbers{0, 4}, root.path()), 0);
+  with_cache(4, "4", "99999999999G");
+  EXPECT_EQ(CacheBytes(Numbers{4}, root.path()), 0);
+}
+
 TEST(Processors, NoControlGroupIsNoLimit) {
   EXPECT_TRUE(std::isinf(ProcessorQuota(FakeRoot().path())));
   EXPECT_TRUE(std::isinf(ProcessorQuota(FakeRoot()

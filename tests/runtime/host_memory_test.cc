@@ -235,8 +235,13 @@ TEST_F(HostMemoryTest, MoreThanIsUsableIsAWarning) {
   EXPECT_THAT(warnings_, Contains(HasSubstr("--memory: 1152921504.607 GB are more than the ")));
   warnings_.clear();
   EXPECT_EQ(FindHostBudget({.memory = 1}, 1, Events()), 1);
-  EXPECT_GT(FindHostBudget({}, 1, Events()).value_or(0), 0);
+  const std::int64_t usable = FindHostBudget({}, 1, Events()).value_or(0);
+  EXPECT_GT(usable, 0);
   EXPECT_THAT(warnings_, IsEmpty());
+  // Three quarters are too much, where a process takes half for its own work.
+  const RunOptions beside = {.memory = usable / 4 * 3, .memory_beside = usable / 2};
+  EXPECT_EQ(FindHostBudget(beside, 1, Events()), beside.memory);
+  EXPECT_THAT(warnings_, Contains(HasSubstr("that are usable")));
 }
 
 }  // namespace

@@ -131,6 +131,7 @@ Status RunCommand(const BenchCommand& command, RankProcess& ranks, Log& log) {
   LoadDisplay display(*directory, log);
   RunOptions run = command.run;
   run.can_profile = command.profile;
+  run.memory_beside = command.bandwidth_mib * kMebibyte;
   std::unique_ptr<TraceWriter> trace;
   if (!command.trace.empty() && ranks.is_first()) {
     Result<std::unique_ptr<TraceWriter>> opened = TraceWriter::Open(command.trace);
