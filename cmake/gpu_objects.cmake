@@ -25,8 +25,11 @@ set(clang_command ${FATHOM_AMD_CLANG} -x hip --offload-device-only --no-gpu-bund
   -ffp-contract=off -fhip-fp32-correctly-rounded-divide-sqrt -fno-gpu-flush-denormals-to-zero)
 
 # Sets nvcc_lacks and clang_lacks to a sentence, or to nothing where the compiler can be used.
+# Sanitizers check the host's code: the objects would be those of a build without them.
 set(nvcc_lacks "")
-if(NOT FATHOM_NVCC)
+if(CMAKE_CXX_FLAGS MATCHES -fsanitize)
+  set(nvcc_lacks "builds with sanitizers have no code of GPUs")
+elseif(NOT FATHOM_NVCC)
   set(nvcc_lacks "nvcc is not installed")
 else()
   execute_process(COMMAND ${FATHOM_NVCC} --version OUTPUT_VARIABLE version)
@@ -35,7 +38,9 @@ else()
   endif()
 endif()
 set(clang_lacks "")
-if(NOT FATHOM_AMD_CLANG)
+if(CMAKE_CXX_FLAGS MATCHES -fsanitize)
+  set(clang_lacks ${nvcc_lacks})
+elseif(NOT FATHOM_AMD_CLANG)
   set(clang_lacks "clang-19 is not installed (tools/install_packages gpu)")
 else()
   execute_process(COMMAND ${FATHOM_AMD_CLANG} -print-prog-name=lld

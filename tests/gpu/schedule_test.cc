@@ -25,15 +25,17 @@ struct SchedulesCase {
   bool (*happens)(const ScheduleCounts& counts) = nullptr;  // what the usual seed is there for
 };
 
-// Requests of three blocks at most: the emulator computes some ten tokens a second, so that twenty
-// schedules (FATHOM_SCHEDULES=1,20) take minutes.
-SchedulesCase Emulated(int wave_size, std::uint64_t seed, const std::string& name,
+// Prompts of one to three blocks: the emulator computes some ten tokens a second, so that twenty
+// schedules (FATHOM_SCHEDULES=1,20) take minutes. The seeds are those that need the fewest tokens
+// for what they are there for.
+SchedulesCase Emulated(int wave_size, const ScheduleSizes& sizes, const std::string& name,
                        bool (*happens)(const ScheduleCounts& counts)) {
-  return {EmulatedGpu({.wave_size = wave_size, .runs_when_awaited = true}),
-          kFlashMini,
-          {.max_prompt = 300, .max_answer = 16, .max_requests = 5, .first_seed = seed},
-          name,
+  return {EmulatedGpu({.wave_size = wave_size, .runs_when_awaited = true}), kFlashMini, sizes, name,
           happens};
+}
+ScheduleSizes Sizes(std::int64_t max_prompt, std::int64_t max_answer, std::uint64_t seed) {
+  return {
+      .max_prompt = max_prompt, .max_answer = max_answer, .max_requests = 4, .first_seed = seed};
 }
 
 // Blocks of DSpark, whose tokens the device chooses.
@@ -74,23 +76,24 @@ std::vector<SchedulesCase> SchedulesOnDevice() {
 std::string NameOfSchedules(const ::testing::TestParamInfo<SchedulesCase>& test) {
   return test.param.checkpoint.name + test.param.gpu.name + test.param.name;
 }
-// A prefix is found, a prompt has several answers, a request is cancelled; a sequence gives its
-// memory up; a draft is right.
+// A prefix is found, a request is cancelled; a sequence gives its memory up, a prompt has several
+// answers; a prefix is found, a draft is right.
 INSTANTIATE_TEST_SUITE_P(Emulator, GpuSchedules,
-                         ::testing::Values(Emulated(32, 9, "Prefixes",
+                         ::testing::Values(Emulated(32, Sizes(300, 16, 38), "Prefixes",
                                                     [](const ScheduleCounts& counts) {
                                                       return counts.metrics.cached_tokens > 0 &&
-                                                             counts.answers > 5 &&
                                                              counts.cancelled > 0;
                                                     }),
-                                           Emulated(32, 5, "Preemption",
+                                           Emulated(32, Sizes(160, 12, 4), "Preemption",
                                                     [](const ScheduleCounts& counts) {
-                                                      return counts.metrics.preemptions > 0;
+                                                      return counts.metrics.preemptions > 0 &&
+                                                             counts.answers > 4;
                                                     }),
                                            EmulatedDSpark(6),
-                                           Emulated(64, 14, "Drafts",
+                                           Emulated(64, Sizes(300, 16, 53), "Drafts",
                                                     [](const ScheduleCounts& counts) {
-                                                      return counts.metrics.accepted[0] > 0;
+                                                      return counts.metrics.cached_tokens > 0 &&
+                                                             counts.metrics.accepted[0] > 0;
                                                     })),
                          NameOfSchedules);
 INSTANTIATE_TEST_SUITE_P(OnDevice, GpuSchedules, ::testing::ValuesIn(SchedulesOnDevice()),
