@@ -68,13 +68,17 @@ TEST(EngineOptions, BadValuesAreExplained) {
     const char* value;
     const char* message;
   };
-  constexpr const char* kSize = "a number of bytes like 65536, 512K, 64M, 16G or 1T";
+  constexpr const char* kSize = "a number of bytes like 65536, 512K, 64M, 1.5G or 1T";
   for (const auto& [option, value, message] : {
            Case{"--kv-memory", "0", kSize},
            Case{"--kv-memory", "", kSize},
            Case{"--kv-memory", "G", kSize},
            Case{"--kv-memory", "-1G", kSize},
-           Case{"--kv-memory", "1.5G", kSize},
+           Case{"--kv-memory", "1.5", kSize},
+           Case{"--kv-memory", "1.G", kSize},
+           Case{"--kv-memory", ".5G", kSize},
+           Case{"--kv-memory", "1.5e3G", kSize},
+           Case{"--kv-memory", "0.0000000001G", kSize},
            Case{"--kv-memory", "1GB", kSize},
            Case{"--kv-memory", "1g", kSize},
            Case{"--kv-memory", "8388608T", kSize},
@@ -97,6 +101,15 @@ TEST(EngineOptions, BadValuesAreExplained) {
                 "a number from 0 to 1, found \"1.1\"");
   ExpectRefusal(RunProgram({"generate", "x", "--kv-disk-size", "1G"}), 2,
                 "--kv-disk-size requires --kv-disk");
+}
+
+TEST(EngineOptions, SizesMayHaveDecimals) {
+  for (const auto& [size, bytes] :
+       {std::pair("209715200", "209715200"), std::pair("204800K", "209715200"),
+        std::pair("200.5M", "210239488"), std::pair("0.2G", "214748364")}) {
+    ExpectRefusal(RunProgram({"plan", "--shape", "flash", "--memory", size}), 1,
+                  std::string("found ") + bytes + ";");
+  }
 }
 
 TEST(EngineOptions, ContradictionsAreExplained) {

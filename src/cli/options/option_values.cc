@@ -33,23 +33,32 @@ std::optional<T> ParseInteger(std::string_view text) {
   return digits.size() > 1 && digits.front() == '0' ? std::nullopt : ParseNumber<T>(text);
 }
 
-std::optional<std::int64_t> ParseMemorySize(std::string_view text) {
-  constexpr std::string_view kUnits = "KMGT";
-  const std::size_t unit = text.empty() ? kUnits.npos : kUnits.find(text.back());
-  if (unit != kUnits.npos) text.remove_suffix(1);
-  const int shift = unit == kUnits.npos ? 0 : 10 * (static_cast<int>(unit) + 1);
-  const auto number = ParseInteger<std::int64_t>(text);
-  if (!number || *number < 1 || *number > std::numeric_limits<std::int64_t>::max() >> shift) {
-    return std::nullopt;
-  }
-  return *number << shift;
-}
-
 std::optional<double> ParseReal(const std::string& text) {
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
   if (end == text.c_str() || *end != '\0' || !std::isfinite(value)) return std::nullopt;
   return value;
+}
+
+// A number of bytes, or a whole or decimal number of a unit.
+std::optional<std::int64_t> ParseMemorySize(std::string_view text) {
+  constexpr std::string_view kUnits = "KMGT";
+  const std::size_t unit = text.empty() ? kUnits.npos : kUnits.find(text.back());
+  if (unit != kUnits.npos) text.remove_suffix(1);
+  const int shift = unit == kUnits.npos ? 0 : 10 * (static_cast<int>(unit) + 1);
+  const std::size_t point = text.find('.');
+  const std::string_view decimals = point == text.npos ? "0" : text.substr(point + 1);
+  if (decimals.empty() || decimals.find_first_not_of("0123456789") != decimals.npos ||
+      (point != text.npos && shift == 0)) {
+    return std::nullopt;
+  }
+  const auto whole = ParseInteger<std::int64_t>(text.substr(0, point));
+  const std::optional<double> fraction = ParseReal("0." + std::string(decimals));
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  if (!whole || !fraction || *whole < 0 || *whole >= kMost >> shift) return std::nullopt;
+  const std::int64_t bytes =
+      (*whole << shift) + static_cast<std::int64_t>(std::ldexp(*fraction, shift));
+  return bytes > 0 ? std::optional(bytes) : std::nullopt;
 }
 
 std::optional<std::pair<Token, float>> ParseLogitBias(const std::string& text) {
@@ -148,7 +157,7 @@ ReadValue Seed(std::function<void(std::uint64_t)> store) {
 }
 
 ReadValue MemorySize(std::function<void(std::int64_t)> store) {
-  return Expect("a number of bytes like 65536, 512K, 64M, 16G or 1T", ParseMemorySize,
+  return Expect("a number of bytes like 65536, 512K, 64M, 1.5G or 1T", ParseMemorySize,
                 std::move(store));
 }
 
