@@ -66,13 +66,13 @@ ScheduleCounts ExpectOneAnswerOfFake(int n_data, std::uint64_t n_schedules, cons
 }
 
 TEST(Schedules, OfAModelThatKnowsOnlyItsCaches) {
-  ExpectOneAnswerOfFake(1, 300, [](const ScheduleSetup& setup) { return MakeFake(setup); });
+  ExpectOneAnswerOfFake(1, 150, [](const ScheduleSetup& setup) { return MakeFake(setup); });
 }
 
 // Sequences decode between the layers of steps of prompts, and some of these steps are given up.
 TEST(Schedules, OfAModelThatPauses) {
   const ScheduleCounts counts = ExpectOneAnswerOfFake(
-      1, 300, [](const ScheduleSetup& setup) { return MakeFake(WithPauses(setup)); });
+      1, 150, [](const ScheduleSetup& setup) { return MakeFake(WithPauses(setup)); });
   EXPECT_GT(counts.metrics.pauses, counts.schedules);
   EXPECT_GT(counts.metrics.stopped_passes, 0);
 }
@@ -80,7 +80,7 @@ TEST(Schedules, OfAModelThatPauses) {
 // A rank that reads what another one has computed finds none of the text there.
 TEST(Schedules, OfDataRanksThatKnowOnlyTheirCaches) {
   for (const int n_data : {2, 3, 4}) {
-    ExpectOneAnswerOfFake(n_data, 100,
+    ExpectOneAnswerOfFake(n_data, 50,
                           [n_data](const ScheduleSetup& setup) { return MakeFake(setup, n_data); });
   }
 }

@@ -80,10 +80,8 @@ std::vector<Subject> Subjects() {
     subjects.push_back({.name = name, .isa = std::nullopt, .emulator = options});
   };
   add_gpu("gpu_32_ascending", {.wave_size = 32, .visiting = Visiting::kAscending});
-  add_gpu("gpu_32_descending", {.wave_size = 32, .visiting = Visiting::kDescending});
   add_gpu("gpu_32_random",
           {.wave_size = 32, .visiting = Visiting::kRandom, .runs_when_awaited = true});
-  add_gpu("gpu_64_ascending", {.wave_size = 64, .visiting = Visiting::kAscending});
   add_gpu("gpu_64_descending", {.wave_size = 64, .visiting = Visiting::kDescending});
   add_gpu("gpu_64_random",
           {.wave_size = 64, .visiting = Visiting::kRandom, .runs_when_awaited = true});

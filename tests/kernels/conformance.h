@@ -80,8 +80,8 @@ struct Subject {
   bool on_device = false;      // or on the GPU that FATHOM_TEST_GPU names
 };
 // All of them: the instruction sets with kernels (the fixture skips those that the machine lacks),
-// GPUs of both wave sizes in several orders, and the GPU of FATHOM_TEST_GPU if that is set (the
-// fixture skips what cannot be opened).
+// GPUs of both wave sizes in two orders each, one of them random, and the GPU of FATHOM_TEST_GPU if
+// that is set (the fixture skips what cannot be opened).
 std::vector<Subject> Subjects();
 std::string SubjectName(const ::testing::TestParamInfo<Subject>& info);
 void PrintTo(const Subject& subject, std::ostream* out);

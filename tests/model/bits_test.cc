@@ -67,7 +67,7 @@ TEST_P(Bits, AnyChunkSize) {
 
 TEST_P(Bits, RandomChunks) {
   std::mt19937 random(2);
-  for (int i = 0; i < 30; ++i) {
+  for (int i = 0; i < 10; ++i) {
     std::vector<std::int64_t> chunks;
     for (std::int64_t sum = 0; sum < kTokens; sum += chunks.back()) {
       // Small ones as often as large ones.
@@ -165,16 +165,15 @@ class Company {
 
 TEST_P(Bits, AnyCompany) {
   Company company(model(), 3);
-  for (int i = 0; i < 8; ++i) {
-    const std::int32_t slot = static_cast<std::int32_t>(i % kSlots);
-    ExpectSame(company.Run(slot, tokens_), "company " + std::to_string(i));
+  for (std::int32_t slot = 0; slot < kSlots; ++slot) {
+    ExpectSame(company.Run(slot, tokens_), "company in slot " + std::to_string(slot));
   }
 }
 
 // Positions computed again: after other tokens (rejected drafts), and with the same ones.
 TEST_P(Bits, AfterRollback) {
   std::mt19937 random(4);
-  for (int i = 0; i < 8; ++i) {
+  for (int i = 0; i < 4; ++i) {
     Sequence sequence(model().config(), 1, tokens_);
     std::int64_t newest = 0;
     const auto run = [&](Sequence& which, std::int64_t most) {

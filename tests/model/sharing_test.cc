@@ -360,6 +360,7 @@ TEST_P(Sharing, DraftsAreTakenBackAcrossABlockBorder) {
   for (const std::int64_t border : {128, 256}) {
     for (std::int64_t n = border - kRollbackTokens; n <= border + 2; ++n) {
       for (const bool shared : {false, true}) {
+        if (!shared && border > kBlockTokens) continue;  // the second border is like the first
         SCOPED_TRACE(std::to_string(n) + (shared ? " shared" : ""));
         Sequence sequence = Begin(0, text_, n, 128);
         std::optional<Sequence> other;
@@ -478,8 +479,7 @@ std::string NameOf(const ::testing::TestParamInfo<SharingCase>& test) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Checkpoints, Sharing,
-                         ::testing::Values(SharingCase{"fairy", nullptr, {}},
-                                           SharingCase{"fairy", nullptr, Isa::kAvx2},
+                         ::testing::Values(SharingCase{"fairy", nullptr, Isa::kAvx2},
                                            SharingCase{"fairy", nullptr, {}, kRemoteAwaited},
                                            SharingCase{"flash_mini", "oracle/flash-mini", {}},
                                            SharingCase{"base_mini", "oracle/base-mini", {}},
