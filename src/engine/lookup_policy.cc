@@ -12,21 +12,21 @@ namespace {
 // Limits of what lookups may lose, in steps without drafts, as those of DraftPolicy: the part that
 // each step gives back; the balance from which lookups are allowed again; the most gains that are
 // saved; the most that one step counts for; and the lowest balance.
-constexpr double kBalanceShare = 0.004;
-constexpr double kAllowedAgain = 0.5;
-constexpr double kMostSaved = 10;
-constexpr double kMostLost = 4;
-constexpr double kLowest = -2;
+constexpr double kGivenBack = 0.004;
+constexpr double kEndOfVeto = 0.5;
+constexpr double kMostGains = 10;
+constexpr double kMostCharged = 4;
+constexpr double kLowestBalance = -2;
 
 // Steps without drafts that are timed before anything is looked up.
-constexpr double kFirstReferences = 8;
+constexpr double kReferences = 8;
 // After so many steps with lookups one has none, so that the comparison stays true.
 constexpr std::int64_t kMostInARow = 64;
 // The newest time, and the newest factor, has a weight of at least 1 / this.
 constexpr double kTimes = 16;
 constexpr double kFactors = 8;
 // A step counts for at most this multiple of its expected time: the rest is an accident.
-constexpr double kLongest = 1.5;
+constexpr double kSlowest = 1.5;
 // A row's cost, in units of a sequence's part of a step, where bytes are unknown; and the least.
 constexpr double kUnknownRow = 0.3;
 constexpr double kLeastRow = 0.001;
@@ -90,7 +90,7 @@ std::int64_t LookupPolicy::Choose(std::int64_t n_sequences, std::int64_t n_match
                                   std::int64_t most) {
   const Bucket& bucket = BucketOf(n_sequences);
   if (most <= 0 || is_vetoed_ || n_in_a_row_ >= kMostInARow ||
-      bucket.without.weight < kFirstReferences) {
+      bucket.without.weight < kReferences) {
     return 0;
   }
   most = std::min(most, 2 * bucket.deepest + 1);  // the cost of many more rows is a guess
@@ -112,19 +112,19 @@ std::int64_t LookupPolicy::Choose(std::int64_t n_sequences, std::int64_t n_match
 }
 
 void LookupPolicy::Ran(const LookupStep& step) {
-  if (!(step.seconds > 0)) return;
+  if (step.n_lookups == 0) n_in_a_row_ = 0;
+  if (!(step.seconds > 0) || step.has_other_drafts) return;
   Bucket& bucket = BucketOf(step.n_sequences);
   if (balance_ < kFirstBalance) {
-    balance_ = std::min(balance_ + kBalanceShare * step.n_tokens, kFirstBalance);
+    balance_ = std::min(balance_ + kGivenBack * step.n_tokens, kFirstBalance);
   }
-  is_vetoed_ = is_vetoed_ && balance_ < kAllowedAgain;
+  is_vetoed_ = is_vetoed_ && balance_ < kEndOfVeto;
   // In units of what the step reads, as a bucket has different numbers of sequences.
   const double seconds = step.seconds / (costs_.IsKnown() ? costs_.StepBytes(step.n_sequences) : 1);
   Average& without = bucket.without;
   if (step.n_lookups == 0) {
-    n_in_a_row_ = 0;
     if (seconds < without.value / 2) without = {};  // a step can be slow by accident, but not fast
-    without.Add(without.weight > 0 ? std::min(seconds, kLongest * without.value) : seconds, kTimes);
+    without.Add(without.weight > 0 ? std::min(seconds, kSlowest * without.value) : seconds, kTimes);
     return;
   }
   ++n_in_a_row_;
@@ -132,11 +132,11 @@ void LookupPolicy::Ran(const LookupStep& step) {
   bucket.deepest = std::max(bucket.deepest, DivideUp(step.n_lookups, step.n_sequences));
   const double steps = seconds / without.value;
   const double by_bytes = ByBytes(step.n_sequences, step.n_lookups);
-  const double longest = kLongest * (1 + Factor(bucket, step.n_lookups) * by_bytes);
+  const double longest = kSlowest * (1 + Factor(bucket, step.n_lookups) * by_bytes);
   bucket.factors[BinOf(step.n_lookups, kRowBins)].Add(
       std::max(std::min(steps, longest) - 1, 0.0) / by_bytes, kFactors);
-  balance_ -= std::min(steps - step.n_tokens, kMostLost);
-  balance_ = std::clamp(balance_, kLowest, kMostSaved);
+  balance_ -= std::min(steps - step.n_tokens, kMostCharged);
+  balance_ = std::clamp(balance_, kLowestBalance, kMostGains);
   is_vetoed_ = is_vetoed_ || balance_ < 0;
 }
 

@@ -24,9 +24,10 @@ namespace fathom {
 
 // A step without prompts, as it was.
 struct LookupStep {
-  std::int64_t n_sequences = 0;  // that decoded
-  std::int64_t n_lookups = 0;    // looked-up tokens that it verified, of all sequences
-  double n_tokens = 1;           // that it gave each sequence on average
+  std::int64_t n_sequences = 0;   // that decoded
+  std::int64_t n_lookups = 0;     // looked-up tokens that it verified, of all sequences
+  bool has_other_drafts = false;  // it verified drafts of a head too: its time says nothing
+  double n_tokens = 1;            // that it gave each sequence on average
   double seconds = 0;
 };
 
