@@ -40,7 +40,7 @@ constexpr std::int64_t kRefusedPerTrial = 32;
 double Number(std::int64_t n) { return static_cast<double>(n); }
 
 // The bin of a number: powers of two, the last one for all above.
-std::size_t BinOf(std::int64_t n, std::size_t n_bins) {
+std::size_t PowerBin(std::int64_t n, std::size_t n_bins) {
   Check(n > 0, "at least one sequence or row");
   const auto width = static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(n)));
   return std::min(width, n_bins) - 1;
@@ -65,7 +65,7 @@ double LookupPolicy::Chance(std::int64_t n_matching) const {
 }
 
 LookupPolicy::Bucket& LookupPolicy::BucketOf(std::int64_t n_sequences) {
-  return buckets_[BinOf(n_sequences, kSequenceBins)];
+  return buckets_[PowerBin(n_sequences, kSequenceBins)];
 }
 
 double LookupPolicy::ByBytes(std::int64_t n_sequences, std::int64_t n_rows) const {
@@ -77,7 +77,7 @@ double LookupPolicy::ByBytes(std::int64_t n_sequences, std::int64_t n_rows) cons
 
 // The factor of the nearest number of rows that was measured; 1: nothing was.
 double LookupPolicy::Factor(const Bucket& bucket, std::int64_t n_rows) const {
-  const std::size_t bin = BinOf(n_rows, kRowBins);
+  const std::size_t bin = PowerBin(n_rows, kRowBins);
   for (std::size_t distance = 0; distance < kRowBins; ++distance) {
     for (const std::size_t other : {bin - distance, bin + distance}) {  // wraps below 0
       if (other < kRowBins && bucket.factors[other].weight > 0) return bucket.factors[other].value;
@@ -133,7 +133,7 @@ void LookupPolicy::Ran(const LookupStep& step) {
   const double steps = seconds / without.value;
   const double by_bytes = ByBytes(step.n_sequences, step.n_lookups);
   const double longest = kSlowest * (1 + Factor(bucket, step.n_lookups) * by_bytes);
-  bucket.factors[BinOf(step.n_lookups, kRowBins)].Add(
+  bucket.factors[PowerBin(step.n_lookups, kRowBins)].Add(
       std::max(std::min(steps, longest) - 1, 0.0) / by_bytes, kFactors);
   balance_ -= std::min(steps - step.n_tokens, kMostCharged);
   balance_ = std::clamp(balance_, kLowestBalance, kMostGains);

@@ -168,9 +168,8 @@ void StepRunner::LookUp(const StepPlan& plan) {
   }
 }
 
-// What stands in the text costs nothing to draft, and is right more often than a head where it
-// matches: it is looked up first, and the head drafts for the other sequences. It is committed the
-// positions of all.
+// A lookup costs nothing, and is right more often than a head where the text matches: sequences are
+// looked up first, and the head drafts for the others. It is committed the positions of all.
 Status StepRunner::Draft(RunningStep& step) {
   verified_depth_ = requests_.empty() ? 0 : depth_;
   depth_ = 0;

@@ -14,9 +14,9 @@
 namespace fathom {
 namespace {
 
-constexpr double kNoise = 0.1;
+constexpr double kLookupNoise = 0.1;
 
-struct Machine {
+struct LookupMachine {
   double row = 0;         // a verified token, in units of a step without drafts
   double believed = 0;    // by bytes; 0: unknown
   double matches = 0;     // share of steps that find a match
@@ -33,7 +33,7 @@ struct Machine {
   }
 };
 
-DraftCosts CostsOf(const Machine& machine) {
+DraftCosts CostsOf(const LookupMachine& machine) {
   if (machine.believed == 0) return {};
   // A step of one row reads 1; every row reads nearly as many further experts.
   return {.fixed = 1 - machine.believed,
@@ -44,11 +44,11 @@ DraftCosts CostsOf(const Machine& machine) {
 }
 
 // Returns the speed of a run in units of one without lookups, whose noise is the same.
-double SpeedOf(const Machine& machine, std::int64_t n_steps, unsigned seed) {
+double SpeedOf(const LookupMachine& machine, std::int64_t n_steps, unsigned seed) {
   LookupPolicy policy(CostsOf(machine));
   std::mt19937 random(seed);
   std::uniform_real_distribution<double> share(0, 1);
-  std::normal_distribution<double> noise(1, kNoise);
+  std::normal_distribution<double> noise(1, kLookupNoise);
   double seconds = 0;
   double tokens = 0;  // of each sequence
   for (std::int64_t i = 0; i < n_steps; ++i) {
@@ -80,7 +80,7 @@ double SpeedOf(const Machine& machine, std::int64_t n_steps, unsigned seed) {
   return tokens / seconds;
 }
 
-double AverageSpeed(const Machine& machine, std::int64_t n_steps) {
+double AverageLookupSpeed(const LookupMachine& machine, std::int64_t n_steps) {
   constexpr unsigned kRuns = 10;
   double sum = 0;
   for (unsigned seed = 1; seed <= kRuns; ++seed) sum += SpeedOf(machine, n_steps, seed);
@@ -94,28 +94,30 @@ TEST(LookupPolicy, LosesLittleWhereLookupsDoNotPay) {
       for (const double matches : {0.05, 0.3, 1.0}) {
         for (const double acceptance : {0.0, 0.3, 0.6}) {
           for (const std::int64_t n_sequences : {1, 8}) {
-            const Machine machine = {row, believed, matches, acceptance, n_sequences};
-            EXPECT_GT(AverageSpeed(machine, 256), 0.97) << machine.Name();
+            const LookupMachine machine = {row, believed, matches, acceptance, n_sequences};
+            EXPECT_GT(AverageLookupSpeed(machine, 256), 0.97) << machine.Name();
           }
         }
       }
     }
   }
   for (const double row : {0.4, 1.0}) {
-    const Machine machine = {row, 0.05, 1.0, 0.1};
-    EXPECT_GT(AverageSpeed(machine, 4000), 0.985) << machine.Name();
+    const LookupMachine machine = {row, 0.05, 1.0, 0.1};
+    EXPECT_GT(AverageLookupSpeed(machine, 4000), 0.985) << machine.Name();
   }
 }
 
 TEST(LookupPolicy, GainsWhereTextsRepeat) {
   // 50 of 51 right, as where an answer copies a part of its prompt.
-  EXPECT_GT(AverageSpeed({.row = 0.1, .believed = 0.1, .matches = 1, .acceptance = 1}, 256), 3);
-  EXPECT_GT(AverageSpeed({.row = 0.3, .believed = 0.05, .matches = 0.5, .acceptance = 1}, 256),
-            1.4);
-  EXPECT_GT(AverageSpeed({.row = 0.2, .matches = 0.5, .acceptance = 0.9}, 1000), 1.25);
+  EXPECT_GT(AverageLookupSpeed({.row = 0.1, .believed = 0.1, .matches = 1, .acceptance = 1}, 256),
+            3);
   EXPECT_GT(
-      AverageSpeed({.row = 0.3, .believed = 0.1, .matches = 0.5, .acceptance = 1, .n_sequences = 8},
-                   1000),
+      AverageLookupSpeed({.row = 0.3, .believed = 0.05, .matches = 0.5, .acceptance = 1}, 256),
+      1.4);
+  EXPECT_GT(AverageLookupSpeed({.row = 0.2, .matches = 0.5, .acceptance = 0.9}, 1000), 1.25);
+  EXPECT_GT(
+      AverageLookupSpeed(
+          {.row = 0.3, .believed = 0.1, .matches = 0.5, .acceptance = 1, .n_sequences = 8}, 1000),
       1.4);
 }
 

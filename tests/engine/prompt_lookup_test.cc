@@ -50,7 +50,7 @@ TEST(PromptLookup, ContinuesWhatRepeats) {
   EXPECT_THAT(FindAnew({1, 2, 3, 1, 2, 3}, 7), ElementsAre(1, 2, 3, 1, 2, 3, 1));
 }
 
-// What a scan of the whole text finds, which has no index.
+// Finds the same by scanning the whole text, without an index.
 Tokens Scan(const Tokens& text, std::int64_t most) {
   const std::int64_t last = std::ssize(text) - 1;
   std::int64_t longest = PromptLookup::kShortest - 1;
