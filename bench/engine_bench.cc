@@ -34,6 +34,7 @@
 #include "constraint/constraint.h"
 #include "engine/engine.h"
 #include "engine/model_adapter.h"
+#include "engine/prompt_lookup.h"
 #include "engine/simulated_acceptance.h"
 #include "json/json_value.h"
 #include "kernels/registry.h"
@@ -91,11 +92,24 @@ std::vector<Token> Prompt(const Options& options, std::int64_t vocab_size, int s
   return prompt;
 }
 
-DraftOptions DraftsOf(const std::string& text) {
+DraftOptions DraftsOf(std::string_view text) {
   if (text == "auto") return {.enabled = true};
+  if (text == "all") return {.enabled = true, .lookups = true};
+  if (text == "lookup") return {.lookups = true};
+  constexpr std::string_view kLookup = "lookup:";
+  const bool lookups = text.starts_with(kLookup);
+  if (lookups) text.remove_prefix(kLookup.size());
   const std::int64_t depth = text == "off" ? 0 : ParseNumber<std::int64_t>(text).value_or(-1);
-  Check(depth >= 0 && depth <= GreatestDraftDepth(), "--draft: off, auto or a depth");
+  Check(depth >= 0 && depth <= (lookups ? kMostLookups : GreatestDraftDepth()),
+        "--draft: off, auto, lookup, all, a depth or lookup: and a depth");
+  if (lookups) return {.lookups = true, .lookup_depth = depth};
   return {.enabled = depth > 0, .depth = depth};
+}
+
+// First tokens of drafts, of the head and looked up: how many were verified, and were right.
+std::pair<double, double> FirstDrafts(const MetricsSnapshot& now) {
+  return {static_cast<double>(now.drafted[0] + now.looked_up[0]),
+          static_cast<double>(now.accepted[0] + now.accepted_lookups[0])};
 }
 
 // Null without a schema.
@@ -150,14 +164,14 @@ Row Measure(const Options& options, LanguageModel& model, const DraftOptions& dr
   const auto steps = static_cast<double>(after.steps - before.steps);
   const double seconds = after.step_seconds - before.step_seconds;
   const auto tokens = static_cast<double>(after.generated_tokens - before.generated_tokens);
+  const double n_drafted = FirstDrafts(after).first - FirstDrafts(before).first;
   return {.tokens_per_second = tokens / seconds,
           .step_ms = 1e3 * seconds / steps,
           .engine_us = 1e6 * (after.engine_seconds - before.engine_seconds) / steps,
           .tokens_per_step = tokens / steps / n_streams,
-          .drafted = static_cast<double>(after.drafted[0] - before.drafted[0]) / tokens,
-          .accepted = after.drafted[0] > before.drafted[0]
-                          ? static_cast<double>(after.accepted[0] - before.accepted[0]) /
-                                static_cast<double>(after.drafted[0] - before.drafted[0])
+          .drafted = n_drafted / tokens,
+          .accepted = n_drafted > 0
+                          ? (FirstDrafts(after).second - FirstDrafts(before).second) / n_drafted
                           : 0,
           .kv_mb = 1e-6 * static_cast<double>(after.kv_bytes_used + after.kv_bytes_cached),
           .cpu_seconds = CpuSeconds() - cpu_before};
@@ -272,9 +286,9 @@ void ComparePairs(const Options& options, const Side& without, const Side& with)
 void RunDraftPairs(Options options, Backend& backend) {
   options.at_start = true;
   const DraftOptions draft = DraftsOf(options.draft);
-  Check(draft.enabled, "--pairs: expected --schema, or --draft auto or a depth");
+  Check(draft.enabled || draft.lookups, "--pairs: expected --schema, or --draft but off");
   const std::unique_ptr<Model> plain = Load(options, backend, false);
-  const std::unique_ptr<Model> drafting = Load(options, backend, true);
+  const std::unique_ptr<Model> drafting = Load(options, backend, draft.enabled);
   const std::unique_ptr<LanguageModel> without = Adapt(options, *plain);
   const std::unique_ptr<LanguageModel> with = Adapt(options, *drafting);
   ComparePairs(options, {.model = without.get()}, {.model = with.get(), .draft = draft});
@@ -309,7 +323,8 @@ int main(int argc, char** argv) {
   app.add_option("--streams", options.streams, "Numbers of streams")->delimiter(',');
   app.add_option("--prompt", options.n_prompt, "Tokens of each prompt");
   app.add_option("--tokens", options.n_tokens, "Tokens to generate for each stream");
-  app.add_option("--draft", options.draft, "off, auto, or drafted tokens per step");
+  app.add_option("--draft", options.draft,
+                 "off, auto, lookup, all, tokens drafted per step, or lookup: and tokens");
   app.add_option("--acceptance", options.acceptance, "Accept drafts at this rate, right or wrong");
   app.add_option("--temperature", options.temperature, "0 is greedy");
   app.add_option("--threads", options.n_threads, "Threads of the model");

@@ -18,6 +18,7 @@
 
 #include "base/result.h"
 #include "base/tensor.h"
+#include "engine/draft_options.h"
 #include "engine/language_model.h"
 #include "engine/metrics.h"
 #include "engine/request.h"
@@ -25,13 +26,6 @@
 #include "kv_cache/disk_tier.h"
 
 namespace fathom {
-
-// The number of tokens that are drafted ahead of every verified one (docs/spec/mtp.md).
-struct DraftOptions {
-  bool enabled = false;
-  // 1 to the depth of the drafter: always this many; 0: as many as measurement shows to pay.
-  std::int64_t depth = 0;
-};
 
 struct EngineOptions {
   std::vector<Token> eos_tokens;

@@ -29,7 +29,7 @@ Result<std::uint64_t> ChooseSeed(const std::optional<std::uint64_t>& seed) {
 
 // Returns the most events that a sequence adds to its stream in a step.
 std::int64_t EventsPerStep(const EngineOptions& options, const ModelLimits& limits) {
-  return options.draft.enabled ? 1 + limits.max_draft_depth : 1;
+  return 1 + MostDrafted(options.draft, limits);
 }
 
 std::int64_t StepTokens(const EngineOptions& options, const ModelLimits& limits) {
@@ -40,8 +40,7 @@ std::int64_t StepTokens(const EngineOptions& options, const ModelLimits& limits)
 StepRunnerOptions RunnerOptions(const EngineOptions& options, const ModelLimits& limits) {
   return {.eos_tokens = options.eos_tokens,
           .token_bytes = options.token_bytes,
-          .drafts = options.draft.enabled,
-          .draft_depth = options.draft.depth,
+          .draft = options.draft,
           .max_step_tokens = StepTokens(options, limits)};
 }
 
@@ -79,14 +78,7 @@ Result<std::unique_ptr<EngineCore>> EngineCore::Create(LanguageModel& model,
                                                        const EngineOptions& options,
                                                        EngineMetrics& metrics) {
   const ModelLimits limits = model.Limits();
-  if (options.draft.enabled && limits.max_draft_depth == 0) {
-    return MakeError(ErrorCode::kUnsupported, "drafts: the model was loaded without a draft head");
-  }
-  if (options.draft.enabled &&
-      (options.draft.depth < 0 || options.draft.depth > limits.max_draft_depth)) {
-    return MakeError(ErrorCode::kInvalidArgument, "draft depth: expected 0 to {}, found {}",
-                     limits.max_draft_depth, options.draft.depth);
-  }
+  if (Status valid = CheckDrafts(options.draft, limits); !valid) return Unexpected(valid.error());
   auto core = std::unique_ptr<EngineCore>(new EngineCore(model, options, metrics));
   const BlockKey root = RootOf(options, core->cache_.shape());
   if (Status opened = core->OpenFiles(model, root); !opened) return Unexpected(opened.error());

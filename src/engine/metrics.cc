@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "engine/prompt_lookup.h"
 #include "model/draft/drafters.h"
 
 namespace fathom {
@@ -63,15 +64,22 @@ MetricFamily Gauges(const char* name, const char* help, const std::vector<Labell
   return Family(name, help, MetricType::Gauge, values);
 }
 
-std::vector<LabelledValue> DraftValues(const MetricsSnapshot& now) {
+std::vector<LabelledValue> DraftValues(const std::vector<std::int64_t>& verified,
+                                       const std::vector<std::int64_t>& accepted) {
   std::vector<LabelledValue> values;
-  for (std::size_t i = 0; i < now.drafted.size(); ++i) {
+  for (std::size_t i = 0; i < verified.size(); ++i) {
     const std::string depth = std::to_string(i + 1);
-    values.push_back({{{"depth", depth}, {"result", "accepted"}}, now.accepted[i]});
-    values.push_back(
-        {{{"depth", depth}, {"result", "rejected"}}, now.drafted[i] - now.accepted[i]});
+    values.push_back({{{"depth", depth}, {"result", "accepted"}}, accepted[i]});
+    values.push_back({{{"depth", depth}, {"result", "rejected"}}, verified[i] - accepted[i]});
   }
   return values;
+}
+
+void CountVerified(std::vector<std::int64_t>& verified, std::vector<std::int64_t>& right,
+                   std::int64_t depth, bool is_right) {
+  Check(depth >= 0 && depth < std::ssize(verified), "depth of a drafted token");
+  ++verified[static_cast<std::size_t>(depth)];
+  if (is_right) ++right[static_cast<std::size_t>(depth)];
 }
 
 std::vector<LabelledValue> ImbalanceValues(const MetricsSnapshot& now) {
@@ -106,7 +114,11 @@ std::vector<MetricFamily> Families(const MetricsSnapshot& now) {
       Counters("fathom_preemptions_total", "Sequences that were preempted to free memory.",
                {{{}, now.preemptions}}),
       Counters("fathom_draft_tokens_total",
-               "Drafted tokens that were verified, by their index in the draft.", DraftValues(now)),
+               "Drafted tokens that were verified, by their index in the draft.",
+               DraftValues(now.drafted, now.accepted)),
+      Counters("fathom_lookup_tokens_total",
+               "Tokens looked up in the text of their sequence that were verified, by their index.",
+               DraftValues(now.looked_up, now.accepted_lookups)),
       Counters("fathom_expert_rebalances_total", "Rebalancings of experts among the ranks.",
                {{{}, now.rebalances}}),
       Counters("fathom_expert_moved_total", "Experts that were sent to another rank.",
@@ -241,6 +253,8 @@ struct EngineMetrics::Impl {
 EngineMetrics::EngineMetrics(std::int64_t max_draft_depth) : impl_(std::make_unique<Impl>()) {
   impl_->now.drafted.resize(static_cast<std::size_t>(max_draft_depth));
   impl_->now.accepted.resize(static_cast<std::size_t>(max_draft_depth));
+  impl_->now.looked_up.resize(static_cast<std::size_t>(kMostLookups));
+  impl_->now.accepted_lookups.resize(static_cast<std::size_t>(kMostLookups));
 }
 EngineMetrics::EngineMetrics() : EngineMetrics(GreatestDraftDepth()) {}
 EngineMetrics::~EngineMetrics() = default;
@@ -268,9 +282,12 @@ void EngineMetrics::CountLateMask() { impl_->Add(&MetricsSnapshot::late_masks, 1
 
 void EngineMetrics::CountDraft(std::int64_t depth, bool accepted) {
   const std::lock_guard lock(impl_->mutex);
-  Check(depth >= 0 && depth < std::ssize(impl_->now.drafted), "depth of a drafted token");
-  ++impl_->now.drafted[static_cast<std::size_t>(depth)];
-  if (accepted) ++impl_->now.accepted[static_cast<std::size_t>(depth)];
+  CountVerified(impl_->now.drafted, impl_->now.accepted, depth, accepted);
+}
+
+void EngineMetrics::CountLookup(std::int64_t depth, bool accepted) {
+  const std::lock_guard lock(impl_->mutex);
+  CountVerified(impl_->now.looked_up, impl_->now.accepted_lookups, depth, accepted);
 }
 
 void EngineMetrics::CountStep(const StepCounts& step) {

@@ -52,6 +52,9 @@ struct MetricsSnapshot {
   // By depth, the first drafted token first: tokens verified, and tokens accepted.
   std::vector<std::int64_t> drafted;
   std::vector<std::int64_t> accepted;
+  // Likewise, of tokens that were looked up (prompt_lookup.h).
+  std::vector<std::int64_t> looked_up;
+  std::vector<std::int64_t> accepted_lookups;
   // The step of prompts that runs a layer at a time; no layers: there is none.
   PassProgress pass{};
   std::int64_t pass_tokens = 0;
@@ -81,6 +84,7 @@ class EngineMetrics {
   void CountMask(double seconds);  // any thread
   void CountLateMask();
   void CountDraft(std::int64_t depth, bool accepted);  // depth 0 is the first drafted token
+  void CountLookup(std::int64_t depth, bool accepted);
   struct StepCounts {
     std::int64_t prompt_tokens = 0;
     std::int64_t generated_tokens = 0;

@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "base/tensor.h"
 #include "engine/constraint_path.h"
+#include "engine/prompt_lookup.h"
 #include "engine/request.h"
 #include "engine/sampler.h"
 #include "engine/stop_strings.h"
@@ -68,6 +69,9 @@ struct Sequence {
   std::int64_t computed = 0;
   std::int32_t slot = -1;
   std::vector<Token> drafts;  // tokens drafted behind the last one, to be verified
+  PromptLookup lookup;        // of `tokens`, as far as they were looked up
+  // The drafts were looked up behind a match of so many tokens; 0: the drafter has drafted them.
+  std::int64_t n_matching = 0;
   // Its confidence in them, where the drafter has any; the chance that all are right; and whether
   // no further one was drafted because it was likely to be wrong.
   std::vector<float> draft_confidences;

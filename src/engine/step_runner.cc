@@ -10,18 +10,6 @@
 namespace fathom {
 namespace {
 
-// How long rows with logits wait for their masks, before their sequences sit out.
-constexpr std::chrono::milliseconds kMaskPatience(2);
-
-// Runs a call of the model, and adds its time to the step.
-template <class Call>
-auto Timed(RunningStep& step, const Call& call) {
-  const Clock::time_point begin = Clock::now();
-  auto result = call();
-  step.model_seconds += SecondsSince(begin);
-  return result;
-}
-
 // True if a token is not all that the logits of the sequence are for: its log-probabilities are
 // wanted, or other choices choose from them too; or if the device cannot choose it.
 bool NeedsLogits(const Sequence& sequence) {
@@ -46,8 +34,10 @@ StepRunner::StepRunner(LanguageModel& model, StepRunnerOptions options, EngineMe
       metrics_(metrics),
       limits_(model.Limits()),
       model_chooses_(model.ChoosesTokens()),
-      policy_(options_.drafts ? limits_.max_draft_depth : 0,
-              options_.drafts ? options_.draft_depth : 0, model.CostsOfDrafts()),
+      most_lookups_(MostLookedUp(limits_)),
+      policy_(options_.draft.enabled ? limits_.max_draft_depth : 0,
+              options_.draft.enabled ? options_.draft.depth : 0, model.CostsOfDrafts()),
+      lookup_policy_(model.CostsOfDrafts()),
       sampler_(limits_.vocab_size),
       states_(static_cast<std::size_t>(limits_.max_sequences)),
       owners_(states_.size()) {
@@ -87,7 +77,7 @@ Status StepRunner::CommitKept(RunningStep& step) {
     }
   }
   if (commit_.n_tokens() == 0) return {};
-  return Timed(step, [&] { return model_.CommitToDrafter(commit_, {}, StreamSource::kKept); });
+  return step.Timed([&] { return model_.CommitToDrafter(commit_, {}, StreamSource::kKept); });
 }
 
 // Lists the logits that the step needs: of prompts to be scored, and of the last tokens.
@@ -133,10 +123,10 @@ Status StepRunner::AskLogits(RunningStep& step) {
   }
   if (step.rows.empty()) return {};
   if (!model_chooses_) {
-    return Timed(step, [&] { return model_.StartLogits(step.rows, step.slot); });
+    return step.Timed([&] { return model_.StartLogits(step.rows, step.slot); });
   }
   DescribeRows(step);
-  return Timed(step, [&] { return model_.StartTokens(step.rows, sampling_, with_logits_); });
+  return step.Timed([&] { return model_.StartTokens(step.rows, sampling_, with_logits_); });
 }
 
 // A row behind drafts chooses as if they were right: else its token is not used.
@@ -165,7 +155,7 @@ void StepRunner::DescribeRows(const RunningStep& step) {
 // The results of the last AskLogits. Without choices, all rows have logits.
 Result<ChosenTokens> StepRunner::FinishRows(RunningStep& step) {
   if (step.rows.empty()) return ChosenTokens();
-  return Timed(step, [&]() -> Result<ChosenTokens> {
+  return step.Timed([&]() -> Result<ChosenTokens> {
     if (model_chooses_) return model_.FinishTokens();
     const Result<Matrix<const float>> logits = model_.FinishLogits(step.slot);
     if (!logits) return Unexpected(logits.error());
@@ -174,26 +164,26 @@ Result<ChosenTokens> StepRunner::FinishRows(RunningStep& step) {
 }
 
 Status StepRunner::Begin(RunningStep& step) {
-  if (options_.drafts) {
+  if (options_.draft.enabled) {
     if (Status committed = CommitKept(step); !committed) return committed;
   }
   FillBatch(step);
-  Status ran = Timed(step, [&] { return model_.ForwardEach(step.batch, failed_); });
+  Status ran = step.Timed([&] { return model_.ForwardEach(step.batch, failed_); });
   if (!ran) return ran;
   CountComputed(step);
   return AskStep(step);
 }
 
 Status StepRunner::BeginPass(RunningStep& step, ShouldStop should_stop) {
-  if (options_.drafts) {
+  if (options_.draft.enabled) {
     if (Status committed = CommitKept(step); !committed) return committed;
   }
   FillBatch(step);
-  return Timed(step, [&] { return model_.BeginPass(step.batch, std::move(should_stop)); });
+  return step.Timed([&] { return model_.BeginPass(step.batch, std::move(should_stop)); });
 }
 
 Result<PassProgress> StepRunner::ContinuePass(RunningStep& step) {
-  const Result<PassProgress> progress = Timed(step, [&] { return model_.ContinuePass(failed_); });
+  const Result<PassProgress> progress = step.Timed([&] { return model_.ContinuePass(failed_); });
   if (!progress || !progress->HasEnded()) return progress;
   CountComputed(step);
   if (Status asked = AskStep(step); !asked) return Unexpected(asked.error());
@@ -203,7 +193,7 @@ Result<PassProgress> StepRunner::ContinuePass(RunningStep& step) {
 // Requests the first logits of a step whose layers have run.
 Status StepRunner::AskStep(RunningStep& step) {
   ListWanted(step);
-  if (Status asked = AskLogits(step); !asked || !options_.drafts || step.alone) return asked;
+  if (Status asked = AskLogits(step); !asked || !options_.draft.enabled || step.alone) return asked;
   // The streams of this step are gone when the next step runs.
   depth_ = 0;
   return Commit(step);
@@ -211,6 +201,7 @@ Status StepRunner::AskStep(RunningStep& step) {
 
 void StepRunner::FillBatch(RunningStep& step) {
   step.batch.Clear();
+  step.n_lookups = 0;
   for (std::size_t i = 0; i < step.plan.segments.size(); ++i) {
     PlannedSegment& segment = step.plan.segments[i];
     segment.in_batch = i;
@@ -221,6 +212,7 @@ void StepRunner::FillBatch(RunningStep& step) {
     tokens_.insert(tokens_.end(), sequence.drafts.begin(),
                    sequence.drafts.begin() + segment.n_drafts);
     step.batch.Add(sequence.slot, static_cast<std::int32_t>(sequence.computed), tokens_);
+    if (sequence.n_matching > 0) step.n_lookups += segment.n_drafts;
   }
 }
 
@@ -372,206 +364,7 @@ void StepRunner::Sample(RunningStep& step, const PlannedSegment& segment, const 
   sequence.request.stats.drafted_tokens += segment.n_drafts;
   sequence.request.stats.accepted_tokens += n_right;
   sequence.drafts.clear();
-}
-
-void StepRunner::CountVerified(const Sequence& sequence, std::int64_t index, bool is_right) {
-  policy_.Verified(index, is_right);
-  metrics_.CountDraft(index, is_right);
-  if (index < std::ssize(sequence.draft_confidences)) {
-    confidence_.Verified(sequence.draft_confidences[static_cast<std::size_t>(index)], is_right);
-  }
-}
-
-// Limits the depth to the room and use for drafts: the last token of an answer is never computed.
-std::int64_t StepRunner::DepthOf(const Sequence& sequence, std::int64_t depth) const {
-  const std::int64_t tokens_left = sequence.request.max_tokens - sequence.n_generated();
-  return std::max<std::int64_t>(
-      std::min({depth, tokens_left - 1, limits_.max_context - sequence.size()}), 0);
-}
-
-std::int64_t StepRunner::NumberDecoding(const StepPlan& plan) {
-  return std::ranges::count_if(plan.segments, [](const PlannedSegment& segment) {
-    return !segment.sequence->IsFinished() && segment.sequence->IsDecoding();
-  });
-}
-
-std::int64_t StepRunner::NextDepth(const StepPlan& plan) {
-  const std::int64_t n_decoding = NumberDecoding(plan);
-  if (n_decoding == 0) return 0;
-  return std::min({policy_.Depth(n_decoding), options_.max_step_tokens / n_decoding - 1,
-                   limits_.rollback_tokens});
-}
-
-double StepRunner::LeastChance(const StepPlan& plan) const {
-  return depth_ == 0 ? 0 : policy_.LeastChance(NumberDecoding(plan), depth_);
-}
-
-// Adds the rows of the last step whose next token is known. Rows of decoding sequences are useful
-// only if they will be drafted; rows of a prompt are kept for sequences that share it.
-void StepRunner::AddToCommit(const PlannedSegment& segment, const Segment& view) {
-  Sequence& sequence = *segment.sequence;
-  const std::int64_t first = view.first_position;
-  const std::int64_t end = std::min(sequence.computed, sequence.size() - 1);
-  const bool is_of_use = !segment.decodes || depth_ > 0;
-  sequence.draft_key_waits = is_of_use && end < sequence.computed;
-  if (!is_of_use || end <= first) return;
-  const std::span<const Token> next =
-      std::span<const Token>(sequence.tokens)
-          .subspan(static_cast<std::size_t>(first + 1), static_cast<std::size_t>(end - first));
-  commit_.Add(sequence.slot, view.first_position, next);
-  for (std::int64_t i = 0; i < end - first; ++i) {
-    stream_rows_.push_back(view.first_row + static_cast<std::int32_t>(i));
-  }
-  const std::int64_t n_drafts = DepthOf(sequence, depth_);
-  if (sequence.IsDecoding() && n_drafts > 0) {
-    requests_.push_back({static_cast<std::int32_t>(commit_.n_tokens() - 1), n_drafts});
-    drafting_.push_back(&sequence);
-  }
-  sequence.draft_confidences.clear();
-  sequence.draft_chance = 1;
   sequence.drafts_are_cut = false;
-}
-
-// Commits the tokens of this step to the drafter, and lists the requests for drafts behind them.
-Status StepRunner::Commit(RunningStep& step) {
-  commit_.Clear();
-  stream_rows_.clear();
-  requests_.clear();
-  drafting_.clear();
-  for (const PlannedSegment& segment : step.plan.segments) {
-    if (!segment.failure && !segment.sequence->IsFinished()) {
-      AddToCommit(segment, step.batch.View().segments[segment.in_batch]);
-    }
-  }
-  if (commit_.n_tokens() == 0) return {};
-  return Timed(
-      step, [&] { return model_.CommitToDrafter(commit_, stream_rows_, StreamSource::kForward); });
-}
-
-Status StepRunner::Draft(RunningStep& step) {
-  verified_depth_ = depth_;
-  depth_ = 0;
-  if (!options_.drafts || !step.alone) return {};
-  depth_ = NextDepth(step.plan);
-  least_chance_ = LeastChance(step.plan);
-  Status committed = Commit(step);
-  return committed && !requests_.empty() ? Propose(step) : committed;
-}
-
-// Draws with the noise of the position, so that a draft that resembles the model makes the model's
-// choice (Sampler::Draft).
-template <class Choose>
-void StepRunner::TakeDrafts(std::span<const std::int32_t> requests,
-                            std::span<const float> confidences, const Choose& choose,
-                            std::span<Token> tokens) {
-  mask_deadline_ = Clock::now() + kMaskPatience;
-  for (std::size_t i = 0; i < tokens.size(); ++i) {
-    Sequence& sequence = *drafting_[static_cast<std::size_t>(requests[i])];
-    tokens[i] = kNoDraft;
-    if (!confidences.empty() && CutsDrafts(sequence, confidences[i])) continue;
-    tokens[i] = DraftOne(sequence, [&](const SamplerState& state, std::int64_t position) {
-      return choose(i, state, position);
-    });
-    if (tokens[i] != kNoDraft) {
-      sequence.drafts.push_back(tokens[i]);
-      if (!confidences.empty()) sequence.draft_confidences.push_back(confidences[i]);
-    }
-  }
-}
-
-// With an automatic depth, each sequence ends its drafts where the next is too likely to be wrong
-// (docs/spec/mtp.md 2.5 point 5). The choice does not depend on the draft that would follow.
-bool StepRunner::CutsDrafts(Sequence& sequence, float confidence) {
-  if (options_.draft_depth > 0) return false;
-  const double chance = sequence.draft_chance * confidence_.Chance(confidence);
-  sequence.drafts_are_cut = confidence_.Cuts(chance, least_chance_);
-  if (!sequence.drafts_are_cut) sequence.draft_chance = chance;
-  return sequence.drafts_are_cut;
-}
-
-// Under a constraint a draft is one that the constraint allows and that does not end the answer:
-// what is behind such a token would never be verified (docs/spec/constrained.md 3.6). A late mask
-// ends the drafts of the sequence.
-template <class Choose>
-Token StepRunner::DraftOne(Sequence& sequence, const Choose& choose) {
-  SamplerState& state = StateOf(sequence);
-  const std::int64_t position = sequence.size() + std::ssize(sequence.drafts);
-  ConstraintPath* const constraint = sequence.constraint.get();
-  if (constraint != nullptr) {
-    if (sequence.drafts.empty()) {
-      constraint->ForgetDrafts();
-    }
-    if (!constraint->WaitUntil(mask_deadline_, sequence.drafts.size())) return kNoDraft;
-  }
-  const Result<Token> token = choose(state, position);
-  if (!token) return kNoDraft;
-  if (constraint != nullptr) {
-    const Result<AllowedTokens> allowed = state.Allowed(position);
-    if (!allowed || !allowed->Has(*token) || state.Ends(*token)) return kNoDraft;
-    constraint->AddDraft(*token);
-  }
-  return *token;
-}
-
-Status StepRunner::Propose(RunningStep& step) {
-  if (model_chooses_) return ProposeTokens(step);
-  double choosing = 0;  // seconds that are the engine's
-  const auto choose = [&](const DraftLogits& found, std::span<Token> tokens) {
-    const Clock::time_point begin = Clock::now();
-    const auto draft = [&](std::size_t i, const SamplerState& state, std::int64_t position) {
-      return sampler_.Draft(found.logits.RowSpan(static_cast<std::int64_t>(i)), state, position);
-    };
-    TakeDrafts(found.requests, found.confidences, draft, tokens);
-    choosing += SecondsSince(begin);
-    return Status();
-  };
-  Status ran = Timed(step, [&] { return model_.ProposeDrafts(requests_, std::cref(choose)); });
-  step.model_seconds -= choosing;
-  return ran;
-}
-
-void StepRunner::DescribeDrafts(std::span<const std::int32_t> requests) {
-  sampling_.clear();
-  counts_.resize(std::max(counts_.size(), requests.size()));
-  for (const std::int32_t request : requests) {
-    Sequence& sequence = *drafting_[static_cast<std::size_t>(request)];
-    sampling_.push_back(StateOf(sequence).Row(sequence.size() + std::ssize(sequence.drafts), {},
-                                              counts_[sampling_.size()]));
-  }
-}
-
-Status StepRunner::ProposeTokens(RunningStep& step) {
-  const DraftSampling sampling = {
-      .describe =
-          [this](std::span<const std::int32_t> requests) {
-            DescribeDrafts(requests);
-            return std::span<const SamplingRow>(sampling_);
-          },
-      .take =
-          [this](std::span<const std::int32_t> requests, std::span<const TokenChoice> choices,
-                 std::span<Token> tokens) {
-            const auto choose = [&](std::size_t i, const SamplerState& state,
-                                    std::int64_t position) {
-              return TokenOf(choices[i], state, position);
-            };
-            TakeDrafts(requests, {}, choose, tokens);
-          }};
-  return Timed(step, [&] { return model_.ProposeTokens(requests_, sampling); });
-}
-
-// A step measures a depth if all its sequences decoded, and both verification and drafting had that
-// depth.
-void StepRunner::RecordStepTime(const RunningStep& step) {
-  const StepPlan& plan = step.plan;
-  if (!options_.drafts || !step.alone || plan.n_prompt_tokens > 0 || plan.n_decoding == 0) return;
-  if (verified_depth_ > 0 || depth_ > 0) {
-    policy_.Spent(plan.n_decoding,
-                  static_cast<double>(step.n_generated) / static_cast<double>(plan.n_decoding),
-                  step.seconds);
-  }
-  if (verified_depth_ == depth_) {
-    policy_.Measured(plan.n_decoding, depth_, step.seconds);
-  }
 }
 
 }  // namespace fathom

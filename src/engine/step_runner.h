@@ -12,8 +12,10 @@
 
 #include "base/result.h"
 #include "engine/draft_confidence.h"
+#include "engine/draft_options.h"
 #include "engine/draft_policy.h"
 #include "engine/language_model.h"
+#include "engine/lookup_policy.h"
 #include "engine/metrics.h"
 #include "engine/sampler.h"
 #include "engine/scheduler.h"
@@ -25,8 +27,7 @@ namespace fathom {
 struct StepRunnerOptions {
   std::vector<Token> eos_tokens;
   TokenBytes token_bytes;
-  bool drafts = false;
-  std::int64_t draft_depth = 0;  // 0: chosen by measurement
+  DraftOptions draft;
   std::int64_t max_step_tokens = 1;
 };
 
@@ -57,10 +58,20 @@ struct RunningStep {
   // So far, on the engine's thread.
   double seconds = 0;
   double model_seconds = 0;
+  double head_seconds = 0;  // of drafting by the head, for the next step
   std::int64_t n_generated = 0;
+  std::int64_t n_lookups = 0;  // looked-up tokens that it verifies
 
   // True if another step may begin before this one ends: all logits have been requested.
   bool IsAsked() const { return !alone && end_asked == wanted.size(); }
+  // Runs a call of the model, and adds its time.
+  template <class Call>
+  auto Timed(const Call& call) {
+    const Clock::time_point start = Clock::now();
+    auto result = call();
+    model_seconds += SecondsSince(start);
+    return result;
+  }
 };
 
 // Verification (docs/spec/mtp.md 3, docs/spec/sampling.md 3.2): the logits behind every drafted
@@ -109,8 +120,9 @@ class StepRunner {
   // then; with more work, steps in flight pay. With a fixed depth, every step runs alone.
   bool RunsAlone(const StepPlan& plan, std::int64_t n_decoding) const {
     const bool has_one = n_decoding <= 1 && plan.n_prompt_tokens == 0;
-    return limits_.most_in_flight == 1 ||
-           (options_.drafts && (options_.draft_depth > 0 || has_one));
+    const DraftOptions& draft = options_.draft;
+    return limits_.most_in_flight == 1 || (draft.enabled && (draft.depth > 0 || has_one)) ||
+           (draft.lookups && (draft.lookup_depth > 0 || has_one));
   }
 
  private:
@@ -123,6 +135,9 @@ class StepRunner {
     std::uint32_t choice = 0;
     friend bool operator==(const Owner&, const Owner&) = default;
   };
+
+  // How long rows with logits wait for their masks, before their sequences sit out.
+  static constexpr std::chrono::milliseconds kMaskPatience{2};
 
   Status CommitKept(RunningStep& step);
   void FillBatch(RunningStep& step);
@@ -159,6 +174,8 @@ class StepRunner {
   template <class Choose>
   void TakeDrafts(std::span<const std::int32_t> requests, std::span<const float> confidences,
                   const Choose& choose, std::span<Token> tokens);
+  void LookUp(const StepPlan& plan);
+  void LookUp(Sequence& sequence, std::int64_t n_decoding);
   bool CutsDrafts(Sequence& sequence, float confidence);
   void CountVerified(const Sequence& sequence, std::int64_t index, bool is_right);
   void DescribeDrafts(std::span<const std::int32_t> requests);
@@ -169,7 +186,9 @@ class StepRunner {
   const ModelLimits limits_;
   const bool model_chooses_;
   std::function<void(Sequence&, const SampleOther&)> on_prompt_read_;
-  DraftPolicy policy_;
+  const std::int64_t most_lookups_;
+  DraftPolicy policy_;  // of the head
+  LookupPolicy lookup_policy_;
   DraftConfidence confidence_;
   double least_chance_ = 0;          // of the drafts of the next step
   Clock::time_point mask_deadline_;  // of the rows whose logits were found last
@@ -190,8 +209,8 @@ class StepRunner {
   // The requests for drafts behind this commit, and their sequences.
   std::vector<DraftRequest> requests_;
   std::vector<Sequence*> drafting_;
-  std::int64_t depth_ = 0;           // for the drafts of the next step
-  std::int64_t verified_depth_ = 0;  // for the drafts of this step
+  std::int64_t depth_ = 0;           // for the head's drafts of the next step
+  std::int64_t verified_depth_ = 0;  // for the head's drafts of this step
 };
 
 }  // namespace fathom

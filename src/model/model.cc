@@ -110,8 +110,8 @@ Result<std::unique_ptr<Model>> Model::Load(ModelConfig config, Checkpoint checkp
   if (Status status = impl->Allocate(); !status) return Unexpected(status.error());
   if (impl->drafter_kind != nullptr) {
     impl->drafter = impl->drafter_kind->make(*impl);
-    impl->draft_costs = ComputeDraftCosts(impl->weights, impl->config, *impl->drafter_kind);
   }
+  impl->draft_costs = ComputeDraftCosts(impl->weights, impl->config, impl->drafter_kind);
   impl->choices.reserve(static_cast<std::size_t>(options.max_logit_rows));
   return std::unique_ptr<Model>(new Model(std::move(impl)));
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/prompt_lookup.h"
 #include "kv_cache/sequence_cache.h"
 #include "model/cache_shape.h"
 #include "model/draft/drafters.h"
@@ -23,7 +24,9 @@ std::int64_t MostDrafts(const ServingOptions& serving, const Checkpoint& checkpo
 
 LoadPlan MakeLoadPlan(const ServingOptions& serving, std::int64_t n_context,
                       std::int64_t most_drafts) {
-  const std::int64_t rows_per_sequence = 1 + most_drafts;
+  // A step verifies drafts of a sequence or looked-up tokens, not both.
+  const std::int64_t rows_per_sequence =
+      1 + std::max(most_drafts, serving.lookup_depth.value_or(kMostLookups));
   return {
       .sizes = {.max_sequences = serving.max_sequences,
                 .max_context = n_context,

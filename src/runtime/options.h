@@ -82,6 +82,9 @@ struct ServingOptions {
   // 0: no drafts; 1 to the depth of the drafter: always so many; missing: as many as pay if the
   // checkpoint has a head.
   std::optional<std::int64_t> draft_depth;
+  // Likewise, of tokens that are looked up in the text (engine/prompt_lookup.h), up to
+  // kMostLookups; missing: as many as pay.
+  std::optional<std::int64_t> lookup_depth = 0;
   std::optional<double> draft_acceptance;  // SimulatedAcceptance (engine/simulated_acceptance.h)
   std::filesystem::path trace;             // empty: none
 };

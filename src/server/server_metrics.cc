@@ -157,14 +157,20 @@ void AppendDerived(const MetricsSnapshot& now, const Label& model,
   }
   append("vllm:prefix_cache_queries_total", "Tokens of prompts that the cache was searched for.",
          prompt_tokens);
-  append("vllm:spec_decode_num_drafts_total", "Drafts verified.", now.drafted[0]);
-  append("vllm:spec_decode_num_draft_tokens_total", "Drafted tokens verified.", sum(now.drafted));
+  // Drafts of the head and looked-up ones.
+  append("vllm:spec_decode_num_drafts_total", "Drafts verified.",
+         now.drafted[0] + now.looked_up[0]);
+  append("vllm:spec_decode_num_draft_tokens_total", "Drafted tokens verified.",
+         sum(now.drafted) + sum(now.looked_up));
   append("vllm:spec_decode_num_accepted_tokens_total", "Drafted tokens accepted.",
-         sum(now.accepted));
-  for (std::size_t i = 0; i < now.accepted.size(); ++i) {
+         sum(now.accepted) + sum(now.accepted_lookups));
+  const auto at = [](const std::vector<std::int64_t>& counts, std::size_t i) {
+    return i < counts.size() ? counts[i] : 0;
+  };
+  for (std::size_t i = 0; i < std::max(now.accepted.size(), now.accepted_lookups.size()); ++i) {
     append("vllm:spec_decode_num_accepted_tokens_per_pos_total",
-           "Drafted tokens accepted, by position in the draft.", now.accepted[i],
-           {{"position", std::to_string(i)}});
+           "Drafted tokens accepted, by position in the draft.",
+           at(now.accepted, i) + at(now.accepted_lookups, i), {{"position", std::to_string(i)}});
   }
 }
 

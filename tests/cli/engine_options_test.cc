@@ -68,6 +68,9 @@ TEST(EngineOptions, BadValuesAreExplained) {
     const char* value;
     const char* message;
   };
+  constexpr const char* kDraftDepths =
+      "one of off auto lookup all 1 2 3 4 5 6 7 8 lookup:1 lookup:2 lookup:3 lookup:4 lookup:5 "
+      "lookup:6 lookup:7 lookup:8";
   constexpr const char* kSize = "a number of bytes like 65536, 512K, 64M, 1.5G or 1T";
   for (const auto& [option, value, message] : {
            Case{"--kv-memory", "0", kSize},
@@ -87,9 +90,9 @@ TEST(EngineOptions, BadValuesAreExplained) {
            Case{"--max-batch-tokens", "65537", "a whole number from 1 to 65536"},
            Case{"--max-sequences", "0", "a whole number from 1 to 4096"},
            Case{"--prefix-cache", "maybe", "one of on off"},
-           Case{"--draft", "0", "one of off auto 1 2 3 4 5 6 7 8"},
-           Case{"--draft", "9", "one of off auto 1 2 3 4 5 6 7 8"},
-           Case{"--draft", "on", "one of off auto 1 2 3 4 5 6 7 8"},
+           Case{"--draft", "0", kDraftDepths},
+           Case{"--draft", "9", kDraftDepths},
+           Case{"--draft", "on", kDraftDepths},
        }) {
     const ProgramRun run = RunProgram({"generate", "x", option, value, "--kv-disk", "/nowhere"});
     ExpectRefusal(run, 2, std::string(option) + ": expected " + message);
@@ -219,6 +222,10 @@ TEST(EngineOptions, NoneOfThemChangesTheText) {
   EXPECT_EQ(plain["tokens"].size(), 40u);
   for (const std::vector<std::string>& options : {std::vector<std::string>{"--draft", "off"},
                                                   {"--draft", "auto"},
+                                                  {"--draft", "all"},
+                                                  {"--draft", "lookup"},
+                                                  {"--draft", "lookup:1"},
+                                                  {"--draft", "lookup:8"},
                                                   {"--prefix-cache", "off"},
                                                   {"--max-batch-tokens", "7"},
                                                   {"--max-batch-tokens", "1"},
@@ -286,6 +293,14 @@ TEST(EngineOptions, DraftsNeedAHead) {
   ExpectRefusal(RunGenerate("x", options), 1,
                 "expected an MTP head (mtp.0.e_proj.weight and others) or a DSpark head "
                 "(mtp.0.main_proj.weight and others), found no draft head");
+}
+
+// 8 tokens and the one behind them in a step, without a head.
+TEST(EngineOptions, LooksUpWhatRepeats) {
+  const json object = GenerateWith(
+      "Once", {"--draft", "lookup:8", "--logit-bias", "7=100", "-n", "60", "--ignore-eos"});
+  EXPECT_GE(object["accepted_tokens"], 40);
+  EXPECT_EQ(object["accepted_tokens"], object["drafted_tokens"]);
 }
 
 TEST(EngineOptions, TraceIsJson) {

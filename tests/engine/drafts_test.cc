@@ -20,10 +20,10 @@ ModelLimits LimitsOf(std::int64_t max_draft_depth) {
   return limits;
 }
 
-// Answers one request with drafts of `depth`.
-Answer AnswerOf(LanguageModel& model, std::int64_t depth, const Request& request,
+// Answers one request.
+Answer AnswerOf(LanguageModel& model, const DraftOptions& draft, const Request& request,
                 EngineMetrics& metrics) {
-  auto core = EngineCore::Create(model, {.draft = {.enabled = true, .depth = depth}}, metrics);
+  auto core = EngineCore::Create(model, {.draft = draft}, metrics);
   EXPECT_TRUE(core) << core.error().message;
   auto state = (*core)->Prepare(request, std::make_shared<Waker>());
   TokenStream stream((*state)->stream);
@@ -44,7 +44,8 @@ TEST(Drafts, AreAsDeepAsTheDrafterAllows) {
   const Request request = {.prompt = MakePrompt(20), .sampling = {.seed = 1, .max_tokens = 60}};
   FakeModel model({.limits = LimitsOf(kDepth), .draft_accuracy = 0.9});
   EngineMetrics metrics(kDepth);
-  EXPECT_EQ(AnswerOf(model, kDepth, request, metrics).tokens, Expected(request).tokens);
+  EXPECT_EQ(AnswerOf(model, {.enabled = true, .depth = kDepth}, request, metrics).tokens,
+            Expected(request).tokens);
   const MetricsSnapshot now = metrics.Snapshot();
   ASSERT_EQ(now.drafted.size(), static_cast<std::size_t>(kDepth));
   EXPECT_GT(now.drafted.back(), 0);
@@ -52,6 +53,54 @@ TEST(Drafts, AreAsDeepAsTheDrafterAllows) {
       EngineCore::Create(model, {.draft = {.enabled = true, .depth = kDepth + 1}}, metrics);
   ASSERT_FALSE(deeper);
   EXPECT_EQ(deeper.error().message, "draft depth: expected 0 to 7, found 8");
+}
+
+// One allowed token makes a text of repetitions, whatever the model says: all that is looked up is
+// right. No drafter is needed.
+TEST(Lookups, AreRightWhereTheTextRepeats) {
+  Request request = {.prompt = MakePrompt(20), .sampling = {.seed = 1, .max_tokens = 101}};
+  request.sampling.logit_bias = {{7, 100.0f}};
+  for (const std::int64_t depth : {1, 4, 7}) {
+    FakeModel model(kLimits);
+    EngineMetrics metrics;
+    const DraftOptions draft = {.lookups = true, .lookup_depth = depth};
+    const Answer answer = AnswerOf(model, draft, request, metrics);
+    EXPECT_EQ(answer.tokens, std::vector<Token>(101, 7)) << depth;
+    const MetricsSnapshot now = metrics.Snapshot();
+    // The first four tokens have no match; the last token is never drafted.
+    const std::int64_t n_steps = 4 + (97 + depth) / (depth + 1);
+    EXPECT_EQ(now.accepted_lookups, now.looked_up) << depth;
+    EXPECT_GE(now.looked_up[static_cast<std::size_t>(depth - 1)], 97 / (depth + 1) - 1) << depth;
+    EXPECT_EQ(now.drafted[0], 0) << depth;
+    EXPECT_NEAR(static_cast<double>(now.steps), static_cast<double>(n_steps + 2), 1) << depth;
+    EXPECT_EQ(answer.stats.accepted_tokens, answer.stats.drafted_tokens) << depth;
+  }
+}
+
+TEST(Lookups, AreNoDeeperThanAStepVerifies) {
+  FakeModel model(kLimits);
+  EngineMetrics metrics;
+  const auto deeper =
+      EngineCore::Create(model, {.draft = {.lookups = true, .lookup_depth = 8}}, metrics);
+  ASSERT_FALSE(deeper);
+  EXPECT_EQ(deeper.error().message, "lookup depth: expected 0 to 7, found 8");
+}
+
+// Where a sequence finds nothing in its text, the drafter drafts; each is counted apart.
+TEST(Lookups, LeaveOtherTextsToTheDrafter) {
+  Request request = {.prompt = MakePrompt(20), .sampling = {.seed = 1, .max_tokens = 80}};
+  FakeModel model({.limits = LimitsOf(4), .draft_accuracy = 0.9});
+  const DraftOptions draft = {.enabled = true, .depth = 3, .lookups = true, .lookup_depth = 4};
+  {
+    EngineMetrics metrics;
+    EXPECT_EQ(AnswerOf(model, draft, request, metrics).tokens, Expected(request).tokens);
+    EXPECT_GT(metrics.Snapshot().drafted[2], 10);
+  }
+  request.sampling.logit_bias = {{7, 100.0f}};
+  EngineMetrics metrics;
+  EXPECT_EQ(AnswerOf(model, draft, request, metrics).tokens, std::vector<Token>(80, 7));
+  EXPECT_LE(metrics.Snapshot().drafted[0], 4);
+  EXPECT_GE(metrics.Snapshot().accepted_lookups[3], 14);
 }
 
 TEST(SimulatedAcceptance, AcceptsAtTheRate) {
@@ -64,7 +113,7 @@ TEST(SimulatedAcceptance, AcceptsAtTheRate) {
       asked.sampling.temperature = temperature;
       SimulatedAcceptance model(std::make_unique<FakeModel>(LimitsOf(4)), rate);
       EngineMetrics metrics;
-      const Answer answer = AnswerOf(model, 1, asked, metrics);
+      const Answer answer = AnswerOf(model, {.enabled = true, .depth = 1}, asked, metrics);
       EXPECT_EQ(answer.tokens.size(), 300u);
       const auto drafted = static_cast<double>(answer.stats.drafted_tokens);
       EXPECT_GE(drafted, 140);

@@ -44,7 +44,9 @@ std::vector<GreedyAnswer> ReadGreedyAnswers() {
 // The model, and an engine core on it.
 class Served {
  public:
-  explicit Served(bool drafts = false, bool prefix_cache = true) {
+  explicit Served(bool drafts = false, bool prefix_cache = true)
+      : Served({.enabled = drafts, .depth = drafts ? 3 : 0}, prefix_cache) {}
+  explicit Served(const DraftOptions& draft, bool prefix_cache = true) {
     auto backend = MakeCpuBackend(std::nullopt, 2);
     EXPECT_TRUE(backend) << backend.error().message;
     backend_ = std::move(*backend);
@@ -53,7 +55,7 @@ class Served {
                                .max_context = 512,
                                .max_batch_tokens = 64,
                                .max_logit_rows = 40,
-                               .with_draft = drafts});
+                               .with_draft = draft.enabled});
     EXPECT_TRUE(loaded) << loaded.error().message;
     model_ = std::move(*loaded);
     adapter_.emplace(*model_);
@@ -61,7 +63,7 @@ class Served {
         EngineCore::Create(*adapter_,
                            {.eos_tokens = {static_cast<Token>(model_->config().eos_token_id)},
                             .prefix_cache = prefix_cache,
-                            .draft = {.enabled = drafts, .depth = drafts ? 3 : 0}},
+                            .draft = draft},
                            metrics_);
     EXPECT_TRUE(core) << core.error().message;
     core_ = std::move(*core);
@@ -74,6 +76,8 @@ class Served {
     core_->Add(*std::move(state));
     return stream;
   }
+
+  const EngineMetrics& metrics() const { return metrics_; }
 
   struct Answer {
     std::vector<Token> tokens;
@@ -204,6 +208,33 @@ TEST(EmbeddedModel, GeneratesGreedily) {
     EXPECT_TRUE(std::equal(answer.tokens.begin(),
                            answer.tokens.begin() + static_cast<std::ptrdiff_t>(n_clear),
                            golden.answer.begin()));
+  }
+}
+
+// Answers that are nearly greedy repeat themselves; what they repeat is looked up, with a draft
+// head and without, and the answers stay the same.
+TEST(EmbeddedModel, LooksUpWhatItsAnswersRepeat) {
+  const std::vector<Token> prompt = ReadGreedyAnswers().front().prompt;
+  for (const double temperature : {0.0, 1.0}) {
+    const Request request = {.prompt = prompt,
+                             .sampling = {.temperature = temperature,
+                                          .top_p = 0.3,
+                                          .seed = 3,
+                                          .max_tokens = 250,
+                                          .ignore_eos = true}};
+    const std::vector<Token> expected = Served().Generate(request).tokens;
+    ASSERT_EQ(expected.size(), 250u);
+    for (const std::int64_t depth : {1, 4, 0}) {
+      for (const bool head : {false, true}) {
+        if (head && depth == 1) continue;
+        Served served({.enabled = head, .lookups = true, .lookup_depth = depth});
+        EXPECT_EQ(served.Generate(request).tokens, expected) << depth << " at " << temperature;
+        const MetricsSnapshot now = served.metrics().Snapshot();
+        if (depth == 0) continue;  // as measurement says
+        EXPECT_GT(now.looked_up[static_cast<std::size_t>(depth - 1)], 0) << temperature;
+        EXPECT_GT(now.accepted_lookups[0], 5) << temperature;
+      }
+    }
   }
 }
 

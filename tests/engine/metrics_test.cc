@@ -69,6 +69,9 @@ void ExpectSame(const MetricsSnapshot& now, const std::map<std::string, double>&
     expect("fathom_draft_tokens_total" + labels + "\"accepted\"}", now.accepted[i]);
     expect("fathom_draft_tokens_total" + labels + "\"rejected\"}",
            now.drafted[i] - now.accepted[i]);
+    expect("fathom_lookup_tokens_total" + labels + "\"accepted\"}", now.accepted_lookups[i]);
+    expect("fathom_lookup_tokens_total" + labels + "\"rejected\"}",
+           now.looked_up[i] - now.accepted_lookups[i]);
   }
   expect("fathom_step_seconds_count", now.steps);
   expect("fathom_engine_overhead_seconds_count", now.steps);
@@ -81,7 +84,8 @@ TEST(EngineMetrics, StartsWithEverythingAtZero) {
   const EngineMetrics metrics(kDepths);
   const auto text = Parse(metrics.PrometheusText());
   const std::vector<std::int64_t> zeros(kDepths);
-  ExpectSame({.drafted = zeros, .accepted = zeros}, text);
+  ExpectSame({.drafted = zeros, .accepted = zeros, .looked_up = zeros, .accepted_lookups = zeros},
+             text);
   EXPECT_EQ(text.at("fathom_time_to_first_token_seconds_count"), 0);
   EXPECT_EQ(text.at("fathom_inter_token_seconds_count"), 0);
 }
@@ -183,6 +187,9 @@ TEST(EngineMetrics, SnapshotAndTextSayTheSame) {
                           .seconds = 0.5});
   repeat(37, [&] { metrics.CountMask(0.125); });
   repeat(14, [&] { metrics.CountLateMask(); });
+  repeat(5, [&] { metrics.CountLookup(0, true); });
+  repeat(4, [&] { metrics.CountLookup(0, false); });
+  repeat(4, [&] { metrics.CountLookup(1, false); });
   metrics.SetGauges(6, 2);
   metrics.SetMemory(std::int64_t{1} << 40, 4096, 512);
 
@@ -199,6 +206,8 @@ TEST(EngineMetrics, SnapshotAndTextSayTheSame) {
   EXPECT_EQ(now.generated_tokens, 17);
   EXPECT_EQ(now.drafted, (std::vector<std::int64_t>{21, 19, 17, 15}));
   EXPECT_EQ(now.accepted, (std::vector<std::int64_t>{20, 17, 14, 11}));
+  EXPECT_EQ(now.looked_up, (std::vector<std::int64_t>{9, 4, 0, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(now.accepted_lookups, (std::vector<std::int64_t>{5, 0, 0, 0, 0, 0, 0, 0}));
   EXPECT_EQ(now.steps, 3);
   EXPECT_NEAR(now.step_seconds, 0.34, 1e-12);
   EXPECT_NEAR(now.engine_seconds, 0.1001, 1e-12);  // a negative difference counts as none
@@ -251,7 +260,7 @@ TEST(EngineMetrics, EveryFamilyHasHelpAndType) {
       EXPECT_TRUE(line.starts_with(name)) << line;
     }
   }
-  EXPECT_EQ(n_families, 21u);
+  EXPECT_EQ(n_families, 22u);
 }
 
 // Whatever is read while the engine counts is of one moment.

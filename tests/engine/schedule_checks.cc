@@ -86,10 +86,10 @@ ScheduleCounts ExpectOneAnswerEach(const ScheduleLimits& limits, const MakeModel
   fmt::print(
       "{} schedules, {} answers, {} tokens, {} cancelled; {} steps, {} prompt tokens, {} cached, "
       "{} "
-      "evictions, {} preemptions, drafts right {}/{}, {} masks, {} late\n",
+      "evictions, {} preemptions, drafts right {}/{}, lookups {}/{}, {} masks, {} late\n",
       counts.schedules, counts.answers, counts.tokens, counts.cancelled, m.steps, m.prompt_tokens,
-      m.cached_tokens, m.evicted_blocks, m.preemptions, m.accepted[0], m.drafted[0], m.masks,
-      m.late_masks);
+      m.cached_tokens, m.evicted_blocks, m.preemptions, m.accepted[0], m.drafted[0],
+      m.accepted_lookups[0], m.looked_up[0], m.masks, m.late_masks);
   if (seeds.count >= 10) {
     const auto n = static_cast<std::int64_t>(seeds.count);
     EXPECT_GT(m.preemptions, n / 20);
@@ -100,7 +100,8 @@ ScheduleCounts ExpectOneAnswerEach(const ScheduleLimits& limits, const MakeModel
     }
     // Weights without training guess right once in a hundred drafts.
     constexpr std::int64_t kLongAnswer = 60;
-    EXPECT_GT(m.accepted[0], limits.max_answer < kLongAnswer ? 0 : n);
+    const std::int64_t n_right = m.accepted[0] + m.accepted_lookups[0];
+    EXPECT_GT(n_right, limits.max_answer < kLongAnswer ? 0 : n);
     EXPECT_GT(counts.cancelled, n / 20);
     EXPECT_GT(m.masks, limits.constraints ? counts.tokens / 10 : -1);
   }

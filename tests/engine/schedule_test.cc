@@ -19,9 +19,10 @@ namespace {
 
 constexpr std::int64_t kScheduleVocabulary = 40;
 
-std::unique_ptr<LanguageModel> MakeFake(const ScheduleSetup& setup, int n_data = 1) {
+std::unique_ptr<LanguageModel> MakeFake(const ScheduleSetup& setup, int n_data = 1,
+                                        std::int64_t vocab_size = kScheduleVocabulary) {
   FakeModelOptions options = {
-      .limits = {.vocab_size = kScheduleVocabulary,
+      .limits = {.vocab_size = vocab_size,
                  .max_sequences = setup.max_sequences,
                  .max_context = kContext,
                  .max_batch_tokens = setup.max_batch_tokens,
@@ -38,8 +39,9 @@ std::unique_ptr<LanguageModel> MakeFake(const ScheduleSetup& setup, int n_data =
   return std::make_unique<FakeModel>(options);
 }
 
-ScheduleCounts ExpectOneAnswerOfFake(int n_data, std::uint64_t n_schedules, const MakeModel& make) {
-  const ScheduleLimits limits = {.vocab_size = kScheduleVocabulary,
+ScheduleCounts ExpectOneAnswerOfFake(int n_data, std::uint64_t n_schedules, const MakeModel& make,
+                                     std::int64_t vocab_size = kScheduleVocabulary) {
+  const ScheduleLimits limits = {.vocab_size = vocab_size,
                                  .max_context = kContext,
                                  .max_prompt = 550,
                                  .max_answer = 150,
@@ -51,8 +53,8 @@ ScheduleCounts ExpectOneAnswerOfFake(int n_data, std::uint64_t n_schedules, cons
                                  .constraints = true,
                                  .n_data = n_data};
   const ReferenceModel alone = {.logits =
-                                    [](std::span<const Token> tokens) {
-                                      return FakeModel::Expected(tokens, kScheduleVocabulary, 128);
+                                    [vocab_size](std::span<const Token> tokens) {
+                                      return FakeModel::Expected(tokens, vocab_size, 128);
                                     },
                                 .eos_tokens = {1},
                                 .token_bytes = LetterOfFive,
@@ -67,6 +69,15 @@ ScheduleCounts ExpectOneAnswerOfFake(int n_data, std::uint64_t n_schedules, cons
 
 TEST(Schedules, OfAModelThatKnowsOnlyItsCaches) {
   ExpectOneAnswerOfFake(1, 150, [](const ScheduleSetup& setup) { return MakeFake(setup); });
+}
+
+// Few tokens repeat often: many steps find some to look up, and one in eight is right.
+TEST(Schedules, OfTextsThatRepeat) {
+  constexpr std::int64_t kFew = 8;
+  const ScheduleCounts counts = ExpectOneAnswerOfFake(
+      1, 100, [](const ScheduleSetup& setup) { return MakeFake(setup, 1, kFew); }, kFew);
+  EXPECT_GT(counts.metrics.looked_up[3], counts.schedules / 5);
+  EXPECT_GT(counts.metrics.accepted_lookups[0], counts.schedules / 2);
 }
 
 // Sequences decode between the layers of steps of prompts, and some of these steps are given up.

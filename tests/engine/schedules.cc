@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <optional>
 #include <thread>
@@ -85,6 +86,10 @@ class Schedule {
     Choose(directory);
     setup_.most_in_flight = static_cast<int>(1 + seed % 4);
     setup_.engine.model_fills_processors = seed % 8 < 4;
+    constexpr std::array<std::int64_t, 3> kLookupDepths = {0, 1, 4};
+    const std::size_t lookups = seed % (kLookupDepths.size() + 2);
+    setup_.engine.draft.lookups = lookups < kLookupDepths.size();
+    if (setup_.engine.draft.lookups) setup_.engine.draft.lookup_depth = kLookupDepths[lookups];
   }
 
   std::string Run(ScheduleCounts& counts);
@@ -150,11 +155,12 @@ std::string Schedule::Describe() const {
   const EngineOptions& engine = setup_.engine;
   return fmt::format(
       "{} sequences, {} tokens and {} logits a step, at most {}, {} in flight, {}, prefix cache "
-      "{}, drafts {} {}, {} events, disk {}, {}",
+      "{}, drafts {} {}, lookups {} {}, {} events, disk {}, {}",
       setup_.max_sequences, setup_.max_batch_tokens, setup_.max_logit_rows, engine.max_step_tokens,
       setup_.most_in_flight, setup_.small_memory ? "small memory" : "enough memory",
       engine.prefix_cache ? "on" : "off", engine.draft.enabled ? "on" : "off", engine.draft.depth,
-      engine.stream_events, engine.disk.directory.empty() ? "off" : "on",
+      engine.draft.lookups ? "on" : "off", engine.draft.lookup_depth, engine.stream_events,
+      engine.disk.directory.empty() ? "off" : "on",
       engine.model_fills_processors ? "quick masks at once" : "masks beside steps");
 }
 
@@ -425,6 +431,12 @@ void ScheduleCounts::Add(const MetricsSnapshot& s) {
   for (std::size_t i = 0; i < s.drafted.size(); ++i) {
     metrics.drafted[i] += s.drafted[i];
     metrics.accepted[i] += s.accepted[i];
+  }
+  metrics.looked_up.resize(s.looked_up.size());
+  metrics.accepted_lookups.resize(s.accepted_lookups.size());
+  for (std::size_t i = 0; i < s.looked_up.size(); ++i) {
+    metrics.looked_up[i] += s.looked_up[i];
+    metrics.accepted_lookups[i] += s.accepted_lookups[i];
   }
 }
 

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "cli/options/option_values.h"
+#include "engine/prompt_lookup.h"
 #include "engine/sampling_fields.h"
 #include "experts/streaming/guess_policy.h"
 #include "kernels/registry.h"
@@ -100,10 +101,12 @@ void AddServing(Command& command, ServingOptions& serving) {
   command.Add(
       {"--draft", "DEPTH",
        fmt::format("Tokens that the head of the checkpoint drafts, 1 to {} (MTP: 4); auto: as "
-                   "many as measurement shows to pay; off (default: auto if there is a "
-                   "head)",
-                   GreatestDraftDepth()),
-       DraftDepth(serving.draft_depth)});
+                   "many as measurement shows to pay; lookup: tokens that followed the newest "
+                   "three or more when they occurred before, as many as pay, and no head; "
+                   "lookup:1 to lookup:{}: always so many; all: auto and lookup; off (default: "
+                   "auto if there is a head)",
+                   GreatestDraftDepth(), kMostLookups),
+       DraftDepths(serving.draft_depth, serving.lookup_depth)});
   // Hidden, for measurements: the text is not the model's.
   command.Add({"--draft-acceptance", "", "", Number(0, 1, serving.draft_acceptance)});
   command.Add({"--trace", "FILE",

@@ -4,10 +4,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
+#include <tuple>
+#include <utility>
 
 #include "base/parse_text.h"
+#include "engine/prompt_lookup.h"
 #include "model/draft/drafters.h"
 
 namespace fathom::cli {
@@ -161,14 +165,24 @@ ReadValue MemorySize(std::function<void(std::int64_t)> store) {
                 std::move(store));
 }
 
-ReadValue DraftDepth(std::optional<std::int64_t>& depth) {
+ReadValue DraftDepths(std::optional<std::int64_t>& depth, std::optional<std::int64_t>& lookup) {
+  using Depths = std::pair<std::optional<std::int64_t>, std::optional<std::int64_t>>;
   static constexpr std::string_view kDigits = "123456789";
-  std::vector<std::string_view> names = {"off", "auto"};
+  static constexpr std::array<std::string_view, kMostLookups> kLookups = {
+      "lookup:1", "lookup:2", "lookup:3", "lookup:4",
+      "lookup:5", "lookup:6", "lookup:7", "lookup:8"};
+  std::vector<std::string_view> names = {"off", "auto", "lookup", "all"};
+  std::vector<Depths> depths = {{0, 0}, {std::nullopt, 0}, {0, std::nullopt}, {}};
   for (std::size_t i = 0; i < static_cast<std::size_t>(GreatestDraftDepth()); ++i) {
     names.push_back(kDigits.substr(i, 1));
+    depths.emplace_back(i + 1, 0);
   }
-  return ReadName(std::move(names), [&depth](std::size_t i) {
-    depth = i == 1 ? std::nullopt : std::optional(static_cast<std::int64_t>(i == 0 ? 0 : i - 1));
+  for (std::size_t i = 0; i < kLookups.size(); ++i) {
+    names.push_back(kLookups[i]);
+    depths.emplace_back(0, i + 1);
+  }
+  return ReadName(std::move(names), [&depth, &lookup, depths = std::move(depths)](std::size_t i) {
+    std::tie(depth, lookup) = depths[i];
   });
 }
 

@@ -96,8 +96,10 @@ ReadValue Seed(std::function<void(std::uint64_t)> store);
 // Bytes: a whole number of at least 1, with K, M, G or T behind it for powers of 1024.
 ReadValue MemorySize(std::function<void(std::int64_t)> store);
 
-// off (0), auto (none) or 1 to the greatest depth of a drafter
-ReadValue DraftDepth(std::optional<std::int64_t>& depth);
+// Depths of the drafter and of looked-up tokens (ServingOptions): off (0 and 0), auto (none and
+// 0), lookup (0 and none), all (none and none), 1 to the greatest depth of a drafter (and 0), or
+// lookup:1 to lookup:kMostLookups (0 and this).
+ReadValue DraftDepths(std::optional<std::int64_t>& depth, std::optional<std::int64_t>& lookup);
 
 // none (nullptr) or the name of a draft head.
 ReadValue DraftHeadName(const DrafterKind*& head);

@@ -65,25 +65,27 @@ double DraftCosts::Ratio(std::int64_t n_sequences, std::int64_t n_drafts) const 
 }
 
 DraftCosts ComputeDraftCosts(const ModelWeights& weights, const ModelConfig& config,
-                             const DrafterKind& drafter) {
-  if (!weights.draft || weights.draft->blocks.empty()) return {};
-  const DraftSizes sizes = drafter.sizes(config);
+                             const DrafterKind* drafter) {
+  if (drafter != nullptr && (!weights.draft || weights.draft->blocks.empty())) return {};
   double tables = 0;  // of which a step reads some rows
   for (const BlockWeights& block : weights.layers) {
     tables += Number(std::ssize(BytesOf(block.ffn.tid2eid)));
   }
   const std::int64_t n_layers = std::ssize(weights.layers);
-  return {.fixed = BytesOf(weights, WalkedWeights::kDense) - tables,
-          .expert = ExpertBytes(weights) / Number(n_layers * config.n_routed_experts),
-          .n_layers = n_layers,
-          .n_experts = config.n_routed_experts,
-          .n_chosen = config.num_experts_per_tok,
-          .draft_fixed = BytesOf(weights, WalkedWeights::kDraft) - Number(sizes.unread_bytes) +
-                         BytesOf(weights.head),
-          .draft = Number(sizes.bytes_per_draft),
-          .draft_layers = std::ssize(weights.draft->blocks),
-          .rows_per_pass = std::max<std::int64_t>(sizes.max_block, 1),
-          .drafts_per_pass = std::max<std::int64_t>(sizes.max_block, 1)};
+  DraftCosts costs = {.fixed = BytesOf(weights, WalkedWeights::kDense) - tables,
+                      .expert = ExpertBytes(weights) / Number(n_layers * config.n_routed_experts),
+                      .n_layers = n_layers,
+                      .n_experts = config.n_routed_experts,
+                      .n_chosen = config.num_experts_per_tok};
+  if (drafter == nullptr) return costs;
+  const DraftSizes sizes = drafter->sizes(config);
+  costs.draft_fixed =
+      BytesOf(weights, WalkedWeights::kDraft) - Number(sizes.unread_bytes) + BytesOf(weights.head);
+  costs.draft = Number(sizes.bytes_per_draft);
+  costs.draft_layers = std::ssize(weights.draft->blocks);
+  costs.rows_per_pass = std::max<std::int64_t>(sizes.max_block, 1);
+  costs.drafts_per_pass = std::max<std::int64_t>(sizes.max_block, 1);
+  return costs;
 }
 
 }  // namespace fathom

@@ -44,8 +44,9 @@ struct DraftCosts {
   double Ratio(std::int64_t n_sequences, std::int64_t n_drafts) const;
 };
 
-// Weighs bound weights, those of this process. Unknown where another process has the drafter.
+// Weighs bound weights, those of this process; without a drafter (null) those of the model alone.
+// Unknown where another process has the drafter.
 DraftCosts ComputeDraftCosts(const ModelWeights& weights, const ModelConfig& config,
-                             const DrafterKind& drafter);
+                             const DrafterKind* drafter);
 
 }  // namespace fathom
