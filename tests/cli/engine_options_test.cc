@@ -178,7 +178,7 @@ TEST(EngineOptions, ExpertsThatDoNotFitAreStreamed) {
                 1, "--mirror: elsewhere/");
   ExpectRefusal(RunGenerate("x", {"--memory", "1M", "--kv-memory", "16M"}), 1,
                 "memory of the host: expected at least ");
-  ExpectRefusal(RunGenerate("x", {"--memory", "1.5G"}), 2, "--memory: expected a number of bytes");
+  ExpectRefusal(RunGenerate("x", {"--memory", "1.5"}), 2, "--memory: expected a number of bytes");
 }
 
 // Each rank has a pool of its own.
