@@ -16,17 +16,8 @@ constexpr double kDoubt = 1.1;
 // A trial of drafts this far below its expected cost is no noise: other drafts are cheaper too.
 constexpr double kCheaper = 0.8;
 
-// Limits of what drafts may lose, in steps without drafts: what they may lose at first; the part
-// that each further step gives back of it; and the balance from which drafts are allowed again.
-// Gains are added to the balance, up to kMostSaved, so that a few wrong drafts in a row do not end
-// drafts that pay. One step counts for no more than kMostLost, and the balance
-// falls no lower than kLowest, as a step can take long by accident.
+// Steps without drafts that drafts may lose at first.
 constexpr double kFirstBalance = 1.75;
-constexpr double kBalanceShare = 0.004;
-constexpr double kAllowedAgain = 0.5;
-constexpr double kMostSaved = 10;
-constexpr double kMostLost = 4;
-constexpr double kLowest = -2;
 // The doubt about the cost of a depth that was measured once or twice.
 constexpr double kDoubtAtFirst = 1.25;
 // A first sample of more than so many steps for each token is an accident until it is repeated.
@@ -232,7 +223,7 @@ std::int64_t DraftPolicy::Depth(std::int64_t n_sequences) {
   Bucket& bucket = BucketOf(n_sequences);
   if (bucket.n_steps == 0) Borrow(bucket, n_sequences);
   ++bucket.n_steps;
-  if (is_vetoed_) {
+  if (is_vetoed()) {
     bucket.trial_steps_left = 0;
     return 0;
   }
@@ -257,12 +248,9 @@ void DraftPolicy::Measured(std::int64_t n_sequences, std::int64_t depth, double 
   Cost& cost = bucket.costs[k];
   if (cost.n_samples > 0) seconds = std::min(seconds, kLongest * cost.seconds);
   trial_budget_ += kTrialShare;
-  if (balance_ < kFirstBalance) {
-    balance_ = std::min(balance_ + kBalanceShare * Yield(k, false), kFirstBalance);
-  }
-  is_vetoed_ = is_vetoed_ && balance_ < kAllowedAgain;
+  balance_.GiveBack(Yield(k, false));
   const double best_rate = Rate(bucket, static_cast<std::size_t>(bucket.best));
-  if (bucket.trial_interval > 0 && depth != bucket.best && !is_vetoed_) {
+  if (bucket.trial_interval > 0 && depth != bucket.best && !is_vetoed()) {
     // The yield of the best depth in this time beyond that of this depth, in steps of the best.
     const double lost = (seconds * best_rate - Yield(k, false)) /
                         Yield(static_cast<std::size_t>(bucket.best), false);
@@ -293,9 +281,7 @@ void DraftPolicy::Measured(std::int64_t n_sequences, std::int64_t depth, double 
 void DraftPolicy::Spent(std::int64_t n_sequences, double n_tokens, double seconds) {
   const Cost& without = BucketOf(n_sequences).without_drafts;
   if (fixed_depth_ > 0 || without.n_samples == 0) return;
-  balance_ -= std::min(seconds / without.seconds - n_tokens, kMostLost);
-  balance_ = std::clamp(balance_, kLowest, kMostSaved);
-  is_vetoed_ = is_vetoed_ || balance_ < 0;
+  balance_.Spend(seconds / without.seconds, n_tokens);
 }
 
 void DraftPolicy::Enter(Cost& cost, double seconds, std::int64_t step) {

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "engine/loss_balance.h"
 #include "model/draft/draft_costs.h"
 
 namespace fathom {
@@ -25,10 +26,8 @@ namespace fathom {
 // new number of sequences starts from the ratios T(D, k) / T(D, 0) of the nearest known number, or
 // from those of the bytes.
 //
-// A balance bounds what drafts lose, whatever the reason: it begins with a few steps, grows by a
-// small part of each step and by what drafts gain, and pays for the time that steps with drafts
-// take beyond the time in which steps without drafts would have given as many tokens. While it is
-// used up, there are no drafts. The depths depend on nothing but the calls. One thread at a time.
+// A balance bounds what drafts lose (loss_balance.h). The depths depend on nothing but the calls.
+// One thread at a time.
 class DraftPolicy {
  public:
   // max_depth: of the drafter. fixed_depth: always this depth; 0: chosen by measurement.
@@ -54,7 +53,7 @@ class DraftPolicy {
   // Returns the recent share of right tokens at `index`.
   double Acceptance(std::int64_t index) const;
   // True while there are no drafts because they have lost too much.
-  bool is_vetoed() const { return is_vetoed_; }
+  bool is_vetoed() const { return balance_.is_vetoed(); }
 
  private:
   static constexpr std::size_t kBuckets = 16;
@@ -110,8 +109,7 @@ class DraftPolicy {
   std::array<Bucket, kBuckets> buckets_;
   std::vector<Share> shares_;  // [index]
   double trial_budget_ = 0;    // allowed cost of trials, in steps of the best depth
-  double balance_;             // what drafts may still lose, in steps without drafts
-  bool is_vetoed_ = false;
+  LossBalance balance_;
 };
 
 }  // namespace fathom

@@ -9,15 +9,6 @@
 namespace fathom {
 namespace {
 
-// Limits of what lookups may lose, in steps without drafts, as those of DraftPolicy: the part that
-// each step gives back; the balance from which lookups are allowed again; the most gains that are
-// saved; the most that one step counts for; and the lowest balance.
-constexpr double kGivenBack = 0.004;
-constexpr double kEndOfVeto = 0.5;
-constexpr double kMostGains = 10;
-constexpr double kMostCharged = 4;
-constexpr double kLowestBalance = -2;
-
 // Steps without drafts that are timed before anything is looked up.
 constexpr double kReferences = 8;
 // After so many steps with lookups one has none, so that the comparison stays true.
@@ -89,7 +80,7 @@ double LookupPolicy::Factor(const Bucket& bucket, std::int64_t n_rows) const {
 std::int64_t LookupPolicy::Choose(std::int64_t n_sequences, std::int64_t n_matching,
                                   std::int64_t most) {
   const Bucket& bucket = BucketOf(n_sequences);
-  if (most <= 0 || is_vetoed_ || n_in_a_row_ >= kMostInARow ||
+  if (most <= 0 || is_vetoed() || n_in_a_row_ >= kMostInARow ||
       bucket.without.weight < kReferences) {
     return 0;
   }
@@ -108,17 +99,14 @@ std::int64_t LookupPolicy::Choose(std::int64_t n_sequences, std::int64_t n_match
     best = n;
   }
   const bool is_trial = best == 0 && ++n_refused_ % kRefusedPerTrial == 0;
-  return is_trial && balance_ >= kFirstBalance ? 1 : best;
+  return is_trial && !balance_.has_lost() ? 1 : best;
 }
 
 void LookupPolicy::Ran(const LookupStep& step) {
   if (step.n_lookups == 0) n_in_a_row_ = 0;
   if (!(step.seconds > 0) || step.has_other_drafts) return;
   Bucket& bucket = BucketOf(step.n_sequences);
-  if (balance_ < kFirstBalance) {
-    balance_ = std::min(balance_ + kGivenBack * step.n_tokens, kFirstBalance);
-  }
-  is_vetoed_ = is_vetoed_ && balance_ < kEndOfVeto;
+  balance_.GiveBack(step.n_tokens);
   // In units of what the step reads, as a bucket has different numbers of sequences.
   const double seconds = step.seconds / (costs_.IsKnown() ? costs_.StepBytes(step.n_sequences) : 1);
   Average& without = bucket.without;
@@ -135,9 +123,7 @@ void LookupPolicy::Ran(const LookupStep& step) {
   const double longest = kSlowest * (1 + Factor(bucket, step.n_lookups) * by_bytes);
   bucket.factors[PowerBin(step.n_lookups, kRowBins)].Add(
       std::max(std::min(steps, longest) - 1, 0.0) / by_bytes, kFactors);
-  balance_ -= std::min(steps - step.n_tokens, kMostCharged);
-  balance_ = std::clamp(balance_, kLowestBalance, kMostGains);
-  is_vetoed_ = is_vetoed_ || balance_ < 0;
+  balance_.Spend(steps, step.n_tokens);
 }
 
 void LookupPolicy::Verified(std::int64_t n_matching, bool right) {

@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "engine/loss_balance.h"
 #include "model/draft/draft_costs.h"
 
 namespace fathom {
@@ -31,10 +32,8 @@ struct LookupStep {
   double seconds = 0;
 };
 
-// A balance bounds what lookups lose, whatever the reason: it begins with a step and a half, grows
-// by a small part of each step and by what lookups gain, and pays for the time that steps with
-// lookups take beyond the time in which steps without drafts would have given as many tokens. While
-// it is used up, nothing is looked up. Allocates nothing. One thread at a time.
+// A balance bounds what lookups lose (loss_balance.h); it begins with a step and a half. Allocates
+// nothing. One thread at a time.
 class LookupPolicy {
  public:
   explicit LookupPolicy(const DraftCosts& costs) : costs_(costs) {}
@@ -50,13 +49,12 @@ class LookupPolicy {
   void Verified(std::int64_t n_matching, bool right);
 
   // True while nothing is looked up because lookups have lost too much.
-  bool is_vetoed() const { return is_vetoed_; }
+  bool is_vetoed() const { return balance_.is_vetoed(); }
 
  private:
   static constexpr std::size_t kSequenceBins = 16;  // powers of two
   static constexpr std::size_t kRowBins = 8;        // powers of two
   static constexpr std::size_t kLengths = 17;       // the last one for longer ones
-  static constexpr double kFirstBalance = 1.5;
 
   // A moving average.
   struct Average {
@@ -81,8 +79,7 @@ class LookupPolicy {
   std::array<Average, kLengths> right_;  // share of right tokens, by the length of the match
   std::int64_t n_in_a_row_ = 0;          // steps with lookups since one without
   std::int64_t n_refused_ = 0;           // matches that did not seem to pay
-  double balance_ = kFirstBalance;       // what lookups may still lose, in steps without drafts
-  bool is_vetoed_ = false;
+  LossBalance balance_{1.5};
 };
 
 }  // namespace fathom

@@ -89,6 +89,14 @@ class StreamedLeader : public ::testing::TestWithParam<RankCounts> {
   TestModel alone_{directory_, Sizes(), {.n_threads = 1}};
 };
 
+// A disk that cannot read one range while `fails`; both outlive it.
+auto OpenBroken(const FileRange& broken, const std::atomic<bool>& fails) {
+  return OpenFaulty([&](const ReadCall& call, std::span<std::byte>&) {
+    const bool is_there = call.file == broken.file && call.offset == broken.offset;
+    return fails && is_there ? -EIO : kReadFile;
+  });
+}
+
 TEST_P(StreamedLeader, LearnsWhichSequencesHaveFailed) {
   std::set<std::int32_t> users;
   std::int64_t block = 6;
@@ -103,13 +111,7 @@ TEST_P(StreamedLeader, LearnsWhichSequencesHaveFailed) {
   const FileRange broken = PlaceOf(block, expert);
   std::atomic<bool> fails = true;
   RanksModel model(directory_, GetParam(), Sizes(), /*small_memory=*/false, TestMemory::kHost,
-                   {.slots = 8,
-                    .n_read_threads = 4,
-                    .open = OpenFaulty([&](const ReadCall& call, std::span<std::byte>&) {
-                      const bool is_there =
-                          call.file == broken.file && call.offset == broken.offset;
-                      return fails && is_there ? -EIO : kReadFile;
-                    })});
+                   {.slots = 8, .n_read_threads = 4, .open = OpenBroken(broken, fails)});
   for (int i = 0; i < 2; ++i) {
     std::vector<SequenceFailure> failed;
     const Status ran = model.ForwardEach(TokenOfEach(0), failed);
@@ -179,13 +181,7 @@ TEST_P(StreamedLeader, FailuresOfAPassAndOfItsPausesStayApart) {
   ModelOptions sizes = Sizes();
   sizes.pause_tokens = kHalf;
   RanksModel model(directory_, GetParam(), sizes, /*small_memory=*/false, TestMemory::kHost,
-                   {.slots = 8,
-                    .n_read_threads = 4,
-                    .open = OpenFaulty([&](const ReadCall& call, std::span<std::byte>&) {
-                      const bool is_there =
-                          call.file == broken.file && call.offset == broken.offset;
-                      return fails && is_there ? -EIO : kReadFile;
-                    })});
+                   {.slots = 8, .n_read_threads = 4, .open = OpenBroken(broken, fails)});
   const Batch prompt = TokenOfEach(0, 0, kHalf);
   std::vector<SequenceFailure> failed;
   const auto found = [&failed] {
