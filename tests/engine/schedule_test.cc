@@ -18,6 +18,8 @@ namespace fathom::testing {
 namespace {
 
 constexpr std::int64_t kScheduleVocabulary = 40;
+// What happens by chance, happens in so many schedules; FATHOM_SCHEDULES may ask for fewer.
+constexpr std::uint64_t kManySchedules = 20;
 
 std::unique_ptr<LanguageModel> MakeFake(const ScheduleSetup& setup, int n_data = 1,
                                         std::int64_t vocab_size = kScheduleVocabulary) {
@@ -76,16 +78,20 @@ TEST(Schedules, OfTextsThatRepeat) {
   constexpr std::int64_t kFew = 8;
   const ScheduleCounts counts = ExpectOneAnswerOfFake(
       1, 100, [](const ScheduleSetup& setup) { return MakeFake(setup, 1, kFew); }, kFew);
-  EXPECT_GT(counts.metrics.looked_up[3], counts.schedules / 5);
-  EXPECT_GT(counts.metrics.accepted_lookups[0], counts.schedules / 2);
+  if (counts.schedules >= kManySchedules) {
+    EXPECT_GT(counts.metrics.looked_up[3], counts.schedules / 5);
+    EXPECT_GT(counts.metrics.accepted_lookups[0], counts.schedules / 2);
+  }
 }
 
 // Sequences decode between the layers of steps of prompts, and some of these steps are given up.
 TEST(Schedules, OfAModelThatPauses) {
   const ScheduleCounts counts = ExpectOneAnswerOfFake(
       1, 150, [](const ScheduleSetup& setup) { return MakeFake(WithPauses(setup)); });
-  EXPECT_GT(counts.metrics.pauses, counts.schedules);
-  EXPECT_GT(counts.metrics.stopped_passes, 0);
+  if (counts.schedules >= kManySchedules) {
+    EXPECT_GT(counts.metrics.pauses, counts.schedules);
+    EXPECT_GT(counts.metrics.stopped_passes, 0);
+  }
 }
 
 // A rank that reads what another one has computed finds none of the text there.
