@@ -18,7 +18,7 @@ namespace fathom::testing {
 namespace {
 
 constexpr std::int64_t kScheduleVocabulary = 40;
-// What happens by chance, happens in so many schedules; FATHOM_SCHEDULES may ask for fewer.
+// Expects things that happen by chance of this many schedules; FATHOM_SCHEDULES may ask for fewer.
 constexpr std::uint64_t kManySchedules = 20;
 
 std::unique_ptr<LanguageModel> MakeFake(const ScheduleSetup& setup, int n_data = 1,
