@@ -90,26 +90,21 @@ void AddFoldedRows(const Panel<Format>& panel, int64_t count, const FoldedRows<F
   });
 }
 
-// Multiplies the weights of `count` blocks.
-template <class Format>
-void ScalePanel(float by, int64_t count, Panel<Format>& panel) {
-  const F32 factor = Set(by);
-  auto* w = panel.At(0, 0);
-  for (int64_t i = 0; i < count * Format::kSlices * Format::kOperands * kGroup; ++i) {
-    w[i] = w[i] * factor;
-  }
-}
-
 // Weight rows that share their scales, at most kBlock.
 struct FoldedColumns {
   WeightRow weights[kFoldedGroups][kGroup];
   int groups;
 };
 
-// Adds blocks [first, end) of k to the sums, [groups][count_rows].
+// The products of rows of activations and weights that share their scales.
+using SharedValues = float[kPanelRows][kBlock];
+
+// Adds blocks [first, end) of k to the sums, [groups][count_rows], and their lanes to `values`.
+// Sums begin and end while they are in the first-level cache.
 template <class Format>
 void SumFolded(const cpu::Product& product, const FoldedColumns& columns, int64_t first,
-               int64_t end, const ProductRow* rows, int count_rows, RowSums<Format>* sums) {
+               int64_t end, const ProductRow* rows, int count_rows, RowSums<Format>* sums,
+               SharedValues& values) {
   const Folding& folding = FoldingOf<Format>(product);
   FoldedRows<Format> folded;
   Panel<Format> panel;
@@ -118,20 +113,27 @@ void SumFolded(const cpu::Product& product, const FoldedColumns& columns, int64_
     const bool fits =
         FoldRows<Format>(folding, columns.weights[0][0], block, count, rows, count_rows, folded);
     for (int g = 0; g < columns.groups; ++g) {
+      const F32 factor = Set(fits ? folding.weights : 1.0f);
       for (int64_t i = 0; i < count; ++i) {
-        ExpandBlock<Format>(columns.weights[g], block + i, i, panel);
+        ExpandBlock<Format>(columns.weights[g], block + i, i, panel,
+                            [factor](typename Format::Value w) { return w * factor; });
       }
       const bool is_last = g + 1 == columns.groups;
       PrefetchBlocks<Format>(columns.weights[is_last ? 0 : g + 1], product, 0,
                              is_last ? block + count : block);
       RowSums<Format>* to = sums + g * count_rows;
+      if (block == first) {
+        ClearSums<Format>(to, count_rows);
+      }
       if (fits) [[likely]] {
-        if (folding.weights != 1.0f) {
-          ScalePanel<Format>(folding.weights, count, panel);
-        }
         AddFoldedRows<Format>(panel, count, folded, count_rows, to);
       } else {
         AddRows<Format>(panel, block, count, rows, count_rows, to);
+      }
+      if (block + count == end) {
+        for (int m = 0; m < count_rows; ++m) {
+          Format::Finish(to[m], values[m] + g * kGroup);
+        }
       }
     }
   }
@@ -146,29 +148,16 @@ void MultiplyShared(const cpu::Product& product, int64_t n, int count, int64_t f
   for (int c = 0; c < columns.groups * kGroup; ++c) {  // an absent column repeats the last one
     columns.weights[c / kGroup][c % kGroup] = RowOf(product, n + (c < count ? c : count - 1));
   }
-  const int total = columns.groups * count_rows;
   const int64_t blocks = product.k / kBlock;
-  float parts[kMaxParts][kFoldedGroups * kPanelRows][kGroup];
+  SharedValues parts[kMaxParts];
   RowSums<Format> sums[kFoldedGroups * kPanelRows];
   for (int p = 0; p < product.k_parts; ++p) {
-    for (int i = 0; i < total; ++i) {
-      for (auto& column : sums[i]) {
-        for (F32& sum : column) {
-          sum = Zero();
-        }
-      }
-    }
     SumFolded<Format>(product, columns, blocks * p / product.k_parts,
-                      blocks * (p + 1) / product.k_parts, rows, count_rows, sums);
-    for (int i = 0; i < total; ++i) {
-      Format::Finish(sums[i], parts[p][i]);
-    }
+                      blocks * (p + 1) / product.k_parts, rows, count_rows, sums, parts[p]);
   }
-  AddParts(product.k_parts, total * kGroup, parts[0][0], kFoldedGroups * kPanelRows * kGroup);
   for (int m = 0; m < count_rows; ++m) {
-    for (int c = 0; c < count; ++c) {
-      WriteValue(product, first_row + m, n + c, parts[0][c / kGroup * count_rows + m][c % kGroup]);
-    }
+    AddParts(product.k_parts, count, parts[0][m], kPanelRows * kBlock);
+    WriteValues(product, first_row + m, n, parts[0][m], count);
   }
 }
 

@@ -49,9 +49,10 @@ struct Constant {
 template <class Format>
 using RowSums = F32[kGroup][Format::kSums];
 
-// Expands a block of the panel's rows.
-template <class Format>
-void ExpandBlock(const WeightRow (&rows)[kGroup], int64_t block, int64_t to, Panel<Format>& panel) {
+// Expands a block of the panel's rows. `change` makes of an operand what the panel holds.
+template <class Format, class Change>
+void ExpandBlock(const WeightRow (&rows)[kGroup], int64_t block, int64_t to, Panel<Format>& panel,
+                 const Change& change) {
   for (int c = 0; c < kGroup; ++c) {
     for (int part = 0; part < kParts; ++part) {
       typename Format::Block slices[Format::kSlicesPerPart];
@@ -60,7 +61,7 @@ void ExpandBlock(const WeightRow (&rows)[kGroup], int64_t block, int64_t to, Pan
         const int slice = s * kParts + part;
         auto* w = panel.At(to, slice);
         for (int j = 0; j < Format::kOperands; ++j) {
-          w[j * kGroup + c] = slices[s].w[j];
+          w[j * kGroup + c] = change(slices[s].w[j]);
         }
         if constexpr (Format::kByBlocks) {
           panel.scales[to][slice][c] = slices[s].scale;
@@ -68,6 +69,11 @@ void ExpandBlock(const WeightRow (&rows)[kGroup], int64_t block, int64_t to, Pan
       }
     }
   }
+}
+
+template <class Format>
+void ExpandBlock(const WeightRow (&rows)[kGroup], int64_t block, int64_t to, Panel<Format>& panel) {
+  ExpandBlock<Format>(rows, block, to, panel, [](typename Format::Value w) { return w; });
 }
 
 // Expands blocks [first, first + count) of the panel's rows, and prefetches the next panel's into
@@ -274,6 +280,17 @@ void SumRange(const WeightRow (&weights)[kGroup], const cpu::Product& product, i
   }
 }
 
+template <class Format>
+void ClearSums(RowSums<Format>* sums, int count_rows) {
+  for (int m = 0; m < count_rows; ++m) {
+    for (auto& column : sums[m]) {
+      for (F32& sum : column) {
+        sum = Zero();
+      }
+    }
+  }
+}
+
 // Columns [n, n + count), count <= kGroup, of activation rows [first_row, first_row +
 // count_rows).
 template <class Format>
@@ -287,13 +304,7 @@ void MultiplyPanel(const cpu::Product& product, int64_t n, int count, int64_t fi
   float parts[kMaxParts][kPanelRows][kGroup];
   for (int p = 0; p < product.k_parts; ++p) {
     RowSums<Format> sums[kPanelRows];
-    for (int m = 0; m < count_rows; ++m) {
-      for (auto& column : sums[m]) {
-        for (F32& sum : column) {
-          sum = Zero();
-        }
-      }
-    }
+    ClearSums<Format>(sums, count_rows);
     SumRange<Format>(weights, product, blocks * p / product.k_parts,
                      blocks * (p + 1) / product.k_parts, product.k % kBlock != 0, rows, count_rows,
                      sums);

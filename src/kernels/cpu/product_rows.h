@@ -66,7 +66,7 @@ struct PaddedBlock {
 };
 
 // values[i] = the sum over p of values[p * stride + i], a tree by halves.
-inline void AddParts(int k_parts, int count, float* values, int stride) {
+inline void AddParts(int k_parts, int count, float* values, int64_t stride) {
   for (int half = k_parts / 2; half > 0; half /= 2) {
     for (int p = 0; p < half; ++p) {
       float* to = values + p * stride;
@@ -85,6 +85,21 @@ inline void WriteValue(const cpu::Product& product, int64_t i, int64_t column, f
   } else {
     product.out_float[row * product.out_stride + column] = value;
   }
+}
+
+// WriteValue for columns [column, column + count).
+inline void WriteValues(const cpu::Product& product, int64_t i, int64_t column, const float* values,
+                        int count) {
+  const int64_t row = product.rows_out == nullptr ? i : product.rows_out[i];
+  const int64_t first = row * product.out_stride + column;
+  ForVectors(count, [&](int64_t j, int n) {
+    const F32 some = LoadSome(values + j, n);
+    if (product.out_bf16 != nullptr) {
+      StoreBf16Some(product.out_bf16 + first + j, some, n);
+    } else {
+      StoreSome(product.out_float + first + j, some, n);
+    }
+  });
 }
 
 }  // namespace
