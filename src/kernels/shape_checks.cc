@@ -140,8 +140,8 @@ void CheckRope(const RopeRows& rope, std::int64_t rows, std::int64_t head_dim) {
 }
 
 void CheckWeight(const Weight& w) {
-  Check(!w.IsQuantized() || w.k % kFp8Block == 0,
-        "k of a quantised weight is not a multiple of 128");
+  Check(!w.IsQuantized() || (w.k > 0 && w.k % kFp8Block == 0),
+        "k of a quantised weight is not a positive multiple of 128");
   Check(w.k_parts == 1 || w.k_parts == 2 || w.k_parts == 4 || w.k_parts == 8,
         "k_parts is not 1, 2, 4 or 8");
   Check(w.k_parts == 1 || w.k % (w.k_parts * kFp8Block) == 0,

@@ -99,8 +99,8 @@ struct FoldedColumns {
 // The products of rows of activations and weights that share their scales.
 using SharedValues = float[kPanelRows][kBlock];
 
-// Adds blocks [first, end) of k to the sums, [groups][count_rows], and their lanes to `values`.
-// Sums begin and end while they are in the first-level cache.
+// Makes `values` of blocks [first, end) of k, at least one; `sums` is space for
+// [groups][count_rows]. Sums begin and end while they are in the first-level cache.
 template <class Format>
 void SumFolded(const cpu::Product& product, const FoldedColumns& columns, int64_t first,
                int64_t end, const ProductRow* rows, int count_rows, RowSums<Format>* sums,
