@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::int64_t kScheduleVocabulary = 40;
 // Expects things that happen by chance of this many schedules; FATHOM_SCHEDULES may ask for fewer.
-constexpr std::uint64_t kManySchedules = 20;
+constexpr std::int64_t kManySchedules = 20;
 
 std::unique_ptr<LanguageModel> MakeFake(const ScheduleSetup& setup, int n_data = 1,
                                         std::int64_t vocab_size = kScheduleVocabulary) {
