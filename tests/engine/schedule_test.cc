@@ -18,7 +18,7 @@ namespace fathom::testing {
 namespace {
 
 constexpr std::int64_t kScheduleVocabulary = 40;
-// Expects things that happen by chance of this many schedules; FATHOM_SCHEDULES may ask for fewer.
+// Suffices for everything that happens by chance; FATHOM_SCHEDULES may ask for fewer.
 constexpr std::int64_t kManySchedules = 20;
 
 std::unique_ptr<LanguageModel> MakeFake(const ScheduleSetup& setup, int n_data = 1,

@@ -333,15 +333,7 @@ void WriteTile(const cpu::Product& product, int64_t first_token, int tokens, int
     }
   }
   for (int i = 0; i < tokens; ++i) {
-    const int64_t token = first_token + i;
-    const int64_t row = product.rows_out == nullptr ? token : product.rows_out[token];
-    const int64_t at = row * product.out_stride + first_row;
-    const F32 values = Load(turned + i * kTileSide);
-    if (product.out_bf16 != nullptr) {
-      StoreBf16(product.out_bf16 + at, values);
-    } else {
-      Store(product.out_float + at, values);
-    }
+    WriteValues(product, first_token + i, first_row, turned + i * kTileSide, kTileSide);
   }
 }
 
