@@ -34,7 +34,11 @@ OwnedWeight MakeWeight(Data& data, WeightFormat format, ScaleFormat scale_format
   const std::int64_t blocks = (shape.n + kFp8Block - 1) / kFp8Block * (shape.k / kFp8Block);
   // Byte 0 (zero, or 2^-127) and 254 are legal scales.
   const int first_scale = kind == Kind::kTiny ? 0 : kind == Kind::kMixed ? 60 : 118;
-  const int last_scale = kind == Kind::kTiny ? 40 : kind == Kind::kLarge ? 200 : 130;
+  // Scales of real weights are below 1; some ways of summing need that.
+  const int last_scale = kind == Kind::kTiny     ? 40
+                         : kind == Kind::kLarge  ? 200
+                         : kind == Kind::kNormal ? 127
+                                                 : 130;
   switch (format) {
     case WeightFormat::kF32:
       w.floats = data.Floats(shape.n * shape.k, kind);
@@ -327,11 +331,12 @@ TEST_P(ConformanceTiles, Shapes) {
   }
 }
 
-// Scales at the ends of the range in which tiles are exact, and just outside; activations of any
-// size.
+// Scales at the ends of the ranges in which tiles and scaled weights are exact, and just outside;
+// activations of any size.
 TEST_P(ConformanceTiles, Scales) {
   Data data(12);
-  constexpr std::pair<int, int> kRanges[] = {{67, 157}, {66, 157}, {67, 158}, {67, 67}, {157, 157}};
+  constexpr std::pair<int, int> kRanges[] = {{67, 157}, {66, 157}, {67, 158}, {67, 67},  {157, 157},
+                                             {67, 127}, {66, 127}, {67, 128}, {127, 127}};
   for (const WeightFormat format : {WeightFormat::kFp8, WeightFormat::kFp4}) {
     for (const auto& [first, last] : kRanges) {
       OwnedWeight w =
@@ -342,7 +347,7 @@ TEST_P(ConformanceTiles, Scales) {
       w.scale_bytes.all().back() = static_cast<std::uint8_t>(last);
       w.scale_bytes.all().front() = static_cast<std::uint8_t>(first);
       for (const Kind kind : kKinds) {
-        for (const std::int64_t t : {12, 40}) {
+        for (const std::int64_t t : {6, 9, 12, 40}) {
           Compare(data, w.view, t, kind);
         }
       }

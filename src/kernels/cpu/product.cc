@@ -27,6 +27,9 @@ constexpr bool kMakesOneByOne = kRegisters == 16 && Format::kOneByOne;
 // panels are faster. Measured.
 template <class Format>
 constexpr int kFewRows = kRegisters == 32 ? 8 : (kMakesOneByOne<Format> ? 3 : 2);
+template <class Format>
+requires kScales<Format>
+constexpr int kFewRows<Format> = Scaled<Format>::kFewestRows - 1;
 
 // Weight rows at once: those of a group, where their sums fit the registers or operands are made
 // one by one.
@@ -288,32 +291,8 @@ void MultiplyFewRows(const cpu::Product& product, int64_t first, int64_t end) {
 
 template <class Format>
 void MultiplyFew(const cpu::Product& product, int64_t first, int64_t end) {
-  constexpr int kMost = kFewRows<Format>;
-  switch (product.t) {
-    case 1:
-      return MultiplyFewRows<Format, 1>(product, first, end);
-    case 2:
-      return MultiplyFewRows<Format, 2>(product, first, end);
-    default:
-      break;
-  }
-  if constexpr (kMost > 2) {
-    if (product.t == 3) return MultiplyFewRows<Format, 3>(product, first, end);
-  }
-  if constexpr (kMost > 3) {
-    switch (product.t) {
-      case 4:
-        return MultiplyFewRows<Format, 4>(product, first, end);
-      case 5:
-        return MultiplyFewRows<Format, 5>(product, first, end);
-      case 6:
-        return MultiplyFewRows<Format, 6>(product, first, end);
-      case 7:
-        return MultiplyFewRows<Format, 7>(product, first, end);
-      default:
-        return MultiplyFewRows<Format, 8>(product, first, end);
-    }
-  }
+  WithConstant<kFewRows<Format>>(
+      product.t, [&](auto rows) { MultiplyFewRows<Format, rows.kValue>(product, first, end); });
 }
 
 // Tiles of weights and blocks of activations that fit the second-level cache together.

@@ -131,20 +131,27 @@ struct Fp4Pairs : CommonFormat {
                                          const float* const (&x)[kRows],
                                          const float* const (&)[kRows], int,
                                          F32* const (&sums)[kRows][kColumns]) {
-    F32 low[kRows][kColumns];
-    F32 high[kRows][kColumns];
+    F32 halves[2][kRows][kColumns];
+    AddHalves(weight, x, halves);
     for (int m = 0; m < kRows; ++m) {
       for (int c = 0; c < kColumns; ++c) {
-        low[m][c] = Zero();
-        high[m][c] = Zero();
+        *sums[m][c] = MulAdd(halves[0][m][c] + halves[1][m][c], scale(c), *sums[m][c]);
       }
     }
-    AddChains<kXStride>(weight, 0, kOperands / 2, x, /*start=*/false, low);
-    AddChains<kXStride>(weight, kOperands / 2, kOperands / 2, x, /*start=*/false, high);
-    for (int m = 0; m < kRows; ++m) {
-      for (int c = 0; c < kColumns; ++c) {
-        *sums[m][c] = MulAdd(low[m][c] + high[m][c], scale(c), *sums[m][c]);
+  }
+
+  template <int kRows, int kColumns, class Weights>
+  [[gnu::always_inline]] static void AddHalves(const Weights& weight,
+                                               const float* const (&x)[kRows],
+                                               F32 (&halves)[2][kRows][kColumns]) {
+    for (int half = 0; half < 2; ++half) {
+      for (auto& row : halves[half]) {
+        for (F32& sum : row) {
+          sum = Zero();
+        }
       }
+      AddChains<kXStride>(weight, half * kOperands / 2, kOperands / 2, x, /*start=*/false,
+                          halves[half]);
     }
   }
 };

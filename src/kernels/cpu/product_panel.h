@@ -6,6 +6,7 @@
 
 #include "kernels/cpu/product_formats.h"
 #include "kernels/cpu/product_rows.h"
+#include "kernels/cpu/product_scaled.h"
 
 namespace fathom::KERNEL_ISA {
 namespace {
@@ -38,11 +39,6 @@ struct Panel {
   const auto* At(int64_t block, int slice) const {
     return const_cast<Panel*>(this)->At(block, slice);
   }
-};
-
-template <int kNumber>
-struct Constant {
-  static constexpr int kValue = kNumber;
 };
 
 // Registers of the sums of one row.
@@ -224,24 +220,7 @@ template <int kMost, class Tile>
   int tiles = (count_rows + kMost - 1) / kMost;
   for (int m = 0; tiles > 0; --tiles) {
     const int height = (count_rows - m + tiles - 1) / tiles;
-    switch (height) {
-      case 1:
-        tile(m, Constant<1>());
-        break;
-      case 2:
-        tile(m, Constant<2>());
-        break;
-      case 3:
-        tile(m, Constant<3>());
-        break;
-      default:
-        if constexpr (kMost > 3) {
-          height == 4   ? tile(m, Constant<4>())
-          : height == 5 ? tile(m, Constant<5>())
-                        : tile(m, Constant<6>());
-        }
-        break;
-    }
+    WithConstant<kMost>(height, [&](auto constant) { tile(m, constant); });
     m += height;
   }
 }
@@ -254,11 +233,18 @@ void AddRows(const Panel<Format>& panel, int64_t first, int64_t count, const Pro
   });
 }
 
-// Blocks [first, end) of k, and with `rest` the columns behind the last whole block.
+// Adds blocks [first, end) of k, and the columns behind the last whole block of the product; with
+// `scaled` the weights are multiplied by their scales.
 template <class Format>
-void SumRange(const WeightRow (&weights)[kGroup], const cpu::Product& product, int64_t first,
-              int64_t end, bool rest, const ProductRow* rows, int count_rows,
+void SumRange(const WeightRow (&weights)[kGroup], bool scaled, const cpu::Product& product,
+              int64_t first, int64_t end, const ProductRow* rows, int count_rows,
               RowSums<Format>* sums) {
+  if constexpr (kScales<Format>) {
+    if (scaled) {
+      return AddScaledBlocks<Scaled<Format>>(weights, product.row_bytes, first, end, rows,
+                                             count_rows, sums);
+    }
+  }
   Panel<Format> panel;
   for (int64_t block = first; block < end; block += kPanelBlocks<Format>) {
     const int64_t count = end - block < kPanelBlocks<Format> ? end - block : kPanelBlocks<Format>;
@@ -269,7 +255,7 @@ void SumRange(const WeightRow (&weights)[kGroup], const cpu::Product& product, i
     }
     AddRows<Format>(panel, block, count, rows, count_rows, sums);
   }
-  if (rest) {
+  if (product.k % kBlock != 0) {
     PaddedBlock<Format> padded[kGroup];
     WeightRow padded_rows[kGroup];
     for (int c = 0; c < kGroup; ++c) {
@@ -301,13 +287,14 @@ void MultiplyPanel(const cpu::Product& product, int64_t n, int count, int64_t fi
     weights[c] = RowOf(product, n + (c < count ? c : count - 1));
   }
   const int64_t blocks = product.k / kBlock;
+  const bool scaled = ScalesFit<Format>(weights, blocks);
   float parts[kMaxParts][kPanelRows][kGroup];
   for (int p = 0; p < product.k_parts; ++p) {
+    const int64_t first = blocks * p / product.k_parts;
+    const int64_t end = blocks * (p + 1) / product.k_parts;
     RowSums<Format> sums[kPanelRows];
     ClearSums<Format>(sums, count_rows);
-    SumRange<Format>(weights, product, blocks * p / product.k_parts,
-                     blocks * (p + 1) / product.k_parts, product.k % kBlock != 0, rows, count_rows,
-                     sums);
+    SumRange<Format>(weights, scaled, product, first, end, rows, count_rows, sums);
     for (int m = 0; m < count_rows; ++m) {
       Format::Finish(sums[m], parts[p][m]);
     }

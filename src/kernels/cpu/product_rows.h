@@ -39,6 +39,30 @@ inline WeightRow RowOf(const cpu::Product& product, int64_t n) {
   return {product.weights + n * product.row_bytes, scales, product.e8m0_scales};
 }
 
+template <int kNumber>
+struct Constant {
+  static constexpr int kValue = kNumber;
+};
+
+// Calls call(Constant<count>()); count: 1 to kMost.
+template <int kMost, class Call>
+[[gnu::always_inline]] inline void WithConstant(int64_t count, const Call& call) {
+  if constexpr (kMost > 1) {
+    if (count < kMost) return WithConstant<kMost - 1>(count, call);
+  }
+  call(Constant<kMost>());
+}
+
+inline bool BytesWithin(const uint8_t* bytes, int64_t count, uint8_t least, uint8_t most) {
+  uint8_t smallest = least;
+  uint8_t largest = most;
+  for (int64_t i = 0; i < count; ++i) {
+    smallest = bytes[i] < smallest ? bytes[i] : smallest;
+    largest = bytes[i] > largest ? bytes[i] : largest;
+  }
+  return smallest == least && largest == most;
+}
+
 // Columns [n, end of group): up to kMost that are summed together, with a scale in common if the
 // format shares it.
 constexpr int kGroup = 4;

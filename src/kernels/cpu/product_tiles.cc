@@ -498,13 +498,7 @@ bool ScalesFit(const cpu::Product& product, int64_t first, int64_t end) {
   const uint8_t* scales = product.scales + first / rows_per_scale * product.scale_columns;
   const int64_t count =
       ((end - 1) / rows_per_scale - first / rows_per_scale + 1) * product.scale_columns;
-  uint8_t smallest = kSmallestByte;
-  uint8_t largest = kLargestByte;
-  for (int64_t i = 0; i < count; ++i) {
-    smallest = scales[i] < smallest ? scales[i] : smallest;
-    largest = scales[i] > largest ? scales[i] : largest;
-  }
-  return smallest == kSmallestByte && largest == kLargestByte;
+  return BytesWithin(scales, count, kSmallestByte, kLargestByte);
 }
 
 // Whether tiles compute most of the product's rows [first, end).

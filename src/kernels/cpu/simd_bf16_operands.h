@@ -8,6 +8,7 @@
 #pragma once
 
 #include "kernels/cpu/fp8_table.h"
+#include "kernels/cpu/scale_range.h"
 
 namespace fathom::KERNEL_ISA {
 namespace {
@@ -45,15 +46,13 @@ inline void ExpandFp4(const uint8_t* p, Operand (&w)[4]) {
   w[3].v = _mm512_permutexvar_epi16(_mm512_srli_epi16(v, 12), table);
 }
 
-constexpr Fp8Table kFp8Table = MakeFp8Table(0);
-
 // The bf16 numbers of 64 codes: words[0] has bytes 0 ... 7 of every quarter, words[1] bytes 8 ...
 // 15.
-inline void LookUpFp8(__m512i codes, __m512i (&words)[2]) {
-  const __m512i high = _mm512_permutex2var_epi8(_mm512_load_si512(kFp8Table.high), codes,
-                                                _mm512_load_si512(kFp8Table.high + 64));
-  const __m512i low = _mm512_permutex2var_epi8(_mm512_load_si512(kFp8Table.low), codes,
-                                               _mm512_load_si512(kFp8Table.low + 64));
+inline void LookUpFp8(__m512i codes, const Fp8Table& table, __m512i (&words)[2]) {
+  const __m512i high = _mm512_permutex2var_epi8(_mm512_load_si512(table.high), codes,
+                                                _mm512_load_si512(table.high + 64));
+  const __m512i low = _mm512_permutex2var_epi8(_mm512_load_si512(table.low), codes,
+                                               _mm512_load_si512(table.low + 64));
   const __m512i sign = _mm512_set1_epi8(static_cast<char>(0x80));
   // high | (codes & sign)
   const __m512i signed_high = _mm512_ternarylogic_epi32(high, codes, sign, 0xF8);
@@ -62,13 +61,61 @@ inline void LookUpFp8(__m512i codes, __m512i (&words)[2]) {
 }
 
 // E4M3: lane l has 4 bytes; w[j] has the values of bytes 2j (high) and 2j+1 (low).
-inline void ExpandFp8(const uint8_t* p, Operand (&w)[2]) {
+inline void ExpandFp8(const uint8_t* p, const Fp8Table& table, Operand (&w)[2]) {
   const __m512i order =
       _mm512_broadcast_i32x4(_mm_setr_epi8(1, 0, 5, 4, 9, 8, 13, 12, 3, 2, 7, 6, 11, 10, 15, 14));
   __m512i words[2];
-  LookUpFp8(_mm512_shuffle_epi8(_mm512_loadu_si512(p), order), words);
+  LookUpFp8(_mm512_shuffle_epi8(_mm512_loadu_si512(p), order), table, words);
   w[0].v = words[0];
   w[1].v = words[1];
+}
+
+constexpr Fp8Table kFp8Table = MakeFp8Table(0);
+
+inline void ExpandFp8(const uint8_t* p, Operand (&w)[2]) { ExpandFp8(p, kFp8Table, w); }
+
+// The tables of ExpandFp8 for each scale (E8M0).
+struct ScaledFp8Tables {
+  Fp8Table of[kLargestScale - kSmallestScale + 1];
+};
+constexpr ScaledFp8Tables MakeScaledFp8Tables() {
+  ScaledFp8Tables tables = {};
+  for (int scale = kSmallestScale; scale <= kLargestScale; ++scale) {
+    tables.of[scale - kSmallestScale] = MakeFp8Table(scale - 127);
+  }
+  return tables;
+}
+constexpr ScaledFp8Tables kScaledFp8 = MakeScaledFp8Tables();
+
+// ExpandFp8, times a scale.
+inline void ExpandScaledFp8(const uint8_t* p, uint8_t scale, Operand (&w)[2]) {
+  ExpandFp8(p, kScaledFp8.of[scale - kSmallestScale], w);
+}
+
+// ExpandFp4, times the scales of the block; -0 is 0. The table's numbers are times the largest
+// scale: taking the rest of the exponent away with saturation leaves zeros alone.
+inline void ExpandScaledFp4(const uint8_t* p, const uint8_t* scales, Operand (&w)[4]) {
+  const __m256i values = _mm256_setr_epi16(
+      0, 0x3F80, 0x4000, 0x4040, 0x4080, 0x40C0, 0x4100, 0x4140, 0, static_cast<int16_t>(0xBF80),
+      static_cast<int16_t>(0xC000), static_cast<int16_t>(0xC040), static_cast<int16_t>(0xC080),
+      static_cast<int16_t>(0xC0C0), static_cast<int16_t>(0xC100), static_cast<int16_t>(0xC140));
+  static_assert(kLargestScale == 127);
+  const __m512i table = _mm512_inserti64x4(_mm512_castsi256_si512(values), values, 1);
+  // Each quarter has a scale; its byte to the lower half of every word.
+  const __m512i order = _mm512_inserti64x4(
+      _mm512_castsi256_si512(_mm256_setr_m128i(_mm_set1_epi16(-0x8000), _mm_set1_epi16(-0x7FFF))),
+      _mm256_setr_m128i(_mm_set1_epi16(-0x7FFE), _mm_set1_epi16(-0x7FFD)), 1);
+  int32_t bytes;
+  __builtin_memcpy(&bytes, scales, 4);
+  const __m512i scale = _mm512_shuffle_epi8(_mm512_set1_epi32(bytes), order);
+  const __m512i less =
+      _mm512_slli_epi16(_mm512_sub_epi16(_mm512_set1_epi16(kLargestScale), scale), 7);
+  const __m512i v = _mm512_loadu_si512(p);
+  const __m512i codes[4] = {v, _mm512_srli_epi32(v, 4), _mm512_srli_epi32(v, 8),
+                            _mm512_srli_epi16(v, 12)};
+  for (int j = 0; j < 4; ++j) {
+    w[j].v = _mm512_subs_epu16(_mm512_permutexvar_epi16(codes[j], table), less);
+  }
 }
 
 inline void StoreTo(float* p, Operand x) { _mm512_storeu_si512(p, x.v); }

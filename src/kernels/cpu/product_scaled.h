@@ -1,0 +1,48 @@
+// Products of several and many rows of activations with weights that are multiplied by their scales
+// as they are expanded (scaled_formats.h): a block of kGroup weight rows stays in registers while
+// all rows of activations pass over it.
+#pragma once
+
+#include "kernels/cpu/product_rows.h"
+#include "kernels/cpu/scaled_formats.h"
+
+namespace fathom::KERNEL_ISA {
+namespace {
+
+// Whether the format has a scaled one which the scales of `blocks` blocks of the weights fit.
+template <class Format>
+bool ScalesFit(const WeightRow (&weights)[kGroup], int64_t blocks) {
+  bool fit = kScales<Format>;
+  if constexpr (kScales<Format>) {
+    for (const WeightRow& row : weights) {
+      const int64_t count = blocks * Scaled<Format>::kScalesPerBlock;
+      fit = BytesWithin(row.scales, count, kSmallestScale, kLargestScale) && fit;
+    }
+  }
+  return fit;
+}
+
+// Adds blocks [first, end) to the sums of all rows, and prefetches the next group's blocks.
+template <class Format>
+void AddScaledBlocks(const WeightRow (&weights)[kGroup], int64_t row_bytes, int64_t first,
+                     int64_t end, const ProductRow* rows, int count_rows,
+                     F32 (*sums)[kGroup][Format::kSums]) {
+  static_assert(Format::kSlices == 1);
+  for (int64_t block = first; block < end; ++block) {
+    typename Format::Block expanded[kGroup][1];
+    for (int c = 0; c < kGroup; ++c) {
+      const uint8_t* next = weights[c].bytes + kGroup * row_bytes + block * Format::kBlockBytes;
+      for (int64_t line = 0; line < Format::kBlockBytes; line += 64) {
+        __builtin_prefetch(next + line, 0, 2);
+      }
+      Format::Expand(weights[c], block, 0, expanded[c]);
+    }
+    for (int m = 0; m < count_rows; ++m) {
+      const float* const x[1] = {rows[m].x + block * kBlockFloats<Format>};
+      Format::AddScaled([&](int j, int c) { return expanded[c][0].w[j]; }, x, sums[m]);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace fathom::KERNEL_ISA
