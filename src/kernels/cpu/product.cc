@@ -301,7 +301,9 @@ void MultiplyMany(const cpu::Product& product, int64_t first, int64_t end) {
   const int64_t row_bytes =
       (product.k / kBlock + 1) * kBlockFloats<Format> * static_cast<int64_t>(sizeof(float));
   const int64_t fitting = kRowBytes / row_bytes;
-  const int64_t most = fitting < 16 ? 16 : fitting < kPanelRows ? fitting : kPanelRows;
+  // Where sums are in memory, those of more rows leave the first-level cache.
+  constexpr int64_t kMost = kScales<Format> ? kPanelRows / 2 : kPanelRows;
+  const int64_t most = fitting < 16 ? 16 : fitting < kMost ? fitting : kMost;
   const int64_t row_blocks = (product.t + most - 1) / most;
   const int64_t tile_columns = kTileBytes / (product.row_bytes + 1) / kGroup * kGroup;
   const int64_t tile = row_blocks == 1 ? end - first : tile_columns < 16 ? 16 : tile_columns;

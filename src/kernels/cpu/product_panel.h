@@ -277,11 +277,15 @@ void ClearSums(RowSums<Format>* sums, int count_rows) {
   }
 }
 
-// Columns [n, n + count), count <= kGroup, of activation rows [first_row, first_row +
-// count_rows).
+// Columns that are written together; the last group may be shorter than its place.
+constexpr int kStrip = 16;
+using StripValues = float[kPanelRows][kStrip + kGroup];
+
+// Sets values[..][column ...] to columns [n, n + count), count <= kGroup, of all rows; columns
+// behind these are undefined.
 template <class Format>
-void MultiplyPanel(const cpu::Product& product, int64_t n, int count, int64_t first_row,
-                   const ProductRow* rows, int count_rows) {
+void SumPanel(const cpu::Product& product, int64_t n, int count, const ProductRow* rows,
+              int count_rows, StripValues& values, int64_t column) {
   WeightRow weights[kGroup];
   for (int c = 0; c < kGroup; ++c) {  // an absent column repeats the last one
     weights[c] = RowOf(product, n + (c < count ? c : count - 1));
@@ -301,9 +305,7 @@ void MultiplyPanel(const cpu::Product& product, int64_t n, int count, int64_t fi
   }
   AddParts(product.k_parts, count_rows * kGroup, parts[0][0], kPanelRows * kGroup);
   for (int m = 0; m < count_rows; ++m) {
-    for (int c = 0; c < count; ++c) {
-      WriteValue(product, first_row + m, n + c, parts[0][m][c]);
-    }
+    __builtin_memcpy(values[m] + column, parts[0][m], sizeof(parts[0][m]));
   }
 }
 
@@ -315,10 +317,17 @@ void MultiplyManyRows(const cpu::Product& product, int64_t first, int64_t end, i
   for (int m = 0; m < count_rows; ++m) {
     rows[m] = RowOfActivations<Format>(product, first_row + m);
   }
-  for (int64_t n = first; n < end;) {
-    const int count = GroupSize<Format>(n, end);
-    MultiplyPanel<Format>(product, n, count, first_row, rows, count_rows);
-    n += count;
+  for (int64_t strip = first; strip < end; strip += kStrip) {
+    const int columns = static_cast<int>(end - strip < kStrip ? end - strip : kStrip);
+    StripValues values;
+    for (int64_t n = strip; n < strip + columns;) {
+      const int count = GroupSize<Format>(n, strip + columns);
+      SumPanel<Format>(product, n, count, rows, count_rows, values, n - strip);
+      n += count;
+    }
+    for (int m = 0; m < count_rows; ++m) {
+      WriteValues(product, first_row + m, strip, values[m], columns);
+    }
   }
 }
 
