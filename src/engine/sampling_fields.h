@@ -1,6 +1,7 @@
-// The numeric sampling parameters, each declared once: the command line, JSON bodies and validation
-// read this table. A new parameter is a member of SamplingParameters, a row here, its effect in the
-// sampler and its properties in server/openapi.json, which a test compares with the table.
+// The numeric sampling parameters, each declared once: the command line, JSON bodies, validation
+// and the OpenAPI document read this table. A new parameter is a member of SamplingParameters, a
+// row here and its effect in the sampler; where devices do not have the effect, NeedsLogits
+// (step_runner.cc) brings the logits to the host.
 #pragma once
 
 #include <algorithm>

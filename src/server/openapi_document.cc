@@ -3,22 +3,58 @@
 #include <fmt/format.h>
 
 #include <cstddef>
+#include <limits>
+#include <string_view>
 
 #include "base/check.h"
+#include "engine/sampling_fields.h"
 #include "json/json_value.h"
 #include "json/json_writer.h"
 #include "server/embedded_files.h"
 
 namespace fathom {
+namespace {
 
-std::string OpenApiDocument(const RequestLimits& limits) {
+// The schemas of the requests that generate.
+constexpr std::string_view kGenerationRequests[] = {"ChatCompletionRequest", "CompletionRequest",
+                                                    "ResponsesRequest", "MessagesRequest"};
+
+JsonValue FieldSchema(const SamplingField& field) {
+  if (field.n_tokens == nullptr) {
+    return {{"type", JsonValue::Array({"number", "null"})},
+            {"minimum", field.low},
+            {"maximum", field.high}};
+  }
+  // -1 and 0 are off; more than the vocabulary is all of it.
+  return {{"type", JsonValue::Array({"integer", "null"})},
+          {"minimum", -1},
+          {"maximum", std::numeric_limits<std::int64_t>::max()}};
+}
+
+JsonValue DocumentWithSampling() {
   Result<JsonValue> document = ParseJson(OpenApiJson());
   Check(document.has_value(), "openapi.json is JSON");
   JsonValue& schemas = (*document)["components"]["schemas"];
+  for (const std::string_view request : kGenerationRequests) {
+    JsonValue& properties = schemas[request]["properties"];
+    for (const SamplingField& field : SamplingFields()) {
+      properties.Add(field.name, FieldSchema(field));
+    }
+  }
+  return *std::move(document);
+}
+
+}  // namespace
+
+std::string OpenApiDocument() { return WriteJson(DocumentWithSampling()); }
+
+std::string OpenApiDocument(const RequestLimits& limits) {
+  JsonValue document = DocumentWithSampling();
+  JsonValue& schemas = document["components"]["schemas"];
   schemas["TokenId"]["maximum"] = limits.vocab_size - 1;
   schemas["TokenIdText"]["pattern"] = NumbersUpTo(limits.vocab_size - 1);
   schemas["ChoiceCount"]["maximum"] = limits.max_choices;
-  return WriteJson(*document);
+  return WriteJson(document);
 }
 
 std::string NumbersUpTo(std::int64_t last) {

@@ -9,7 +9,10 @@
 
 namespace fathom {
 
-// Returns openapi.json with the token ids and the number of choices that these limits allow.
+// Returns openapi.json with the numeric sampling parameters (engine/sampling_fields.h) of every
+// request that generates.
+std::string OpenApiDocument();
+// Also with the token ids and the number of choices that these limits allow.
 std::string OpenApiDocument(const RequestLimits& limits);
 
 // Returns a regular expression for the decimal numbers from 0 to `last`, at least 0, written

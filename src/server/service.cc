@@ -10,7 +10,6 @@
 #include "api/common/api.h"
 #include "base/ascii.h"
 #include "base/utf8.h"
-#include "server/embedded_files.h"
 #include "server/endpoints.h"
 #include "server/openapi_document.h"
 #include "server/recorded_exchange.h"
@@ -171,7 +170,7 @@ std::vector<Service::Route> Service::StateRoutes() {
       {"GET", "/openapi.json",
        [](Service& service, RequestContext& context) {
          context.exchange.Send(
-             {.body = service.ready_ == nullptr ? std::string(OpenApiJson()) : service.openapi_});
+             {.body = service.ready_ == nullptr ? OpenApiDocument() : service.openapi_});
        },
        Key::kNever},
       {"GET", "/health", show_health, Key::kHealth},

@@ -9,7 +9,6 @@
 #include <string>
 
 #include "engine/sampling_fields.h"
-#include "server/embedded_files.h"
 #include "server/openapi_document.h"
 
 namespace fathom {
@@ -29,11 +28,12 @@ void ExpectRange(const json& property, const SamplingField& field) {
 }
 
 TEST(OpenApiSampling, HasTheRangesOfTheTable) {
-  const json document = json::parse(OpenApiJson());
+  const json document = json::parse(OpenApiDocument());
   const json& schemas = document["components"]["schemas"];
   for (const SamplingField& field : SamplingFields()) {
     SCOPED_TRACE(field.name);
-    for (const char* request : {"ChatCompletionRequest", "CompletionRequest"}) {
+    for (const char* request :
+         {"ChatCompletionRequest", "CompletionRequest", "ResponsesRequest", "MessagesRequest"}) {
       const json& properties = schemas.at(request).at("properties");
       ASSERT_TRUE(properties.contains(field.name)) << request;
       ExpectRange(properties[std::string(field.name)], field);
@@ -52,7 +52,7 @@ TEST(OpenApiLimits, AreThoseOfTheServer) {
   EXPECT_EQ(schemas["TokenId"]["maximum"], 4095);
   EXPECT_EQ(schemas["TokenIdText"]["pattern"], NumbersUpTo(4095));
   EXPECT_EQ(schemas["ChoiceCount"]["maximum"], 3);
-  EXPECT_EQ(json::parse(OpenApiJson()),
+  EXPECT_EQ(json::parse(OpenApiDocument()),
             json::parse(OpenApiDocument({.vocab_size = 129280, .max_choices = 8})));
 }
 
