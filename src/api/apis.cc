@@ -10,10 +10,10 @@ namespace fathom {
 
 std::span<const Api* const> Apis() {
   static constexpr std::array kApis = {
-      &kChatCompletions,
-      &kCompletions,
-      &kResponses,
-      &kMessages,
+      &kChatCompletions,  // POST /v1/chat/completions
+      &kCompletions,      // POST /v1/completions
+      &kResponses,        // POST /v1/responses
+      &kMessages,         // POST /v1/messages
   };
   return kApis;
 }
