@@ -31,10 +31,10 @@ class FilledCache {
   }
   LayerCache& layer() { return cache_->Layer(0); }
   double window_row_bytes() const {
-    return static_cast<double>(BytesOf({.window_slots = 1}, shape_).constant);
+    return static_cast<double>(ComputeLayerBytes({.window_slots = 1}, shape_).constant);
   }
   double row_bytes() const {
-    return static_cast<double>(BytesOf({.compressed_rows = 1}, shape_).growing);
+    return static_cast<double>(ComputeLayerBytes({.compressed_rows = 1}, shape_).growing);
   }
 
  private:

@@ -23,7 +23,7 @@ void AddGroups(const fs::path& mount, std::string_view group, int version,
 
 }  // namespace
 
-std::vector<ControlGroup> ControlGroupsOf(std::string_view controller, const fs::path& root) {
+std::vector<ControlGroup> FindControlGroups(std::string_view controller, const fs::path& root) {
   const fs::path mount = root / "sys/fs/cgroup";
   std::vector<ControlGroup> groups;
   // Lines are NUMBER:CONTROLLERS:PATH; version 2 has no controllers.
@@ -46,7 +46,7 @@ std::vector<ControlGroup> ControlGroupsOf(std::string_view controller, const fs:
   return groups;
 }
 
-std::optional<std::string> FirstLineOf(const fs::path& path) {
+std::optional<std::string> ReadFirstLine(const fs::path& path) {
   std::ifstream file(path);
   std::string line;
   return std::getline(file, line) ? std::optional(line) : std::nullopt;

@@ -17,10 +17,10 @@ struct ControlGroup {
 // Returns the folders where the groups of this process and all groups above them may have files of
 // a controller ("cpu", "memory"), below `root`. A container may not see the upper folders of its
 // path; those that do not exist are returned, too.
-std::vector<ControlGroup> ControlGroupsOf(std::string_view controller,
-                                          const std::filesystem::path& root = "/");
+std::vector<ControlGroup> FindControlGroups(std::string_view controller,
+                                            const std::filesystem::path& root = "/");
 
 // Returns the first line of a file; nullopt: no file, or an empty one.
-std::optional<std::string> FirstLineOf(const std::filesystem::path& path);
+std::optional<std::string> ReadFirstLine(const std::filesystem::path& path);
 
 }  // namespace fathom

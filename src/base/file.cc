@@ -21,7 +21,7 @@ tl::unexpected<Error> FileError(std::string_view name, std::string_view what) {
   return MakeError(ErrorCode::kIo, "{}: cannot {}: {}", name, what, std::strerror(errno));
 }
 
-std::string_view KindOf(mode_t mode) {
+std::string_view DescribeMode(mode_t mode) {
   switch (mode & S_IFMT) {
     case S_IFDIR:
       return "a directory";
@@ -52,7 +52,7 @@ Result<Descriptor> OpenToRead(const std::filesystem::path& path, FileKind kind) 
       kind == FileKind::kRegular ? "a regular file" : "a regular file or a pipe";
   const auto is_wrong = [&](mode_t mode) {
     return MakeError(ErrorCode::kInvalidData, "{}: expected {}, found {}", path.string(), expected,
-                     KindOf(mode));
+                     DescribeMode(mode));
   };
   // Without O_NONBLOCK, a FIFO that nobody writes to would be waited for here.
   Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
@@ -140,7 +140,7 @@ Status CheckRegularOrNone(const std::filesystem::path& path) {
   struct stat info = {};
   if (::stat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode)) return {};
   return MakeError(ErrorCode::kInvalidData, "{}: expected a regular file to write, found {}",
-                   path.string(), KindOf(info.st_mode));
+                   path.string(), DescribeMode(info.st_mode));
 }
 
 Status CheckCanWrite(const std::filesystem::path& path) {

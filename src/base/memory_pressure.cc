@@ -26,7 +26,7 @@ MemoryPressure::MemoryPressure(std::int64_t reserve, fs::path root,
       took_memory_(std::move(took_memory)),
       psi_(root_ / "proc/pressure/memory") {
   std::error_code error;
-  for (const ControlGroup& group : ControlGroupsOf("memory", root_)) {
+  for (const ControlGroup& group : FindControlGroups("memory", root_)) {
     if (group.version == 1) {
       if (fs::exists(group.folder / kFailures, error)) {
         event_files_.push_back(group.folder / kFailures);

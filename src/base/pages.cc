@@ -54,7 +54,8 @@ std::optional<std::int64_t> Kilobytes(std::string_view line, std::string_view na
 }
 
 // Returns the bytes of a line of /proc/meminfo or /proc/self/status.
-std::optional<std::int64_t> FieldOf(const std::filesystem::path& path, std::string_view name) {
+std::optional<std::int64_t> ReadProcField(const std::filesystem::path& path,
+                                          std::string_view name) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
     if (const auto bytes = Kilobytes(line, name)) return bytes;
@@ -199,15 +200,15 @@ Status LockPages(std::span<const std::byte> bytes, std::int64_t total, std::stri
 }
 
 std::optional<std::int64_t> AvailableMemory(const std::filesystem::path& root) {
-  return FieldOf(root / "proc/meminfo", "MemAvailable:");
+  return ReadProcField(root / "proc/meminfo", "MemAvailable:");
 }
 
 std::int64_t SwapBytes(const std::filesystem::path& root) {
-  return FieldOf(root / "proc/meminfo", "SwapTotal:").value_or(0);
+  return ReadProcField(root / "proc/meminfo", "SwapTotal:").value_or(0);
 }
 
 std::int64_t SwappedBytes(const std::filesystem::path& root) {
-  return FieldOf(root / "proc/self/status", "VmSwap:").value_or(0);
+  return ReadProcField(root / "proc/self/status", "VmSwap:").value_or(0);
 }
 
 std::int64_t BytesInHugePages(std::span<const std::byte> bytes) {

@@ -43,7 +43,7 @@ double Ratio(std::optional<double> quota, std::optional<double> period) {
 
 // cpu.max is "QUOTA PERIOD" in microseconds, or "max PERIOD".
 double LimitV2(const std::filesystem::path& group) {
-  const std::string line = FirstLineOf(group / "cpu.max").value_or("");
+  const std::string line = ReadFirstLine(group / "cpu.max").value_or("");
   const std::size_t blank = line.find(' ');
   return blank == std::string::npos
              ? kNoLimit
@@ -52,11 +52,11 @@ double LimitV2(const std::filesystem::path& group) {
 
 // A quota of -1 means no limit.
 double LimitV1(const std::filesystem::path& group) {
-  return Ratio(FirstNumber(FirstLineOf(group / "cpu.cfs_quota_us").value_or("")),
-               FirstNumber(FirstLineOf(group / "cpu.cfs_period_us").value_or("")));
+  return Ratio(FirstNumber(ReadFirstLine(group / "cpu.cfs_quota_us").value_or("")),
+               FirstNumber(ReadFirstLine(group / "cpu.cfs_period_us").value_or("")));
 }
 
-std::filesystem::path FolderOf(int processor, const std::filesystem::path& root) {
+std::filesystem::path ProcessorFolder(int processor, const std::filesystem::path& root) {
   return root / "sys/devices/system/cpu" / ("cpu" + std::to_string(processor));
 }
 
@@ -67,7 +67,7 @@ std::vector<int> FirstOfEach(std::span<const int> processors, const std::filesys
   std::vector<int> first;
   std::vector<std::string> groups;  // each as the list of its processors, equal for all of them
   for (const int processor : processors) {
-    const auto list = FirstLineOf(FolderOf(processor, root) / file);
+    const auto list = ReadFirstLine(ProcessorFolder(processor, root) / file);
     if (list && std::find(groups.begin(), groups.end(), *list) != groups.end()) continue;
     if (list) {
       groups.push_back(*list);
@@ -101,7 +101,7 @@ std::int64_t CacheBytes(std::span<const int> processors, const std::filesystem::
   std::int64_t bytes = 0;
   for (const int processor : FirstOfEach(processors, root, "cache/index3/shared_cpu_list")) {
     const std::string text =
-        FirstLineOf(FolderOf(processor, root) / "cache/index3/size").value_or("");
+        ReadFirstLine(ProcessorFolder(processor, root) / "cache/index3/size").value_or("");
     std::string_view rest = text;
     const std::int64_t number = TakeNumber<std::int64_t>(rest).value_or(0);
     const std::size_t unit = rest.empty() ? kUnits.npos : kUnits.find(rest.front());
@@ -113,7 +113,7 @@ std::int64_t CacheBytes(std::span<const int> processors, const std::filesystem::
 
 double ProcessorQuota(const std::filesystem::path& root) {
   double smallest = kNoLimit;
-  for (const ControlGroup& group : ControlGroupsOf("cpu", root)) {
+  for (const ControlGroup& group : FindControlGroups("cpu", root)) {
     smallest =
         std::min(smallest, group.version == 2 ? LimitV2(group.folder) : LimitV1(group.folder));
   }

@@ -33,7 +33,7 @@ constexpr CgroupFiles kVersion1 = {.limits = {"memory.limit_in_bytes", ""},
 constexpr std::int64_t kLeastReserve = std::int64_t{1} << 30;
 constexpr std::int64_t kLeastGroupReserve = std::int64_t{256} << 20;
 
-std::int64_t ReserveOf(std::int64_t room, std::int64_t least) {
+std::int64_t ComputeReserve(std::int64_t room, std::int64_t least) {
   return std::min(std::max(least, room / 20), room / 2);
 }
 
@@ -48,7 +48,7 @@ class RoomFinder {
     } else {
       Warn("/proc/meminfo: expected MemAvailable in kB, found none");
     }
-    for (const ControlGroup& group : ControlGroupsOf("memory", root_)) {
+    for (const ControlGroup& group : FindControlGroups("memory", root_)) {
       AddGroup(group.version == 2 ? kVersion2 : kVersion1, group.folder);
     }
     if (!known_) {
@@ -69,7 +69,7 @@ class RoomFinder {
 
   void Limit(std::int64_t room, std::int64_t least_reserve, std::string name) {
     room = std::max<std::int64_t>(room, 0);
-    const std::int64_t reserve = ReserveOf(room, least_reserve);
+    const std::int64_t reserve = ComputeReserve(room, least_reserve);
     if (known_ && room - reserve >= found_.usable()) return;
     known_ = true;
     found_.room = room;
@@ -108,7 +108,7 @@ class RoomFinder {
 
   // nullopt: no such file, or no limit ("max").
   std::optional<std::int64_t> ReadBytes(const fs::path& path) {
-    const std::optional<std::string> line = FirstLineOf(path);
+    const std::optional<std::string> line = ReadFirstLine(path);
     if (!line || *line == "max") return std::nullopt;
     const std::optional<std::int64_t> bytes = ParseNumber<std::int64_t>(*line);
     if (bytes && *bytes >= 0) return bytes;
@@ -124,7 +124,7 @@ class RoomFinder {
 
 }  // namespace
 
-std::int64_t MemoryReserve(std::int64_t room) { return ReserveOf(room, kLeastReserve); }
+std::int64_t MemoryReserve(std::int64_t room) { return ComputeReserve(room, kLeastReserve); }
 
 Result<UsableMemory> FindUsableMemory(const std::filesystem::path& root) {
   return RoomFinder(root).Find();

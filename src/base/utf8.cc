@@ -16,7 +16,7 @@ struct Lead {
   std::uint8_t second_max;
 };
 
-Lead LeadOf(std::uint8_t byte) {
+Lead ReadLead(std::uint8_t byte) {
   if (byte < 0x80) return {1, 0, 0};
   if (byte < 0xC2) return {0, 0, 0};
   if (byte < 0xE0) return {2, 0x80, 0xBF};
@@ -58,7 +58,7 @@ std::size_t ValidPrefix(std::string_view text) {
 
 Utf8Sequence FirstUtf8Sequence(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
-  const Lead lead = LeadOf(byte(0));
+  const Lead lead = ReadLead(byte(0));
   if (lead.n_bytes <= 1) return {lead.n_bytes == 1 ? Kind::kComplete : Kind::kBroken, 1};
   for (std::size_t i = 1; i < lead.n_bytes; ++i) {
     if (i == text.size()) return {Kind::kIncomplete, i};

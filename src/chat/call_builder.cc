@@ -96,7 +96,7 @@ void CallBuilder::Begin(std::string_view name) {
 }
 
 CallBuilder::Form CallBuilder::ChooseForm(std::optional<bool> is_string) const {
-  const ParameterType type = options_.tools.TypeOf(tool_, parameter_);
+  const ParameterType type = options_.tools.FindType(tool_, parameter_);
   if (is_string == false) return Form::kJson;
   if (is_string == true) {
     const bool coerces = options_.coerce_strings && type == ParameterType::kOther;

@@ -247,7 +247,7 @@ class MessageReader {
   // error.
   const JsonValue* ReadFunction(const JsonValue& value, const std::string& path) {
     const JsonValue* type = value.Find("type");
-    if (type != nullptr && !type->IsNull() && value.TextOf("type") != "function") {
+    if (type != nullptr && !type->IsNull() && value.FindText("type") != "function") {
       Fail(path + ".type", "\"function\"", type);
     }
     const JsonValue* function = value.Find("function");
@@ -274,7 +274,7 @@ class MessageReader {
   }
 
   std::string ReadName(const JsonValue& function, const std::string& path) {
-    const std::string_view name = function.TextOf("name");
+    const std::string_view name = function.FindText("name");
     if (name.empty()) Fail(path + ".name", "a string that is not empty", function.Find("name"));
     return std::string(name);
   }
@@ -331,7 +331,7 @@ bool ForbidsTools(const JsonValue* tool_choice) {
 
 // {"type": "text"} asks for no particular form.
 bool AsksForText(const JsonValue* response_format) {
-  return response_format != nullptr && response_format->TextOf("type") == "text";
+  return response_format != nullptr && response_format->FindText("type") == "text";
 }
 
 Result<JsonValue> ParseClientJson(std::string_view json, std::string_view what) {

@@ -38,7 +38,7 @@ Result<ToolSchemas> ToolSchemas::Make(std::span<const ToolSpec> tools) {
   return schemas;
 }
 
-ParameterType ToolSchemas::TypeOf(std::string_view tool, std::string_view parameter) const {
+ParameterType ToolSchemas::FindType(std::string_view tool, std::string_view parameter) const {
   const auto found = tools_.find(tool);
   if (found == tools_.end() || !found->second.listed) return ParameterType::kUnknown;
   const auto property = found->second.listed->find(parameter);

@@ -30,7 +30,7 @@ class ToolSchemas {
   bool empty() const { return tools_.empty(); }
   bool Knows(std::string_view tool) const { return tools_.find(tool) != tools_.end(); }
 
-  ParameterType TypeOf(std::string_view tool, std::string_view parameter) const;
+  ParameterType FindType(std::string_view tool, std::string_view parameter) const;
 
   // True if the tool lists its parameters and this one is not among them. False for strict tools:
   // their calls have the parameters that the schema allows, under whatever names.

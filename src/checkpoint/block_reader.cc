@@ -28,13 +28,13 @@ Status ReadBlocks(BlockReader& reader, std::size_t file, std::int64_t offset,
     } else if (n == 0) {
       return MakeError(ErrorCode::kInvalidData,
                        "{}: shard truncated: expected bytes {} to {}, found the end at {}",
-                       reader.NameOf(file), offset, offset + n_needed - 1, offset + done);
+                       reader.FileName(file), offset, offset + n_needed - 1, offset + done);
     } else if (n != -EINTR) {
       if (++n_failed == kTries) {
         const auto code = static_cast<int>(-n);
         return MakeError(ErrorCode::kIo, "storage_error: {}, offset {}: {} (errno {})",
-                         reader.NameOf(file), offset + done, std::generic_category().message(code),
-                         code);
+                         reader.FileName(file), offset + done,
+                         std::generic_category().message(code), code);
       }
       piece = kSmallPiece;
     }

@@ -25,7 +25,7 @@ class BlockReader {
   // the bytes that were read, 0 at the end of the file, or -errno.
   virtual std::int64_t Read(std::size_t file, std::int64_t offset, std::span<std::byte> to) = 0;
   // The path of a shard, for messages.
-  virtual std::string NameOf(std::size_t file) const = 0;
+  virtual std::string FileName(std::size_t file) const = 0;
   // Error kInvalidData: the file is not what it was when it was opened.
   virtual Status CheckUnchanged(std::size_t /*file*/) { return {}; }
 };

@@ -40,7 +40,7 @@ class FileBlockReader : public BlockReader {
   bool MayHavePages(std::size_t file, std::int64_t offset, std::int64_t bytes) const;
 
   std::int64_t Read(std::size_t file, std::int64_t offset, std::span<std::byte> to) override;
-  std::string NameOf(std::size_t file) const override { return files_[file].path.string(); }
+  std::string FileName(std::size_t file) const override { return files_[file].path.string(); }
   // By size and time of the last change.
   Status CheckUnchanged(std::size_t file) override;
 

@@ -38,7 +38,7 @@ Status CompareBlocks(BlockReader& original, BlockReader& mirror, std::size_t fil
   if (found == end) return {};
   return MakeError(ErrorCode::kInvalidData,
                    "{}: no mirror of {}: expected the same bytes, found others at offset {}",
-                   mirror.NameOf(file), original.NameOf(file), offset + (found - ours.begin()));
+                   mirror.FileName(file), original.FileName(file), offset + (found - ours.begin()));
 }
 
 // The bytes before the first tensor of a shard; 0 if it has none.
@@ -138,15 +138,15 @@ std::int64_t MirroredBlockReader::Read(std::size_t file, std::int64_t offset,
         n == 0 ? "the file ends" : std::generic_category().message(static_cast<int>(-n));
     lock.unlock();
     warn_(fmt::format("{}, offset {}: {}; reading {} instead",
-                      drives_[chosen].drive.reader->NameOf(file), offset, problem,
-                      drives_[other].drive.reader->NameOf(file)));
+                      drives_[chosen].drive.reader->FileName(file), offset, problem,
+                      drives_[other].drive.reader->FileName(file)));
   }
   return helped;
 }
 
-std::string MirroredBlockReader::NameOf(std::size_t file) const {
-  return fmt::format("{} and its mirror {}", drives_[0].drive.reader->NameOf(file),
-                     drives_[1].drive.reader->NameOf(file));
+std::string MirroredBlockReader::FileName(std::size_t file) const {
+  return fmt::format("{} and its mirror {}", drives_[0].drive.reader->FileName(file),
+                     drives_[1].drive.reader->FileName(file));
 }
 
 Status MirroredBlockReader::CheckUnchanged(std::size_t file) {
@@ -154,7 +154,7 @@ Status MirroredBlockReader::CheckUnchanged(std::size_t file) {
   return drives_[1].drive.reader->CheckUnchanged(file);
 }
 
-std::int64_t MirroredBlockReader::BytesOf(std::size_t drive) const {
+std::int64_t MirroredBlockReader::BytesFrom(std::size_t drive) const {
   const std::lock_guard lock(mutex_);
   return drives_[drive].read;
 }

@@ -38,11 +38,11 @@ class MirroredBlockReader : public BlockReader {
   // An error, or the end of the file, is that of the drive which was asked last.
   std::int64_t Read(std::size_t file, std::int64_t offset, std::span<std::byte> to) override;
   // Both paths.
-  std::string NameOf(std::size_t file) const override;
+  std::string FileName(std::size_t file) const override;
   // Checks both files: what has changed on one drive is no mirror.
   Status CheckUnchanged(std::size_t file) override;
   // Bytes that a drive has given, 0: the original.
-  std::int64_t BytesOf(std::size_t drive) const;
+  std::int64_t BytesFrom(std::size_t drive) const;
 
  private:
   static constexpr std::size_t kDrives = 2;

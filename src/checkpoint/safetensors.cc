@@ -154,7 +154,7 @@ class CheckpointReader {
 
   void AddTensor(std::size_t shard, SafetensorsEntry& entry) {
     const std::string_view name = WithoutModelPrefix(entry.name);
-    if (const std::optional<std::size_t> first = checkpoint_.IndexOf(name)) {
+    if (const std::optional<std::size_t> first = checkpoint_.FindIndex(name)) {
       const std::size_t first_shard = checkpoint_.tensors_[*first].shard;
       AddProblem(problems_, "{}: tensor {} occurs twice{}", ShardPath(shard), Quoted(name),
                  first_shard == shard ? std::string()
@@ -180,7 +180,7 @@ class CheckpointReader {
     std::vector<bool> named(checkpoint_.tensors_.size());
     for (const SafetensorsIndex::Entry& entry : index.entries) {
       const std::string_view name = WithoutModelPrefix(entry.name);
-      const std::optional<std::size_t> found = checkpoint_.IndexOf(name);
+      const std::optional<std::size_t> found = checkpoint_.FindIndex(name);
       if (!found) {
         // A shard that cannot be read, or a broken tensor, has already been reported.
         if (shards_[entry.file].header && broken_.find(std::string(name)) == broken_.end()) {
@@ -241,14 +241,14 @@ Checkpoint::Inspection Checkpoint::Inspect(const std::filesystem::path& path) {
   return CheckpointReader(path).Read();
 }
 
-std::optional<std::size_t> Checkpoint::IndexOf(std::string_view name) const {
+std::optional<std::size_t> Checkpoint::FindIndex(std::string_view name) const {
   const auto found = by_name_.find(name);
   if (found == by_name_.end()) return std::nullopt;
   return found->second;
 }
 
 const TensorView* Checkpoint::Find(std::string_view name) const {
-  const std::optional<std::size_t> index = IndexOf(name);
+  const std::optional<std::size_t> index = FindIndex(name);
   return index ? &tensors_[*index].view : nullptr;
 }
 

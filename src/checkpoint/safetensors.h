@@ -49,7 +49,7 @@ class Checkpoint {
   // nullptr if there is no such tensor. Does not allocate.
   const TensorView* Find(std::string_view name) const;
   // Returns the index in tensors().
-  std::optional<std::size_t> IndexOf(std::string_view name) const;
+  std::optional<std::size_t> FindIndex(std::string_view name) const;
 
   // In the order of the shards and of the bytes in a shard: reading tensors in this order reads the
   // disk from front to back.

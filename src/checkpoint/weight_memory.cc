@@ -64,7 +64,7 @@ void Run(std::span<const Copy> pieces, ThreadTeam& team, Meter& meter) {
   });
 }
 
-std::int64_t BytesOf(const MemoryPieces& memory) {
+std::int64_t TotalBytes(const MemoryPieces& memory) {
   std::int64_t total = 0;
   for (const std::span<const std::byte> bytes : memory) {
     total += std::ssize(bytes);
@@ -107,7 +107,7 @@ Result<PageMemory> MoveToHugePages(MemoryPieces& pieces, bool lock, ThreadTeam& 
       return Unexpected(locked.error());
     }
   }
-  Meter meter(BytesOf(pieces), progress);
+  Meter meter(TotalBytes(pieces), progress);
   std::vector<Copy> copies;
   std::byte* to = memory->bytes().data();
   for (std::span<const std::byte>& piece : pieces) {
@@ -125,7 +125,7 @@ Result<PageMemory> MoveToHugePages(MemoryPieces& pieces, bool lock, ThreadTeam& 
 // Locks before reading, so that a refusal comes early.
 Status LockAndRead(const MemoryPieces& pieces, bool lock, ThreadTeam& team,
                    const std::function<void(double)>& progress) {
-  const std::int64_t total = BytesOf(pieces);
+  const std::int64_t total = TotalBytes(pieces);
   std::vector<Copy> reads;
   for (const std::span<const std::byte> bytes : pieces) {
     if (Status locked = lock ? LockPages(bytes, total, "the weights") : Status(); !locked) {
@@ -139,7 +139,7 @@ Status LockAndRead(const MemoryPieces& pieces, bool lock, ThreadTeam& team,
 }
 
 // Returns the parts of the files that are in none of the pieces.
-MemoryPieces RestOf(const Checkpoint& checkpoint, MemoryPieces pieces) {
+MemoryPieces FindUnusedParts(const Checkpoint& checkpoint, MemoryPieces pieces) {
   const auto begin_of = [](const auto& piece) { return piece.data(); };
   std::ranges::sort(pieces, {}, begin_of);
   MemoryPieces rest;
@@ -159,7 +159,7 @@ MemoryPieces RestOf(const Checkpoint& checkpoint, MemoryPieces pieces) {
 }  // namespace
 
 void UnmapUnusedPages(const Checkpoint& checkpoint, MemoryPieces pieces, std::size_t most) {
-  MemoryPieces rest = RestOf(checkpoint, std::move(pieces));
+  MemoryPieces rest = FindUnusedParts(checkpoint, std::move(pieces));
   std::ranges::sort(rest, std::ranges::greater(), [](const auto& bytes) { return bytes.size(); });
   for (std::size_t i = 0; i < rest.size(); ++i) {
     i < most ? SetPagesApart(rest[i]) : ReleasePages(rest[i]);
@@ -168,7 +168,7 @@ void UnmapUnusedPages(const Checkpoint& checkpoint, MemoryPieces pieces, std::si
 
 Status CheckRoom(const Checkpoint& checkpoint, const MemoryPieces& pieces,
                  const WeightMemory& memory) {
-  const std::int64_t needed = memory.Any() ? BytesOf(pieces) : 0;
+  const std::int64_t needed = memory.Any() ? TotalBytes(pieces) : 0;
   const std::int64_t available = AvailableMemory().value_or(needed);
   constexpr double kGigabyte = 1e9;
   if (needed > available) {

@@ -19,7 +19,7 @@ struct ChannelGroup {
 
   int size() const { return static_cast<int>(members.size()); }
   // Returns the transport's rank of another rank of the group.
-  int MemberOf(int other) const {
+  int TransportRank(int other) const {
     Check(other >= 0 && other < size() && other != rank, "another rank of the communicator");
     return members[static_cast<std::size_t>(other)];
   }

@@ -10,7 +10,7 @@ namespace fathom {
 namespace {
 
 // Returns the columns of n that rank i of `size` adds up: about equally many for each rank.
-Piece ColumnsOf(std::int64_t n, int i, int size) {
+Piece RankColumns(std::int64_t n, int i, int size) {
   const std::int64_t first = n * i / size;
   return {first, n * (i + 1) / size - first};
 }
@@ -156,7 +156,7 @@ Status Communicator::AllReduceParts(Matrix<const float> parts, std::int64_t n_pa
                                     std::span<float> sum) {
   Check(parts.cols == std::ssize(sum), "as many sums as columns");
   Check(parts.rows == DivideParts(n_parts, rank(), size()).count, "the parts of this rank");
-  const Piece mine = ColumnsOf(parts.cols, rank(), size());
+  const Piece mine = RankColumns(parts.cols, rank(), size());
   // A rank sends its parts of one range of columns, row after row.
   scratch_.resize(static_cast<std::size_t>(parts.rows * parts.cols + n_parts * mine.count));
   float* next = scratch_.data();
@@ -164,7 +164,7 @@ Status Communicator::AllReduceParts(Matrix<const float> parts, std::int64_t n_pa
   outgoing_.clear();
   pieces_.clear();
   for (int other = 0; other < size(); ++other) {
-    const Piece share = ColumnsOf(parts.cols, other, size());
+    const Piece share = RankColumns(parts.cols, other, size());
     outgoing_.push_back(
         std::as_bytes(std::span(next, static_cast<std::size_t>(parts.rows * share.count))));
     for (std::int64_t part = 0; part < parts.rows; ++part) {
@@ -179,7 +179,7 @@ Status Communicator::AllReduceParts(Matrix<const float> parts, std::int64_t n_pa
   std::copy_n(terms.data, mine.count, sum.data() + mine.first);
   pieces_.clear();
   for (int r = 0; r < size(); ++r) {
-    const Piece share = ColumnsOf(parts.cols, r, size());
+    const Piece share = RankColumns(parts.cols, r, size());
     pieces_.push_back(std::as_writable_bytes(
         sum.subspan(static_cast<std::size_t>(share.first), static_cast<std::size_t>(share.count))));
   }

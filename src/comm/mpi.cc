@@ -86,14 +86,14 @@ class MpiExchange : public Exchange {
       const Incoming& in = incoming[i];
       add(static_cast<int>(i), in.from, in.bytes.size(),
           [&](std::size_t first, int count, MPI_Request* request) {
-            return MPI_Irecv(in.bytes.data() + first, count, MPI_BYTE, group.MemberOf(in.from), tag,
-                             MPI_COMM_WORLD, request);
+            return MPI_Irecv(in.bytes.data() + first, count, MPI_BYTE, group.TransportRank(in.from),
+                             tag, MPI_COMM_WORLD, request);
           });
     }
     for (const Outgoing& out : outgoing) {
       add(-1, out.to, out.bytes.size(), [&](std::size_t first, int count, MPI_Request* request) {
-        return MPI_Isend(out.bytes.data() + first, count, MPI_BYTE, group.MemberOf(out.to), tag,
-                         MPI_COMM_WORLD, request);
+        return MPI_Isend(out.bytes.data() + first, count, MPI_BYTE, group.TransportRank(out.to),
+                         tag, MPI_COMM_WORLD, request);
       });
       ++world_->traffic.n_messages;
       world_->traffic.n_bytes += std::ssize(out.bytes);

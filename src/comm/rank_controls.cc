@@ -52,7 +52,7 @@ struct Greeting {
   std::int32_t rank = 0;
 };
 
-sockaddr_in AddressOf(in_addr_t address, in_port_t port) {
+sockaddr_in MakeAddress(in_addr_t address, in_port_t port) {
   sockaddr_in place = {};
   place.sin_family = AF_INET;
   place.sin_port = port;
@@ -109,7 +109,7 @@ bool WaitFor(int socket, short events, Clock::time_point deadline) {
 // On several machines it listens at all addresses: MPI does not say which of them it uses.
 std::optional<Descriptor> Listen(Place& place, bool is_one_machine) {
   Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  sockaddr_in address = AddressOf(htonl(is_one_machine ? INADDR_LOOPBACK : INADDR_ANY), 0);
+  sockaddr_in address = MakeAddress(htonl(is_one_machine ? INADDR_LOOPBACK : INADDR_ANY), 0);
   socklen_t size = sizeof(address);
   auto* const plain = reinterpret_cast<sockaddr*>(&address);
   if (socket.get() < 0 || ::bind(socket.get(), plain, size) != 0 ||
@@ -125,7 +125,7 @@ std::optional<Descriptor> Listen(Place& place, bool is_one_machine) {
 Descriptor Connect(const Place& place, int rank) {
   for (std::int32_t i = 0; i < place.n_addresses; ++i) {
     Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    const sockaddr_in to = AddressOf(place.addresses[static_cast<std::size_t>(i)], place.port);
+    const sockaddr_in to = MakeAddress(place.addresses[static_cast<std::size_t>(i)], place.port);
     ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&to), sizeof(to));
     int error = 0;
     socklen_t size = sizeof(error);

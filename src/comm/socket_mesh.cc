@@ -77,13 +77,13 @@ class Mesh {
   }
 
   void Post(int to, Sending* sending) {
-    Peer& peer = PeerOf(to);
+    Peer& peer = FindPeer(to);
     peer.sending.push_back(sending);
     ++traffic_.n_messages;
     traffic_.n_bytes += std::ssize(sending->bytes);
   }
   Status Post(int from, std::int64_t channel, Receiving* receiving) {
-    PeerOf(from).receiving[channel].push_back(receiving);
+    FindPeer(from).receiving[channel].push_back(receiving);
     return TakeEarly(from, channel);
   }
   // The memory of these messages goes away: unfinished ones are dropped.
@@ -94,7 +94,7 @@ class Mesh {
   std::int64_t& next_channel() { return next_channel_; }
 
  private:
-  Peer& PeerOf(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
+  Peer& FindPeer(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
   Status TakeEarly(int from, std::int64_t channel);
   Status Write(int rank);
   Status Read(int rank);
@@ -141,7 +141,7 @@ void Mesh::Forget(const Sending* sending, const Receiving* receiving) {
 }
 
 Status Mesh::TakeEarly(int from, std::int64_t channel) {
-  Peer& peer = PeerOf(from);
+  Peer& peer = FindPeer(from);
   std::deque<Receiving*>& queue = peer.receiving[channel];
   while (!queue.empty()) {
     const auto first = std::find_if(peer.early.begin(), peer.early.end(),
@@ -159,7 +159,7 @@ Status Mesh::TakeEarly(int from, std::int64_t channel) {
 }
 
 Status Mesh::Write(int rank) {
-  Peer& peer = PeerOf(rank);
+  Peer& peer = FindPeer(rank);
   while (!peer.sending.empty()) {
     Sending& sending = *peer.sending.front();
     const std::size_t n_header = std::min(sending.n_written, sizeof(Header));
@@ -183,7 +183,7 @@ Status Mesh::Write(int rank) {
 
 // Finds the destination of the bytes behind a complete header.
 Status Mesh::BeginMessage(int rank) {
-  Peer& peer = PeerOf(rank);
+  Peer& peer = FindPeer(rank);
   const std::int64_t channel = peer.header.channel;
   std::deque<Receiving*>& queue = peer.receiving[channel];
   const bool others_first = std::any_of(peer.early.begin(), peer.early.end(),
@@ -206,7 +206,7 @@ Status Mesh::BeginMessage(int rank) {
 }
 
 Status Mesh::EndMessage(int rank) {
-  Peer& peer = PeerOf(rank);
+  Peer& peer = FindPeer(rank);
   peer.n_header = 0;
   if (peer.target != nullptr) {
     std::exchange(peer.target, nullptr)->done = true;
@@ -217,7 +217,7 @@ Status Mesh::EndMessage(int rank) {
 }
 
 Status Mesh::Read(int rank) {
-  Peer& peer = PeerOf(rank);
+  Peer& peer = FindPeer(rank);
   for (;;) {
     const bool in_header = peer.n_header < sizeof(Header);
     std::byte* const to = in_header ? reinterpret_cast<std::byte*>(&peer.header) + peer.n_header
@@ -344,7 +344,7 @@ class SocketCommunicator : public Communicator {
       Receiving& receiving = exchange->receiving()[i];
       receiving.bytes = incoming[i].bytes;
       if (Status posted =
-              mesh_->Post(group_.MemberOf(incoming[i].from), group_.channel, &receiving);
+              mesh_->Post(group_.TransportRank(incoming[i].from), group_.channel, &receiving);
           !posted) {
         return Unexpected(posted.error());
       }
@@ -353,7 +353,7 @@ class SocketCommunicator : public Communicator {
       Sending& sending = exchange->sending()[i];
       sending.bytes = outgoing[i].bytes;
       sending.header = {group_.channel, outgoing[i].bytes.size()};
-      mesh_->Post(group_.MemberOf(outgoing[i].to), &sending);
+      mesh_->Post(group_.TransportRank(outgoing[i].to), &sending);
     }
     if (Result<bool> begun = exchange->Poll(); !begun) return Unexpected(begun.error());
     return exchange;

@@ -20,12 +20,12 @@ constexpr std::size_t kMaxRelaxedKeywords = 64;
 JsonLayout LayoutOf(const JsonValue& schema, JsonLayout layout) {
   const JsonValue* own = schema.Find("x-fathom");
   if (own == nullptr) return layout;
-  const std::string_view whitespace = own->TextOf("whitespace");
+  const std::string_view whitespace = own->FindText("whitespace");
   if (whitespace == "flex") layout.whitespace = JsonWhitespace::kFlexible;
   if (whitespace == "compact") layout.whitespace = JsonWhitespace::kCompact;
   if (whitespace == "python") layout.whitespace = JsonWhitespace::kPython;
   if (whitespace == "any") layout.whitespace = JsonWhitespace::kAny;
-  const std::string_view key_order = own->TextOf("key_order");
+  const std::string_view key_order = own->FindText("key_order");
   if (key_order == "schema") layout.key_order = JsonKeyOrder::kSchema;
   if (key_order == "any") layout.key_order = JsonKeyOrder::kAny;
   return layout;

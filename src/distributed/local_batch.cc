@@ -7,7 +7,7 @@ namespace fathom {
 void CountTokens(const BatchView& whole, const DataRanks& data, std::span<std::int64_t> tokens) {
   std::ranges::fill(tokens, 0);
   for (const Segment& segment : whole.segments) {
-    tokens[static_cast<std::size_t>(data.OwnerOf(segment.sequence))] += segment.n_tokens;
+    tokens[static_cast<std::size_t>(data.Owner(segment.sequence))] += segment.n_tokens;
   }
 }
 
@@ -26,10 +26,10 @@ void LocalBatch::Assign(const BatchView& whole, const ModelShard& shard) {
     const bool is_local = data.IsOwn(segment.sequence);
     for (std::int64_t i = 0; i < segment.n_tokens; ++i) {
       local_rows_.push_back(is_local ? local_.n_tokens() + i : -1);
-      owners_.push_back(data.OwnerOf(segment.sequence));
+      owners_.push_back(data.Owner(segment.sequence));
     }
     if (is_local) {
-      local_.Add(data.OwnSlotOf(segment.sequence), segment.first_position,
+      local_.Add(data.OwnSlot(segment.sequence), segment.first_position,
                  whole.tokens.subspan(static_cast<std::size_t>(segment.first_row),
                                       static_cast<std::size_t>(segment.n_tokens)));
     }

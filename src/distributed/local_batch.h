@@ -25,7 +25,7 @@ class LocalBatch {
   // Per row of the whole batch: its row in View(), or -1 if another rank has the row.
   std::span<const std::int64_t> local_rows() const { return local_rows_; }
   // The data rank that has a row of the whole batch.
-  int OwnerOf(std::int64_t row) const { return owners_[static_cast<std::size_t>(row)]; }
+  int Owner(std::int64_t row) const { return owners_[static_cast<std::size_t>(row)]; }
 
  private:
   Batch local_;

@@ -214,9 +214,7 @@ Status RankTensorParallel::GatherRows(Pass pass, std::span<const std::int32_t> r
                                       Matrix<Bf16> out) {
   if (shard().n_data == 1) return {};
   const LocalBatch& batch = Batch(pass);
-  const auto owner = [&](std::int64_t i) {
-    return batch.OwnerOf(rows[static_cast<std::size_t>(i)]);
-  };
+  const auto owner = [&](std::int64_t i) { return batch.Owner(rows[static_cast<std::size_t>(i)]); };
   const Matrix<Bf16> packed = buffers_.packed_rows;
   const PackedRows places(out.rows, ranks_.expert->size(), owner);
   copies_.clear();

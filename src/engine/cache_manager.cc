@@ -23,7 +23,8 @@ CacheManager::CacheManager(SequenceCache& cache, const BlockKey& root, bool pref
                            DiskRestore* disk, EngineMetrics& metrics)
     : cache_(cache), root_(root), disk_(disk), metrics_(metrics) {
   const CacheShape& shape = cache.shape();
-  most_windows_ = std::min(MostWindowBlocks(shape), BlocksOf(shape.max_context + shape.lookahead));
+  most_windows_ =
+      std::min(MostWindowBlocks(shape), BlockCount(shape.max_context + shape.lookahead));
   const BlockArena& arena = cache.arena(0);
   const std::int64_t history_slabs = arena.n_slabs() - most_windows_;
   const std::int64_t blocks = history_slabs * arena.histories_per_slab();
@@ -71,14 +72,14 @@ bool CacheManager::MakeRoom(int data_rank, const BlockCounts& wanted, bool only_
 BlockCounts CacheManager::NeedsOf(const Sequence& sequence, std::int64_t n_usable) const {
   const std::int64_t lookahead = cache_.shape().lookahead;
   const std::int64_t positions = std::min(sequence.size() + 1, most_positions_) + lookahead;
-  return {.history = BlocksOf(positions) - n_usable,
+  return {.history = BlockCount(positions) - n_usable,
           .window = most_windows_ - cache_.BoundaryWindows(n_usable)};
 }
 
 // Attaches the cached blocks before making room, so that they are not evicted.
 bool CacheManager::TakeSlot(Sequence& sequence, std::int32_t slot, std::int64_t n_usable,
                             std::int64_t headroom) {
-  const int data_rank = data_ranks().OwnerOf(slot);
+  const int data_rank = data_ranks().Owner(slot);
   BlockCounts needs = NeedsOf(sequence, n_usable);
   needs.history += headroom;
   if (!CouldHaveRoom(data_rank, needs)) return false;
@@ -129,7 +130,7 @@ PrefixHit CacheManager::Find(Sequence& sequence, int data_rank,
 
 Admission CacheManager::Admit(Sequence& sequence, std::int32_t slot, const PrefixHit& hit,
                               std::int64_t n_running) {
-  PrefixCache* prefix = PrefixOf(data_ranks().OwnerOf(slot));
+  PrefixCache* prefix = PrefixOf(data_ranks().Owner(slot));
   if (prefix != nullptr && disk_ != nullptr &&
       disk_->Start(sequence, ShareableKeys(sequence), hit.match, *prefix)) {
     return Admission::kLoads;

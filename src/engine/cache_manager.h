@@ -79,7 +79,7 @@ class CacheManager {
   PrefixCache* PrefixOf(int data_rank) const {
     return prefixes_.empty() ? nullptr : prefixes_[static_cast<std::size_t>(data_rank)].get();
   }
-  int RankOf(const Sequence& sequence) const { return data_ranks().OwnerOf(sequence.slot); }
+  int RankOf(const Sequence& sequence) const { return data_ranks().Owner(sequence.slot); }
   bool CouldHaveRoom(int data_rank, const BlockCounts& wanted) const;
   bool MakeRoom(int data_rank, const BlockCounts& wanted, bool only_windows);
   bool TakeSlot(Sequence& sequence, std::int32_t slot, std::int64_t n_usable,

@@ -58,7 +58,7 @@ BlockKey RootOf(const EngineOptions& options, const CacheShape& shape) {
   for (const int ratio : shape.ratios) {
     identity += fmt::format(" {}", ratio);
   }
-  return KeyOf(std::as_bytes(std::span(identity)));
+  return HashBytes(std::as_bytes(std::span(identity)));
 }
 
 }  // namespace

@@ -72,13 +72,13 @@ void FieldReader::ReadBool(std::string_view key, bool* value) {
 void FieldReader::ReadInteger(std::string_view key, IntegerRange range, std::int64_t* value) {
   const JsonValue* found = Find(key);
   if (found == nullptr) return;
-  *value = IntegerOf(*found, std::string(key), range).value_or(*value);
+  *value = ToInteger(*found, std::string(key), range).value_or(*value);
 }
 
 void FieldReader::ReadNumber(std::string_view key, NumberRange range, double* value) {
   const JsonValue* found = Find(key);
   if (found == nullptr) return;
-  *value = NumberOf(*found, std::string(key), range).value_or(*value);
+  *value = ToNumber(*found, std::string(key), range).value_or(*value);
 }
 
 void FieldReader::ReadString(std::string_view key, std::string* value) {
@@ -113,7 +113,7 @@ void FieldReader::RequireNumber(std::string_view key, NumberRange range, double*
   if (Require(key) != nullptr) ReadNumber(key, range, value);
 }
 
-std::optional<std::int64_t> FieldReader::IntegerOf(const JsonValue& value, const std::string& path,
+std::optional<std::int64_t> FieldReader::ToInteger(const JsonValue& value, const std::string& path,
                                                    IntegerRange range) {
   const std::optional<std::int64_t> number = value.AsInteger();
   if (!number || *number < range.low || *number > range.high) {
@@ -123,7 +123,7 @@ std::optional<std::int64_t> FieldReader::IntegerOf(const JsonValue& value, const
   return number;
 }
 
-std::optional<double> FieldReader::NumberOf(const JsonValue& value, const std::string& path,
+std::optional<double> FieldReader::ToNumber(const JsonValue& value, const std::string& path,
                                             NumberRange range) {
   const std::optional<double> number = value.AsDouble();
   if (!number || !(*number >= range.low && *number <= range.high)) {  // so that NaN is refused
@@ -141,14 +141,14 @@ void FieldReader::Fail(std::string_view path, std::string_view expected, const J
   FailText(path, expected, found == nullptr ? "nothing" : DescribeFound(*found));
 }
 
-std::string FieldReader::PathOf(std::string_view key) const {
+std::string FieldReader::PathTo(std::string_view key) const {
   return fmt::format("{}{}{}", path_, path_.empty() ? "" : ".", key);
 }
 
 void FieldReader::FailText(std::string_view path, std::string_view expected,
                            std::string_view found) {
   Fail(Error{ErrorCode::kInvalidArgument,
-             fmt::format("{}: expected {}, found {}", PathOf(path), expected,
+             fmt::format("{}: expected {}, found {}", PathTo(path), expected,
                          ShortenedUtf8(found, kQuotedBytes))});
 }
 

@@ -52,7 +52,7 @@ class FieldReader {
   void ReadObject(std::string_view key, const Read& read) {
     const JsonValue* object = FindObject(key);
     if (object == nullptr) return;
-    FieldReader inner(*object, PathOf(key));
+    FieldReader inner(*object, PathTo(key));
     read(inner);
     if (inner.error()) Fail(*inner.error());
   }
@@ -86,9 +86,9 @@ class FieldReader {
   std::string RequireText(std::string_view key);
   void RequireNumber(std::string_view key, NumberRange range, double* value);
   // Integer for a value inside a field; `path` names the value from this object on.
-  std::optional<std::int64_t> IntegerOf(const JsonValue& value, const std::string& path,
+  std::optional<std::int64_t> ToInteger(const JsonValue& value, const std::string& path,
                                         IntegerRange range);
-  std::optional<double> NumberOf(const JsonValue& value, const std::string& path,
+  std::optional<double> ToNumber(const JsonValue& value, const std::string& path,
                                  NumberRange range);
 
   void Fail(std::string_view path, std::string_view expected, const JsonValue& found);
@@ -104,7 +104,7 @@ class FieldReader {
   const std::optional<Error>& error() const { return error_; }
 
  private:
-  std::string PathOf(std::string_view key) const;
+  std::string PathTo(std::string_view key) const;
   void FailText(std::string_view path, std::string_view expected, std::string_view found);
 
   const JsonValue& object_;

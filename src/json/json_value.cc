@@ -258,7 +258,7 @@ const JsonValue* JsonValue::Find(std::string_view key) const {
   return nullptr;
 }
 
-std::string_view JsonValue::TextOf(std::string_view key) const {
+std::string_view JsonValue::FindText(std::string_view key) const {
   const JsonValue* member = Find(key);
   return member != nullptr && member->IsString() ? member->text() : "";
 }

@@ -89,7 +89,7 @@ class JsonValue {
   // of members.
   const JsonValue* Find(std::string_view key) const;
   // The member of that key if it is a string, or "".
-  std::string_view TextOf(std::string_view key) const;
+  std::string_view FindText(std::string_view key) const;
 
   // The member of that key, appended if it is new; linear in the number of members. This must be an
   // object, or null, which becomes an empty object.

@@ -60,7 +60,7 @@ bool BlockArena::HasRoom(const BlockCounts& blocks) const {
   return blocks.window + std::max<std::int64_t>(slabs - n_free_reserved_, 0) <= n_free_common_;
 }
 
-std::vector<std::int32_t>& BlockArena::UsesOf(BlockKind kind) {
+std::vector<std::int32_t>& BlockArena::UseCounts(BlockKind kind) {
   return kind == BlockKind::kHistory ? history_ : window_;
 }
 
@@ -100,21 +100,21 @@ std::optional<std::int32_t> BlockArena::Allocate(BlockKind kind) {
     block = static_cast<std::int32_t>(slab);
   }
   if (block) {
-    UsesOf(kind)[static_cast<std::size_t>(*block)] = 1;
+    UseCounts(kind)[static_cast<std::size_t>(*block)] = 1;
     (kind == BlockKind::kHistory ? in_use_.history : in_use_.window) += 1;
   }
   return block;
 }
 
 void BlockArena::Share(BlockKind kind, std::int32_t block) {
-  std::vector<std::int32_t>& uses = UsesOf(kind);
+  std::vector<std::int32_t>& uses = UseCounts(kind);
   Check(block >= 0 && block < std::ssize(uses) && uses[static_cast<std::size_t>(block)] > 0,
         "sharing a block that is not in use");
   uses[static_cast<std::size_t>(block)] += 1;
 }
 
 void BlockArena::Free(BlockKind kind, std::int32_t block) {
-  std::vector<std::int32_t>& uses = UsesOf(kind);
+  std::vector<std::int32_t>& uses = UseCounts(kind);
   Check(block >= 0 && block < std::ssize(uses) && uses[static_cast<std::size_t>(block)] > 0,
         "freeing a block that is not in use");
   if (--uses[static_cast<std::size_t>(block)] == 0) {

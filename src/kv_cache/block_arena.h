@@ -63,7 +63,7 @@ class BlockArena {
   std::int64_t histories_per_slab() const { return per_slab_; }
 
  private:
-  std::vector<std::int32_t>& UsesOf(BlockKind kind);
+  std::vector<std::int32_t>& UseCounts(BlockKind kind);
   std::optional<std::int32_t> AllocateHistory();
   void FreeInSlab(BlockKind kind, std::int32_t block);
   // Slabs as bits; the lowest or the highest set one, or -1.

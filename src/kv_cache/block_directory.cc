@@ -36,7 +36,7 @@ std::string FormatHex(const BlockKey& key) {
   return text;
 }
 
-std::optional<std::uint8_t> DigitOf(char c) {
+std::optional<std::uint8_t> ParseHexDigit(char c) {
   if (c >= '0' && c <= '9') return static_cast<std::uint8_t>(c - '0');
   if (c >= 'a' && c <= 'f') return static_cast<std::uint8_t>(c - 'a' + 10);
   return std::nullopt;
@@ -46,26 +46,26 @@ std::optional<BlockKey> KeyFromHex(std::string_view text) {
   BlockKey key;
   if (text.size() != 2 * key.bytes.size()) return std::nullopt;
   for (std::size_t i = 0; i < key.bytes.size(); ++i) {
-    const std::optional<std::uint8_t> high = DigitOf(text[2 * i]);
-    const std::optional<std::uint8_t> low = DigitOf(text[2 * i + 1]);
+    const std::optional<std::uint8_t> high = ParseHexDigit(text[2 * i]);
+    const std::optional<std::uint8_t> low = ParseHexDigit(text[2 * i + 1]);
     if (!high || !low) return std::nullopt;
     key.bytes[i] = static_cast<std::uint8_t>(*high << 4 | *low);
   }
   return key;
 }
 
-std::string_view SuffixOf(BlockKind kind) {
+std::string_view FileSuffix(BlockKind kind) {
   return kind == BlockKind::kHistory ? ".history" : ".window";
 }
 
 // The file `name` in the folder `folder` (KK) of `fingerprint`, if it is the name of a block.
-std::optional<BlockFileName> NameOf(const BlockKey& fingerprint, std::string_view folder,
-                                    std::string_view name) {
+std::optional<BlockFileName> ParseFileName(const BlockKey& fingerprint, std::string_view folder,
+                                           std::string_view name) {
   const std::size_t dot = std::min(name.find('.'), name.size());
   const std::optional<BlockKey> key = KeyFromHex(name.substr(0, dot));
   if (!key || !name.starts_with(folder)) return std::nullopt;
   for (const BlockKind kind : {BlockKind::kHistory, BlockKind::kWindow}) {
-    if (name.substr(dot) == SuffixOf(kind)) {
+    if (name.substr(dot) == FileSuffix(kind)) {
       return BlockFileName{.fingerprint = fingerprint, .key = *key, .kind = kind};
     }
   }
@@ -131,7 +131,7 @@ class Lister {
 
   void ListFingerprint(const fs::path& folder, const BlockKey& fingerprint) {
     ForEachEntry(folder, [&](const fs::directory_entry& entry, const std::string& name) {
-      if (name.size() == 2 && DigitOf(name[0]) && DigitOf(name[1]) && IsFolder(entry)) {
+      if (name.size() == 2 && ParseHexDigit(name[0]) && ParseHexDigit(name[1]) && IsFolder(entry)) {
         ListKeys(entry.path(), fingerprint, name);
       } else if (name.starts_with(kTemporaryPrefix) && !IsFolder(entry)) {
         RemoveIfAbandoned(entry.path().string());
@@ -147,7 +147,7 @@ class Lister {
       if (::lstat(entry.path().c_str(), &info) != 0) {
         return;  // another process has deleted it
       }
-      const std::optional<BlockFileName> name = NameOf(fingerprint, digits, text);
+      const std::optional<BlockFileName> name = ParseFileName(fingerprint, digits, text);
       if (name && S_ISREG(info.st_mode)) {
         found_.push_back({.name = *name,
                           .bytes = info.st_size,
@@ -232,23 +232,23 @@ Result<BlockDirectory::Listing> BlockDirectory::List() const {
   return lister.Finish();
 }
 
-std::string BlockDirectory::PathOf(const BlockFileName& name) const {
+std::string BlockDirectory::FilePath(const BlockFileName& name) const {
   const std::string key = FormatHex(name.key);
   return fmt::format("{}/{}/{}/{}{}", path_.string(), FormatHex(name.fingerprint), key.substr(0, 2),
-                     key, SuffixOf(name.kind));
+                     key, FileSuffix(name.kind));
 }
 
-void BlockDirectory::MakeFolderOf(const BlockFileName& name) const {
-  static_cast<void>(::mkdir(fs::path(PathOf(name)).parent_path().c_str(), kOwnerOnlyDirectory));
+void BlockDirectory::MakeFolderFor(const BlockFileName& name) const {
+  static_cast<void>(::mkdir(fs::path(FilePath(name)).parent_path().c_str(), kOwnerOnlyDirectory));
 }
 
 std::string BlockDirectory::TemporaryPath(const BlockFileName& name) const {
   return fmt::format("{}/{}{}{}", own_folder_.string(), kTemporaryPrefix, FormatHex(name.key),
-                     SuffixOf(name.kind));
+                     FileSuffix(name.kind));
 }
 
 bool BlockDirectory::Delete(const BlockFileName& name) const {
-  return ::unlink(PathOf(name).c_str()) == 0 || errno == ENOENT;
+  return ::unlink(FilePath(name).c_str()) == 0 || errno == ENOENT;
 }
 
 }  // namespace fathom

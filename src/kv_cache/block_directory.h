@@ -81,9 +81,9 @@ class BlockDirectory {
   // be read.
   Result<Listing> List() const;
 
-  std::string PathOf(const BlockFileName& name) const;
+  std::string FilePath(const BlockFileName& name) const;
   // Makes the folder of a file of our fingerprint. A failure shows when the file is written.
-  void MakeFolderOf(const BlockFileName& name) const;
+  void MakeFolderFor(const BlockFileName& name) const;
   // Returns the path at which any process writes a file of this fingerprint before it is renamed.
   std::string TemporaryPath(const BlockFileName& name) const;
   // True if there is no file of that name any more.

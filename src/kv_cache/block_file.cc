@@ -49,7 +49,7 @@ void Put(Header& header, std::size_t offset, const T& value) {
 }
 
 // Returns the header without checksums.
-Header DescriptionOf(const BlockDescription& block, std::size_t payload_bytes) {
+Header MakeHeader(const BlockDescription& block, std::size_t payload_bytes) {
   Check(std::ssize(block.tokens) == kBlockTokens, "the tokens of a block are not one block");
   Header header = {};
   std::memcpy(header.data(), kMagic.data(), kMagic.size());
@@ -64,7 +64,7 @@ Header DescriptionOf(const BlockDescription& block, std::size_t payload_bytes) {
 }
 
 BlockKey HeaderChecksum(const Header& header) {
-  return KeyOf(std::span(header).first(kHeaderChecksumOffset));
+  return HashBytes(std::span(header).first(kHeaderChecksumOffset));
 }
 
 BlockKey ChecksumAt(const Header& header, std::size_t offset) {
@@ -155,7 +155,7 @@ Status WriteAndRename(Descriptor file, const std::string& temporary, const std::
   return {};
 }
 
-bool IsFileOf(const std::string& path, std::int64_t n_bytes) {
+bool IsFileOfSize(const std::string& path, std::int64_t n_bytes) {
   struct stat info = {};
   return ::lstat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && info.st_size == n_bytes;
 }
@@ -206,10 +206,12 @@ Status CheckHeader(const std::string& path, const Header& found, const Header& e
 
 Result<bool> WriteBlockFile(const std::string& temporary, const std::string& path,
                             const BlockDescription& block, std::span<const std::byte> payload) {
-  Header header = DescriptionOf(block, payload.size());
-  Put(header, kPayloadChecksumOffset, KeyOf(payload).bytes);
+  Header header = MakeHeader(block, payload.size());
+  Put(header, kPayloadChecksumOffset, HashBytes(payload).bytes);
   Put(header, kHeaderChecksumOffset, HeaderChecksum(header).bytes);
-  const auto is_written = [&] { return IsFileOf(path, kBlockHeaderBytes + std::ssize(payload)); };
+  const auto is_written = [&] {
+    return IsFileOfSize(path, kBlockHeaderBytes + std::ssize(payload));
+  };
   constexpr int kMostAttempts = 8;
   Status status;
   for (int i = 0; i < kMostAttempts; ++i) {
@@ -263,11 +265,10 @@ Status ReadBlockFile(const std::string& path, const BlockDescription& expected,
     return errno == 0 ? MakeError(ErrorCode::kInvalidData, "{}: ends too early", path)
                       : Failure(path, "cannot read");
   }
-  if (Status checked = CheckHeader(path, header, DescriptionOf(expected, payload.size()));
-      !checked) {
+  if (Status checked = CheckHeader(path, header, MakeHeader(expected, payload.size())); !checked) {
     return checked;
   }
-  if (ChecksumAt(header, kPayloadChecksumOffset) != KeyOf(payload)) {
+  if (ChecksumAt(header, kPayloadChecksumOffset) != HashBytes(payload)) {
     return MakeError(ErrorCode::kInvalidData, "{}: its rows are damaged", path);
   }
   SetTimeToNow(file.get());

@@ -10,7 +10,7 @@
 
 namespace fathom {
 
-BlockKey KeyOf(std::span<const std::byte> bytes) {
+BlockKey HashBytes(std::span<const std::byte> bytes) {
   const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
   XXH128_canonical_t canonical;
   XXH128_canonicalFromHash(&canonical, hash);
@@ -23,7 +23,7 @@ BlockKey KeyOf(std::span<const std::byte> bytes) {
 BlockKey SaltedRoot(const BlockKey& root, std::string_view salt) {
   if (salt.empty()) return root;
   std::string bytes(root.bytes.begin(), root.bytes.end());
-  return KeyOf(std::as_bytes(std::span(bytes.append(salt))));
+  return HashBytes(std::as_bytes(std::span(bytes.append(salt))));
 }
 
 BlockKey NextBlockKey(const BlockKey& parent, std::span<const Token> tokens) {
@@ -34,7 +34,7 @@ BlockKey NextBlockKey(const BlockKey& parent, std::span<const Token> tokens) {
   if (!tokens.empty()) {
     std::memcpy(bytes.data() + sizeof(parent.bytes), tokens.data(), tokens.size_bytes());
   }
-  return KeyOf(std::span(bytes).first(sizeof(parent.bytes) + tokens.size_bytes()));
+  return HashBytes(std::span(bytes).first(sizeof(parent.bytes) + tokens.size_bytes()));
 }
 
 }  // namespace fathom

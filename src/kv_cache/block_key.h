@@ -33,7 +33,7 @@ struct BlockKeyHash {
 enum class BlockKind : std::uint8_t { kHistory, kWindow };
 
 // The XXH3-128 of some bytes. The same on every machine: keys are the names of files.
-BlockKey KeyOf(std::span<const std::byte> bytes);
+BlockKey HashBytes(std::span<const std::byte> bytes);
 
 // Returns the key before the first block of texts that share blocks with texts of the same salt
 // alone. Without a salt it is `root`.

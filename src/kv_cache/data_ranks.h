@@ -16,9 +16,9 @@ struct DataRanks {
   int rank = 0;  // this one
   int n = 1;
 
-  int OwnerOf(std::int32_t sequence) const { return sequence % n; }
-  bool IsOwn(std::int32_t sequence) const { return OwnerOf(sequence) == rank; }
-  std::int32_t OwnSlotOf(std::int32_t sequence) const { return sequence / n; }
+  int Owner(std::int32_t sequence) const { return sequence % n; }
+  bool IsOwn(std::int32_t sequence) const { return Owner(sequence) == rank; }
+  std::int32_t OwnSlot(std::int32_t sequence) const { return sequence / n; }
   // The sequence in an own slot of this rank.
   std::int32_t SequenceIn(std::int32_t own_slot) const { return own_slot * n + rank; }
   // Own slots of a rank when there are n_sequences: of the rank that has most.

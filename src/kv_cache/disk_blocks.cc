@@ -19,10 +19,10 @@ BlockKey FingerprintOfLayers(const BlockKey& root, const CacheShape& shape) {
   if (rows.n > 1) {
     share += fmt::format(", rows {} of {}", rows.rank, rows.n);
   }
-  const BlockKey part = KeyOf(std::as_bytes(std::span(share)));
+  const BlockKey part = HashBytes(std::as_bytes(std::span(share)));
   std::array<std::uint8_t, 2 * sizeof(root.bytes)> both = {};
   std::ranges::copy(part.bytes, std::ranges::copy(root.bytes, both.begin()).out);
-  return KeyOf(std::as_bytes(std::span(both)));
+  return HashBytes(std::as_bytes(std::span(both)));
 }
 
 Result<std::unique_ptr<DiskBlocks>> DiskBlocks::Open(SequenceCache& cache,

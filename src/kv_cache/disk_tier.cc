@@ -56,7 +56,7 @@ struct DiskTier::Impl {
         identity(whose),
         warn(std::move(warning)) {}
 
-  BlockFileName NameOf(const BlockKey& key, BlockKind kind) const {
+  BlockFileName FileName(const BlockKey& key, BlockKind kind) const {
     return {.fingerprint = identity.fingerprint, .key = key, .kind = kind};
   }
   std::int64_t PayloadBytes(BlockKind kind) const {
@@ -133,7 +133,7 @@ void DiskTier::Impl::RunLoad(std::unique_lock<std::mutex>& lock) {
 }
 
 bool DiskTier::Impl::Load(std::unique_lock<std::mutex>& lock, const WaitingLoad& load) {
-  const BlockFileName name = NameOf(load.key, load.kind);
+  const BlockFileName name = FileName(load.key, load.kind);
   if (const auto place = stores_by_name.find(name); place != stores_by_name.end()) {
     const WaitingStore& store = *place->second;
     lock.unlock();
@@ -145,7 +145,7 @@ bool DiskTier::Impl::Load(std::unique_lock<std::mutex>& lock, const WaitingLoad&
     return is_same;
   }
   lock.unlock();
-  const Status read = ReadBlockFile(directory.PathOf(name), Describe(load), load.payload);
+  const Status read = ReadBlockFile(directory.FilePath(name), Describe(load), load.payload);
   lock.lock();
   if (read) {
     // Another process may have written it since the directory was listed.
@@ -177,7 +177,7 @@ void DiskTier::Impl::Refuse(std::unique_lock<std::mutex>& lock, const BlockFileN
 
 void DiskTier::Impl::RunStore(std::unique_lock<std::mutex>& lock) {
   const WaitingStore& store = stores.front();
-  const BlockFileName name = NameOf(store.key, store.kind);
+  const BlockFileName name = FileName(store.key, store.kind);
   const std::int64_t bytes = kBlockHeaderBytes + std::ssize(store.payload);
   const Result<bool> written = Store(lock, store);
   if (written) {
@@ -198,13 +198,13 @@ void DiskTier::Impl::RunStore(std::unique_lock<std::mutex>& lock) {
 Result<bool> DiskTier::Impl::Store(std::unique_lock<std::mutex>& lock, const WaitingStore& store) {
   if (!stats.is_on) return MakeError(ErrorCode::kUnavailable, "the tier is off");
   SeeOthers(lock);
-  const BlockFileName name = NameOf(store.key, store.kind);
+  const BlockFileName name = FileName(store.key, store.kind);
   if (Status made = MakeRoom(lock, kBlockHeaderBytes + std::ssize(store.payload)); !made) {
     return Unexpected(made.error());
   }
   lock.unlock();
-  directory.MakeFolderOf(name);
-  Result<bool> written = WriteBlockFile(directory.TemporaryPath(name), directory.PathOf(name),
+  directory.MakeFolderFor(name);
+  Result<bool> written = WriteBlockFile(directory.TemporaryPath(name), directory.FilePath(name),
                                         Describe(store), store.payload);
   lock.lock();
   return written;
@@ -245,7 +245,7 @@ Status DiskTier::Impl::MakeRoom(std::unique_lock<std::mutex>& lock, std::int64_t
     const int error = errno;
     lock.lock();
     if (!is_gone) {
-      return MakeError(ErrorCode::kIo, "{}: cannot delete: {}", directory.PathOf(oldest),
+      return MakeError(ErrorCode::kIo, "{}: cannot delete: {}", directory.FilePath(oldest),
                        std::strerror(error));
     }
   }
@@ -286,7 +286,7 @@ DiskTier::DiskTier(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 DiskTier::~DiskTier() = default;
 
 bool DiskTier::Has(const BlockKey& key, BlockKind kind) const {
-  const BlockFileName name = impl_->NameOf(key, kind);
+  const BlockFileName name = impl_->FileName(key, kind);
   const std::lock_guard lock(impl_->mutex);
   return impl_->files.Contains(name) || impl_->stores_by_name.contains(name);
 }
@@ -296,7 +296,7 @@ void DiskTier::Store(const BlockKey& key, BlockKind kind, const BlockKey& parent
   const std::int64_t bytes = std::ssize(payload);
   Check(bytes == impl_->PayloadBytes(kind), "a payload of another size than the identity says");
   Check(std::ssize(tokens) == kBlockTokens, "the tokens of a block are not one block");
-  const BlockFileName name = impl_->NameOf(key, kind);
+  const BlockFileName name = impl_->FileName(key, kind);
   {
     const std::lock_guard lock(impl_->mutex);
     if (impl_->files.Contains(name) || impl_->stores_by_name.contains(name)) {
@@ -326,7 +326,7 @@ void DiskTier::Store(const BlockKey& key, BlockKind kind, const BlockKey& parent
 }
 
 void DiskTier::Discard(const BlockKey& key, BlockKind kind) {
-  const BlockFileName name = impl_->NameOf(key, kind);
+  const BlockFileName name = impl_->FileName(key, kind);
   {
     const std::lock_guard lock(impl_->mutex);
     if (impl_->stores_by_name.contains(name)) return;

@@ -59,7 +59,7 @@ LayerLayout MakeLayerLayout(int ratio, const CacheShape& shape) {
   return layout;
 }
 
-LayerBytes BytesOf(const LayerLayout& layout, const CacheShape& shape) {
+LayerBytes ComputeLayerBytes(const LayerLayout& layout, const CacheShape& shape) {
   const auto row = KeyBytes(shape.keys);
   const auto tail = layout.tail_slots * 2 * static_cast<std::int64_t>(sizeof(float));
   return {
@@ -71,7 +71,7 @@ LayerBytes BytesOf(const LayerLayout& layout, const CacheShape& shape) {
 LayerBytes BytesPerSequence(const CacheShape& shape) {
   LayerBytes total;
   for (const int ratio : LayersHere(shape)) {
-    const LayerBytes layer = BytesOf(MakeLayerLayout(ratio, shape), shape);
+    const LayerBytes layer = ComputeLayerBytes(MakeLayerLayout(ratio, shape), shape);
     total.constant += layer.constant;
     total.growing += layer.growing;
   }

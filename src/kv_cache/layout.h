@@ -86,7 +86,7 @@ struct LayerBytes {
   std::int64_t constant = 0;
   std::int64_t growing = 0;
 };
-LayerBytes BytesOf(const LayerLayout& layout, const CacheShape& shape);
+LayerBytes ComputeLayerBytes(const LayerLayout& layout, const CacheShape& shape);
 
 // Over all layers here, for one sequence.
 LayerBytes BytesPerSequence(const CacheShape& shape);
@@ -117,7 +117,7 @@ constexpr std::int64_t BoundaryRowBytes(std::int64_t width) {
   return 2 * width * static_cast<std::int64_t>(sizeof(float));
 }
 
-constexpr std::int64_t BlocksOf(std::int64_t positions) {
+constexpr std::int64_t BlockCount(std::int64_t positions) {
   return DivideUp(positions, kBlockTokens);
 }
 

@@ -15,9 +15,9 @@ class LruList {
 
   // The least recently used item; the one used next after `item`.
   std::int32_t oldest() const { return head_; }
-  std::int32_t After(std::int32_t item) const { return LinkOf(item).next; }
+  std::int32_t After(std::int32_t item) const { return LinkAt(item).next; }
   bool Contains(std::int32_t item) const {
-    return static_cast<std::size_t>(item) < links_.size() && LinkOf(item).is_in;
+    return static_cast<std::size_t>(item) < links_.size() && LinkAt(item).is_in;
   }
 
   // Makes `item` the most recently used, whether it was in the list or not.
@@ -26,18 +26,18 @@ class LruList {
     if (static_cast<std::size_t>(item) >= links_.size()) {
       links_.resize(static_cast<std::size_t>(item) + 1);
     }
-    LinkOf(item) = {.previous = tail_, .next = kNone, .is_in = true};
-    (tail_ == kNone ? head_ : LinkOf(tail_).next) = item;
+    LinkAt(item) = {.previous = tail_, .next = kNone, .is_in = true};
+    (tail_ == kNone ? head_ : LinkAt(tail_).next) = item;
     tail_ = item;
   }
 
   // Nothing happens if it is not in the list.
   void Remove(std::int32_t item) {
     if (!Contains(item)) return;
-    const Link link = LinkOf(item);
-    (link.previous == kNone ? head_ : LinkOf(link.previous).next) = link.next;
-    (link.next == kNone ? tail_ : LinkOf(link.next).previous) = link.previous;
-    LinkOf(item).is_in = false;
+    const Link link = LinkAt(item);
+    (link.previous == kNone ? head_ : LinkAt(link.previous).next) = link.next;
+    (link.next == kNone ? tail_ : LinkAt(link.next).previous) = link.previous;
+    LinkAt(item).is_in = false;
   }
 
  private:
@@ -46,8 +46,8 @@ class LruList {
     std::int32_t next = kNone;
     bool is_in = false;
   };
-  Link& LinkOf(std::int32_t item) { return links_[static_cast<std::size_t>(item)]; }
-  const Link& LinkOf(std::int32_t item) const { return links_[static_cast<std::size_t>(item)]; }
+  Link& LinkAt(std::int32_t item) { return links_[static_cast<std::size_t>(item)]; }
+  const Link& LinkAt(std::int32_t item) const { return links_[static_cast<std::size_t>(item)]; }
 
   std::vector<Link> links_;
   std::int32_t head_ = kNone;

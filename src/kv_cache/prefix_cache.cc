@@ -7,7 +7,7 @@
 namespace fathom {
 namespace {
 
-std::span<const Token> TokensOf(std::span<const Token> tokens, std::int64_t block) {
+std::span<const Token> BlockTokens(std::span<const Token> tokens, std::int64_t block) {
   return tokens.subspan(static_cast<std::size_t>(block * kBlockTokens),
                         static_cast<std::size_t>(kBlockTokens));
 }
@@ -17,7 +17,7 @@ std::span<const Token> TokensOf(std::span<const Token> tokens, std::int64_t bloc
 void ExtendKeys(const BlockKey& root, std::span<const Token> tokens, std::vector<BlockKey>& keys) {
   const std::int64_t n_blocks = std::ssize(tokens) / kBlockTokens;
   for (std::int64_t block = std::ssize(keys); block < n_blocks; ++block) {
-    keys.push_back(NextBlockKey(keys.empty() ? root : keys.back(), TokensOf(tokens, block)));
+    keys.push_back(NextBlockKey(keys.empty() ? root : keys.back(), BlockTokens(tokens, block)));
   }
 }
 
@@ -38,7 +38,7 @@ PrefixCache::~PrefixCache() {
 
 // A block has the same number on a rank that has never computed it.
 void PrefixCache::CheckOwner(std::int32_t sequence) const {
-  Check(cache_.shape().data.OwnerOf(sequence) == data_rank_,
+  Check(cache_.shape().data.Owner(sequence) == data_rank_,
         "a sequence would read blocks that another data rank computed");
 }
 
@@ -55,7 +55,7 @@ PrefixCache::Match PrefixCache::Find(std::span<const BlockKey> keys,
   Match match;
   std::int64_t windows_in_a_row = 0;
   for (std::size_t i = 0; i < keys.size(); ++i) {
-    const std::int32_t entry = Lookup(keys[i], TokensOf(tokens, static_cast<std::int64_t>(i)));
+    const std::int32_t entry = Lookup(keys[i], BlockTokens(tokens, static_cast<std::int64_t>(i)));
     if (entry == LruList::kNone) break;
     match.n_known += 1;
     windows_in_a_row = At(entry).window == kNoBlock ? 0 : windows_in_a_row + 1;
@@ -140,14 +140,14 @@ void PrefixCache::Commit(std::int32_t sequence, std::span<const BlockKey> keys,
   CheckOwner(sequence);
   for (std::int64_t i = std::ssize(chain.entries); i < n_blocks && !chain.collided; ++i) {
     const BlockKey& key = keys[static_cast<std::size_t>(i)];
-    const std::span<const Token> block_tokens = TokensOf(tokens, i);
+    const std::span<const Token> block_tokens = BlockTokens(tokens, i);
     std::int32_t entry = Lookup(key, block_tokens);
     if (entry == LruList::kNone && index_.contains(key)) {
       chain.collided = true;
       return;
     }
-    const std::int32_t history = cache_.BlockOf(BlockKind::kHistory, sequence, i);
-    const std::int32_t window = cache_.BlockOf(BlockKind::kWindow, sequence, i);
+    const std::int32_t history = cache_.FindBlock(BlockKind::kHistory, sequence, i);
+    const std::int32_t window = cache_.FindBlock(BlockKind::kWindow, sequence, i);
     if (entry == LruList::kNone) {
       const std::int32_t parent = chain.entries.empty() ? LruList::kNone : chain.entries.back();
       entry = NewEntry(key, parent, block_tokens);

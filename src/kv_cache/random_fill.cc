@@ -134,7 +134,7 @@ void FillRandomly(SequenceCache& cache, std::int32_t sequence, std::int64_t n_to
   const CacheShape& shape = cache.shape();
   if (!shape.data.IsOwn(sequence)) return;
   for (std::int64_t layer = 0; layer < cache.n_layers(); ++layer) {
-    FillLayerRandomly(cache, layer, shape.data.OwnSlotOf(sequence), n_tokens,
+    FillLayerRandomly(cache, layer, shape.data.OwnSlot(sequence), n_tokens,
                       seed + static_cast<std::uint64_t>(shape.first_layer + layer));
   }
 }

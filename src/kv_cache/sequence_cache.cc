@@ -65,7 +65,7 @@ SequenceCache::SequenceCache(const CacheShape& shape)
     : shape_(shape),
       history_layout_(MakeHistoryLayout(shape)),
       window_layout_(MakeWindowLayout(shape)),
-      table_width_(BlocksOf(shape.max_context + shape.lookahead)) {
+      table_width_(BlockCount(shape.max_context + shape.lookahead)) {
   const std::int64_t per_slab = HistoriesPerSlab(shape);
   const std::int64_t smallest = RoundUp(DivideUp(window_layout_.bytes, per_slab), 64);
   history_bytes_ = std::max(history_layout_.bytes, smallest);
@@ -135,7 +135,7 @@ int SequenceCache::OnlyRank() const {
 
 std::int32_t SequenceCache::OwnSlot(std::int32_t sequence) const {
   Check(shape_.data.IsOwn(sequence), "memory of a sequence that another data rank has");
-  return shape_.data.OwnSlotOf(sequence);
+  return shape_.data.OwnSlot(sequence);
 }
 
 // The memory first: a number of blocks that there is no room for may be any number.
@@ -199,7 +199,7 @@ void SequenceCache::MakeViews() {
                      .block_stride = kind == BlockKind::kHistory ? history_bytes_ : slab_bytes_,
                      .rows_per_block = per_block,
                      .row_bytes = row_bytes,
-                     .table = tables + (TableOf(kind).data() - tables_.data()) +
+                     .table = tables + (WholeTable(kind).data() - tables_.data()) +
                               TableBegin(shape_.data.SequenceIn(0)),
                      .table_width = table_width_};
   };
@@ -261,13 +261,13 @@ std::span<const TableChange> SequenceCache::TakeTableChanges() {
 }
 
 std::span<const std::int32_t> SequenceCache::Table(BlockKind kind, std::int32_t sequence) const {
-  return TableOf(kind).subspan(static_cast<std::size_t>(TableBegin(sequence)),
-                               static_cast<std::size_t>(table_width_));
+  return WholeTable(kind).subspan(static_cast<std::size_t>(TableBegin(sequence)),
+                                  static_cast<std::size_t>(table_width_));
 }
 
 void SequenceCache::SetEntry(BlockKind kind, std::int32_t sequence, std::int64_t i,
                              std::int32_t block) {
-  std::int32_t& entry = TableOf(kind)[static_cast<std::size_t>(TableBegin(sequence) + i)];
+  std::int32_t& entry = WholeTable(kind)[static_cast<std::size_t>(TableBegin(sequence) + i)];
   entry = block;
   if (!host_tables_.empty()) {
     auto* copy = reinterpret_cast<std::int32_t*>(backend_tables_->address());
@@ -275,7 +275,7 @@ void SequenceCache::SetEntry(BlockKind kind, std::int32_t sequence, std::int64_t
   }
 }
 
-std::int32_t SequenceCache::BlockOf(BlockKind kind, std::int32_t sequence, std::int64_t i) const {
+std::int32_t SequenceCache::FindBlock(BlockKind kind, std::int32_t sequence, std::int64_t i) const {
   return Table(kind, sequence)[static_cast<std::size_t>(i)];
 }
 
@@ -286,9 +286,9 @@ SequenceCache::Range SequenceCache::Written(BlockKind kind, std::int32_t sequenc
   const std::int64_t end = first + n_tokens;
   Range range = {.first = first / kBlockTokens,
                  .stored = first / kBlockTokens,
-                 .end = BlocksOf(end + shape_.lookahead)};
+                 .end = BlockCount(end + shape_.lookahead)};
   if (kind == BlockKind::kWindow && windows == StoredWindows::kSeen) {
-    const std::int64_t before = first == 0 ? 0 : StateOf(sequence).earliest_next;
+    const std::int64_t before = first == 0 ? 0 : FindState(sequence).earliest_next;
     const std::int64_t earliest = std::max(before, end - shape_.rollback);
     const std::int64_t seen = std::max<std::int64_t>(earliest - Reach(shape_), 0);
     range.stored = std::max(range.first, std::min(seen / kBlockTokens, range.end));
@@ -299,8 +299,8 @@ SequenceCache::Range SequenceCache::Written(BlockKind kind, std::int32_t sequenc
 
 bool SequenceCache::IsMissing(BlockKind kind, std::int32_t sequence, Range range,
                               std::int64_t i) const {
-  const std::int32_t block = BlockOf(kind, sequence, i);
-  if (block != kNoBlock) return ArenaOf(sequence).uses(kind, block) > 1;
+  const std::int32_t block = FindBlock(kind, sequence, i);
+  if (block != kNoBlock) return SequenceArena(sequence).uses(kind, block) > 1;
   return i >= range.stored || (i == range.first && range.holds_draft_key);
 }
 
@@ -328,13 +328,13 @@ void SequenceCache::TakeMissing(BlockKind kind, std::int32_t sequence, Range ran
   for (std::int64_t i = range.first; i < range.end; ++i) {
     if (!IsMissing(kind, sequence, range, i)) continue;
     Check(!follows_, "a block that the first rank has not taken");
-    BlockArena& arena = ArenaOf(sequence);
-    const std::int32_t shared = BlockOf(kind, sequence, i);
+    BlockArena& arena = SequenceArena(sequence);
+    const std::int32_t shared = FindBlock(kind, sequence, i);
     const std::int32_t taken = arena.Allocate(kind).value();
     if (shared != kNoBlock) {
       if (i == copied) {
         Run({kind == BlockKind::kHistory ? CacheCopy::What::kHistory : CacheCopy::What::kWindow,
-             shape_.data.OwnerOf(sequence), shared, taken});
+             shape_.data.Owner(sequence), shared, taken});
       }
       arena.Free(kind, shared);
     }
@@ -343,23 +343,23 @@ void SequenceCache::TakeMissing(BlockKind kind, std::int32_t sequence, Range ran
 }
 
 void SequenceCache::GiveBack(BlockKind kind, std::int32_t sequence, std::int64_t i) {
-  const std::int32_t block = BlockOf(kind, sequence, i);
+  const std::int32_t block = FindBlock(kind, sequence, i);
   if (block == kNoBlock) return;
   if (!follows_) {
-    ArenaOf(sequence).Free(kind, block);
+    SequenceArena(sequence).Free(kind, block);
   }
   SetEntry(kind, sequence, i, kNoBlock);
 }
 
 void SequenceCache::ReturnWindows(std::int32_t sequence, std::int64_t end) {
-  SequenceState& state = StateOf(sequence);
+  SequenceState& state = FindState(sequence);
   for (; state.first_window < std::min(end, state.end_block); ++state.first_window) {
     GiveBack(BlockKind::kWindow, sequence, state.first_window);
   }
 }
 
 void SequenceCache::Trim(std::int32_t sequence) {
-  const std::int64_t oldest = StateOf(sequence).earliest_next - Reach(shape_);
+  const std::int64_t oldest = FindState(sequence).earliest_next - Reach(shape_);
   ReturnWindows(sequence, std::max<std::int64_t>(oldest, 0) / kBlockTokens);
 }
 
@@ -368,7 +368,7 @@ Status SequenceCache::Extend(std::int32_t sequence, std::int64_t first, std::int
   Check(sequence >= 0 && sequence < shape_.n_sequences && first >= 0 && n_tokens >= 0 &&
             first + n_tokens <= shape_.max_context,
         "Extend: a sequence or position out of range");
-  SequenceState& state = StateOf(sequence);
+  SequenceState& state = FindState(sequence);
   if (first == 0 && state.next_position > 0) {
     Release(sequence);
   }
@@ -376,7 +376,7 @@ Status SequenceCache::Extend(std::int32_t sequence, std::int64_t first, std::int
         "Extend: a position out of order");
   Trim(sequence);
   const BlockCounts missing = Missing(sequence, first, n_tokens, windows);
-  const BlockArena& arena = ArenaOf(sequence);
+  const BlockArena& arena = SequenceArena(sequence);
   if (!arena.HasRoom(missing)) {
     Status full = MakeError(ErrorCode::kOutOfMemory,
                             "positions {} to {} of sequence {}: expected {} history and {} window "
@@ -397,13 +397,13 @@ Status SequenceCache::Extend(std::int32_t sequence, std::int64_t first, std::int
 }
 
 void SequenceCache::MarkComputed(std::int32_t sequence, std::int64_t end) {
-  SequenceState& state = StateOf(sequence);
+  SequenceState& state = FindState(sequence);
   state.next_position = end;
   state.earliest_next = std::max(state.earliest_next, end - shape_.rollback);
 }
 
 void SequenceCache::Release(std::int32_t sequence) {
-  SequenceState& state = StateOf(sequence);
+  SequenceState& state = FindState(sequence);
   ReturnWindows(sequence, state.end_block);
   for (std::int64_t i = 0; i < state.end_block; ++i) {
     GiveBack(BlockKind::kHistory, sequence, i);
@@ -412,7 +412,7 @@ void SequenceCache::Release(std::int32_t sequence) {
 }
 
 std::int64_t SequenceCache::BoundaryWindows(std::int64_t n_history) const {
-  return std::min(n_history, BlocksOf(Reach(shape_)));
+  return std::min(n_history, BlockCount(Reach(shape_)));
 }
 
 void SequenceCache::Attach(std::int32_t sequence, std::span<const std::int32_t> history,
@@ -421,8 +421,8 @@ void SequenceCache::Attach(std::int32_t sequence, std::span<const std::int32_t> 
   Check(n_blocks <= table_width_ && std::ssize(windows) == BoundaryWindows(n_blocks),
         "Attach: the blocks that a sequence needs");
   Release(sequence);
-  BlockArena& arena = ArenaOf(sequence);
-  SequenceState& state = StateOf(sequence);
+  BlockArena& arena = SequenceArena(sequence);
+  SequenceState& state = FindState(sequence);
   state.first_window = n_blocks - std::ssize(windows);
   state.end_block = n_blocks;
   for (std::int64_t i = 0; i < n_blocks; ++i) {
@@ -436,22 +436,22 @@ void SequenceCache::Attach(std::int32_t sequence, std::span<const std::int32_t> 
   }
   state.next_position = state.earliest_next = n_blocks * kBlockTokens;
   if (!windows.empty()) {
-    Run({CacheCopy::What::kStream, shape_.data.OwnerOf(sequence), windows.back(), sequence});
+    Run({CacheCopy::What::kStream, shape_.data.Owner(sequence), windows.back(), sequence});
   }
 }
 
 void SequenceCache::Fork(std::int32_t from, std::int32_t to) {
   Check(from != to, "Fork: a sequence onto itself");
-  const int data_rank = shape_.data.OwnerOf(from);
-  Check(data_rank == shape_.data.OwnerOf(to), "Fork: a sequence of another data rank");
+  const int data_rank = shape_.data.Owner(from);
+  Check(data_rank == shape_.data.Owner(to), "Fork: a sequence of another data rank");
   Release(to);
-  const SequenceState& state = StateOf(from);
-  const std::int64_t n_starts = StateOf(to).n_starts;
-  StateOf(to) = state;
-  StateOf(to).n_starts = n_starts;
+  const SequenceState& state = FindState(from);
+  const std::int64_t n_starts = FindState(to).n_starts;
+  FindState(to) = state;
+  FindState(to).n_starts = n_starts;
   for (const BlockKind kind : {BlockKind::kHistory, BlockKind::kWindow}) {
     for (std::int64_t i = 0; i < state.end_block; ++i) {
-      const std::int32_t block = BlockOf(kind, from, i);
+      const std::int32_t block = FindBlock(kind, from, i);
       if (block != kNoBlock) {
         arena(data_rank).Share(kind, block);
         SetEntry(kind, to, i, block);
@@ -502,10 +502,10 @@ void SequenceCache::AddTails(std::int32_t from_slot, std::int32_t to_slot) {
 
 void SequenceCache::Replace(BlockKind kind, std::int32_t sequence, std::int64_t i,
                             std::int32_t block) {
-  const std::int32_t replaced = BlockOf(kind, sequence, i);
+  const std::int32_t replaced = FindBlock(kind, sequence, i);
   Check(replaced != kNoBlock, "Replace: a block that the sequence has");
-  ArenaOf(sequence).Share(kind, block);
-  ArenaOf(sequence).Free(kind, replaced);
+  SequenceArena(sequence).Share(kind, block);
+  SequenceArena(sequence).Free(kind, replaced);
   SetEntry(kind, sequence, i, block);
 }
 
@@ -513,7 +513,7 @@ void SequenceCache::AddUses(int data_rank, BlockUses& uses) const {
   const auto n_entries = static_cast<std::size_t>(SlotsHere(shape_) * table_width_);
   const auto add = [&](BlockKind kind, std::vector<std::int32_t>& counts) {
     const std::size_t first = static_cast<std::size_t>(data_rank) * n_entries;
-    for (const std::int32_t block : TableOf(kind).subspan(first, n_entries)) {
+    for (const std::int32_t block : WholeTable(kind).subspan(first, n_entries)) {
       if (block != kNoBlock) {
         counts[static_cast<std::size_t>(block)] += 1;
       }
@@ -527,7 +527,7 @@ void SequenceCache::KeepStreams(std::span<const KeptStream> streams) {
   pieces_.clear();
   for (const auto& [sequence, position, stream] : streams) {
     pieces_.push_back({streams_.Row(OwnSlot(sequence)), stream, streams_.cols});
-    const std::int32_t block = BlockOf(BlockKind::kWindow, sequence, position / kBlockTokens);
+    const std::int32_t block = FindBlock(BlockKind::kWindow, sequence, position / kBlockTokens);
     if ((position + 1) % kBlockTokens == 0 && block != kNoBlock) {
       pieces_.push_back(
           {BlockAddress(BlockKind::kWindow, block) + window_layout_.stream, stream, streams_.cols});
@@ -542,13 +542,13 @@ const std::byte* SequenceCache::Stream(std::int32_t sequence) const {
 
 void SequenceCache::Follow(std::int32_t sequence, const SequenceState& state) {
   follows_ = true;
-  StateOf(sequence) = state;
+  FindState(sequence) = state;
 }
 
 void SequenceCache::FollowEntry(BlockKind kind, std::int32_t sequence, std::int64_t i,
                                 std::int32_t block) {
   follows_ = true;
-  const BlockArena& arena = ArenaOf(sequence);
+  const BlockArena& arena = SequenceArena(sequence);
   const std::int64_t per_slab = kind == BlockKind::kHistory ? arena.histories_per_slab() : 1;
   Check(block >= kNoBlock && block < arena.n_slabs() * per_slab, "a block that no rank has");
   SetEntry(kind, sequence, i, block);

@@ -102,10 +102,10 @@ class SequenceCache {
 
   // The positions of a sequence.
   std::int64_t next_position(std::int32_t sequence) const {
-    return StateOf(sequence).next_position;
+    return FindState(sequence).next_position;
   }
   std::int64_t earliest_next(std::int32_t sequence) const {
-    return StateOf(sequence).earliest_next;
+    return FindState(sequence).earliest_next;
   }
 
   // --- Sharing ---
@@ -119,7 +119,7 @@ class SequenceCache {
   // Starts `to`, of the same data rank, as a copy of `from`: shares all blocks, copies the tails.
   void Fork(std::int32_t from, std::int32_t to);
   // The block of positions [128 i, 128 i + 128) of `sequence`, or kNoBlock.
-  std::int32_t BlockOf(BlockKind kind, std::int32_t sequence, std::int64_t i) const;
+  std::int32_t FindBlock(BlockKind kind, std::int32_t sequence, std::int64_t i) const;
   // Puts a block of the same contents in its place.
   void Replace(BlockKind kind, std::int32_t sequence, std::int64_t i, std::int32_t block);
 
@@ -129,7 +129,7 @@ class SequenceCache {
 
   // Appends later copies, in order, on whichever data rank, to `notes`; null: stops.
   void NoteCopies(std::vector<CacheCopy>* notes) { notes_ = notes; }
-  const SequenceState& state(std::int32_t sequence) const { return StateOf(sequence); }
+  const SequenceState& state(std::int32_t sequence) const { return FindState(sequence); }
   // The blocks of a sequence in the order of positions; kNoBlock where there is none.
   std::span<const std::int32_t> Table(BlockKind kind, std::int32_t sequence) const;
 
@@ -199,28 +199,28 @@ class SequenceCache {
   std::int64_t TailBytes();
   int OnlyRank() const;
   std::int32_t OwnSlot(std::int32_t sequence) const;
-  BlockArena& ArenaOf(std::int32_t sequence) { return arena(shape_.data.OwnerOf(sequence)); }
-  const BlockArena& ArenaOf(std::int32_t sequence) const {
-    return arena(shape_.data.OwnerOf(sequence));
+  BlockArena& SequenceArena(std::int32_t sequence) { return arena(shape_.data.Owner(sequence)); }
+  const BlockArena& SequenceArena(std::int32_t sequence) const {
+    return arena(shape_.data.Owner(sequence));
   }
   // Returns the beginning of the sequence's part of a table: the sequences of a rank are adjacent.
   std::int64_t TableBegin(std::int32_t sequence) const {
     const DataRanks& data = shape_.data;
-    return (data.OwnerOf(sequence) * SlotsHere(shape_) + data.OwnSlotOf(sequence)) * table_width_;
+    return (data.Owner(sequence) * SlotsHere(shape_) + data.OwnSlot(sequence)) * table_width_;
   }
   Status Allocate(Backend& backend);
   Status AllocateTables();
   std::int64_t TableEntries() const;
   Result<ArenaSize> SizeArena(std::int64_t tail_bytes) const;
   void MakeViews();
-  const SequenceState& StateOf(std::int32_t sequence) const {
+  const SequenceState& FindState(std::int32_t sequence) const {
     return states_[static_cast<std::size_t>(sequence)];
   }
-  SequenceState& StateOf(std::int32_t sequence) {
+  SequenceState& FindState(std::int32_t sequence) {
     return states_[static_cast<std::size_t>(sequence)];
   }
   // [data ranks, own slots, table_width]
-  std::span<std::int32_t> TableOf(BlockKind kind) const {
+  std::span<std::int32_t> WholeTable(BlockKind kind) const {
     const std::size_t size = tables_.size() / 2;
     return tables_.subspan(kind == BlockKind::kHistory ? 0 : size, size);
   }

@@ -50,7 +50,7 @@ Status MappedExperts::BindAll() {
       }
     }
     if (Status checked = CheckScales(block, ids); !checked) return checked;
-    SetOf(block);
+    BoundSet(block);
   }
   return backend_.Synchronize();
 }
@@ -96,10 +96,10 @@ Result<ExpertLease> MappedExperts::Acquire(std::int64_t block, Matrix<std::int32
       return Unexpected(checked.error());
     }
   }
-  return ExpertLease{.experts = SetOf(block), .ids = ids};
+  return ExpertLease{.experts = BoundSet(block), .ids = ids};
 }
 
-const ExpertSet& MappedExperts::SetOf(std::int64_t block) {
+const ExpertSet& MappedExperts::BoundSet(std::int64_t block) {
   std::optional<ExpertSet>& set = sets_[static_cast<std::size_t>(block)];
   if (!set) {
     set = backend_.BindExperts(block, Moe(block).experts);

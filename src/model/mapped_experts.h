@@ -45,7 +45,7 @@ class MappedExperts : public ExpertStore {
   // Checks and binds all experts that this process has.
   Status BindAll();
   Status CheckScales(std::int64_t block, std::span<const std::int32_t> ids);
-  const ExpertSet& SetOf(std::int64_t block);
+  const ExpertSet& BoundSet(std::int64_t block);
   std::uint8_t& IsChecked(std::int64_t block, std::int32_t expert) {
     return is_checked_[static_cast<std::size_t>(block * n_experts_ + expert)];
   }

@@ -22,7 +22,7 @@ namespace {
 // between allocations: one of so many.
 constexpr std::int64_t kKeptPart = 64;
 
-std::int64_t AllocationsOf(const MemoryPieces& pieces) {
+std::int64_t AllocationBytes(const MemoryPieces& pieces) {
   std::int64_t bytes = 0;
   for (const std::span<const std::byte> piece : pieces) {
     bytes += GpuAllocationBytes(std::ssize(piece));
@@ -96,8 +96,8 @@ Result<MemoryNeeds> ComputeMemoryNeeds(const ModelWeights& weights, const ModelC
   const Result<std::int64_t> cache_bytes = SequenceCache::BytesFor(caches);
   if (!cache_bytes) return Unexpected(cache_bytes.error());
   MemoryNeeds needs = {
-      .dense = AllocationsOf(WeightPieces(weights, WalkedWeights::kDense)),
-      .draft = AllocationsOf(WeightPieces(weights, WalkedWeights::kDraft)),
+      .dense = AllocationBytes(WeightPieces(weights, WalkedWeights::kDense)),
+      .draft = AllocationBytes(WeightPieces(weights, WalkedWeights::kDraft)),
       .activations =
           GpuAllocationBytes(WorkspaceBytes(config, {.max_tokens = options.max_batch_tokens,
                                                      .max_logit_rows = options.max_logit_rows,

@@ -34,7 +34,7 @@ struct Model::Impl : ModelState {
   Result<MainPass> StartMainPass(const BatchView& whole);
   Status RunNextLayer(MainPass& pass);
   Status EndMainPass(const MainPass& pass, Status ran, std::vector<SequenceFailure>& failed);
-  PassProgress ProgressOf(const MainPass& pass) const;
+  PassProgress Progress(const MainPass& pass) const;
   MainPass TakePaused();
   void Finish(const BatchView& whole);
   HeadWeights head_weights() const { return {.hc = weights.hc_head, .norm = weights.norm}; }
@@ -169,7 +169,7 @@ Status Model::Forward(const Batch& batch, std::vector<SequenceFailure>& failed) 
   Result<MainPass> pass = m.StartMainPass(batch.View());
   if (!pass) return Unexpected(pass.error());
   Status ran;
-  while (ran && !m.ProgressOf(*pass).HasEnded()) ran = m.RunNextLayer(*pass);
+  while (ran && !m.Progress(*pass).HasEnded()) ran = m.RunNextLayer(*pass);
   return m.EndMainPass(*pass, ran, failed);
 }
 
@@ -196,7 +196,7 @@ Result<PassProgress> Model::ContinuePass(std::vector<SequenceFailure>& failed) {
   m.main.local = pass.local;
   Status ran = m.backend.BeginStep(pass.local.batch, m.cache->TakeTableChanges());
   if (ran) ran = m.RunNextLayer(pass);
-  const PassProgress progress = m.ProgressOf(pass);
+  const PassProgress progress = m.Progress(pass);
   if (ran && !progress.HasEnded()) {
     if (m.layer_observer) m.layer_observer(std::nullopt);
     m.parts.PausePass();
@@ -214,7 +214,7 @@ void Model::StopPass() {
   m.ResetSequences(m.TakePaused().whole.segments);
 }
 
-PassProgress Model::Impl::ProgressOf(const MainPass& pass) const {
+PassProgress Model::Impl::Progress(const MainPass& pass) const {
   return {.layers_done = pass.next_layer - stage().first_layer,
           .layers = stage().end_layer - stage().first_layer};
 }
@@ -246,7 +246,7 @@ Status Model::Impl::RunNextLayer(MainPass& pass) {
   if (layer_observer) layer_observer(layer);
   const BlockWeights& block = weights.layers[static_cast<std::size_t>(layer)];
   const BlockWeights* next = pass.next_layer < stage().end_layer ? &block + 1 : nullptr;
-  if (Status ran = RunBlock(pass.step, block, CacheOf(layer), pass.step.a.streams, next); !ran) {
+  if (Status ran = RunBlock(pass.step, block, BlockCache(layer), pass.step.a.streams, next); !ran) {
     return ran;
   }
   if (drafter != nullptr) drafter->Tap(layer, pass.whole, pass.step);
@@ -375,7 +375,7 @@ Status Model::RunLayer(std::int64_t layer, const Batch& batch, Matrix<Bf16> stre
   if (!step) return Unexpected(step.error());
   m.backend.Upload(step->a.streams.data, BytesOf(streams));
   if (Status ran = RunBlock(*step, m.weights.layers[static_cast<std::size_t>(layer)],
-                            m.CacheOf(layer), step->a.streams);
+                            m.BlockCache(layer), step->a.streams);
       !ran) {
     return ran;
   }

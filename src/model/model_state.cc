@@ -51,7 +51,7 @@ Status ModelState::CheckBatch(const BatchView& batch) const {
   return fathom::CheckBatch(batch, config, options, max_tokens());
 }
 
-LayerCache& ModelState::CacheOf(std::int64_t block) {
+LayerCache& ModelState::BlockCache(std::int64_t block) {
   const std::int64_t n_draft = std::max<std::int64_t>(block - config.num_hidden_layers, 0);
   return cache->Layer(std::min(block, stage().end_layer) - stage().first_layer + n_draft);
 }
@@ -113,7 +113,7 @@ Status ModelState::ComputeLogits(Pass pass, Matrix<const Bf16> from,
   for (const std::int32_t row : rows) {
     Check(row >= 0 && row < std::ssize(last.positions),
           "logits of a row that the last step did not have");
-    if (const std::int64_t local_row = last.local.RowOf(row); local_row >= 0) {
+    if (const std::int64_t local_row = last.local.LocalRow(row); local_row >= 0) {
       copies.push_back({a.head_streams.Row(std::ssize(copies)), from.Row(local_row),
                         from.cols * static_cast<std::int64_t>(sizeof(Bf16))});
     }

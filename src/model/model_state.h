@@ -68,7 +68,7 @@ struct ModelState {
   // The caches of this process. Error: that of TensorParallel::ShardCache.
   Result<CacheShape> ShapeOfCaches() const;
   // The cache of a layer of this stage, or of a draft block.
-  LayerCache& CacheOf(std::int64_t block);
+  LayerCache& BlockCache(std::int64_t block);
   // Room for the batch's positions in the caches.
   Status ExtendCache(const BatchView& batch);
   // The first rank tells those that follow it what becomes of the blocks.

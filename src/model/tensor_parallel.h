@@ -36,7 +36,7 @@ struct LocalRows {
   std::span<const std::int64_t>
       rows;  // per row of the whole batch: its local row, or -1; empty: same
 
-  std::int64_t RowOf(std::int64_t row) const {
+  std::int64_t LocalRow(std::int64_t row) const {
     return rows.empty() ? row : rows[static_cast<std::size_t>(row)];
   }
 };

@@ -14,14 +14,14 @@ struct TokenPosition {
   friend bool operator==(const TokenPosition&, const TokenPosition&) = default;
 };
 
-inline TokenPosition PositionOf(const BatchView& batch, std::int64_t row) {
+inline TokenPosition RowPosition(const BatchView& batch, std::int64_t row) {
   return {batch.SegmentOf(row).sequence, batch.positions[static_cast<std::size_t>(row)]};
 }
 
 inline void ListPositions(const BatchView& batch, std::vector<TokenPosition>& positions) {
   positions.clear();
   for (std::int64_t row = 0; row < batch.n_tokens(); ++row) {
-    positions.push_back(PositionOf(batch, row));
+    positions.push_back(RowPosition(batch, row));
   }
 }
 

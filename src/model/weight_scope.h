@@ -90,12 +90,12 @@ class WeightScope {
 
   // wo_a is FP8 in the published files and BF16 in some repacks.
   Weight Fp8OrBf16Matrix(std::string_view name, std::int64_t n, std::int64_t k) const {
-    return DTypeOf(name) == DType::kBF16 ? Bf16Matrix(name, n, k) : Fp8Matrix(name, n, k);
+    return FindDType(name) == DType::kBF16 ? Bf16Matrix(name, n, k) : Fp8Matrix(name, n, k);
   }
 
   // Routed experts are FP4 (two values a byte, one scale per row and 32 columns) or FP8.
   Weight ExpertMatrix(std::string_view name, std::int64_t n, std::int64_t k) const {
-    if (DTypeOf(name) == DType::kF8E4M3) return Fp8Matrix(name, n, k);
+    if (FindDType(name) == DType::kF8E4M3) return Fp8Matrix(name, n, k);
     Weight weight{.format = WeightFormat::kFp4, .n = n, .k = k};
     weight.data = Data(Bind(name, ".weight", {DType::kI8}, {n, k / 2}));
     weight.scales = Data(Bind(name, ".scale", {DType::kF8E8M0}, {n, k / kFp4Block}));
@@ -127,7 +127,7 @@ class WeightScope {
     return reinterpret_cast<const float*>(Data(Bind(name, suffix, {DType::kF32}, shape)));
   }
 
-  std::optional<DType> DTypeOf(std::string_view name) const {
+  std::optional<DType> FindDType(std::string_view name) const {
     const TensorView* tensor = source_.checkpoint.Find(fmt::format("{}{}.weight", prefix_, name));
     return tensor == nullptr ? std::nullopt : std::optional(tensor->dtype);
   }

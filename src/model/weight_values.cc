@@ -46,7 +46,7 @@ std::optional<std::string> FindBadValue(const Checkpoint::Tensor& tensor,
                               : FindBadId(tensor.view.bytes, config.n_routed_experts);
 }
 
-bool HasSomeOf(const MemoryPieces& share, std::span<const std::byte> bytes) {
+bool Overlaps(const MemoryPieces& share, std::span<const std::byte> bytes) {
   const auto end = [](std::span<const std::byte> piece) { return piece.data() + piece.size(); };
   return std::ranges::any_of(share, [&](std::span<const std::byte> piece) {
     return std::max(piece.data(), bytes.data()) < std::min(end(piece), end(bytes));
@@ -91,7 +91,7 @@ Status CheckWeightValues(const Checkpoint& checkpoint, const ModelConfig& config
   for (const Checkpoint::Tensor& tensor : checkpoint.tensors()) {
     if ((IsScale(tensor.name) || IsExpertTable(tensor.name)) &&
         (which == WeightValues::kAll || !IsRoutedExpert(tensor.name)) &&
-        (share == nullptr || HasSomeOf(*share, tensor.view.bytes))) {
+        (share == nullptr || Overlaps(*share, tensor.view.bytes))) {
       tensors.push_back(&tensor);
     }
   }

@@ -58,7 +58,7 @@ Result<std::string> Fingerprint(const Checkpoint& checkpoint, bool with_files) {
   for (const std::span<const std::byte> file : checkpoint.Memory()) {
     AddPieces(file, identity);
   }
-  const BlockKey key = KeyOf(std::as_bytes(std::span(identity)));
+  const BlockKey key = HashBytes(std::as_bytes(std::span(identity)));
   return fmt::format("{:02x}", fmt::join(key.bytes, ""));
 }
 

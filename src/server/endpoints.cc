@@ -141,7 +141,7 @@ ApiResult<HttpResponse> DetokenizeResponse(const ApiModel& model, const ApiBody&
                   [&](const JsonValue& item, const std::string& path) {
                     if (reader.error()) return;
                     const std::optional<std::int64_t> token =
-                        reader.IntegerOf(item, path, {0, model.limits.vocab_size - 1});
+                        reader.ToInteger(item, path, {0, model.limits.vocab_size - 1});
                     if (token) text += model.tokenizer->TokenBytes(static_cast<Token>(*token));
                   });
   if (reader.error()) return UnexpectedApiError(*reader.error());

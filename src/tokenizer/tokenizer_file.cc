@@ -84,7 +84,7 @@ class Reader {
     const JsonValue* id = entry.Find("id");
     const std::optional<Token> token = id == nullptr ? std::nullopt : ToToken(*id);
     if (!token) return Wrong(field + ".id", IdRange(), id);
-    const std::string_view text = entry.TextOf("content");
+    const std::string_view text = entry.FindText("content");
     if (text.empty()) return Wrong(field + ".content", "a non-empty string", entry.Find("content"));
     for (const char* key : {"single_word", "lstrip", "rstrip"}) {
       const JsonValue* flag = entry.Find(key);
@@ -104,7 +104,7 @@ class Reader {
   Status ReadNormalizer(const JsonValue& root) {
     const JsonValue* normalizer = root.Find("normalizer");
     if (IsNullOrAbsent(normalizer)) return {};
-    if (normalizer->TextOf("type") == "Sequence") {
+    if (normalizer->FindText("type") == "Sequence") {
       const JsonValue* steps = normalizer->Find("normalizers");
       if (steps != nullptr && steps->IsArray() && steps->items().empty()) return {};
     }
@@ -114,8 +114,8 @@ class Reader {
   Status ReadPreTokenizer(const JsonValue& root) {
     const JsonValue* stage = root.Find("pre_tokenizer");
     if (stage == nullptr || !stage->IsObject()) return Wrong("pre_tokenizer", "an object", stage);
-    if (stage->TextOf("type") == "ByteLevel") return ReadByteLevel(*stage, "pre_tokenizer");
-    if (stage->TextOf("type") != "Sequence") {
+    if (stage->FindText("type") == "ByteLevel") return ReadByteLevel(*stage, "pre_tokenizer");
+    if (stage->FindText("type") != "Sequence") {
       return Unsupported("pre_tokenizer.type", "Sequence or ByteLevel", stage->Find("type"));
     }
     const JsonValue* steps = stage->Find("pretokenizers");
@@ -133,17 +133,17 @@ class Reader {
   }
 
   Status ReadSplit(const JsonValue& step, const std::string& field) {
-    if (step.TextOf("type") != "Split") {
+    if (step.FindText("type") != "Split") {
       return Unsupported(field, "a list of Split with one ByteLevel at its end", &step);
     }
-    if (step.TextOf("behavior") != "Isolated") {
+    if (step.FindText("behavior") != "Isolated") {
       return Unsupported(field + ".behavior", "\"Isolated\"", step.Find("behavior"));
     }
     const JsonValue* invert = step.Find("invert");
     if (!IsFalseOrAbsent(invert)) return Unsupported(field + ".invert", "false", invert);
     const JsonValue* pattern = step.Find("pattern");
     const std::string_view regex =
-        pattern == nullptr ? std::string_view() : pattern->TextOf("Regex");
+        pattern == nullptr ? std::string_view() : pattern->FindText("Regex");
     if (regex.empty()) {
       return Unsupported(field + ".pattern", "{\"Regex\": a non-empty string}", pattern);
     }
@@ -153,7 +153,7 @@ class Reader {
 
   // Both flags are required: their absence means true.
   Status ReadByteLevel(const JsonValue& step, const std::string& field) {
-    if (step.TextOf("type") != "ByteLevel") {
+    if (step.FindText("type") != "ByteLevel") {
       return Unsupported(field, "ByteLevel as the last step", &step);
     }
     for (const char* key : {"add_prefix_space", "use_regex"}) {
@@ -169,7 +169,7 @@ class Reader {
   Status ReadSilentStages(const JsonValue& root) {
     for (const char* key : {"post_processor", "decoder"}) {
       const JsonValue* stage = root.Find(key);
-      if (!IsNullOrAbsent(stage) && stage->TextOf("type") != "ByteLevel") {
+      if (!IsNullOrAbsent(stage) && stage->FindText("type") != "ByteLevel") {
         return Unsupported(key, "null or ByteLevel",
                            stage->IsObject() ? stage->Find("type") : stage);
       }
@@ -180,7 +180,7 @@ class Reader {
   Status ReadModel(const JsonValue& root) {
     const JsonValue* model = root.Find("model");
     if (model == nullptr || !model->IsObject()) return Wrong("model", "an object", model);
-    if (model->TextOf("type") != "BPE") {
+    if (model->FindText("type") != "BPE") {
       return Unsupported("model.type", "\"BPE\"", model->Find("type"));
     }
     for (const char* key :

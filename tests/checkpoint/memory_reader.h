@@ -31,7 +31,7 @@ class MemoryReader : public BlockReader {
     if (n > 0) std::memcpy(to.data(), bytes_.data() + offset, static_cast<std::size_t>(n));
     return n;
   }
-  std::string NameOf(std::size_t /*file*/) const override { return "shard"; }
+  std::string FileName(std::size_t /*file*/) const override { return "shard"; }
 
   std::vector<std::byte> bytes_;
   int n_calls_ = 0;

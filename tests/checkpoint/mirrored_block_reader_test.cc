@@ -67,7 +67,7 @@ TEST(MirroredBlockReader, AsksTheDriveThatWillEndFirst) {
   drives.ExpectPiece(0);
   EXPECT_EQ(drives.original->n_calls_, 0);
   EXPECT_EQ(drives.mirror->n_calls_, 1) << "the faster one";
-  EXPECT_EQ(drives.reader->BytesOf(1), kPiece);
+  EXPECT_EQ(drives.reader->BytesFrom(1), kPiece);
 }
 
 // While one drive is busy, the other one reads.
@@ -87,8 +87,8 @@ TEST(MirroredBlockReader, ReadsFromBothAtOnce) {
   EXPECT_EQ(drives.mirror->n_calls_, 1);
   end.set_value();
   first.join();
-  EXPECT_EQ(drives.reader->BytesOf(0), kPiece);
-  EXPECT_EQ(drives.reader->BytesOf(1), kPiece);
+  EXPECT_EQ(drives.reader->BytesFrom(0), kPiece);
+  EXPECT_EQ(drives.reader->BytesFrom(1), kPiece);
 }
 
 // Each drive fails everything in turn, and an end that comes too early is a failure as well.

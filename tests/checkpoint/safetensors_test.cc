@@ -122,7 +122,7 @@ TEST(Checkpoint, GivesBothOrders) {
     by_name.push_back(tensor->name);
   }
   EXPECT_THAT(by_name, ElementsAre("a", "m", "y", "z"));
-  EXPECT_EQ(checkpoint->IndexOf("y"), 2u);
+  EXPECT_EQ(checkpoint->FindIndex("y"), 2u);
 }
 
 TEST(Checkpoint, StripsTheModelPrefix) {

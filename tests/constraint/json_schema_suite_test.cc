@@ -112,9 +112,9 @@ class JsonSchemaSuite : public ::testing::TestWithParam<const char*> {
       }
       if (accepted && is_annotation) continue;
       ++(accepted ? counts.wrongly_accepted : counts.wrongly_refused);
-      EXPECT_FALSE(accepted) << name << ": " << test.TextOf("description") << ": " << texts[0];
+      EXPECT_FALSE(accepted) << name << ": " << test.FindText("description") << ": " << texts[0];
       if (verbose_) {
-        fmt::print("  refused {}: {}: {}\n", name, test.TextOf("description"),
+        fmt::print("  refused {}: {}: {}\n", name, test.FindText("description"),
                    texts[0].substr(0, 80));
       }
     }
@@ -126,7 +126,7 @@ class JsonSchemaSuite : public ::testing::TestWithParam<const char*> {
     const Result<JsonValue> groups = ParseJson(testing::ReadFile(path));
     ASSERT_TRUE(groups) << path;
     for (const JsonValue& group : groups->items()) {
-      RunGroup(group, path.stem().string() + ": " + std::string(group.TextOf("description")),
+      RunGroup(group, path.stem().string() + ": " + std::string(group.FindText("description")),
                IsOfAnnotation(path), counts);
     }
   }

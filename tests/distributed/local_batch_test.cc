@@ -29,7 +29,7 @@ TEST(LocalBatchTest, ARankHasTheRowsOfItsSequences) {
   for (int rank = 0; rank < 3; ++rank) {
     own.Assign(whole.View(), {.data_rank = rank, .n_data = 3});
     for (std::size_t i = 0; i < ranks.size(); ++i) {
-      EXPECT_EQ(own.OwnerOf(static_cast<std::int64_t>(i)), ranks[i]);
+      EXPECT_EQ(own.Owner(static_cast<std::int64_t>(i)), ranks[i]);
       EXPECT_EQ(own.local_rows()[i], ranks[i] == rank ? rows[i] : -1);
     }
   }

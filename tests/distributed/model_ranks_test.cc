@@ -101,7 +101,7 @@ TEST(ModelRanksTest, DataRanksOfAStageAreNeighbours) {
   EXPECT_EQ(share.n_expert, 4);
   EXPECT_EQ(share.n_tensor, 1);
   EXPECT_EQ(share.first_layer, 3);
-  EXPECT_EQ(share.data().OwnerOf(6), 2);
+  EXPECT_EQ(share.data().Owner(6), 2);
 }
 
 TEST(ModelRanksTest, NeighboursAreTensorRanksOfAStage) {

@@ -116,8 +116,8 @@ FakeModel::FakeModel(const FakeModelOptions& options)
 
 FakeModel::Own FakeModel::OwnOf(const Segment& segment) {
   const DataRanks& data = Cache().shape().data;
-  Own own = {caches_[static_cast<std::size_t>(data.OwnerOf(segment.sequence))], segment};
-  own.segment.sequence = data.OwnSlotOf(segment.sequence);
+  Own own = {caches_[static_cast<std::size_t>(data.Owner(segment.sequence))], segment};
+  own.segment.sequence = data.OwnSlot(segment.sequence);
   return own;
 }
 

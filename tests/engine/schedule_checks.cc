@@ -66,7 +66,7 @@ std::string_view LetterOfFive(Token token) {
 std::int64_t SmallMemory(const SequenceCache& large) {
   const BlockArena& arena = large.arena(0);
   const std::int64_t per_slab = arena.histories_per_slab();
-  const std::int64_t blocks = BlocksOf(kContext + large.shape().lookahead);
+  const std::int64_t blocks = BlockCount(kContext + large.shape().lookahead);
   const std::int64_t slabs = MostWindowBlocks(large.shape()) + (blocks + per_slab - 1) / per_slab;
   const std::int64_t others = large.bytes() - arena.n_slabs() * large.SlabBytes();
   return others + slabs * large.SlabBytes();

@@ -43,7 +43,7 @@ TEST(FieldReaderTest, ListsEndAtTheFirstError) {
   FieldReader reader(json, "body");
   std::vector<std::int64_t> read;
   const auto take = [&](const JsonValue& item, const std::string& path) {
-    const std::optional<std::int64_t> number = reader.IntegerOf(item, path, {});
+    const std::optional<std::int64_t> number = reader.ToInteger(item, path, {});
     if (number) read.push_back(*number);
   };
   reader.ReadList("absent", "a list", take);

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-BlockKey Key(int number) { return KeyOf(std::as_bytes(std::span(&number, 1))); }
+BlockKey Key(int number) { return HashBytes(std::as_bytes(std::span(&number, 1))); }
 BlockFileName Name(int number) { return {.fingerprint = Key(0), .key = Key(number)}; }
 
 TEST(BlockFileList, IsInTheOrderOfUse) {
@@ -74,10 +74,10 @@ TEST(BlockDirectory, ListsBlocksAndLeavesTheRestAlone) {
   const testing::TemporaryDirectory directory;
   const BlockDirectory blocks = BlockDirectory::Make(directory.path() / "a/b", Key(0)).value();
   for (const int number : {1, 2, 3}) {
-    blocks.MakeFolderOf(Name(number));
-    testing::WriteFile(blocks.PathOf(Name(number)), std::string(10, 'x'));
+    blocks.MakeFolderFor(Name(number));
+    testing::WriteFile(blocks.FilePath(Name(number)), std::string(10, 'x'));
   }
-  const fs::path file = blocks.PathOf(Name(1));
+  const fs::path file = blocks.FilePath(Name(1));
   const fs::path key_folder = file.parent_path();
   const fs::path folder = key_folder.parent_path();
   const std::string key = file.stem().string();
@@ -130,8 +130,8 @@ TEST(BlockDirectory, ListsByTheTimeOfUse) {
   const BlockDirectory blocks = BlockDirectory::Make(directory.path(), Key(0)).value();
   const std::vector<int> order = {4, 2, 5, 1, 3};
   for (std::size_t i = 0; i < order.size(); ++i) {
-    blocks.MakeFolderOf(Name(order[i]));
-    const std::string path = blocks.PathOf(Name(order[i]));
+    blocks.MakeFolderFor(Name(order[i]));
+    const std::string path = blocks.FilePath(Name(order[i]));
     testing::WriteFile(path, "x");
     const timespec time = {.tv_sec = 1'000'000 + static_cast<time_t>(i / 2),
                            .tv_nsec = 1000 + static_cast<long>(i)};
@@ -148,8 +148,8 @@ TEST(BlockDirectory, IsForItsOwnerOnly) {
   const testing::TemporaryDirectory directory;
   const fs::path top = directory.path() / "new";
   const BlockDirectory blocks = BlockDirectory::Make(top / "er", Key(0)).value();
-  blocks.MakeFolderOf(Name(1));
-  const fs::path key_folder = fs::path(blocks.PathOf(Name(1))).parent_path();
+  blocks.MakeFolderFor(Name(1));
+  const fs::path key_folder = fs::path(blocks.FilePath(Name(1))).parent_path();
   for (const fs::path& path : {top, top / "er", key_folder.parent_path(), key_folder}) {
     struct stat info = {};
     ASSERT_EQ(::stat(path.c_str(), &info), 0) << path;
@@ -163,7 +163,7 @@ TEST(BlockDirectory, NamesAreThoseOfTheBlock) {
   const BlockDirectory two = BlockDirectory::Make(directory.path(), Key(0)).value();
   EXPECT_EQ(one.TemporaryPath(Name(1)), two.TemporaryPath(Name(1)));
   EXPECT_NE(one.TemporaryPath(Name(1)), one.TemporaryPath(Name(2)));
-  EXPECT_EQ(one.PathOf(Name(1)), two.PathOf(Name(1)));
+  EXPECT_EQ(one.FilePath(Name(1)), two.FilePath(Name(1)));
 }
 
 }  // namespace

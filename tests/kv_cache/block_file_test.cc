@@ -72,8 +72,8 @@ TEST_F(BlockFile, LooksLikeItsPicture) {
   add(block_.key.bytes.data(), 16);
   add(block_.parent.bytes.data(), 16);
   add(block_.tokens.data(), 512);
-  add(KeyOf(block_.payload).bytes.data(), 16);
-  add(KeyOf(std::as_bytes(std::span(picture))).bytes.data(), 16);
+  add(HashBytes(block_.payload).bytes.data(), 16);
+  add(HashBytes(std::as_bytes(std::span(picture))).bytes.data(), 16);
   ASSERT_EQ(picture.size(), 616u);
   add(block_.payload.data(), block_.payload.size());
   EXPECT_EQ(testing::ReadFile(path_), picture);

@@ -23,22 +23,22 @@ std::span<const std::byte> Bytes(std::string_view text) { return std::as_bytes(s
 
 // The output of `xxhsum -H2`.
 TEST(BlockKey, IsXxh3Of128Bits) {
-  EXPECT_EQ(Hex(KeyOf({})), "99aa06d3014798d86001c324468d497f");
-  EXPECT_EQ(Hex(KeyOf(Bytes("abc"))), "06b05ab6733a618578af5f94892f3950");
+  EXPECT_EQ(Hex(HashBytes({})), "99aa06d3014798d86001c324468d497f");
+  EXPECT_EQ(Hex(HashBytes(Bytes("abc"))), "06b05ab6733a618578af5f94892f3950");
 }
 
 TEST(BlockKey, OfTheParentAndTheTokens) {
-  const BlockKey parent = KeyOf({});
+  const BlockKey parent = HashBytes({});
   const std::vector<Token> tokens = {1, 258, -1};
   std::string bytes(reinterpret_cast<const char*>(parent.bytes.data()), parent.bytes.size());
   bytes += std::string("\1\0\0\0\2\1\0\0\xff\xff\xff\xff", 12);
-  EXPECT_EQ(NextBlockKey(parent, tokens), KeyOf(Bytes(bytes)));
+  EXPECT_EQ(NextBlockKey(parent, tokens), HashBytes(Bytes(bytes)));
 }
 
 TEST(BlockKey, DiffersWhereAnythingDiffers) {
   std::vector<Token> tokens(128, 5);
   std::set<BlockKey> keys;
-  BlockKey key = KeyOf({});
+  BlockKey key = HashBytes({});
   for (int i = 0; i < 100; ++i) {  // equal tokens, other parents
     key = NextBlockKey(key, tokens);
     EXPECT_TRUE(keys.insert(key).second);

@@ -50,7 +50,7 @@ TEST_F(DataRanksTest, OwnSlotsHaveNoGaps) {
       std::int32_t slot = 0;
       for (std::int32_t sequence = 0; sequence < 10; ++sequence) {
         if (ranks.IsOwn(sequence)) {
-          EXPECT_EQ(ranks.OwnSlotOf(sequence), slot);
+          EXPECT_EQ(ranks.OwnSlot(sequence), slot);
           EXPECT_EQ(ranks.SequenceIn(slot), sequence);
           ++slot;
         }
@@ -146,7 +146,7 @@ TEST_F(DataRanksDeathTest, NoSequenceReadsBlocksThatAnotherRankComputed) {
                                  static_cast<std::int32_t>(cache.arena(1).n_slabs())),
                "a block that no rank has");
   prefix.Attach(3, keys, 2, other);
-  EXPECT_EQ(cache.BlockOf(BlockKind::kHistory, 3, 1), cache.BlockOf(BlockKind::kHistory, 1, 1));
+  EXPECT_EQ(cache.FindBlock(BlockKind::kHistory, 3, 1), cache.FindBlock(BlockKind::kHistory, 1, 1));
   prefix.Unpin(other);
   prefix.Unpin(chain);
 }

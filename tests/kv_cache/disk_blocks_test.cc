@@ -27,7 +27,7 @@ TEST_P(DiskBlocksTest, ABlockComesBackAsItWas) {
   const testing::TemporaryDirectory directory;
   testing::Warnings warnings;
   Result<std::unique_ptr<DiskBlocks>> disk =
-      DiskBlocks::Open(*cache, {.directory = directory.path()}, KeyOf({}), warnings.Sink());
+      DiskBlocks::Open(*cache, {.directory = directory.path()}, HashBytes({}), warnings.Sink());
   ASSERT_TRUE(disk) << disk.error().message;
   const std::vector<Token> tokens(static_cast<std::size_t>(kBlockTokens), 7);
   for (const BlockKind kind : {BlockKind::kHistory, BlockKind::kWindow}) {
@@ -39,9 +39,9 @@ TEST_P(DiskBlocksTest, ABlockComesBackAsItWas) {
       bytes.push_back(static_cast<std::byte>(i * 31 % 251));
     }
     backend->Upload(cache->BlockAddress(kind, stored), bytes);
-    KeptBlock block = {.key = NextBlockKey(KeyOf({}), tokens),
+    KeptBlock block = {.key = NextBlockKey(HashBytes({}), tokens),
                        .kind = kind,
-                       .parent = KeyOf({}),
+                       .parent = HashBytes({}),
                        .tokens = tokens,
                        .block = stored};
     (*disk)->Store(block);

@@ -68,7 +68,7 @@ TEST(DiskTierFailure, KilledWhileItWrites) {
   constexpr int kRounds = 40;
   const testing::TemporaryDirectory directory;
   const DiskTierIdentity identity = {
-      .fingerprint = KeyOf({}), .history_bytes = 200'003, .window_bytes = 70'001};
+      .fingerprint = HashBytes({}), .history_bytes = 200'003, .window_bytes = 70'001};
   std::vector<StoredBlock> blocks;
   for (std::uint32_t number = 0; number < 60; ++number) {
     blocks.push_back(BlockOfNumber(identity, number));
@@ -117,8 +117,8 @@ TEST(DiskTierFailure, FilesOfZeros) {
   const StoredBlock zeros = BlockOfNumber(identity, 2);
   Store(**Open(directory.path(), identity, warnings), empty);
   Store(**Open(directory.path(), identity, warnings), zeros);
-  testing::WriteFile(PathOf(directory.path(), identity, empty), "");
-  testing::WriteFile(PathOf(directory.path(), identity, zeros), std::string(616 + 3001, '\0'));
+  testing::WriteFile(FilePath(directory.path(), identity, empty), "");
+  testing::WriteFile(FilePath(directory.path(), identity, zeros), std::string(616 + 3001, '\0'));
   const std::unique_ptr<DiskTier> tier = std::move(*Open(directory.path(), identity, warnings));
   EXPECT_EQ(Load(*tier, empty), Loaded::kMiss);
   EXPECT_EQ(Load(*tier, zeros), Loaded::kMiss);
@@ -140,7 +140,7 @@ void AllowSmallFilesOnly() {
 // Expects that two small blocks can be written to `directory`, and less than ten large ones.
 void ExpectToTurnOff(const fs::path& directory, const char* reason) {
   const DiskTierIdentity identity = {
-      .fingerprint = KeyOf({}), .history_bytes = 40'001, .window_bytes = 517};
+      .fingerprint = HashBytes({}), .history_bytes = 40'001, .window_bytes = 517};
   const std::vector<StoredBlock> small = {BlockOfNumber(identity, 1), BlockOfNumber(identity, 3)};
   testing::Warnings warnings;
   {
@@ -244,7 +244,7 @@ TEST(DiskTierFailure, ADirectoryThatBecomesReadOnly) {
     BecomeAnOrdinaryUser(directory.path());
     const DiskTierIdentity identity = testing::SmallIdentity();
     const StoredBlock first = BlockOfNumber(identity, 1);
-    const fs::path key_folder = PathOf(directory.path(), identity, first).parent_path();
+    const fs::path key_folder = FilePath(directory.path(), identity, first).parent_path();
     const fs::path folder = key_folder.parent_path();
     testing::Warnings warnings;
     std::unique_ptr<DiskTier> tier = std::move(*Open(directory.path(), identity, warnings));
@@ -283,7 +283,7 @@ TEST(DiskTierFailure, AFileThatCannotBeDeletedTurnsItOff) {
     const StoredBlock block = BlockOfNumber(identity, 1);
     testing::Warnings warnings;
     Store(**Open(directory.path(), identity, warnings), block);
-    const fs::path folder = PathOf(directory.path(), identity, block).parent_path();
+    const fs::path folder = FilePath(directory.path(), identity, block).parent_path();
     fs::permissions(folder, fs::perms::owner_read | fs::perms::owner_exec);
     const auto tier =
         DiskTier::Open({.directory = directory.path(), .max_bytes = 0}, identity, warnings.Sink());

@@ -38,8 +38,8 @@ class DiskTierTest : public ::testing::Test {
     return std::move(*tier);
   }
   StoredBlock Block(std::uint32_t number) const { return BlockOfNumber(identity_, number); }
-  std::filesystem::path PathOf(const StoredBlock& block) const {
-    return testing::PathOf(directory_.path(), identity_, block);
+  std::filesystem::path FilePath(const StoredBlock& block) const {
+    return testing::FilePath(directory_.path(), identity_, block);
   }
   // Returns the numbers of the blocks of [0, n) that the tier has.
   std::vector<std::uint32_t> Numbers(const DiskTier& tier, std::uint32_t n) const {
@@ -52,7 +52,7 @@ class DiskTierTest : public ::testing::Test {
     return numbers;
   }
   void Damage(const StoredBlock& block) const {
-    const std::filesystem::path path = PathOf(block);
+    const std::filesystem::path path = FilePath(block);
     std::string bytes = testing::ReadFile(path);
     bytes.back() = static_cast<char>(~bytes.back());
     testing::WriteFile(path, bytes);
@@ -145,10 +145,10 @@ TEST_F(DiskTierTest, ADamagedFileIsDeletedAndWrittenAnew) {
   Damage(Block(0));
   EXPECT_EQ(Load(*tier, Block(0)), Loaded::kMiss);
   EXPECT_FALSE(tier->Has(Block(0).key, Block(0).kind));
-  EXPECT_FALSE(std::filesystem::exists(PathOf(Block(0))));
+  EXPECT_FALSE(std::filesystem::exists(FilePath(Block(0))));
   EXPECT_EQ(tier->stats().refused, 1);
   EXPECT_EQ(tier->stats().bytes, 0);
-  EXPECT_THAT(warnings_.texts(), ElementsAre(PathOf(Block(0)).string() +
+  EXPECT_THAT(warnings_.texts(), ElementsAre(FilePath(Block(0)).string() +
                                              ": its rows are damaged: the block is not used and "
                                              "computed again"));
   Store(*tier, Block(0));
@@ -178,7 +178,7 @@ TEST_F(DiskTierTest, ForeignFilesAreOneWarning) {
   Store(*Open(), Block(0));
   testing::WriteFile(directory_.path() / "notes.txt", "mine");
   std::filesystem::create_directories(directory_.path() / "music/album");
-  testing::WriteFile(PathOf(Block(0)).parent_path() / "notes.txt", "mine");
+  testing::WriteFile(FilePath(Block(0)).parent_path() / "notes.txt", "mine");
   const std::unique_ptr<DiskTier> tier = Open(0);
   EXPECT_EQ(tier->stats().files, 0);
   EXPECT_THAT(warnings_.texts(),

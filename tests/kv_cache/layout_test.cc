@@ -116,8 +116,8 @@ TEST(Layout, RollbackAddsItsPositionsToWindowAndTails) {
     EXPECT_EQ(with.index_rows, without.index_rows);
     EXPECT_EQ(with.tail_width, without.tail_width);
     const std::int64_t inputs = without.tail_width + without.index_tail_width;
-    const LayerBytes bytes_without = BytesOf(without, Shape({ratio}, 1000, 0));
-    const LayerBytes bytes_with = BytesOf(with, Shape({ratio}, 1000, 8));
+    const LayerBytes bytes_without = ComputeLayerBytes(without, Shape({ratio}, 1000, 0));
+    const LayerBytes bytes_with = ComputeLayerBytes(with, Shape({ratio}, 1000, 8));
     EXPECT_EQ(bytes_with.constant - bytes_without.constant, 8 * (kRowBytes + inputs * 2 * 4));
     EXPECT_EQ(bytes_with.growing, bytes_without.growing);
   }

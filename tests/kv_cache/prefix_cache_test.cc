@@ -172,11 +172,11 @@ TEST_F(PrefixCacheTest, TextsShareTheBlocksTheyBeginWith) {
   Begin(1, "abd");
   EXPECT_EQ(prefix_->n_entries(), 4);
   for (const BlockKind kind : {BlockKind::kHistory, BlockKind::kWindow}) {
-    EXPECT_NE(cache_->BlockOf(kind, 0, 2), cache_->BlockOf(kind, 1, 2));
+    EXPECT_NE(cache_->FindBlock(kind, 0, 2), cache_->FindBlock(kind, 1, 2));
   }
   for (const std::int64_t i : {0, 1}) {
-    EXPECT_EQ(cache_->BlockOf(BlockKind::kHistory, 0, i),
-              cache_->BlockOf(BlockKind::kHistory, 1, i));
+    EXPECT_EQ(cache_->FindBlock(BlockKind::kHistory, 0, i),
+              cache_->FindBlock(BlockKind::kHistory, 1, i));
   }
   EXPECT_EQ(cache_->arena().in_use().history, 4);
   EXPECT_EQ(prefix_->Evictable().history, 0);
@@ -202,8 +202,8 @@ TEST_F(PrefixCacheTest, TheSecondCommitTakesTheBlocksOfTheFirst) {
   }
   EXPECT_EQ(cache_->arena().in_use(), (BlockCounts{2, 2}));
   for (const BlockKind kind : {BlockKind::kHistory, BlockKind::kWindow}) {
-    EXPECT_EQ(cache_->BlockOf(kind, 0, 1), cache_->BlockOf(kind, 1, 1));
-    EXPECT_EQ(cache_->arena().uses(kind, cache_->BlockOf(kind, 0, 1)), 3);
+    EXPECT_EQ(cache_->FindBlock(kind, 0, 1), cache_->FindBlock(kind, 1, 1));
+    EXPECT_EQ(cache_->arena().uses(kind, cache_->FindBlock(kind, 0, 1)), 3);
   }
   End(0);
   End(1);

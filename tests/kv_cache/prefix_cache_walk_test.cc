@@ -118,7 +118,7 @@ class CacheWalk {
     const std::int64_t first = runner.n_blocks();
     runner.done += n;
     const std::vector<BlockKey> keys = KeysOf(kWalkRoot, runner.text);
-    for (std::int64_t i = first; i < BlocksOf(runner.done); ++i) {
+    for (std::int64_t i = first; i < BlockCount(runner.done); ++i) {
       Write(BlockKind::kHistory, slot, i, keys[static_cast<std::size_t>(i)]);
       Write(BlockKind::kWindow, slot, i, keys[static_cast<std::size_t>(i)]);
     }
@@ -130,7 +130,7 @@ class CacheWalk {
 
   // Writes the content of a block, which follows from the text alone.
   void Write(BlockKind kind, std::int32_t slot, std::int64_t i, const BlockKey& key) {
-    const std::int32_t block = cache_.BlockOf(kind, slot, i);
+    const std::int32_t block = cache_.FindBlock(kind, slot, i);
     if (block != kNoBlock) {
       ASSERT_EQ(cache_.arena().uses(kind, block), 1) << "a shared block is written";
       Fill(kind, block, key);
@@ -269,7 +269,7 @@ class CacheWalk {
       const Runner& runner = runners_[static_cast<std::size_t>(slot)];
       const std::vector<BlockKey> keys = KeysOf(kWalkRoot, runner.text);
       for (std::int64_t i = 0; i < kMostBlocks; ++i) {
-        const std::int32_t block = cache_.BlockOf(kind, slot, i);
+        const std::int32_t block = cache_.FindBlock(kind, slot, i);
         n_uses -= block != kNoBlock ? 1 : 0;
         if (block != kNoBlock && i < runner.n_blocks()) {
           ASSERT_TRUE(Holds(kind, block, keys[static_cast<std::size_t>(i)]));

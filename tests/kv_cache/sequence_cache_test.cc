@@ -119,7 +119,7 @@ TEST(SequenceCache, RoomThatNoStepHasUsedStays) {
   EXPECT_EQ(taken, (BlockCounts{.history = 4, .window = 4}));
   ASSERT_TRUE(cache->Extend(0, 0, 500));
   EXPECT_EQ(cache->arena().in_use(), taken);
-  EXPECT_NE(cache->BlockOf(BlockKind::kWindow, 0, 0), kNoBlock);
+  EXPECT_NE(cache->FindBlock(BlockKind::kWindow, 0, 0), kNoBlock);
   cache->MarkComputed(0, 500);
   // A new start after a step gives everything back.
   ASSERT_TRUE(cache->Extend(0, 0, 100));
@@ -300,7 +300,7 @@ TEST_P(SequenceCacheBytes, ASharedBlockIsCopiedBeforeItIsWritten) {
   ASSERT_TRUE(cache->Extend(0, 0, 200));
   cache->MarkComputed(0, 200);
   for (const BlockKind kind : {BlockKind::kHistory, BlockKind::kWindow}) {
-    backend_->Upload(cache->BlockAddress(kind, cache->BlockOf(kind, 0, 1)),
+    backend_->Upload(cache->BlockAddress(kind, cache->FindBlock(kind, 0, 1)),
                      std::vector(static_cast<std::size_t>(cache->BlockBytes(kind)), std::byte{7}));
   }
   cache->Fork(0, 1);
@@ -310,9 +310,9 @@ TEST_P(SequenceCacheBytes, ASharedBlockIsCopiedBeforeItIsWritten) {
   ASSERT_TRUE(cache->Extend(1, 200, 1));
   cache->MarkComputed(1, 201);
   for (const BlockKind kind : {BlockKind::kHistory, BlockKind::kWindow}) {
-    const std::int32_t old_block = cache->BlockOf(kind, 0, 1);
-    const std::int32_t new_block = cache->BlockOf(kind, 1, 1);
-    EXPECT_EQ(cache->BlockOf(kind, 0, 0), cache->BlockOf(kind, 1, 0));
+    const std::int32_t old_block = cache->FindBlock(kind, 0, 1);
+    const std::int32_t new_block = cache->FindBlock(kind, 1, 1);
+    EXPECT_EQ(cache->FindBlock(kind, 0, 0), cache->FindBlock(kind, 1, 0));
     ASSERT_NE(old_block, new_block);
     const auto bytes_of = [&](std::int32_t block) {
       return testing::ReadBack(*backend_, cache->BlockAddress(kind, block),
@@ -346,8 +346,8 @@ TEST(SequenceCache, ASharedBlockIsCopiedForAStepThatLeavesItBehind) {
   // Window blocks 3 and 4 for the next step, and the one that it begins in.
   EXPECT_EQ(cache->Missing(0, 100, 500, StoredWindows::kSeen), (BlockCounts{5, 3}));
   ASSERT_TRUE(cache->Extend(0, 100, 500));
-  EXPECT_NE(cache->BlockOf(BlockKind::kWindow, 0, 0), cache->BlockOf(BlockKind::kWindow, 1, 0));
-  EXPECT_EQ(cache->BlockOf(BlockKind::kWindow, 0, 1), kNoBlock);
+  EXPECT_NE(cache->FindBlock(BlockKind::kWindow, 0, 0), cache->FindBlock(BlockKind::kWindow, 1, 0));
+  EXPECT_EQ(cache->FindBlock(BlockKind::kWindow, 0, 1), kNoBlock);
   // Alone: nothing to copy.
   EXPECT_EQ(cache->Missing(1, 100, 500, StoredWindows::kSeen), (BlockCounts{4, 2}));
 }
@@ -370,9 +370,9 @@ TEST_P(SequenceCacheBytes, ASequenceBeginsBehindBlocksOfAnother) {
   cache->KeepStreams(
       std::vector<KeptStream>{{0, 255, buffer->address()}, {0, 299, buffer->address() + 40}});
   cache->MarkComputed(0, 300);
-  const std::vector<std::int32_t> history = {cache->BlockOf(BlockKind::kHistory, 0, 0),
-                                             cache->BlockOf(BlockKind::kHistory, 0, 1)};
-  const std::vector<std::int32_t> windows = {cache->BlockOf(BlockKind::kWindow, 0, 1)};
+  const std::vector<std::int32_t> history = {cache->FindBlock(BlockKind::kHistory, 0, 0),
+                                             cache->FindBlock(BlockKind::kHistory, 0, 1)};
+  const std::vector<std::int32_t> windows = {cache->FindBlock(BlockKind::kWindow, 0, 1)};
   EXPECT_EQ(cache->BoundaryWindows(2), 1);
   cache->Attach(1, history, windows);
   EXPECT_EQ(cache->next_position(1), 256);
@@ -402,8 +402,8 @@ TEST(SequenceCache, ASecondExtendKeepsTheBlocksOfTheFirst) {
   for (const std::int64_t first : {0, 400}) {
     ASSERT_TRUE(cache->Extend(0, first, 400, StoredWindows::kAll));
     ASSERT_TRUE(cache->Extend(0, first, 400));
-    for (std::int64_t i = first / kBlockTokens; i < BlocksOf(first + 400); ++i) {
-      EXPECT_NE(cache->BlockOf(BlockKind::kWindow, 0, i), kNoBlock) << i;
+    for (std::int64_t i = first / kBlockTokens; i < BlockCount(first + 400); ++i) {
+      EXPECT_NE(cache->FindBlock(BlockKind::kWindow, 0, i), kNoBlock) << i;
     }
     cache->MarkComputed(0, first + 400);
   }
@@ -428,12 +428,12 @@ TEST(SequenceCache, AStepHasTheBlockOfTheDraftKeyBeforeIt) {
   ASSERT_TRUE(cache) << cache.error().message;
   ASSERT_TRUE(cache->Extend(0, 0, 128));
   cache->MarkComputed(0, 128);
-  const std::int32_t history[] = {cache->BlockOf(BlockKind::kHistory, 0, 0)};
-  const std::int32_t windows[] = {cache->BlockOf(BlockKind::kWindow, 0, 0)};
+  const std::int32_t history[] = {cache->FindBlock(BlockKind::kHistory, 0, 0)};
+  const std::int32_t windows[] = {cache->FindBlock(BlockKind::kWindow, 0, 0)};
   cache->Attach(1, history, windows);
   ASSERT_TRUE(cache->Extend(1, 128, 1'000, StoredWindows::kSeen));
-  EXPECT_NE(cache->BlockOf(BlockKind::kWindow, 1, 1), kNoBlock);
-  EXPECT_EQ(cache->BlockOf(BlockKind::kWindow, 1, 2), kNoBlock);
+  EXPECT_NE(cache->FindBlock(BlockKind::kWindow, 1, 1), kNoBlock);
+  EXPECT_EQ(cache->FindBlock(BlockKind::kWindow, 1, 2), kNoBlock);
   EXPECT_EQ(cache->Missing(1, 128, 0, StoredWindows::kSeen), (BlockCounts{}));
 }
 

@@ -10,7 +10,7 @@
 namespace fathom::testing {
 
 DiskTierIdentity SmallIdentity() {
-  return {.fingerprint = KeyOf({}), .history_bytes = 3001, .window_bytes = 517};
+  return {.fingerprint = HashBytes({}), .history_bytes = 3001, .window_bytes = 517};
 }
 
 StoredBlock BlockOfNumber(const DiskTierIdentity& identity, std::uint32_t number) {
@@ -40,11 +40,11 @@ BlockDescription Describe(const DiskTierIdentity& identity, const StoredBlock& b
           .tokens = block.tokens};
 }
 
-std::filesystem::path PathOf(const std::filesystem::path& directory,
-                             const DiskTierIdentity& identity, const StoredBlock& block) {
+std::filesystem::path FilePath(const std::filesystem::path& directory,
+                               const DiskTierIdentity& identity, const StoredBlock& block) {
   const Result<BlockDirectory> blocks = BlockDirectory::Make(directory, identity.fingerprint);
   EXPECT_TRUE(blocks);
-  return blocks->PathOf(
+  return blocks->FilePath(
       {.fingerprint = identity.fingerprint, .key = block.key, .kind = block.kind});
 }
 

@@ -29,8 +29,8 @@ DiskTierIdentity SmallIdentity();
 // Numbers of even parity are history blocks, the others window blocks.
 StoredBlock BlockOfNumber(const DiskTierIdentity& identity, std::uint32_t number);
 BlockDescription Describe(const DiskTierIdentity& identity, const StoredBlock& block);
-std::filesystem::path PathOf(const std::filesystem::path& directory,
-                             const DiskTierIdentity& identity, const StoredBlock& block);
+std::filesystem::path FilePath(const std::filesystem::path& directory,
+                               const DiskTierIdentity& identity, const StoredBlock& block);
 
 // Collects the warnings of a tier, from any thread.
 class Warnings {

@@ -28,7 +28,7 @@ class Head {
                 [this](const Batch& next, std::span<const std::int32_t> stream_rows) {
                   std::string call = "forward";
                   for (std::int64_t i = 0; i < next.n_tokens(); ++i) {
-                    const TokenPosition at = PositionOf(next.View(), i);
+                    const TokenPosition at = RowPosition(next.View(), i);
                     call += " " + std::to_string(at.sequence) + ":" + std::to_string(at.position) +
                             "=" + std::to_string(next.View().tokens[static_cast<std::size_t>(i)]) +
                             "<" + std::to_string(stream_rows[static_cast<std::size_t>(i)]);

@@ -87,8 +87,8 @@ class HeldBlocks {
   void Hold(std::int32_t slot) {
     for (std::int64_t i = std::ssize(history_); i < cache_.next_position(slot) / kBlockTokens;
          ++i) {
-      history_.push_back(cache_.BlockOf(BlockKind::kHistory, slot, i));
-      windows_.push_back(cache_.BlockOf(BlockKind::kWindow, slot, i));
+      history_.push_back(cache_.FindBlock(BlockKind::kHistory, slot, i));
+      windows_.push_back(cache_.FindBlock(BlockKind::kWindow, slot, i));
       cache_.arena().Share(BlockKind::kHistory, history_.back());
       cache_.arena().Share(BlockKind::kWindow, windows_.back());
     }

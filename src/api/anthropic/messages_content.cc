@@ -149,7 +149,7 @@ class ConversationReader {
     Count(path);
     const JsonValue* role = value.Find("role");
     const JsonValue* content = value.Find("content");
-    const std::string_view name = value.TextOf("role");
+    const std::string_view name = value.FindText("role");
     if (!value.IsObject()) {
       reader_.Fail(path, "an object", value);
     } else if (content == nullptr || content->IsNull()) {
@@ -279,7 +279,7 @@ class ConversationReader {
 
   static bool IsTextDocument(const JsonValue& block) {
     const JsonValue* source = block.Find("source");
-    const std::string_view type = source == nullptr ? "" : source->TextOf("type");
+    const std::string_view type = source == nullptr ? "" : source->FindText("type");
     return type == "text" || type == "content";
   }
 

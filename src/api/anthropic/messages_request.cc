@@ -52,7 +52,7 @@ void ReadOutput(FieldReader& reader, bool thinks_unasked, ChatCompletionRequest*
   const JsonValue* thinking = reader.Find("thinking");
   const JsonValue* display = thinking == nullptr ? nullptr : thinking->Find("display");
   if (display == nullptr || display->IsNull()) return;
-  const std::string_view name = thinking->TextOf("display");
+  const std::string_view name = thinking->FindText("display");
   request->include_reasoning = name != "omitted";
   if (name != "omitted" && name != "summarized") {
     reader.Fail("thinking.display", "summarized or omitted", *display);

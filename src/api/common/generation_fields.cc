@@ -62,7 +62,7 @@ void ReadLogitBias(FieldReader& reader, const RequestLimits& limits, SamplingPar
       return;
     }
     const std::optional<double> bias =
-        reader.NumberOf(biases->items()[i], fmt::format("logit_bias.{}", token), {-100, 100});
+        reader.ToNumber(biases->items()[i], fmt::format("logit_bias.{}", token), {-100, 100});
     sampling->logit_bias[token] = bias.value_or(0);
   }
 }
@@ -80,7 +80,7 @@ void ReadStopTokens(FieldReader& reader, const RequestLimits& limits,
   sampling->stop_tokens.clear();
   for (std::size_t i = 0; i < stop->items().size() && !reader.error(); ++i) {
     const std::optional<std::int64_t> token =
-        reader.IntegerOf(stop->items()[i], fmt::format("stop_token_ids[{}]", i),
+        reader.ToInteger(stop->items()[i], fmt::format("stop_token_ids[{}]", i),
                          {.low = 0, .high = limits.vocab_size - 1});
     sampling->stop_tokens.push_back(static_cast<Token>(token.value_or(0)));
   }

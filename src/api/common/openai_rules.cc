@@ -39,7 +39,7 @@ bool IsObjectSchema(const JsonValue& schema) {
 class RuleChecker {
  public:
   void CheckRoot(const JsonValue& schema) {
-    if (schema.TextOf("type") != "object") {
+    if (schema.FindText("type") != "object") {
       Add("", "type", "the root is an object: expected \"type\": \"object\"");
     }
     Check(schema, "");

@@ -33,7 +33,7 @@ void ReadAllowedTools(FieldReader& reader, const JsonValue& value, ToolChoice* c
   const std::string path = "tool_choice.allowed_tools";
   const JsonValue* allowed = value.Find("allowed_tools");
   const JsonValue* mode = allowed == nullptr ? nullptr : allowed->Find("mode");
-  const std::string_view name = mode == nullptr ? "" : allowed->TextOf("mode");
+  const std::string_view name = mode == nullptr ? "" : allowed->FindText("mode");
   if (name != "auto" && name != "required")
     return reader.Fail(path + ".mode", "auto or required", mode);
   const JsonValue* tools = allowed->Find("tools");
@@ -56,7 +56,7 @@ void ReadToolChoice(FieldReader& reader, ToolChoice* choice) {
   const JsonValue* value = reader.Find(key);
   if (value == nullptr) return;
   using Kind = ToolChoice::Kind;
-  if (!is_legacy && value->TextOf("type") == "allowed_tools") {
+  if (!is_legacy && value->FindText("type") == "allowed_tools") {
     ReadAllowedTools(reader, *value, choice);
   } else if (value->IsObject()) {
     *choice = {.kind = Kind::kNamed, .name = ReadChosenName(reader, key, *value, is_legacy)};

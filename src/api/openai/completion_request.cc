@@ -19,7 +19,7 @@ std::vector<Token> ReadTokens(FieldReader& reader, const JsonValue& list, const 
   tokens.reserve(list.items().size());
   reader.ReadItems(list, path, kPromptKinds, [&](const JsonValue& item, const std::string& place) {
     const std::optional<std::int64_t> token =
-        reader.IntegerOf(item, place, {0, limits.vocab_size - 1});
+        reader.ToInteger(item, place, {0, limits.vocab_size - 1});
     tokens.push_back(static_cast<Token>(token.value_or(0)));
   });
   if (list.items().empty()) reader.Fail(path, "at least one token", "none");

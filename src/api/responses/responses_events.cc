@@ -39,7 +39,7 @@ JsonValue ReasoningPart(const ReasoningEvents& names, std::string_view text) {
 
 // Returns the text of the one part in a list of parts, or "".
 std::string_view TextIn(const JsonValue* parts) {
-  return parts == nullptr || parts->items().empty() ? "" : parts->items().front().TextOf("text");
+  return parts == nullptr || parts->items().empty() ? "" : parts->items().front().FindText("text");
 }
 
 // A summary stands in place of the content, never beside it.
@@ -49,10 +49,10 @@ std::string_view ReasoningIn(const JsonValue& item) {
 
 // Returns the text that the deltas of an item are pieces of.
 std::string_view TextOfItem(const JsonValue& item) {
-  const std::string_view type = item.TextOf("type");
+  const std::string_view type = item.FindText("type");
   if (type == "reasoning") return ReasoningIn(item);
   if (type == "message") return TextIn(item.Find("content"));
-  return type == "custom_tool_call" ? item.TextOf("input") : item.TextOf("arguments");
+  return type == "custom_tool_call" ? item.FindText("input") : item.FindText("arguments");
 }
 
 // Returns the item as it was when it began.
@@ -82,8 +82,8 @@ void ResponseEvents::EmitOfItem(std::string_view type, JsonValue fields, std::st
 }
 
 void ResponseEvents::Open(JsonValue item, std::string* out) {
-  id_ = item.TextOf("id");
-  type_ = item.TextOf("type");
+  id_ = item.FindText("id");
+  type_ = item.FindText("type");
   is_summary_ = item.Find("content") == nullptr;
   Emit("response.output_item.added", {{"output_index", n_opened_++}, {"item", std::move(item)}},
        out);
@@ -147,10 +147,10 @@ std::string ReplayEvents(const JsonValue& response, std::int64_t first_number) {
     const std::string_view text = TextOfItem(item);
     if (!text.empty()) events.Add(text, &out);
     const bool is_cut_call =
-        item.TextOf("status") == "incomplete" && item.TextOf("type").ends_with("_call");
+        item.FindText("status") == "incomplete" && item.FindText("type").ends_with("_call");
     if (!is_cut_call) events.Close(item, &out);  // clients run every call that is done
   }
-  const bool is_complete = response.TextOf("status") == "completed";
+  const bool is_complete = response.FindText("status") == "completed";
   events.Emit(is_complete ? "response.completed" : "response.incomplete", {{"response", response}},
               &out);
   return out;

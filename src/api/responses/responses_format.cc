@@ -115,7 +115,7 @@ class ResponsesFormat final : public AnswerFormat {
       JsonValue late = TextLogprobs(answer, &text_logprobs_);
       if (!late.items().empty()) events_.Add("", out, std::move(late));
     } else if (open_->kind == OutputItem::Kind::kCall) {
-      const std::string_view input = item.TextOf("input");
+      const std::string_view input = item.FindText("input");
       SendInput(input.substr(std::min(n_input_told_, input.size())), out);
     }
     events_.Close(item, out);

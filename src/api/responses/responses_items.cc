@@ -41,7 +41,7 @@ std::string PartText(FieldReader& reader, const JsonValue& part, const std::stri
     return "";
   }
   const JsonValue* type = part.Find("type");
-  const std::string_view name = part.TextOf("type");
+  const std::string_view name = part.FindText("type");
   const bool is_refusal = name == "refusal";
   if (is_refusal ||
       std::find(std::begin(kTextTypes), std::end(kTextTypes), name) != std::end(kTextTypes)) {

@@ -272,8 +272,8 @@ JsonValue InputItemJson(const ResponseItem& item) {
   json.Update(ParseJson(item.json).value_or(JsonValue::Object()));
   json["id"] = item.id;
   const JsonValue* content = json.Find("content");
-  if (json.TextOf("type") == "message" && content != nullptr && content->IsString()) {
-    const bool is_output = json.TextOf("role") == "assistant";
+  if (json.FindText("type") == "message" && content != nullptr && content->IsString()) {
+    const bool is_output = json.FindText("role") == "assistant";
     const JsonValue part = {{"type", is_output ? "output_text" : "input_text"}, {"text", *content}};
     json["content"] = JsonValue::Array({part});
   }
@@ -295,7 +295,7 @@ void StoreResponse(const ApiAnswer& answer, ResponseStore& store) {
     if (id.empty()) id = fmt::format("item_{}{}", UniqueOf(stored.id), i);
   }
   for (const JsonValue& item : json.Find("output")->items()) {
-    stored.items.push_back({.id = std::string(item.TextOf("id")), .json = WriteJson(item)});
+    stored.items.push_back({.id = std::string(item.FindText("id")), .json = WriteJson(item)});
   }
   store.Put(std::move(stored));
 }

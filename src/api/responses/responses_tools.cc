@@ -66,8 +66,8 @@ bool IsIn(const std::string_view (&types)[n], std::string_view type) {
 // Whether OpenAI would run the shell, in a container.
 bool IsHostedShell(const JsonValue& tool) {
   const JsonValue* environment = tool.Find("environment");
-  return tool.TextOf("type") == "shell" && environment != nullptr && !environment->IsNull() &&
-         environment->TextOf("type") != "local";
+  return tool.FindText("type") == "shell" && environment != nullptr && !environment->IsNull() &&
+         environment->FindText("type") != "local";
 }
 
 class ToolReader {
@@ -160,7 +160,7 @@ class ToolReader {
     FieldReader fields(*format, path + ".format");
     const std::string syntax = fields.Text("syntax");
     std::string definition = fields.Text("definition");
-    const bool is_grammar = !syntax.empty() || format->TextOf("type") == "grammar";
+    const bool is_grammar = !syntax.empty() || format->FindText("type") == "grammar";
     if (is_grammar && syntax != "lark" && syntax != "regex") {
       fields.Fail("syntax", "lark or regex", fields.Find("syntax"));
     }
@@ -170,7 +170,7 @@ class ToolReader {
   }
 
   std::string ReadName(const JsonValue& tool, const std::string& path) {
-    const std::string_view name = tool.TextOf("name");
+    const std::string_view name = tool.FindText("name");
     if (name.empty()) {
       reader_.Fail(path + ".name", "a string that is not empty", tool.Find("name"));
     }
@@ -205,15 +205,15 @@ class ToolReader {
   std::string CustomFunction(const JsonValue& tool, const std::string& name) const {
     std::string input = "The whole input of the tool, as plain text.";
     const JsonValue* format = tool.Find("format");
-    const std::string_view definition = format == nullptr ? "" : format->TextOf("definition");
+    const std::string_view definition = format == nullptr ? "" : format->FindText("definition");
     if (!definition.empty()) {
-      input +=
-          fmt::format(" It must match this {} grammar:\n{}", format->TextOf("syntax"), definition);
+      input += fmt::format(" It must match this {} grammar:\n{}", format->FindText("syntax"),
+                           definition);
     }
     return fmt::format(
         R"({{"name": {}, "description": {}, "parameters": {{"type": "object", "properties": )"
         R"({{"{}": {{"type": "string", "description": {}}}}}, "required": ["{}"]}}}})",
-        PythonJsonString(name), PythonJsonString(tool.TextOf("description")), kCustomInput,
+        PythonJsonString(name), PythonJsonString(tool.FindText("description")), kCustomInput,
         PythonJsonString(input), kCustomInput);
   }
 
@@ -225,9 +225,9 @@ class ToolReader {
 
 // Returns the model's name of a tool that a choice names.
 std::string FlatNameOf(const JsonValue& tool) {
-  const std::string_view type = tool.TextOf("type");
+  const std::string_view type = tool.FindText("type");
   if (FindClientRunFunction(type) != nullptr) return std::string(type);
-  return FlatToolName(tool.TextOf("namespace"), tool.TextOf("name"));
+  return FlatToolName(tool.FindText("namespace"), tool.FindText("name"));
 }
 
 // A set, because a list of choices may be as long as the list of tools.
@@ -287,9 +287,9 @@ ToolChoice ReadResponsesToolChoice(FieldReader& reader, const ResponsesTools& to
   using Kind = ToolChoice::Kind;
   const JsonValue* choice = reader.Find("tool_choice");
   if (choice == nullptr) return {};
-  const std::string_view type = choice->TextOf("type");
+  const std::string_view type = choice->FindText("type");
   const bool is_allowed = type == "allowed_tools";
-  const std::string_view mode = is_allowed ? choice->TextOf("mode") : choice->text();
+  const std::string_view mode = is_allowed ? choice->FindText("mode") : choice->text();
   // The model may call any tool or none. The list of tools stays, and with it the beginning of the
   // prompt.
   const JsonValue* list = is_allowed ? choice->Find("tools") : nullptr;
@@ -307,8 +307,9 @@ ToolChoice ReadResponsesToolChoice(FieldReader& reader, const ResponsesTools& to
   }
   std::string name = FlatNameOf(*choice);
   if (!NamesOf(tools).contains(name)) {
-    reader.Fail("tool_choice.name", "the name of one of the tools",
-                PythonJsonString(choice->Find("name") == nullptr ? type : choice->TextOf("name")));
+    reader.Fail(
+        "tool_choice.name", "the name of one of the tools",
+        PythonJsonString(choice->Find("name") == nullptr ? type : choice->FindText("name")));
   }
   return {.kind = Kind::kNamed, .name = std::move(name)};
 }

@@ -162,14 +162,14 @@ void SchemaReader::ReadContent(PlaceId place, ValueSet& values) {
   if (values.strings.empty() || document_.IsNewDraft(place)) return;
   const JsonValue& schema = document_.value(place);
   const bool is_encoded = schema.Find("contentEncoding") != nullptr;
-  if (schema.TextOf("contentMediaType") == "application/json" && is_encoded) {
+  if (schema.FindText("contentMediaType") == "application/json" && is_encoded) {
     Unsupported(place, "contentMediaType", "expected no `contentEncoding` beside it", values);
-  } else if (schema.TextOf("contentMediaType") == "application/json") {
+  } else if (schema.FindText("contentMediaType") == "application/json") {
     ValueSet documents = ValueSet::All();
     documents.strings[0].tests = {tests_.Written(JsonContent)};
     values = algebra_.Intersect(values, documents);
   }
-  if (schema.TextOf("contentEncoding") == "base64") AddFormat("byte", values);
+  if (schema.FindText("contentEncoding") == "base64") AddFormat("byte", values);
 }
 
 void SchemaReader::AddFormat(std::string_view name, ValueSet& values) {

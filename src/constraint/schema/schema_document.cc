@@ -133,10 +133,10 @@ void SchemaDocument::MarkSchema(PlaceId place, std::vector<PlaceId>& work) {
 
 void SchemaDocument::Identify(PlaceId place) {
   const JsonValue& schema = value(place);
-  std::string_view id = schema.TextOf("$id");
+  std::string_view id = schema.FindText("$id");
   const bool hidden = schema.Find("$ref") != nullptr && RefHidesSiblings(place);
   const bool old_spelling = id.empty();
-  if (old_spelling) id = schema.TextOf("id");
+  if (old_spelling) id = schema.FindText("id");
   if (!id.empty() && !hidden && id[0] == '#') {
     resources_[places_[place].resource].anchors.emplace(id.substr(1), place);
   } else if (!id.empty() && !hidden) {
@@ -151,13 +151,13 @@ void SchemaDocument::Identify(PlaceId place) {
     places_[place].resource = index;
   }
   Resource& resource = resources_[places_[place].resource];
-  if (const std::string_view draft = schema.TextOf("$schema"); !draft.empty()) {
+  if (const std::string_view draft = schema.FindText("$schema"); !draft.empty()) {
     resource.ref_hides_siblings = IsOldDraft(draft);
     resource.is_new_draft = draft.find("2019-09") != std::string_view::npos ||
                             draft.find("2020-12") != std::string_view::npos;
   }
   for (const std::string_view keyword : {"$anchor", "$dynamicAnchor"}) {
-    const std::string_view anchor = schema.TextOf(keyword);
+    const std::string_view anchor = schema.FindText(keyword);
     if (anchor.empty()) continue;
     resource.anchors.emplace(anchor, place);
     if (keyword == "$dynamicAnchor") ++n_dynamic_anchors_[std::string(anchor)];
@@ -266,7 +266,7 @@ std::optional<PlaceId> SchemaDocument::Find(PlaceId from, std::string_view refer
 
 bool SchemaDocument::IsAmbiguous(PlaceId from, std::string_view reference) {
   const JsonValue& schema = value(from);
-  const bool identified = !schema.TextOf("$id").empty() || !schema.TextOf("id").empty();
+  const bool identified = !schema.FindText("$id").empty() || !schema.FindText("id").empty();
   if (!identified || from == kRoot || IsNewDraft(from) || RefHidesSiblings(from)) return false;
   bool remote = false;
   return Find(from, reference, remote) != Find(places_[from].parent, reference, remote);

@@ -37,7 +37,7 @@ std::int32_t DataRankSlots::Take(int data_rank) {
 }
 
 void DataRankSlots::Return(std::int32_t slot) {
-  free_[static_cast<std::size_t>(ranks_.OwnerOf(slot))].push_back(slot);
+  free_[static_cast<std::size_t>(ranks_.Owner(slot))].push_back(slot);
 }
 
 }  // namespace fathom

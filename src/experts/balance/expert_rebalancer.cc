@@ -31,8 +31,8 @@ Answer AnswerOf(const Error& error) {
   return answer;
 }
 
-BlockKey KeyOf(const ReplicaMap& map) {
-  return fathom::KeyOf(std::as_bytes(std::span(map.placement().physical_to_logical)));
+BlockKey HashPlacement(const ReplicaMap& map) {
+  return HashBytes(std::as_bytes(std::span(map.placement().physical_to_logical)));
 }
 
 // Error: a rank whose `mine` is not that of rank 0.
@@ -131,7 +131,7 @@ Status ExpertRebalancer::CheckMaps() const {
     const auto& row = experts_.map(block).placement().physical_to_logical;
     in_force.insert(in_force.end(), row.begin(), row.end());
   }
-  return CheckSame(*experts_.ranks().expert, fathom::KeyOf(std::as_bytes(std::span(in_force))),
+  return CheckSame(*experts_.ranks().expert, HashBytes(std::as_bytes(std::span(in_force))),
                    "the placement of experts");
 }
 
@@ -264,7 +264,8 @@ Status ExpertRebalancer::FinishMove() {
 
 // Switches to the new map and weights once all ranks have everything.
 Status ExpertRebalancer::Commit(const Move& move) {
-  if (Status same = CheckSame(*experts_.ranks().expert, KeyOf(move.to), "the new placement");
+  if (Status same =
+          CheckSame(*experts_.ranks().expert, HashPlacement(move.to), "the new placement");
       !same) {
     return same;
   }

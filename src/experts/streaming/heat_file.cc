@@ -36,7 +36,7 @@ HeatHeader MakeHeader(std::string_view fingerprint, std::int64_t n_experts, std:
 }
 
 std::string HashOf(std::string_view text) {
-  const BlockKey key = KeyOf(std::as_bytes(std::span(text)));
+  const BlockKey key = HashBytes(std::as_bytes(std::span(text)));
   return {reinterpret_cast<const char*>(key.bytes.data()), key.bytes.size()};
 }
 

@@ -454,7 +454,7 @@ std::string StreamedExperts::DescribeWait(Clock::duration waited) const {
 std::string StreamedExperts::DescribeRead(std::uint32_t slot, Clock::duration waited) const {
   const FileRange& range = files().RangesOf(directory_.KeyOf(slot)).front();
   return fmt::format("storage_error: {}, offset {}: a read has not ended for {:.1f} s",
-                     pool_->reader->NameOf(range.file), range.offset,
+                     pool_->reader->FileName(range.file), range.offset,
                      std::chrono::duration<double>(waited).count());
 }
 

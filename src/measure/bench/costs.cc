@@ -149,9 +149,9 @@ Cost CostOf(const DraftTensor& tensor, const StoredFormats& formats) {
 
 CachedRowBytes ComputeCachedRowBytes(const ModelConfig& config) {
   const CacheShape shape = {.keys = {config.head_dim, config.qk_rope_head_dim}};
-  return {.window = Number(BytesOf({.window_slots = 1}, shape).constant),
-          .compressed = Number(BytesOf({.compressed_rows = 1}, shape).growing),
-          .index = Number(BytesOf({.index_rows = 1}, shape).growing)};
+  return {.window = Number(ComputeLayerBytes({.window_slots = 1}, shape).constant),
+          .compressed = Number(ComputeLayerBytes({.compressed_rows = 1}, shape).growing),
+          .index = Number(ComputeLayerBytes({.index_rows = 1}, shape).growing)};
 }
 
 std::optional<DType> TypeOf(const Checkpoint& checkpoint, std::string_view name) {

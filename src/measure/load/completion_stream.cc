@@ -52,7 +52,7 @@ std::optional<std::int64_t> CountOf(const JsonValue& object, std::string_view ke
 }
 
 std::string MessageOf(const JsonValue& error) {
-  return OneLine(error.IsString() ? error.text() : error.TextOf("message"));
+  return OneLine(error.IsString() ? error.text() : error.FindText("message"));
 }
 
 std::string FailureOf(const JsonValue* error) {
@@ -90,12 +90,12 @@ StreamUsage MessagesUsage(const JsonValue& usage) {
 
 void TakeChoices(const JsonValue& choices, StreamEvent* event) {
   for (const JsonValue& choice : choices.items()) {
-    event->has_text = event->has_text || !choice.TextOf("text").empty();
+    event->has_text = event->has_text || !choice.FindText("text").empty();
     const JsonValue* delta = choice.Find("delta");
     if (delta == nullptr) continue;
-    event->content += delta->TextOf("content");
+    event->content += delta->FindText("content");
     for (const char* key : {"content", "reasoning_content", "reasoning"}) {
-      event->has_text = event->has_text || !delta->TextOf(key).empty();
+      event->has_text = event->has_text || !delta->FindText(key).empty();
     }
     const JsonValue* calls = delta->Find("tool_calls");
     event->has_text = event->has_text || (calls != nullptr && !calls->items().empty());
@@ -114,9 +114,9 @@ void ReadCompletionChunk(const JsonValue& chunk, StreamEvent* event) {
 }
 
 void ReadResponsesEvent(const JsonValue& json, StreamEvent* event) {
-  const std::string_view type = json.TextOf("type");
+  const std::string_view type = json.FindText("type");
   if (type.ends_with(".delta")) {
-    const std::string_view delta = json.TextOf("delta");
+    const std::string_view delta = json.FindText("delta");
     event->has_text = !delta.empty();
     if (type == "response.output_text.delta") event->content = delta;
     return;
@@ -130,13 +130,13 @@ void ReadResponsesEvent(const JsonValue& json, StreamEvent* event) {
 }
 
 void ReadMessagesEvent(const JsonValue& json, StreamEvent* event) {
-  const std::string_view type = json.TextOf("type");
+  const std::string_view type = json.FindText("type");
   const JsonValue* delta = ObjectOf(json, "delta");
   if (type == "content_block_delta" && delta != nullptr) {
     for (const char* key : {"text", "thinking", "partial_json"}) {
-      event->has_text = event->has_text || !delta->TextOf(key).empty();
+      event->has_text = event->has_text || !delta->FindText(key).empty();
     }
-    event->content = delta->TextOf("text");
+    event->content = delta->FindText("text");
   }
   event->ends = type == "message_stop";
   const JsonValue* holder = type == "message_start"   ? ObjectOf(json, "message")
@@ -166,7 +166,7 @@ StreamEvent ReadStreamEvent(LoadEndpoint endpoint, std::string_view data) {
   const JsonValue* error = json->Find("error");
   if (error != nullptr && !error->IsNull()) {
     event.error = FailureOf(error);
-  } else if (json->TextOf("type") == "error") {
+  } else if (json->FindText("type") == "error") {
     event.error = FailureOf(&*json);  // the Responses API has the message in the event itself
   } else if (endpoint == LoadEndpoint::kResponses) {
     ReadResponsesEvent(*json, &event);

@@ -85,7 +85,7 @@ class TraceReader {
     const JsonValue* experts = reader.Require("experts");
     if (experts != nullptr && !experts->IsArray()) reader.Fail("experts", "a list", *experts);
     for (std::size_t i = 0; !reader.error() && i < experts->items().size(); ++i) {
-      const std::optional<std::int64_t> expert = reader.IntegerOf(
+      const std::optional<std::int64_t> expert = reader.ToInteger(
           experts->items()[i], fmt::format("experts[{}]", i), {0, config_.n_routed_experts - 1});
       if (expert) ++counts_[static_cast<std::size_t>(layer)][static_cast<std::size_t>(*expert)];
     }
@@ -114,7 +114,7 @@ class TraceReader {
     }
     for (std::size_t e = 0; e < list.items().size(); ++e) {
       counts_[layer][e] =
-          reader.NumberOf(list.items()[e], fmt::format("{}[{}]", path, e), {0, kLargest})
+          reader.ToNumber(list.items()[e], fmt::format("{}[{}]", path, e), {0, kLargest})
               .value_or(0);
     }
   }

@@ -73,7 +73,7 @@ class HardwareReader {
       fields.ReadNumber("fp4", kRate, &fp4);
       Keep(fields);
     } else {
-      bf16 = device.NumberOf(json, "gflop_s", kRate).value_or(0);
+      bf16 = device.ToNumber(json, "gflop_s", kRate).value_or(0);
       fp4 = fp8 = bf16;
     }
     hardware_.device.fp4_flops = fp4 * kGiga;

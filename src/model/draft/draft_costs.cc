@@ -14,7 +14,7 @@ namespace {
 
 double Number(std::int64_t n) { return static_cast<double>(n); }
 
-double BytesOf(const ModelWeights& weights, WalkedWeights which) {
+double SizeInBytes(const ModelWeights& weights, WalkedWeights which) {
   std::int64_t bytes = 0;
   for (const std::span<const std::byte> piece : WeightPieces(weights, which)) {
     bytes += std::ssize(piece);
@@ -22,7 +22,7 @@ double BytesOf(const ModelWeights& weights, WalkedWeights which) {
   return Number(bytes);
 }
 
-double BytesOf(const Weight& weight) {
+double SizeInBytes(const Weight& weight) {
   return Number(weight.n * weight.RowBytes() + std::ssize(weight.ScaleBytes()));
 }
 
@@ -32,7 +32,7 @@ double ExpertBytes(const ModelWeights& weights) {
   double all = 0;
   for (const BlockWeights& block : weights.layers) {
     for (const ExpertWeights& expert : block.ffn.experts) {
-      const double bytes = BytesOf(expert.w1) + BytesOf(expert.w2) + BytesOf(expert.w3);
+      const double bytes = SizeInBytes(expert.w1) + SizeInBytes(expert.w2) + SizeInBytes(expert.w3);
       all += bytes;
       here += expert.w1.data == nullptr ? 0 : bytes;
     }
@@ -72,15 +72,15 @@ DraftCosts ComputeDraftCosts(const ModelWeights& weights, const ModelConfig& con
     tables += Number(std::ssize(BytesOf(block.ffn.tid2eid)));
   }
   const std::int64_t n_layers = std::ssize(weights.layers);
-  DraftCosts costs = {.fixed = BytesOf(weights, WalkedWeights::kDense) - tables,
+  DraftCosts costs = {.fixed = SizeInBytes(weights, WalkedWeights::kDense) - tables,
                       .expert = ExpertBytes(weights) / Number(n_layers * config.n_routed_experts),
                       .n_layers = n_layers,
                       .n_experts = config.n_routed_experts,
                       .n_chosen = config.num_experts_per_tok};
   if (drafter == nullptr) return costs;
   const DraftSizes sizes = drafter->sizes(config);
-  costs.draft_fixed =
-      BytesOf(weights, WalkedWeights::kDraft) - Number(sizes.unread_bytes) + BytesOf(weights.head);
+  costs.draft_fixed = SizeInBytes(weights, WalkedWeights::kDraft) - Number(sizes.unread_bytes) +
+                      SizeInBytes(weights.head);
   costs.draft = Number(sizes.bytes_per_draft);
   costs.draft_layers = std::ssize(weights.draft->blocks);
   costs.rows_per_pass = std::max<std::int64_t>(sizes.max_block, 1);

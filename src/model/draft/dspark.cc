@@ -196,7 +196,7 @@ void DSparkDrafter::KeepFeatures(const BatchView& whole, const Step& step, bool 
     if (!model_.parts.tensor->IsLocal(segment.sequence)) continue;
     for (std::int64_t i = std::max(first, end - window) - first; i < segment.n_tokens; ++i) {
       copies.push_back({Features(segment.sequence, first + i),
-                        features.Row(model_.main.local.RowOf(segment.first_row + i)),
+                        features.Row(model_.main.local.LocalRow(segment.first_row + i)),
                         features.cols * static_cast<std::int64_t>(sizeof(Bf16))});
     }
   }
@@ -230,9 +230,9 @@ Status DSparkDrafter::StoreKeptKeys(const BatchView& positions) {
   std::vector<PieceCopy>& copies = model_.copies;
   copies.clear();
   for (std::int64_t i = 0; i < positions.n_tokens(); ++i) {
-    const TokenPosition at = PositionOf(positions, i);
+    const TokenPosition at = RowPosition(positions, i);
     if (!model_.parts.tensor->IsLocal(at.sequence)) continue;
-    copies.push_back({step->a.draft_input.Row(model_.draft.local.RowOf(i)),
+    copies.push_back({step->a.draft_input.Row(model_.draft.local.LocalRow(i)),
                       Features(at.sequence, at.position),
                       step->a.draft_input.cols * static_cast<std::int64_t>(sizeof(Bf16))});
   }
@@ -251,7 +251,7 @@ void DSparkDrafter::AppendKeys(const Step& step) {
   for (const BlockWeights& stage : weights().blocks) {
     backend.Linear(main_x, stage.attn.wkv, step.a.kv);
     backend.WindowKeys(step.a.kv, stage.attn.kv_norm, eps, step.Rope(0));
-    backend.AppendWindow(step.a.kv, step.batch, model_.CacheOf(stage.index).window);
+    backend.AppendWindow(step.a.kv, step.batch, model_.BlockCache(stage.index).window);
   }
   if (trace_ != nullptr) trace_->AddMainX(backend, main_x);
 }
@@ -360,7 +360,7 @@ Status DSparkDrafter::RunBlocks() {
   }
   if (trace_ != nullptr) trace_->BeginBlocks(step->backend, streams);
   for (const BlockWeights& stage : weights().blocks) {
-    if (Status ran = RunBlock(*step, stage, model_.CacheOf(stage.index), streams); !ran) {
+    if (Status ran = RunBlock(*step, stage, model_.BlockCache(stage.index), streams); !ran) {
       return ran;
     }
     if (trace_ != nullptr) trace_->AddStreams(step->backend, streams);
@@ -498,7 +498,7 @@ Status DSparkDrafter::RunStage(std::int64_t stage, const Batch& blocks, Matrix<B
         "streams [t, 4 * hidden]");
   step->backend.Upload(step->a.draft_streams.data, BytesOf(Matrix<const Bf16>(streams)));
   const BlockWeights& block = weights().blocks[static_cast<std::size_t>(stage)];
-  if (Status ran = RunBlock(*step, block, model_.CacheOf(block.index), step->a.draft_streams);
+  if (Status ran = RunBlock(*step, block, model_.BlockCache(block.index), step->a.draft_streams);
       !ran) {
     return ran;
   }

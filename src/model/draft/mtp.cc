@@ -88,7 +88,7 @@ void MtpDrafter::Tap(std::int64_t layer, const BatchView& whole, const Step& ste
     for (std::int64_t i = 0; i < segment.n_tokens; ++i) {
       const std::int64_t position = segment.first_position + i;
       if (i + 1 == segment.n_tokens || (position + 1) % kBlockTokens == 0) {
-        const std::int64_t row = model_.main.local.RowOf(segment.first_row + i);
+        const std::int64_t row = model_.main.local.LocalRow(segment.first_row + i);
         kept_streams_.push_back({segment.sequence, position, step.a.streams.Row(row)});
       }
     }
@@ -122,7 +122,7 @@ Status MtpDrafter::Commit(const Batch& next, std::span<const std::int32_t> strea
   }
   const Matrix<const Bf16> streams = model_.workspace->activations().streams;
   return Forward(view, [&](std::int64_t i) -> const void* {
-    return streams.Row(model_.main.local.RowOf(stream_rows[static_cast<std::size_t>(i)]));
+    return streams.Row(model_.main.local.LocalRow(stream_rows[static_cast<std::size_t>(i)]));
   });
 }
 
@@ -148,15 +148,15 @@ Status MtpDrafter::DraftAgain(const Batch& next, std::span<const std::int32_t> s
   if (Status status = model_.CheckBatch(view); !status) return status;
   const Matrix<const Bf16> streams = model_.workspace->activations().draft_streams;
   return Forward(view, [&](std::int64_t i) -> const void* {
-    return streams.Row(model_.draft.local.RowOf(stream_rows[static_cast<std::size_t>(i)]));
+    return streams.Row(model_.draft.local.LocalRow(stream_rows[static_cast<std::size_t>(i)]));
   });
 }
 
-// Runs the head where it is; streams_of(i): the streams of a local row.
-template <class StreamsOf>
-Status MtpDrafter::Forward(const BatchView& next, const StreamsOf& streams_of) {
+// Runs the head where it is; find_stream(i): the streams of a local row.
+template <class FindStream>
+Status MtpDrafter::Forward(const BatchView& next, const FindStream& find_stream) {
   if (model_.stage().is_last) {
-    CopyStreams(next, streams_of);  // by the rows of the last step
+    CopyStreams(next, find_stream);  // by the rows of the last step
     const Result<Step> step = model_.MakeStep(Pass::kDraft, next);
     if (Status ran = step ? RunHead(*step) : Unexpected(step.error()); !ran) {
       model_.ResetSequences(next.segments);
@@ -168,14 +168,14 @@ Status MtpDrafter::Forward(const BatchView& next, const StreamsOf& streams_of) {
 }
 
 // Puts the streams of the local rows into a.draft_input.
-template <class StreamsOf>
-void MtpDrafter::CopyStreams(const BatchView& next, const StreamsOf& streams_of) {
+template <class FindStream>
+void MtpDrafter::CopyStreams(const BatchView& next, const FindStream& find_stream) {
   const Matrix<Bf16> to = model_.workspace->activations().draft_input;
   std::vector<PieceCopy>& copies = model_.copies;
   copies.clear();
   for (std::int64_t i = 0; i < next.n_tokens(); ++i) {
     if (model_.parts.tensor->IsLocal(next.SegmentOf(i).sequence)) {
-      copies.push_back({to.Row(std::ssize(copies)), streams_of(i),
+      copies.push_back({to.Row(std::ssize(copies)), find_stream(i),
                         to.cols * static_cast<std::int64_t>(sizeof(Bf16))});
     }
   }
@@ -202,7 +202,7 @@ Status MtpDrafter::RunHead(const Step& step) {
   backend.Linear(a.u, weights.matrices[kEProj], a.y);
   backend.AddToStreams(a.y, a.draft_streams);
   const BlockWeights& block = weights.blocks.front();
-  return RunBlock(step, block, model_.CacheOf(block.index), a.draft_streams);
+  return RunBlock(step, block, model_.BlockCache(block.index), a.draft_streams);
 }
 
 HeadWeights MtpDrafter::FinalWeights() const {

@@ -33,10 +33,10 @@ class MtpDrafter : public Drafter {
 
  private:
   Status DraftAgain(const Batch& next, std::span<const std::int32_t> stream_rows);
-  template <class StreamsOf>
-  Status Forward(const BatchView& next, const StreamsOf& streams_of);
-  template <class StreamsOf>
-  void CopyStreams(const BatchView& next, const StreamsOf& streams_of);
+  template <class FindStream>
+  Status Forward(const BatchView& next, const FindStream& find_stream);
+  template <class FindStream>
+  void CopyStreams(const BatchView& next, const FindStream& find_stream);
   Status RunHead(const Step& step);
   HeadWeights FinalWeights() const;
   Result<Matrix<const float>> Logits(std::span<const std::int32_t> rows);

@@ -10,7 +10,7 @@ Status CheckStreams(const ModelState& model, const BatchView& next,
   Check(std::ssize(stream_rows) == (kept ? 0 : next.n_tokens()),
         "one stream row per token that is committed");
   for (std::int64_t i = 0; i < next.n_tokens(); ++i) {
-    const TokenPosition found = PositionOf(next, i);
+    const TokenPosition found = RowPosition(next, i);
     TokenPosition expected = {
         found.sequence, static_cast<std::int32_t>(model.cache->next_position(found.sequence)) - 1};
     std::int32_t row = -1;

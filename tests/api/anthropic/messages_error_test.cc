@@ -12,7 +12,7 @@ TEST(MessagesErrorTest, TheTypeFollowsFromTheStatus) {
   const auto type_of = [](int status) {
     const JsonValue json =
         MessagesErrorJson({.status = status, .message = "m", .type = "", .param = "", .code = ""});
-    return std::string(json.Find("error")->TextOf("type"));
+    return std::string(json.Find("error")->FindText("type"));
   };
   EXPECT_EQ(type_of(400), "invalid_request_error");
   EXPECT_EQ(type_of(401), "authentication_error");

@@ -122,7 +122,7 @@ TEST_P(EngineOnDataRanks, MemoryOfARankIsForItsSequences) {
   MakeRanks(1);
   const SequenceCache& large = model_->Cache();
   const std::int64_t others = large.bytes() - large.arena(0).n_slabs() * large.SlabBytes();
-  const std::int64_t blocks = BlocksOf(1'000);
+  const std::int64_t blocks = BlockCount(1'000);
   const std::int64_t per_slab = large.arena(0).histories_per_slab();
   const std::int64_t slabs = MostWindowBlocks(large.shape()) + (blocks + per_slab - 1) / per_slab;
   MakeRanks(1, others + slabs * large.SlabBytes());

@@ -38,7 +38,7 @@ class FaultyReader : public BlockReader {
         fault_ ? fault_({.number = n_calls_++, .file = file, .offset = offset}, to) : kReadFile;
     return result == kReadFile ? files_->Read(file, offset, to) : result;
   }
-  std::string NameOf(std::size_t file) const override { return files_->NameOf(file); }
+  std::string FileName(std::size_t file) const override { return files_->FileName(file); }
   Status CheckUnchanged(std::size_t file) override { return files_->CheckUnchanged(file); }
 
  private:

@@ -32,7 +32,7 @@ class GatedReader : public BlockReader {
     std::memset(to.data(), 'a' + static_cast<int>(file), to.size());
     return std::ssize(to);
   }
-  std::string NameOf(std::size_t /*file*/) const override { return "file"; }
+  std::string FileName(std::size_t /*file*/) const override { return "file"; }
   void WaitForCall() { has_call_.wait(false); }
   void Open() { open_.Set(); }
   std::vector<std::size_t> order() {
