@@ -157,7 +157,8 @@ class MovedExperts {
 
   int rank_;
   int n_ranks_;
-  std::vector<std::byte> from_ = std::vector<std::byte>(static_cast<std::size_t>(BytesOf(Shape())));
+  std::vector<std::byte> from_ =
+      std::vector<std::byte>(static_cast<std::size_t>(SizeInBytes(Shape())));
   std::vector<std::byte> to_ = from_;
 };
 
@@ -175,7 +176,7 @@ class Run {
     network_.SetShape(
         {.bytes_per_second = 1e6 * options.rate, .latency_seconds = 1e-6 * options.latency_us});
     for (int r = 0; r < options.n_ranks; ++r) {
-      tokens_of_rank_.push_back(FirstOf(r + 1) - FirstOf(r));
+      tokens_of_rank_.push_back(FirstToken(r + 1) - FirstToken(r));
     }
   }
 
@@ -192,7 +193,7 @@ class Run {
   }
 
  private:
-  std::int64_t FirstOf(int rank) const { return n_tokens_ * rank / options_.n_ranks; }
+  std::int64_t FirstToken(int rank) const { return n_tokens_ * rank / options_.n_ranks; }
 
   double Imbalance() const {
     double most = 0, mean = 0;
@@ -202,7 +203,7 @@ class Run {
         for (std::size_t i = 0; i < step.ids[layer].size(); ++i) {
           const auto token = i / static_cast<std::size_t>(config_.num_experts_per_tok);
           ++rows[static_cast<std::size_t>(
-              maps_[layer].RankOf(step.positions[token], step.ids[layer][i]))];
+              maps_[layer].FindRank(step.positions[token], step.ids[layer][i]))];
         }
         most += *std::ranges::max_element(rows);
         mean += static_cast<double>(step.ids[layer].size()) / options_.n_ranks;
@@ -219,8 +220,8 @@ class Run {
           exchange(with),
           moved(at, ranks.size()),
           shipment(Must(ranks.Split(0, at))),
-          first(of.FirstOf(at)),
-          t(of.FirstOf(at + 1) - first),
+          first(of.FirstToken(at)),
+          t(of.FirstToken(at + 1) - first),
           x(static_cast<std::size_t>(t * d), ToBf16(0.5f)),
           ids(static_cast<std::size_t>(t * k)),
           weights(ids.size(), 0.2f),
@@ -257,7 +258,7 @@ class Run {
            .tokens_of_rank = run.tokens_of_rank_,
            .home = [this, layer](
                        std::int32_t position,
-                       std::int32_t expert) { return run.maps_[layer].RankOf(position, expert); },
+                       std::int32_t expert) { return run.maps_[layer].FindRank(position, expert); },
            .local =
                [this](Matrix<const Bf16>, const Routing& routing, Matrix<Bf16>) {
                  products.Run(routing.ids);

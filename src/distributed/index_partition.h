@@ -49,11 +49,11 @@ class IndexPartition {
   bool is_shared() const { return is_shared_; }
 
   // --- Where is_shared() ---
-  const IndexRange& RangeOf(int rank) const { return ranges_[static_cast<std::size_t>(rank)]; }
+  const IndexRange& RankRange(int rank) const { return ranges_[static_cast<std::size_t>(rank)]; }
   // For each of the own n_tokens, the places in the cache of the rows that this rank scores.
   std::span<const RowRange> own_rows() const { return own_rows_; }
-  // lists: the lists of all ranks, [RangeOf(last rank).first_list + n_tokens, index_topk]; rows [t,
-  // index_topk]: the result of SelectRows.
+  // lists: the lists of all ranks, [RankRange(last rank).first_list + n_tokens, index_topk]; rows
+  // [t, index_topk]: the result of SelectRows.
   void Choose(Matrix<const ScoredRow> lists, Matrix<std::int32_t> rows) const;
 
  private:

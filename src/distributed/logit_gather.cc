@@ -16,14 +16,14 @@ LogitGather::LogitGather(const ModelRanks& ranks, const Matrix<float>& logits,
   incoming_.reserve(static_cast<std::size_t>(ranks.shard.n_stage_ranks()));
 }
 
-Matrix<float> LogitGather::ShardOf(int stage_rank, std::int64_t n, int slot) const {
+Matrix<float> LogitGather::RankShard(int stage_rank, std::int64_t n, int slot) const {
   const std::int64_t width = logits_.cols / ranks_.shard.n_stage_ranks();
   const std::int64_t first = slot * logits_.rows * logits_.cols;
   return {shards_.data + first + stage_rank * n * width, n, width};
 }
 
 Matrix<float> LogitGather::Shard(std::int64_t n) const {
-  return IsWhole() ? logits_.Rows(0, n) : ShardOf(ranks_.shard.stage_rank(), n, 0);
+  return IsWhole() ? logits_.Rows(0, n) : RankShard(ranks_.shard.stage_rank(), n, 0);
 }
 
 Status LogitGather::Start(std::int64_t n, int slot) {
@@ -42,7 +42,7 @@ Status LogitGather::Receive(std::int64_t n, int slot) {
   incoming_.clear();
   for (int r = 0; r < shard.n_stage_ranks(); ++r) {
     if (first + r != 0) {
-      incoming_.push_back({first + r, BytesOf(ShardOf(r, n, slot))});
+      incoming_.push_back({first + r, BytesOf(RankShard(r, n, slot))});
     }
   }
   Result<std::unique_ptr<Exchange>> started = ranks_.all->Start({}, incoming_);
@@ -73,7 +73,7 @@ Result<Matrix<const float>> LogitGather::Finish(int slot) {
     return Unexpected(received.error());
   }
   for (int r = 0; r < ranks_.shard.n_stage_ranks(); ++r) {
-    const Matrix<float> part = ShardOf(r, taken.n, slot);
+    const Matrix<float> part = RankShard(r, taken.n, slot);
     for (std::int64_t row = 0; row < taken.n; ++row) {
       std::memcpy(all.Row(row) + r * part.cols, part.Row(row),
                   static_cast<std::size_t>(part.cols) * sizeof(float));

@@ -45,7 +45,7 @@ class LogitGather {
   };
   // One rank has the whole head, and wants the logits.
   bool IsWhole() const { return ranks_.shard.n_stage_ranks() * ranks_.shard.n_stages == 1; }
-  Matrix<float> ShardOf(int stage_rank, std::int64_t n, int slot) const;
+  Matrix<float> RankShard(int stage_rank, std::int64_t n, int slot) const;
   Status Receive(std::int64_t n, int slot);
 
   const ModelRanks& ranks_;

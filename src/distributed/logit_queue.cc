@@ -11,18 +11,18 @@ Status LogitQueue::MakeRoom() { return FinishUntil(model_.most_in_flight() - 1);
 
 Status LogitQueue::Start(std::span<const std::int32_t> rows) {
   if (Status room = MakeRoom(); !room) return room;
-  return model_.StartLogits(rows, SlotOf(n_started_++));
+  return model_.StartLogits(rows, LogitSlot(n_started_++));
 }
 
 Status LogitQueue::FinishAll() { return FinishUntil(0); }
 
-int LogitQueue::SlotOf(std::int64_t i) const {
+int LogitQueue::LogitSlot(std::int64_t i) const {
   return static_cast<int>(i % model_.most_in_flight());
 }
 
 Status LogitQueue::FinishUntil(std::int64_t n_left) {
   while (n_started_ - n_finished_ > n_left) {
-    const Result<Matrix<const float>> logits = model_.FinishLogits(SlotOf(n_finished_++));
+    const Result<Matrix<const float>> logits = model_.FinishLogits(LogitSlot(n_finished_++));
     if (!logits) return Unexpected(logits.error());
     if (Status received = receive_(*logits); !received) return received;
   }

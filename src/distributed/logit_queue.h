@@ -37,7 +37,7 @@ class LogitQueue {
   Status FinishAll();
 
  private:
-  int SlotOf(std::int64_t i) const;
+  int LogitSlot(std::int64_t i) const;
   Status FinishUntil(std::int64_t n_left);
 
   Model& model_;

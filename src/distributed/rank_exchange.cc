@@ -42,9 +42,9 @@ Status ShareRows(Backend& backend, Communicator& ranks, Matrix<Bf16> rows, const
   std::vector<PieceCopy> from_packed;
   for (std::int64_t i = 0; i < rows.rows; ++i) {
     if (owner(i) == ranks.rank()) {
-      to_packed.push_back({packed.Row(places.PlaceOf(i)), rows.Row(i), row_bytes});
+      to_packed.push_back({packed.Row(places.PackedRow(i)), rows.Row(i), row_bytes});
     } else if (owner(i) >= 0) {
-      from_packed.push_back({rows.Row(i), packed.Row(places.PlaceOf(i)), row_bytes});
+      from_packed.push_back({rows.Row(i), packed.Row(places.PackedRow(i)), row_bytes});
     }
   }
   backend.CopyPieces(to_packed);

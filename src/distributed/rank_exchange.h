@@ -28,7 +28,7 @@ class PackedRows {
   PackedRows(std::int64_t n_rows, int n_ranks, const RowOwner& owner);
 
   // The packed row that is row i; -1 if no rank has the row.
-  std::int64_t PlaceOf(std::int64_t i) const { return places_[static_cast<std::size_t>(i)]; }
+  std::int64_t PackedRow(std::int64_t i) const { return places_[static_cast<std::size_t>(i)]; }
   // Each rank has written its own rows of `packed`, which the host reaches, before the call, and
   // has all rows after it. Called by all ranks.
   Status Share(Communicator& ranks, Matrix<Bf16> packed) const;

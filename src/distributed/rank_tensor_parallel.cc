@@ -85,7 +85,8 @@ Status RankTensorParallel::Embed(const BatchView& batch, Matrix<const Bf16> tabl
   if (Status done = backend_.Synchronize(); !done) return done;
   for (std::int64_t row = 0; row < batch.n_tokens(); ++row) {
     if (owner(row) == shard().tensor_rank) {
-      std::copy_n(table.Row(token(row) % table.rows), table.cols, packed.Row(places.PlaceOf(row)));
+      std::copy_n(table.Row(token(row) % table.rows), table.cols,
+                  packed.Row(places.PackedRow(row)));
     }
   }
   if (Status shared = places.Share(*ranks_.tensor, packed); !shared) return shared;
@@ -93,7 +94,7 @@ Status RankTensorParallel::Embed(const BatchView& batch, Matrix<const Bf16> tabl
   copies_.clear();
   for (std::int64_t i = 0; i < out.rows * n_copies; ++i) {
     copies_.push_back(
-        {out.data + i * packed.cols, packed.Row(places.PlaceOf(i / n_copies)), RowBytes(packed)});
+        {out.data + i * packed.cols, packed.Row(places.PackedRow(i / n_copies)), RowBytes(packed)});
   }
   backend_.CopyPieces(copies_);
   return {};
@@ -155,7 +156,7 @@ Status RankTensorParallel::SelectRows(const IndexInput& input) {
   if (!index_.is_shared()) return TensorParallel::SelectRows(input);
   const Activations& a = input.a;
   const Matrix<ScoredRow> lists = buffers_.index_lists;
-  const IndexRange& own = index_.RangeOf(shard().tensor_rank);
+  const IndexRange& own = index_.RankRange(shard().tensor_rank);
   input.compute_queries(own.first_token, own.n_tokens);
   backend_.BestRows(a.index_packed.Rows(0, own.n_tokens), a.index_weights.Rows(0, own.n_tokens),
                     input.batch.Rows(own.first_token, own.n_tokens), input.cache, index_.own_rows(),
@@ -163,7 +164,7 @@ Status RankTensorParallel::SelectRows(const IndexInput& input) {
   Status shared = backend_.Synchronize();
   if (shared) {
     shared = SharePieces(*ranks_.tensor, [&](int rank) {
-      const IndexRange& range = index_.RangeOf(rank);
+      const IndexRange& range = index_.RankRange(rank);
       return BytesOf(lists.Rows(range.first_list, range.n_tokens));
     });
   }
@@ -191,8 +192,8 @@ Status RankTensorParallel::SparseAttention(const AttentionInput& input, const Ba
     n = rows_.Gather(batch, selected, first);
     UnstageFromHost(backend_, selected.Rows(first, n), a.selected.Rows(first, n));
     const auto rows_of = [&](int rank) {
-      const std::int64_t begin = rows_.FirstOf(rank);
-      return buffers_.gathered.Rows(begin, rows_.FirstOf(rank + 1) - begin);
+      const std::int64_t begin = rows_.FirstRow(rank);
+      return buffers_.gathered.Rows(begin, rows_.FirstRow(rank + 1) - begin);
     };
     backend_.CopyRows(rows_.own_rows(), cache.compressor, rows_of(shard().tensor_rank));
     Status shared = backend_.Synchronize();
@@ -221,7 +222,7 @@ Status RankTensorParallel::GatherRows(Pass pass, std::span<const std::int32_t> r
   for (std::int64_t i = 0; i < out.rows; ++i) {
     if (owner(i) == shard().data_rank) {
       copies_.push_back(
-          {packed.Row(places.PlaceOf(i)), out.Row(std::ssize(copies_)), RowBytes(out)});
+          {packed.Row(places.PackedRow(i)), out.Row(std::ssize(copies_)), RowBytes(out)});
     }
   }
   backend_.CopyPieces(copies_);
@@ -229,7 +230,7 @@ Status RankTensorParallel::GatherRows(Pass pass, std::span<const std::int32_t> r
   if (status) status = places.Share(*ranks_.expert, packed);
   copies_.clear();
   for (std::int64_t i = 0; i < out.rows; ++i) {
-    copies_.push_back({out.Row(i), packed.Row(places.PlaceOf(i)), RowBytes(out)});
+    copies_.push_back({out.Row(i), packed.Row(places.PackedRow(i)), RowBytes(out)});
   }
   if (status) backend_.CopyPieces(copies_);
   return status;

@@ -26,7 +26,7 @@ RowGather::RowGather(const ModelConfig& config, const ModelShard& shard, std::in
   own_rows_.reserve(static_cast<std::size_t>(most_rows_));
 }
 
-std::int32_t RowGather::SlotOf(std::int32_t sequence, std::int32_t row) {
+std::int32_t RowGather::AssignSlot(std::int32_t sequence, std::int32_t row) {
   Gathered& gathered = gathered_[static_cast<std::size_t>(row)];
   if (gathered.turn != turn_) {
     gathered = {turn_, counts_[static_cast<std::size_t>(row % shard_.n)]++};
@@ -55,14 +55,14 @@ std::int64_t RowGather::Gather(const BatchView& batch, Matrix<std::int32_t> sele
     }
     const std::int32_t sequence = batch.SegmentOf(token).sequence;
     for (std::int32_t& row : selected.RowSpan(token)) {
-      row = row < 0 ? row : SlotOf(sequence, row) * shard_.n + row % shard_.n;
+      row = row < 0 ? row : AssignSlot(sequence, row) * shard_.n + row % shard_.n;
     }
   }
   firsts_[0] = 0;
   std::partial_sum(counts_.begin(), counts_.end(), firsts_.begin() + 1, std::plus<std::int64_t>());
   Check(n_rows() <= most_rows_, "gathered rows");
   for (std::int32_t& row : std::span(selected.Row(first), selected.Row(token))) {
-    row = row < 0 ? row : static_cast<std::int32_t>(FirstOf(row % shard_.n)) + row / shard_.n;
+    row = row < 0 ? row : static_cast<std::int32_t>(FirstRow(row % shard_.n)) + row / shard_.n;
   }
   return token - first;
 }

@@ -37,8 +37,8 @@ class RowGather {
   // step) are replaced by rows of the buffer; -1 stays.
   std::int64_t Gather(const BatchView& batch, Matrix<std::int32_t> selected, std::int64_t first);
 
-  // Rows [FirstOf(r), FirstOf(r + 1)) of the buffer are rank r's.
-  std::int64_t FirstOf(int rank) const { return firsts_[static_cast<std::size_t>(rank)]; }
+  // Rows [FirstRow(r), FirstRow(r + 1)) of the buffer are rank r's.
+  std::int64_t FirstRow(int rank) const { return firsts_[static_cast<std::size_t>(rank)]; }
   std::int64_t n_rows() const { return firsts_.back(); }
   std::span<const SequenceRow> own_rows() const { return own_rows_; }
 
@@ -49,7 +49,7 @@ class RowGather {
     std::int32_t slot = 0;
   };
 
-  std::int32_t SlotOf(std::int32_t sequence, std::int32_t row);
+  std::int32_t AssignSlot(std::int32_t sequence, std::int32_t row);
 
   CacheShard shard_;
   std::int64_t most_rows_;

@@ -19,7 +19,7 @@ enum class WalkedWeights {
 };
 
 // Bound data, in files or copied, always in the same order; no piece is empty. The pieces of an
-// expert are in the order of LayoutOf (experts/balance/expert_transfer.h).
+// expert are in the order of MakeExpertLayout (experts/balance/expert_transfer.h).
 MemoryPieces WeightPieces(const ModelWeights& weights, WalkedWeights which = WalkedWeights::kAll);
 // Their bytes.
 std::int64_t WeightBytes(const ModelWeights& weights);

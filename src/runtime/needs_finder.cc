@@ -25,7 +25,7 @@ void AddExperts(const BlockWeights& block, std::int64_t& n_experts, HostNeeds& n
     if (expert.w1.data == nullptr) continue;  // another rank has it
     ++n_experts;
     std::int64_t bytes = 0;
-    for (const std::span<const std::byte> piece : PiecesOf(expert)) bytes += std::ssize(piece);
+    for (const std::span<const std::byte> piece : DataPieces(expert)) bytes += std::ssize(piece);
     needs.expert = std::max(needs.expert, bytes);
   }
 }

@@ -117,7 +117,7 @@ void ExpectTheChoiceOfOne(bool divided_rows) {
         IndexPartition cut(config, share, t);
         cut.Partition(positions.all);
         ASSERT_TRUE(cut.is_shared());
-        const IndexRange& own = cut.RangeOf(rank);
+        const IndexRange& own = cut.RankRange(rank);
         ASSERT_EQ(std::ssize(cut.own_rows()), own.n_tokens);
         EXPECT_EQ(own.first_list, n_lists);
         n_lists += own.n_tokens;

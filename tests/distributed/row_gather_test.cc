@@ -74,12 +74,12 @@ TEST(RowGather, EveryTokenFindsItsRowsAndNoneTravelsTwice) {
           RowGather& gather = gathers[static_cast<std::size_t>(rank)];
           found = step.rows;
           n = gather.Gather(batch, {found.data(), step.n(), kGatheredTop}, first);
-          ASSERT_EQ(gather.FirstOf(rank), std::ssize(buffer));
+          ASSERT_EQ(gather.FirstRow(rank), std::ssize(buffer));
           for (const SequenceRow& row : gather.own_rows()) {
             EXPECT_EQ(row.row % n_ranks, rank);
             buffer.emplace_back(row.sequence, row.row);
           }
-          ASSERT_EQ(gather.FirstOf(rank + 1), std::ssize(buffer));
+          ASSERT_EQ(gather.FirstRow(rank + 1), std::ssize(buffer));
         }
         EXPECT_LE(std::ssize(buffer), std::max<std::int64_t>(most_rows, kGatheredTop));
         EXPECT_EQ(std::set(buffer.begin(), buffer.end()).size(), buffer.size());

@@ -52,7 +52,7 @@ TEST(ExpertOrderTest, ChunksGrowAsTheRootOfTheWork) {
 std::vector<int> Sizes(const ExpertOrder& order, int rank) {
   std::vector<int> sizes(static_cast<std::size_t>(order.n_chunks()));
   for (int e = rank * 64; e < rank * 64 + 64; ++e) {
-    ++sizes.at(static_cast<std::size_t>(order.ChunkOf(e)));
+    ++sizes.at(static_cast<std::size_t>(order.Chunk(e)));
   }
   return sizes;
 }
@@ -81,7 +81,7 @@ TEST(ExpertOrderTest, ByFirstUse) {
         kRanks, std::vector<std::int64_t>(static_cast<std::size_t>(n_chunks)));
     for (std::int32_t e = 0; e < kOrderedExperts; ++e) {
       if (const auto n = std::count(choices.ids.data.begin(), choices.ids.data.end(), e); n > 0) {
-        work[static_cast<std::size_t>(e / 64)][static_cast<std::size_t>(order.ChunkOf(e))] +=
+        work[static_cast<std::size_t>(e / 64)][static_cast<std::size_t>(order.Chunk(e))] +=
             std::max<std::int64_t>(n, 2);
         largest = std::max<std::int64_t>(largest, std::max<std::int64_t>(n, 2));
       }
@@ -99,7 +99,7 @@ TEST(ExpertOrderTest, ByFirstUse) {
     for (std::int64_t token = 0; token < t; ++token) {
       const auto ids = choices.ids.view().RowSpan(token);
       n_complete += std::all_of(ids.begin(), ids.end(),
-                                [&](std::int32_t id) { return order.ChunkOf(id) < n_chunks - 1; });
+                                [&](std::int32_t id) { return order.Chunk(id) < n_chunks - 1; });
     }
     EXPECT_GE(static_cast<double>(n_complete), complete * static_cast<double>(t)) << t;
   };
@@ -113,7 +113,7 @@ TEST(ExpertOrderTest, FillingTokensAndSingleExpertsHaveAPlace) {
   std::fill_n(choices.ids.data.begin(), 17, kRemoteExpert);
   ExpertOrder order(kOrderedExperts);
   order.ByFirstUse(choices.ids.view(), choices.homes.view(), choices.tokens, kRanks, 3);
-  EXPECT_LT(order.ChunkOf(choices.ids.data[17]), 3);
+  EXPECT_LT(order.Chunk(choices.ids.data[17]), 3);
   order.ByFirstUse(choices.ids.view(), choices.homes.view(), {}, kRanks, 1);
   EXPECT_EQ(order.n_chunks(), 1);
 }

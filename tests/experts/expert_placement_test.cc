@@ -16,13 +16,13 @@ ReplicaMap MapOf(std::vector<std::int32_t> physical_to_logical, std::int64_t blo
 
 TEST(ReplicaMapTest, PhysicalExpertsAreCutEvenly) {
   const ReplicaMap map = MapOf({0, 1, 2, 3, 0, 1});
-  EXPECT_EQ(map.ExpertsOf(0), (std::vector<std::int32_t>{0, 1}));
-  EXPECT_EQ(map.ExpertsOf(1), (std::vector<std::int32_t>{2, 3}));
-  EXPECT_EQ(map.ExpertsOf(2), (std::vector<std::int32_t>{0, 1}));
-  EXPECT_EQ(map.RankOf(17, 2), 1);
+  EXPECT_EQ(map.ExpertsOn(0), (std::vector<std::int32_t>{0, 1}));
+  EXPECT_EQ(map.ExpertsOn(1), (std::vector<std::int32_t>{2, 3}));
+  EXPECT_EQ(map.ExpertsOn(2), (std::vector<std::int32_t>{0, 1}));
+  EXPECT_EQ(map.FindRank(17, 2), 1);
   EXPECT_FALSE(map.IsOn(1, 0));
   const ReplicaMap twice = MapOf({0, 0, 1, 2, 3, 3});  // on one rank
-  EXPECT_EQ(twice.ExpertsOf(0), (std::vector<std::int32_t>{0}));
+  EXPECT_EQ(twice.ExpertsOn(0), (std::vector<std::int32_t>{0}));
 }
 
 TEST(ReplicaMapTest, PositionsAreSpreadEvenlyAndDifferentlyInEveryBlock) {
@@ -31,11 +31,11 @@ TEST(ReplicaMapTest, PositionsAreSpreadEvenlyAndDifferentlyInEveryBlock) {
   constexpr int kPositions = 10000;
   int n_on_first = 0, n_different = 0;
   for (std::int32_t position = 0; position < kPositions; ++position) {
-    const int rank = first.RankOf(position, 0);
+    const int rank = first.FindRank(position, 0);
     EXPECT_TRUE(rank == 0 || rank == 2);
-    EXPECT_EQ(rank, first.RankOf(position, 0));
+    EXPECT_EQ(rank, first.FindRank(position, 0));
     n_on_first += rank == 0 ? 1 : 0;
-    n_different += rank != second.RankOf(position, 0) ? 1 : 0;
+    n_different += rank != second.FindRank(position, 0) ? 1 : 0;
   }
   // Half of them; the standard deviation of 10,000 coins is 50.
   EXPECT_NEAR(n_on_first, kPositions / 2, 250);

@@ -474,7 +474,7 @@ TEST_F(EmbeddedModel, ARankKeepsItsShareOfTheWeights) {
         EXPECT_GT(moved.n_blocks, 0);
         const PlacedExperts& experts = PlacedExperts::Of(model);
         const std::int64_t n_places = 12 / 4 * (config_.num_hidden_layers + 2);
-        EXPECT_LE(experts.memory().bytes(), n_places * BytesOf(experts.Weights(0, 0)));
+        EXPECT_LE(experts.memory().bytes(), n_places * SizeInBytes(experts.Weights(0, 0)));
       });
 }
 
@@ -490,7 +490,7 @@ TEST_F(EmbeddedModel, InHugePagesExpertsLeaveTheirMemoryToOthers) {
         EXPECT_GT(moved.n_blocks, 1);
         testing::ExpectSameBits(*expected_, found, kTokens, "rank " + std::to_string(rank));
         const PlacedExperts& experts = PlacedExperts::Of(model);
-        EXPECT_LE(experts.memory().bytes(), 12 / 4 * BytesOf(experts.Weights(0, 0)));
+        EXPECT_LE(experts.memory().bytes(), 12 / 4 * SizeInBytes(experts.Weights(0, 0)));
       });
 }
 

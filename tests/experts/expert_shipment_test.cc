@@ -24,7 +24,7 @@ ExpertWeights Shape() {
 
 // Its bytes on a rank that has it: others for each expert.
 std::vector<std::byte> BytesOfExpert(std::int32_t expert) {
-  std::vector<std::byte> bytes(static_cast<std::size_t>(BytesOf(Shape())));
+  std::vector<std::byte> bytes(static_cast<std::size_t>(SizeInBytes(Shape())));
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     bytes[i] = static_cast<std::byte>((i * 7 + i / 251 + static_cast<std::size_t>(expert)) % 256);
   }
@@ -61,8 +61,8 @@ struct Rank {
   void ExpectArrived() const {
     for (const std::int32_t expert : awaited) {
       const auto e = static_cast<std::size_t>(expert);
-      const auto expected = PiecesOf(BindTo(Shape(), here[e]));
-      const auto found = PiecesOf(BindTo(Shape(), arrived[e]));
+      const auto expected = DataPieces(BindTo(Shape(), here[e]));
+      const auto found = DataPieces(BindTo(Shape(), arrived[e]));
       for (std::size_t i = 0; i < expected.size(); ++i) {
         EXPECT_TRUE(std::ranges::equal(expected[i], found[i])) << "piece " << i;
       }
@@ -76,7 +76,7 @@ struct Rank {
 };
 
 TEST(ExpertShipmentTest, PiecesOfAnySizeMakeWholeExperts) {
-  const std::int64_t size = BytesOf(Shape());
+  const std::int64_t size = SizeInBytes(Shape());
   for (const std::int64_t most : {std::int64_t{97}, std::int64_t{4096}, size - 1, size, 3 * size}) {
     testing::RunRanks(3, [&](Communicator& ranks) {
       Rank rank(ranks);

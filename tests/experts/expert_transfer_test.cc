@@ -77,10 +77,10 @@ TEST(ExpertTransferTest, AnExpertLiesInItsMemoryWhole) {
     const Weight down = {.format = WeightFormat::kFp4, .n = 256, .k = 384};
     const ExpertWeights expert = {up, down, up};
     const std::int64_t up_scales = scales == ScaleFormat::kE8m0 ? 6 : 24;
-    EXPECT_EQ(BytesOf(expert), 2 * (64 + 384 * 256) + 256 * 12 + 256 * 192);
-    std::vector<std::byte> memory(static_cast<std::size_t>(BytesOf(expert)));
+    EXPECT_EQ(SizeInBytes(expert), 2 * (64 + 384 * 256) + 256 * 12 + 256 * 192);
+    std::vector<std::byte> memory(static_cast<std::size_t>(SizeInBytes(expert)));
     const ExpertWeights bound = BindTo(expert, memory);
-    const auto pieces = PiecesOf(bound);
+    const auto pieces = DataPieces(bound);
     const std::vector<std::int64_t> sizes = {up_scales, 384 * 256, 256 * 12,
                                              256 * 192, up_scales, 384 * 256};
     const std::byte* end = memory.data();

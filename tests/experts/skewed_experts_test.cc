@@ -72,7 +72,7 @@ std::vector<std::int64_t> RankLoads(const ReplicaMap& map, const Trace& trace) {
   for (std::size_t i = 0; i < trace.size(); ++i) {
     for (const std::int32_t expert : trace[i]) {
       ++loads[static_cast<std::size_t>(
-          map.RankOf(static_cast<std::int32_t>(i) % kSequence, expert))];
+          map.FindRank(static_cast<std::int32_t>(i) % kSequence, expert))];
     }
   }
   return loads;

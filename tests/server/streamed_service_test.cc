@@ -177,7 +177,7 @@ class StreamedServiceTest : public ApiModelTest {
 
  private:
   bool IsBrokenPlace(const ReadCall& call) {
-    const FileRange& range = experts().files().RangesOf(broken_key_).front();
+    const FileRange& range = experts().files().Ranges(broken_key_).front();
     return call.file == range.file && call.offset == range.offset;
   }
 

@@ -27,7 +27,7 @@ bool ReplicaMap::IsOn(int rank, std::int32_t expert) const {
          ranks_.begin() + begins_[e + 1];
 }
 
-std::vector<std::int32_t> ReplicaMap::ExpertsOf(int rank) const {
+std::vector<std::int32_t> ReplicaMap::ExpertsOn(int rank) const {
   std::vector<std::int32_t> experts;
   for (std::int32_t e = 0; e < counts_.n_logical; ++e) {
     if (IsOn(rank, e)) {

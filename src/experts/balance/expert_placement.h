@@ -24,7 +24,7 @@ class ReplicaMap {
 
   // Returns the expert rank that computes `expert` for the token at `position` of its sequence. The
   // positions are spread evenly over the ranks that have the expert.
-  int RankOf(std::int32_t position, std::int32_t expert) const {
+  int FindRank(std::int32_t position, std::int32_t expert) const {
     const std::int32_t* const first = ranks_.data() + begins_[static_cast<std::size_t>(expert)];
     const std::int32_t count =
         begins_[static_cast<std::size_t>(expert) + 1] - begins_[static_cast<std::size_t>(expert)];
@@ -33,7 +33,7 @@ class ReplicaMap {
   bool IsOn(int rank, std::int32_t expert) const;
   // Returns the experts of the rank, ascending, without repeats: replicas of one expert on one rank
   // share their weights.
-  std::vector<std::int32_t> ExpertsOf(int rank) const;
+  std::vector<std::int32_t> ExpertsOn(int rank) const;
   std::int64_t n_ranks() const { return counts_.n_ranks; }
 
   const ExpertCounts& counts() const { return counts_; }

@@ -24,7 +24,7 @@ struct Answer {
   std::array<char, 256> failure = {};  // ends with zeros; empty: it is ready
 };
 
-Answer AnswerOf(const Error& error) {
+Answer MakeAnswer(const Error& error) {
   Answer answer;
   std::copy_n(error.message.begin(), std::min(error.message.size(), answer.failure.size() - 1),
               answer.failure.begin());
@@ -150,14 +150,14 @@ void ExpertRebalancer::Decide(std::span<const std::int64_t> loads) {
     busiest_before_ += now.most;
     average_ += now.average;
     if (BusyRanks(load, to).most < kWorthMoving * now.most) {
-      ExpertMoveRounds rounds = RoundsOf(block, to);
+      ExpertMoveRounds rounds = PlanRounds(block, to);
       moves_.push_back({block, std::move(to), std::move(rounds), std::move(load)});
     }
   }
 }
 
 // Returns the moves of a block, without memory for the experts that arrive.
-ExpertMoveRounds ExpertRebalancer::RoundsOf(std::int64_t block, const ReplicaMap& to) const {
+ExpertMoveRounds ExpertRebalancer::PlanRounds(std::int64_t block, const ReplicaMap& to) const {
   ExpertMoveRounds rounds;
   for (const std::vector<ExpertTransfer>& transfers : PlanTransfers(experts_.map(block), to)) {
     std::vector<ExpertMove>& round = rounds.emplace_back();
@@ -205,7 +205,7 @@ Status ExpertRebalancer::BeginMove() {
       experts_.shipment().Load(moves_[move_].rounds, bytes_per_block_);
       return {};
     }
-    for (const auto& [expert, memory] : ArrivalsOf(moves_[move_])) {
+    for (const auto& [expert, memory] : ListArrivals(moves_[move_])) {
       experts_.memory().Free(memory);
     }
     ++report_.n_kept_blocks;
@@ -216,7 +216,7 @@ Status ExpertRebalancer::BeginMove() {
 // Allocates memory for the experts that arrive. False on all ranks if one of them has none.
 Result<bool> ExpertRebalancer::Prepare(Move& move) {
   const Status allocated = AllocateMemory(move);
-  const Answer mine = allocated ? Answer() : AnswerOf(allocated.error());
+  const Answer mine = allocated ? Answer() : MakeAnswer(allocated.error());
   const Result<std::vector<Answer>> all = experts_.ranks().expert->GatherEach(mine);
   if (!all) return Unexpected(all.error());
   for (std::size_t rank = 0; rank < all->size(); ++rank) {
@@ -233,7 +233,7 @@ Status ExpertRebalancer::AllocateMemory(Move& move) {
     for (ExpertMove& expert_move : round) {
       if (expert_move.transfer.to != experts_.ranks().expert->rank()) continue;
       const Result<std::span<std::byte>> memory =
-          experts_.memory().Allocate(BytesOf(expert_move.weights));
+          experts_.memory().Allocate(SizeInBytes(expert_move.weights));
       if (!memory) return Unexpected(memory.error());
       expert_move.memory = *memory;
     }
@@ -242,7 +242,7 @@ Status ExpertRebalancer::AllocateMemory(Move& move) {
 }
 
 // Returns the experts of a move that this rank receives.
-std::vector<PlacedExperts::Arrival> ExpertRebalancer::ArrivalsOf(const Move& move) {
+std::vector<PlacedExperts::Arrival> ExpertRebalancer::ListArrivals(const Move& move) {
   std::vector<PlacedExperts::Arrival> arrivals;
   for (const std::vector<ExpertMove>& round : move.rounds) {
     for (const ExpertMove& expert_move : round) {
@@ -276,10 +276,10 @@ Status ExpertRebalancer::Commit(const Move& move) {
   for (const std::vector<ExpertMove>& round : move.rounds) {
     for (const ExpertMove& expert_move : round) {
       ++report_.n_moved_experts;
-      report_.moved_bytes += BytesOf(expert_move.weights);
+      report_.moved_bytes += SizeInBytes(expert_move.weights);
     }
   }
-  experts_.Switch(move.block, move.to, ArrivalsOf(move));
+  experts_.Switch(move.block, move.to, ListArrivals(move));
   return {};
 }
 

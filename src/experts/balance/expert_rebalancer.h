@@ -73,13 +73,13 @@ class ExpertRebalancer {
   Result<std::vector<std::int64_t>> SumLoads() const;
   Status CheckMaps() const;
   void Decide(std::span<const std::int64_t> loads);
-  ExpertMoveRounds RoundsOf(std::int64_t block, const ReplicaMap& to) const;
+  ExpertMoveRounds PlanRounds(std::int64_t block, const ReplicaMap& to) const;
   Status CountSteps();
   Status Advance(std::int64_t n_steps_left);
   Status BeginMove();
   Result<bool> Prepare(Move& move);
   Status AllocateMemory(Move& move);
-  static std::vector<PlacedExperts::Arrival> ArrivalsOf(const Move& move);
+  static std::vector<PlacedExperts::Arrival> ListArrivals(const Move& move);
   Status FinishMove();
   Status Commit(const Move& move);
 

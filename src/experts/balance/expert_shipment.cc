@@ -15,7 +15,7 @@ namespace {
 std::int64_t MostBytes(std::span<const ExpertMove> round) {
   std::int64_t most = 0;
   for (const ExpertMove& move : round) {
-    most = std::max(most, BytesOf(move.weights));
+    most = std::max(most, SizeInBytes(move.weights));
   }
   return most;
 }
@@ -77,7 +77,7 @@ Status ExpertShipment::Start() {
 void ExpertShipment::Add(const ExpertMove& move, ByteRange range) {
   const bool sends = move.transfer.from == ranks_->rank();
   const bool is_sent = move.transfer.to == ranks_->rank();
-  const std::array<ByteRange, 6> layout = LayoutOf(move.weights);
+  const std::array<ByteRange, 6> layout = MakeExpertLayout(move.weights);
   for (std::size_t i = 0; (sends || is_sent) && i < layout.size(); ++i) {
     const std::int64_t first = std::max(range.first, layout[i].first);
     const std::int64_t end = std::min(range.end(), layout[i].end());
@@ -85,7 +85,7 @@ void ExpertShipment::Add(const ExpertMove& move, ByteRange range) {
     const auto size = static_cast<std::size_t>(end - first);
     if (sends) {
       const auto at = static_cast<std::size_t>(first - layout[i].first);
-      outgoing_.push_back({move.transfer.to, PiecesOf(move.weights)[i].subspan(at, size)});
+      outgoing_.push_back({move.transfer.to, DataPieces(move.weights)[i].subspan(at, size)});
     } else {
       const auto at = static_cast<std::size_t>(first);
       incoming_.push_back({move.transfer.from, move.memory.subspan(at, size)});

@@ -25,7 +25,7 @@ namespace fathom {
 struct ExpertMove {
   ExpertTransfer transfer;
   ExpertWeights weights;        // with data on the rank that sends; shapes on the others
-  std::span<std::byte> memory;  // on the rank that receives: the destination [BytesOf(weights)]
+  std::span<std::byte> memory;  // on the rank that receives: the destination [SizeInBytes(weights)]
 };
 
 // Rounds run one after the other; in each, a rank sends and receives at most one expert

@@ -32,7 +32,7 @@ class TransferPlan {
   TransferPlan(const ReplicaMap& from, const ReplicaMap& to)
       : from_(from), n_sent_(static_cast<std::size_t>(to.n_ranks()), 0) {
     for (int rank = 0; rank < to.n_ranks(); ++rank) {
-      wanted_.push_back(to.ExpertsOf(rank));
+      wanted_.push_back(to.ExpertsOn(rank));
       std::erase_if(wanted_.back(), [&](std::int32_t e) { return from.IsOn(rank, e); });
     }
   }
@@ -44,7 +44,7 @@ class TransferPlan {
     for (std::size_t rank = 0; rank < wanted_.size(); ++rank) {
       std::vector<std::int32_t>& lacks = wanted_[rank];
       for (auto expert = lacks.begin(); expert != lacks.end(); ++expert) {
-        if (const std::optional<int> sender = SenderOf(*expert, is_free)) {
+        if (const std::optional<int> sender = FindSender(*expert, is_free)) {
           round.push_back({*expert, *sender, static_cast<int>(rank)});
           is_free[static_cast<std::size_t>(*sender)] = false;
           ++n_sent_[static_cast<std::size_t>(*sender)];
@@ -58,7 +58,7 @@ class TransferPlan {
 
  private:
   // Returns the free rank that has the expert and has sent the least so far.
-  std::optional<int> SenderOf(std::int32_t expert, const std::vector<bool>& is_free) const {
+  std::optional<int> FindSender(std::int32_t expert, const std::vector<bool>& is_free) const {
     std::optional<int> sender;
     for (int rank = 0; rank < from_.n_ranks(); ++rank) {
       const auto i = static_cast<std::size_t>(rank);
@@ -87,7 +87,7 @@ std::vector<std::vector<ExpertTransfer>> PlanTransfers(const ReplicaMap& from,
   return rounds;
 }
 
-std::array<ByteRange, 6> LayoutOf(const ExpertWeights& expert) {
+std::array<ByteRange, 6> MakeExpertLayout(const ExpertWeights& expert) {
   std::array<ByteRange, 6> layout;
   std::int64_t next = 0;
   std::size_t i = 0;
@@ -100,14 +100,14 @@ std::array<ByteRange, 6> LayoutOf(const ExpertWeights& expert) {
   return layout;
 }
 
-std::int64_t BytesOf(const ExpertWeights& expert) {
-  return RoundUp(LayoutOf(expert).back().end(), kWeightAlignment);
+std::int64_t SizeInBytes(const ExpertWeights& expert) {
+  return RoundUp(MakeExpertLayout(expert).back().end(), kWeightAlignment);
 }
 
 ExpertWeights BindTo(const ExpertWeights& expert, std::span<const std::byte> memory) {
-  Check(std::ssize(memory) >= BytesOf(expert), "memory for all of an expert");
+  Check(std::ssize(memory) >= SizeInBytes(expert), "memory for all of an expert");
   ExpertWeights bound = expert;
-  const std::array<ByteRange, 6> layout = LayoutOf(expert);
+  const std::array<ByteRange, 6> layout = MakeExpertLayout(expert);
   std::size_t i = 0;
   for (Weight* weight : {&bound.w1, &bound.w2, &bound.w3}) {
     const ByteRange scales = layout[i++];
@@ -117,15 +117,15 @@ ExpertWeights BindTo(const ExpertWeights& expert, std::span<const std::byte> mem
   return bound;
 }
 
-std::span<std::byte> MemoryOf(const ExpertWeights& expert, std::span<std::byte> memory) {
+std::span<std::byte> PlacedBytes(const ExpertWeights& expert, std::span<std::byte> memory) {
   const std::byte* const first = expert.w1.scales != nullptr ? expert.w1.scales : expert.w1.data;
   const std::span<std::byte> found = memory.subspan(static_cast<std::size_t>(first - memory.data()),
-                                                    static_cast<std::size_t>(BytesOf(expert)));
+                                                    static_cast<std::size_t>(SizeInBytes(expert)));
   Check(BindTo(expert, found).w3.data == expert.w3.data, "an expert in one piece");
   return found;
 }
 
-std::array<std::span<const std::byte>, 6> PiecesOf(const ExpertWeights& expert) {
+std::array<std::span<const std::byte>, 6> DataPieces(const ExpertWeights& expert) {
   return {expert.w1.ScaleBytes(), expert.w1.Bytes(),      expert.w2.ScaleBytes(),
           expert.w2.Bytes(),      expert.w3.ScaleBytes(), expert.w3.Bytes()};
 }

@@ -28,7 +28,7 @@ std::vector<std::vector<ExpertTransfer>> PlanTransfers(const ReplicaMap& from,
 
 // Returns the bytes of an expert's matrices and scales, each at a multiple of 64; the expert may
 // have no data.
-std::int64_t BytesOf(const ExpertWeights& expert);
+std::int64_t SizeInBytes(const ExpertWeights& expert);
 
 struct ByteRange {
   std::int64_t first = 0;
@@ -36,17 +36,17 @@ struct ByteRange {
   std::int64_t end() const { return first + size; }
 };
 
-// Returns the layout of an expert in its own memory [BytesOf]: for w1, w2 and w3 the scales (if
+// Returns the layout of an expert in its own memory [SizeInBytes]: for w1, w2 and w3 the scales (if
 // any), then the matrix.
-std::array<ByteRange, 6> LayoutOf(const ExpertWeights& expert);
+std::array<ByteRange, 6> MakeExpertLayout(const ExpertWeights& expert);
 
-// Returns the expert with its data in `memory`, in the layout of LayoutOf.
+// Returns the expert with its data in `memory`, in the layout of MakeExpertLayout.
 ExpertWeights BindTo(const ExpertWeights& expert, std::span<const std::byte> memory);
 
-// Returns the bytes of an expert that lies in `memory` in the layout of LayoutOf.
-std::span<std::byte> MemoryOf(const ExpertWeights& expert, std::span<std::byte> memory);
+// Returns the bytes of an expert that lies in `memory` in the layout of MakeExpertLayout.
+std::span<std::byte> PlacedBytes(const ExpertWeights& expert, std::span<std::byte> memory);
 
-// Returns the bytes of an expert's data, in the order of LayoutOf.
-std::array<std::span<const std::byte>, 6> PiecesOf(const ExpertWeights& expert);
+// Returns the bytes of an expert's data, in the order of MakeExpertLayout.
+std::array<std::span<const std::byte>, 6> DataPieces(const ExpertWeights& expert);
 
 }  // namespace fathom

@@ -82,7 +82,7 @@ Status DispatchedExperts::Run(const ExpertWork& work) {
         "the tokens of every rank");
   if (Status fits = CheckTokens(n_all, shape_.max_tokens); !fits) return fits;
   if (Status done = backend_.Synchronize(); !done) return done;
-  order_.ById(ChunksOf(shape_, n_all, ranks_.size()));
+  order_.ById(CountChunks(shape_, n_all, ranks_.size()));
   sender_.Begin();
   Status status = SendTokens(work);
   const bool alone = status && IsWorthComputingAlone(work);

@@ -8,8 +8,8 @@
 namespace fathom {
 namespace {
 
-ExchangeShape ShapeOf(const ModelConfig& config, const ModelShard& shard, std::int64_t max_tokens,
-                      bool reads_experts) {
+ExchangeShape MakeExchangeShape(const ModelConfig& config, const ModelShard& shard,
+                                std::int64_t max_tokens, bool reads_experts) {
   return {.max_tokens = max_tokens,
           .hidden = config.hidden_size,
           .experts_per_token = config.num_experts_per_tok,
@@ -33,8 +33,9 @@ Result<std::unique_ptr<ExpertLayer>> ExchangedExperts::Create(
     Backend& backend, ExpertStore& store, const ModelRanks& ranks, ExpertHomes homes,
     const ModelConfig& config, std::int64_t max_tokens, std::int64_t pause_tokens,
     RankStreamedExperts* streamed) {
-  Result<std::unique_ptr<ExpertExchange>> exchange = MakeExpertExchange(
-      backend, *ranks.expert, ShapeOf(config, ranks.shard, max_tokens, store.ReadsExperts()));
+  Result<std::unique_ptr<ExpertExchange>> exchange =
+      MakeExpertExchange(backend, *ranks.expert,
+                         MakeExchangeShape(config, ranks.shard, max_tokens, store.ReadsExperts()));
   if (!exchange) {
     return MakeError(exchange.error().code, "exchange of experts of {} tokens: {}", max_tokens,
                      exchange.error().message);
@@ -87,7 +88,7 @@ ExchangedExperts::ExchangedExperts(Backend& backend, ExpertStore& store, const M
 
 std::int64_t ExchangedExperts::BytesFor(const ModelConfig& config, const ModelShard& shard,
                                         std::int64_t max_tokens) {
-  return ExchangeBytes(ShapeOf(config, shard, max_tokens, /*reads_experts=*/true),
+  return ExchangeBytes(MakeExchangeShape(config, shard, max_tokens, /*reads_experts=*/true),
                        static_cast<int>(shard.n_expert)) +
          SharedFailures::BytesFor(ShapeOfFailures(config, shard, max_tokens));
 }

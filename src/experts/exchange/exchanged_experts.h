@@ -82,7 +82,7 @@ class ExchangedExperts : public ExpertLayer {
   std::unique_ptr<SharedFailures> other_failures_;
 };
 
-// Puts the store and its exchange into the parts of a model. store.RankOf: the rank that computes
+// Puts the store and its exchange into the parts of a model. store.FindRank: the rank that computes
 // an expert. Errors: those of ExchangedExperts::Create.
 template <class Store>
 Status ExchangeExperts(Backend& backend, std::unique_ptr<Store> store, const ModelRanks& ranks,
@@ -90,7 +90,7 @@ Status ExchangeExperts(Backend& backend, std::unique_ptr<Store> store, const Mod
                        RankStreamedExperts* streamed, ModelParts& parts) {
   const auto homes = [&homes_of = *store](std::int64_t block, std::int32_t position,
                                           std::int32_t expert) {
-    return homes_of.RankOf(block, position, expert);
+    return homes_of.FindRank(block, position, expert);
   };
   Result<std::unique_ptr<ExpertLayer>> layer = ExchangedExperts::Create(
       backend, *store, ranks, homes, config, model.max_batch_tokens, model.pause_tokens, streamed);

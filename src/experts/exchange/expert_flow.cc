@@ -35,11 +35,11 @@ void ChooseChunk(Matrix<const std::int32_t> ids, const ExpertOrder& order, int c
                  Matrix<std::int32_t> chosen) {
   for (std::int64_t i = 0; i < ids.rows * ids.cols; ++i) {
     const std::int32_t id = ids.data[i];
-    chosen.data[i] = id != kRemoteExpert && order.ChunkOf(id) == chunk ? id : kRemoteExpert;
+    chosen.data[i] = id != kRemoteExpert && order.Chunk(id) == chunk ? id : kRemoteExpert;
   }
 }
 
-int ChunksOf(const ExchangeShape& shape, std::int64_t n_tokens, int n_ranks) {
+int CountChunks(const ExchangeShape& shape, std::int64_t n_tokens, int n_ranks) {
   return shape.in_one_call ? 1 : ExpertChunks(n_tokens, shape.experts_per_token, n_ranks);
 }
 
@@ -104,7 +104,7 @@ Status RowReceiver::Begin(Matrix<const std::int32_t> ids, Matrix<const std::int3
   }
   for (std::int64_t pair = 0; pair < ids.rows * ids.cols; ++pair) {
     if (const int home = homes.data[pair]; home != kRemoteExpert && home != ranks_.rank()) {
-      ++messages_[static_cast<std::size_t>(home * n_chunks + order.ChunkOf(ids.data[pair]))].count;
+      ++messages_[static_cast<std::size_t>(home * n_chunks + order.Chunk(ids.data[pair]))].count;
     }
   }
   std::erase_if(messages_, [](const Message& message) { return message.count == 0; });

@@ -36,7 +36,7 @@ void ChooseChunk(Matrix<const std::int32_t> ids, const ExpertOrder& order, int c
                  Matrix<std::int32_t> chosen);
 
 // ExpertChunks for n_tokens on all n_ranks together, or one chunk in one call.
-int ChunksOf(const ExchangeShape& shape, std::int64_t n_tokens, int n_ranks);
+int CountChunks(const ExchangeShape& shape, std::int64_t n_tokens, int n_ranks);
 
 // Error: more tokens than there is room for.
 Status CheckTokens(std::int64_t n_tokens, std::int64_t max_tokens);
@@ -98,7 +98,7 @@ class RowReceiver {
     bool is_placed = false;
   };
   bool Belongs(const Message& message, std::int64_t pair) const {
-    return homes_.data[pair] == message.from && order_->ChunkOf(ids_.data[pair]) == message.chunk;
+    return homes_.data[pair] == message.from && order_->Chunk(ids_.data[pair]) == message.chunk;
   }
   void PlaceArrived();
 

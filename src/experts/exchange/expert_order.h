@@ -36,7 +36,7 @@ class ExpertOrder {
                   std::span<const std::int64_t> tokens, int n_ranks, int n_chunks);
 
   int n_chunks() const { return n_chunks_; }
-  int ChunkOf(std::int32_t expert) const { return chunks_[static_cast<std::size_t>(expert)]; }
+  int Chunk(std::int32_t expert) const { return chunks_[static_cast<std::size_t>(expert)]; }
 
  private:
   // The work of a rank.

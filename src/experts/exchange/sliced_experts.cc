@@ -67,7 +67,7 @@ Status SlicedExperts::Run(const ExpertWork& work) {
   OrderExperts(work);
   OrderTokens(work);
   CopyInOrder(work);
-  const Piece mine = SliceOf(ranks_->rank());
+  const Piece mine = Slice(ranks_->rank());
   Status status = receiver_.Begin(views_.ids.Rows(mine.first, mine.count),
                                   views_.homes.Rows(mine.first, mine.count), experts_,
                                   work.rows.Rows(mine.first * k, mine.count * k));
@@ -84,13 +84,13 @@ void SlicedExperts::OrderExperts(const ExpertWork& work) {
   std::size_t n = 0;
   for (std::int64_t i = 0; n < static_cast<std::size_t>(n_tokens_); ++i) {
     for (int owner = 0; owner < ranks_->size(); ++owner) {
-      if (const Piece slice = SliceOf(owner); i < slice.count) {
+      if (const Piece slice = Slice(owner); i < slice.count) {
         tokens_[n++] = slice.first + i;
       }
     }
   }
   experts_.ByFirstUse(work.routing.ids, homes, std::span(tokens_).first(n), ranks_->size(),
-                      ChunksOf(shape_, n_tokens_, ranks_->size()));
+                      CountChunks(shape_, n_tokens_, ranks_->size()));
 }
 
 // Orders each slice by the last chunk that a token needs.
@@ -98,13 +98,13 @@ void SlicedExperts::OrderTokens(const ExpertWork& work) {
   for (std::int64_t token = 0; token < n_tokens_; ++token) {
     int last = 0;
     for (const std::int32_t id : work.routing.ids.RowSpan(token)) {
-      last = id == kRemoteExpert ? last : std::max(last, experts_.ChunkOf(id));
+      last = id == kRemoteExpert ? last : std::max(last, experts_.Chunk(id));
     }
     last_chunk_[static_cast<std::size_t>(token)] = last;
   }
   std::int64_t next = 0;
   for (int owner = 0; owner < ranks_->size(); ++owner) {
-    const Piece slice = SliceOf(owner);
+    const Piece slice = Slice(owner);
     for (int chunk = 0; chunk < experts_.n_chunks(); ++chunk) {
       first_complete_[static_cast<std::size_t>(owner * experts_.n_chunks() + chunk)] = next;
       for (std::int64_t token = slice.first; token < slice.first + slice.count; ++token) {
@@ -173,7 +173,7 @@ Status SlicedExperts::ComputeChunk(const ExpertWork& work, int chunk) {
   // Each rank begins with another receiver.
   for (int step = 1; status && step < ranks_->size(); ++step) {
     const int to = (ranks_->rank() + step) % ranks_->size();
-    const Piece slice = SliceOf(to);
+    const Piece slice = Slice(to);
     status = sender_.Send(to, chosen.Rows(slice.first, slice.count),
                           work.rows.Rows(slice.first * k, slice.count * k));
   }
@@ -184,7 +184,7 @@ Status SlicedExperts::RunShared(const ExpertWork& work) {
   Status ran = work.shared();
   if (ran) ran = backend_.Synchronize();
   if (!ran) return ran;
-  const Piece mine = SliceOf(ranks_->rank());
+  const Piece mine = Slice(ranks_->rank());
   for (std::int64_t row = mine.first; row < mine.first + mine.count; ++row) {
     const std::int64_t token = tokens_[static_cast<std::size_t>(row)];
     std::copy_n(work.y.Row(token), work.y.cols, views_.sums.Row(row));

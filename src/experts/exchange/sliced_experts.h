@@ -51,7 +51,7 @@ class SlicedExperts : public ExpertExchange {
   static Views LayOut(BufferLayout& memory, const ExchangeShape& shape, int n_ranks);
 
   // Returns the rows of the owner's slice.
-  Piece SliceOf(int owner) const {
+  Piece Slice(int owner) const {
     const std::int64_t first = n_tokens_ * owner / ranks_->size();
     return {first, n_tokens_ * (owner + 1) / ranks_->size() - first};
   }

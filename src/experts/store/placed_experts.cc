@@ -39,7 +39,7 @@ PlacedExperts::PlacedExperts(Backend& backend, const ModelConfig& config, const 
       shipment_(std::move(shipment_ranks)),
       pieces_(static_cast<std::size_t>(n_blocks() * n_experts())) {
   for (std::int64_t block = 0; block < n_blocks(); ++block) {
-    SetPresent(block, map(block).ExpertsOf(ranks_.shard.expert_rank));
+    SetPresent(block, map(block).ExpertsOn(ranks_.shard.expert_rank));
   }
 }
 
@@ -62,8 +62,8 @@ Status PlacedExperts::Bind(ModelWeights& weights, const BoundWeights& bound) {
   loads_ = *std::move(loads);
   if (const std::span<std::byte> memory = weights.memory.bytes(); !memory.empty()) {
     for (const std::int64_t block : Blocks()) {
-      for (const std::int32_t e : map(block).ExpertsOf(ranks_.shard.expert_rank)) {
-        MemoryAt(block, e) = MemoryOf(Weights(block, e), memory);
+      for (const std::int32_t e : map(block).ExpertsOn(ranks_.shard.expert_rank)) {
+        MemoryAt(block, e) = PlacedBytes(Weights(block, e), memory);
       }
     }
   }
@@ -102,13 +102,13 @@ const ExpertWeights& PlacedExperts::Weights(std::int64_t block, std::int32_t exp
 void PlacedExperts::Switch(std::int64_t block, ReplicaMap map, std::vector<Arrival> arrivals) {
   const int mine = ranks_.shard.expert_rank;
   std::vector<ExpertWeights>& experts = Moe(block).experts;
-  for (const std::int32_t gone : this->map(block).ExpertsOf(mine)) {
+  for (const std::int32_t gone : this->map(block).ExpertsOn(mine)) {
     if (map.IsOn(mine, gone)) continue;
     ExpertWeights& expert = experts[static_cast<std::size_t>(gone)];
     if (std::span<std::byte>& memory = MemoryAt(block, gone); !memory.empty()) {
       memory_->Free(std::exchange(memory, {}));
     } else {
-      for (const std::span<const std::byte> piece : PiecesOf(expert)) {
+      for (const std::span<const std::byte> piece : DataPieces(expert)) {
         ReleasePages(piece);
       }
     }
@@ -120,7 +120,7 @@ void PlacedExperts::Switch(std::int64_t block, ReplicaMap map, std::vector<Arriv
     MemoryAt(block, arrived) = memory;
   }
   maps_[static_cast<std::size_t>(block)] = std::move(map);
-  const std::vector<std::int32_t> here = this->map(block).ExpertsOf(mine);
+  const std::vector<std::int32_t> here = this->map(block).ExpertsOn(mine);
   Check(std::all_of(here.begin(), here.end(),
                     [&](std::int32_t e) { return Weights(block, e).w1.data != nullptr; }),
         "weights of every expert that is here");

@@ -55,8 +55,8 @@ class PlacedExperts : public MappedExperts {
   Status EndBlock(std::int64_t /*block*/) override { return shipment_.Wait(); }
   Result<ExpertLease> Acquire(std::int64_t block, Matrix<std::int32_t> ids) override;
   // The expert rank that computes `expert` for the token at `position` of its sequence.
-  int RankOf(std::int64_t block, std::int32_t position, std::int32_t expert) const {
-    return map(block).RankOf(position, expert);
+  int FindRank(std::int64_t block, std::int32_t position, std::int32_t expert) const {
+    return map(block).FindRank(position, expert);
   }
 
   // --- Between steps ---

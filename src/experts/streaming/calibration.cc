@@ -38,7 +38,7 @@ void ReadExperts(FileBlockReader& reader, const ExpertFiles& files, std::span<st
                  std::uint32_t seed, Clock::time_point deadline, std::atomic<std::int64_t>& total) {
   std::minstd_rand random(seed);
   while (Clock::now() < deadline) {
-    for (const FileRange& range : files.RangesOf(random() % files.n_keys())) {
+    for (const FileRange& range : files.Ranges(random() % files.n_keys())) {
       for (std::int64_t begin = 0; begin < range.bytes && Clock::now() < deadline;
            begin += kReadPieceBytes) {
         const std::int64_t bytes = std::min(kReadPieceBytes, range.bytes - begin);
@@ -94,7 +94,7 @@ std::vector<Calibration> ListWays(const FileBlockReader& reader, const Streaming
 }
 
 // The least is chosen: the fewest threads; among ways without a speed, direct and about 8 threads.
-std::pair<bool, int> PreferenceOf(const Calibration& way, double best) {
+std::pair<bool, int> Preference(const Calibration& way, double best) {
   return {best <= 0 && !way.direct, best > 0 ? way.n_threads : std::abs(way.n_threads - 8)};
 }
 
@@ -111,7 +111,7 @@ Calibration ChooseReads(std::span<const Calibration> measured) {
   const Calibration* chosen = nullptr;
   for (const Calibration& way : measured) {
     if (best > 0 && (way.direct != direct || way.bytes_per_second < kMargin * best)) continue;
-    if (chosen == nullptr || PreferenceOf(way, best) < PreferenceOf(*chosen, best)) chosen = &way;
+    if (chosen == nullptr || Preference(way, best) < Preference(*chosen, best)) chosen = &way;
   }
   return *chosen;
 }

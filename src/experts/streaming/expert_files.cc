@@ -15,7 +15,7 @@ std::int64_t BlockBehind(std::int64_t end) {
   return DivideUp(end, kReadBlockBytes) * kReadBlockBytes;
 }
 
-std::array<std::span<const std::byte>, 6> TensorsOf(const ExpertWeights& e) {
+std::array<std::span<const std::byte>, 6> ListTensors(const ExpertWeights& e) {
   return {e.w1.Bytes(),      e.w1.ScaleBytes(), e.w2.Bytes(),
           e.w2.ScaleBytes(), e.w3.Bytes(),      e.w3.ScaleBytes()};
 }
@@ -34,7 +34,7 @@ Result<ExpertFiles::Expert> ExpertFiles::List(const Checkpoint& checkpoint,
                                               const ExpertWeights& weights) {
   Expert expert;
   expert.tensors.fill(kElsewhere);
-  const std::array<std::span<const std::byte>, 6> tensors = TensorsOf(weights);
+  const std::array<std::span<const std::byte>, 6> tensors = ListTensors(weights);
   std::vector<PlacedTensor> pieces;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (tensors[i].empty()) continue;
@@ -75,15 +75,15 @@ Result<ExpertFiles> ExpertFiles::Create(const Checkpoint& checkpoint,
                          checkpoint.path().string(), e, block, expert.error().message);
       }
       files.experts_.push_back(*std::move(expert));
-      files.slot_bytes_ = std::max(files.slot_bytes_, files.BytesOf(files.n_keys() - 1));
+      files.slot_bytes_ = std::max(files.slot_bytes_, files.SizeInBytes(files.n_keys() - 1));
     }
   }
   return files;
 }
 
-std::int64_t ExpertFiles::BytesOf(std::size_t key) const {
+std::int64_t ExpertFiles::SizeInBytes(std::size_t key) const {
   std::int64_t bytes = 0;
-  for (const FileRange& range : RangesOf(key)) bytes += range.bytes;
+  for (const FileRange& range : Ranges(key)) bytes += range.bytes;
   return bytes;
 }
 

@@ -44,9 +44,9 @@ class ExpertFiles {
 
   // Keys: block * n_experts + expert.
   std::size_t n_keys() const { return experts_.size(); }
-  std::span<const FileRange> RangesOf(std::size_t key) const { return experts_[key].ranges(); }
+  std::span<const FileRange> Ranges(std::size_t key) const { return experts_[key].ranges(); }
   // Bytes that reading an expert takes from disk.
-  std::int64_t BytesOf(std::size_t key) const;
+  std::int64_t SizeInBytes(std::size_t key) const;
   // Memory of one slot, enough for any expert; a multiple of kReadBlockBytes.
   std::int64_t slot_bytes() const { return slot_bytes_; }
   // Returns the expert with its weights in a slot that begins at `slot`.

@@ -90,7 +90,7 @@ void ExpertGuesses::ListCandidates(const std::function<bool(std::uint32_t key)>&
   candidates_.clear();
   for (std::int64_t i = 0; i < ids.rows * ids.cols; ++i) {
     const auto key = static_cast<std::uint32_t>(block_ * n_experts_ + ids.data[i]);
-    const std::uint32_t slot = directory_.SlotOf(key);
+    const std::uint32_t slot = directory_.FindSlot(key);
     const bool is_missing = slot == SlotDirectory::kNone || directory_.IsGuess(slot);
     if (!is_missing || !has_expert(key)) continue;
     const auto known = std::ranges::find(candidates_, key, &Candidate::key);
@@ -150,7 +150,7 @@ void ExpertGuesses::AdoptUsed() {
 void ExpertGuesses::StartReads(const StartRead& start) {
   if (!Reads()) return;
   for (Guess& guess : guesses_) {
-    if (directory_.SlotOf(guess.key) != SlotDirectory::kNone) continue;
+    if (directory_.FindSlot(guess.key) != SlotDirectory::kNone) continue;
     guess.slot = directory_.AssignReserved(guess.key);
     if (guess.slot == SlotDirectory::kNone) return;
     start(guess.key, guess.slot);

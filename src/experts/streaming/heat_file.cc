@@ -35,7 +35,7 @@ HeatHeader MakeHeader(std::string_view fingerprint, std::int64_t n_experts, std:
   return header;
 }
 
-std::string HashOf(std::string_view text) {
+std::string HashText(std::string_view text) {
   const BlockKey key = HashBytes(std::as_bytes(std::span(text)));
   return {reinterpret_cast<const char*>(key.bytes.data()), key.bytes.size()};
 }
@@ -47,7 +47,7 @@ Status WriteHeat(const std::filesystem::path& path, std::string_view fingerprint
   const HeatHeader header = MakeHeader(fingerprint, n_experts, uses.size());
   std::string text(reinterpret_cast<const char*>(&header), sizeof(header));
   text.append(reinterpret_cast<const char*>(uses.data()), uses.size_bytes());
-  text += HashOf(text);
+  text += HashText(text);
   return WriteFile(path, text);
 }
 
@@ -60,7 +60,7 @@ Result<std::vector<std::uint32_t>> ReadHeat(const std::filesystem::path& path,
   const std::string_view whole = *text;
   if (whole.size() < kAround || whole.size() % sizeof(std::uint32_t) != 0 ||
       whole.substr(whole.size() - sizeof(BlockKey)) !=
-          HashOf(whole.substr(0, whole.size() - sizeof(BlockKey)))) {
+          HashText(whole.substr(0, whole.size() - sizeof(BlockKey)))) {
     return MakeError(ErrorCode::kInvalidData,
                      "{}: expected uses of experts and their hash, found a damaged file of {} "
                      "bytes",

@@ -35,13 +35,13 @@ class RankStreamedExperts : public StreamedExperts {
   void NoteOthers(std::span<const StreamingCounts> others);
 
   // The expert rank that computes `expert` for the token at `position` of its sequence.
-  int RankOf(std::int64_t block, std::int32_t position, std::int32_t expert) const {
-    return maps_[static_cast<std::size_t>(block)].RankOf(position, expert);
+  int FindRank(std::int64_t block, std::int32_t position, std::int32_t expert) const {
+    return maps_[static_cast<std::size_t>(block)].FindRank(position, expert);
   }
 
  protected:
   bool Computes(std::int64_t block, std::int32_t position, std::int32_t expert) const override {
-    return RankOf(block, position, expert) == expert_rank_;
+    return FindRank(block, position, expert) == expert_rank_;
   }
   void BeginFailures(Pass pass, const BatchView& whole) override;
   void SwapFailures() override { std::swap(failures_, other_failures_); }

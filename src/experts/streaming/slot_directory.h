@@ -22,8 +22,8 @@ class SlotDirectory {
   // Slots that are not retired.
   std::size_t n_slots() const { return slots_.size() - retired_.size(); }
   // kNone: the expert has no slot.
-  std::uint32_t SlotOf(std::uint32_t key) const { return slot_of_[key]; }
-  std::uint32_t KeyOf(std::uint32_t slot) const { return slots_[slot].key; }
+  std::uint32_t FindSlot(std::uint32_t key) const { return slot_of_[key]; }
+  std::uint32_t KeyAt(std::uint32_t slot) const { return slots_[slot].key; }
   bool IsReady(std::uint32_t slot) const { return slots_[slot].state == State::kReady; }
   bool IsLeased(std::uint32_t slot) const { return slots_[slot].n_leases > 0; }
   // Slots that Assign can give away.

@@ -214,7 +214,7 @@ void StreamedExperts::ResizePool() {
   while (directory_.n_slots() > wanted) {
     const std::uint32_t slot = directory_.Retire();
     if (slot == SlotDirectory::kNone) break;  // the others are being filled: the next step goes on
-    ReleasePages({MemoryOf(slot), Index(files().slot_bytes())});
+    ReleasePages({SlotMemory(slot), Index(files().slot_bytes())});
   }
   const std::lock_guard lock(mutex_);
   counts_.slots = static_cast<std::int64_t>(directory_.n_slots());
@@ -250,16 +250,16 @@ void StreamedExperts::PrefetchBlock(std::int64_t block, const BatchView& batch) 
   }
   for (std::int32_t expert = 0; expert < n_experts_ && MayReadAhead(); ++expert) {
     if (uses_[Index(expert)] == 0) continue;
-    const std::uint32_t key = KeyOf(block, expert);
-    const bool is_missing = directory_.SlotOf(key) == SlotDirectory::kNone;
+    const std::uint32_t key = ExpertKey(block, expert);
+    const bool is_missing = directory_.FindSlot(key) == SlotDirectory::kNone;
     if (is_missing) {
       if (!StartRead(key, ReadUrgency::kAhead)) return;
-      was_ahead_[directory_.SlotOf(key)] = 1;
+      was_ahead_[directory_.FindSlot(key)] = 1;
       const std::lock_guard lock(mutex_);
       ++counts_.ahead_experts;
     }
-    directory_.Lease(directory_.SlotOf(key));
-    ahead_.push_back({block, directory_.SlotOf(key), is_missing});
+    directory_.Lease(directory_.FindSlot(key));
+    ahead_.push_back({block, directory_.FindSlot(key), is_missing});
   }
 }
 
@@ -304,7 +304,7 @@ bool StreamedExperts::StartRead(std::uint32_t key, ReadUrgency urgency) {
 void StreamedExperts::SubmitRead(std::uint32_t key, std::uint32_t slot, ReadUrgency urgency) {
   was_ahead_[slot] = 0;
   PrepareSlotsBehind(slot);
-  pool_->queue->Submit(slot, pool_->files.RangesOf(key), MemoryOf(slot), urgency);
+  pool_->queue->Submit(slot, pool_->files.Ranges(key), SlotMemory(slot), urgency);
 }
 
 std::optional<GuessBuffers> StreamedExperts::BeginGuess(std::int64_t block, std::int64_t t) {
@@ -313,7 +313,7 @@ std::optional<GuessBuffers> StreamedExperts::BeginGuess(std::int64_t block, std:
 
 // Other ranks may have some experts.
 void StreamedExperts::EndGuess() {
-  guesses_.End([this](std::uint32_t key) { return !files().RangesOf(key).empty(); });
+  guesses_.End([this](std::uint32_t key) { return !files().Ranges(key).empty(); });
 }
 
 bool StreamedExperts::MayStartMissing() const {
@@ -323,9 +323,9 @@ bool StreamedExperts::MayStartMissing() const {
 
 void StreamedExperts::StartMissing() {
   while (MayStartMissing()) {
-    const std::uint32_t key = KeyOf(block_, missing_.back());
+    const std::uint32_t key = ExpertKey(block_, missing_.back());
     StartRead(key, ReadUrgency::kDemand);
-    const std::uint32_t slot = directory_.SlotOf(key);
+    const std::uint32_t slot = directory_.FindSlot(key);
     directory_.Lease(slot);
     waiting_.push_back({missing_.back(), slot, /*was_read=*/true});
     missing_.pop_back();
@@ -341,9 +341,9 @@ Result<ExpertLease> StreamedExperts::Acquire(std::int64_t block, Matrix<std::int
   std::int64_t n_hits = 0;
   std::int64_t n_ahead = 0;
   for (const std::int32_t expert : wanted_) {
-    const std::uint32_t key = KeyOf(block, expert);
+    const std::uint32_t key = ExpertKey(block, expert);
     directory_.Use(key, uses_[Index(expert)], is_scan_);
-    const std::uint32_t slot = directory_.SlotOf(key);
+    const std::uint32_t slot = directory_.FindSlot(key);
     if (slot != SlotDirectory::kNone && hangs_[slot] != 0) {  // a guess ends with its block
       FailExpert(expert, {ErrorCode::kIo, DescribeRead(slot, options_.longest_read)});
       continue;
@@ -385,9 +385,9 @@ ExpertLease StreamedExperts::LeaseGroup() {
   ExpertLease lease{.experts = sets_[Index(block_)]};
   if (group_.empty()) return lease;
   for (const Waiting& member : group_) {
-    const std::uint32_t key = KeyOf(block_, member.expert);
+    const std::uint32_t key = ExpertKey(block_, member.expert);
     tables_[Index(block_)][Index(member.expert)] =
-        files().InSlot(key, Moe(block_).experts[Index(member.expert)], MemoryOf(member.slot));
+        files().InSlot(key, Moe(block_).experts[Index(member.expert)], SlotMemory(member.slot));
     is_in_group_[Index(member.expert)] = 1;
   }
   for (std::int64_t i = 0; i < ids_.rows * ids_.cols; ++i) {
@@ -452,7 +452,7 @@ std::string StreamedExperts::DescribeWait(Clock::duration waited) const {
 }
 
 std::string StreamedExperts::DescribeRead(std::uint32_t slot, Clock::duration waited) const {
-  const FileRange& range = files().RangesOf(directory_.KeyOf(slot)).front();
+  const FileRange& range = files().Ranges(directory_.KeyAt(slot)).front();
   return fmt::format("storage_error: {}, offset {}: a read has not ended for {:.1f} s",
                      pool_->reader->FileName(range.file), range.offset,
                      std::chrono::duration<double>(waited).count());
@@ -514,14 +514,14 @@ void StreamedExperts::TakeEnded() {
 
 void StreamedExperts::EndRead(const EndedRead& ended) {
   const auto slot = static_cast<std::uint32_t>(ended.slot);
-  const std::uint32_t key = directory_.KeyOf(slot);
+  const std::uint32_t key = directory_.KeyAt(slot);
   hangs_[slot] = 0;
   Status status = ended.status;
   if (status && is_checked_[key] == 0) {
     const std::int64_t block = key / n_experts_;
     const auto expert = static_cast<std::int32_t>(key % n_experts_);
     status =
-        CheckExpertScales(files().InSlot(key, Moe(block).experts[Index(expert)], MemoryOf(slot)),
+        CheckExpertScales(files().InSlot(key, Moe(block).experts[Index(expert)], SlotMemory(slot)),
                           Moe(block).name, expert);
     is_checked_[key] = status ? 1 : 0;
   }

@@ -131,10 +131,10 @@ class StreamedExperts : public ExpertStore {
 
   // Opens the files, chooses how to read them, allocates the slots.
   Status OpenPool(const Checkpoint& checkpoint, Pool& pool);
-  std::byte* MemoryOf(std::uint32_t slot) const {
+  std::byte* SlotMemory(std::uint32_t slot) const {
     return pool_->memory.bytes().data() + slot * static_cast<std::size_t>(files().slot_bytes());
   }
-  std::uint32_t KeyOf(std::int64_t block, std::int32_t expert) const {
+  std::uint32_t ExpertKey(std::int64_t block, std::int32_t expert) const {
     return static_cast<std::uint32_t>(block * n_experts_ + expert);
   }
   MoeWeights& Moe(std::int64_t block) const;

@@ -23,7 +23,7 @@ void StreamedExperts::WarmUp() {
   std::vector<std::uint32_t> hottest;
   for (std::uint32_t key = 0; key < heat.size(); ++key) {
     const bool is_known = key < files().n_keys();
-    const bool is_elsewhere = is_known && files().RangesOf(key).empty();  // on another rank
+    const bool is_elsewhere = is_known && files().Ranges(key).empty();  // on another rank
     if (heat[key] == 0 || is_elsewhere) continue;
     directory_.Use(key, heat[key], /*is_scan=*/true);
     if (is_known) hottest.push_back(key);
@@ -32,7 +32,7 @@ void StreamedExperts::WarmUp() {
   const std::int64_t room = options_.slots - FewestExpertSlots(experts_per_token_);
   hottest.resize(std::min(hottest.size(), static_cast<std::size_t>(room)));
   std::ranges::sort(hottest, {}, [this](std::uint32_t key) {
-    const FileRange& range = files().RangesOf(key).front();
+    const FileRange& range = files().Ranges(key).front();
     return std::pair(range.file, range.offset);
   });
   for (const std::uint32_t key : hottest) StartRead(key, ReadUrgency::kAhead);

@@ -49,8 +49,7 @@ class StreamedLeader : public ::testing::TestWithParam<RankCounts> {
     std::vector<std::span<const ExpertWeights>> blocks;
     for (const BlockWeights& one : weights.layers) blocks.emplace_back(one.ffn.experts);
     const ExpertFiles files = ExpertFiles::Create(checkpoint, blocks).value();
-    return files.RangesOf(static_cast<std::size_t>(block * config.n_routed_experts + expert))
-        .front();
+    return files.Ranges(static_cast<std::size_t>(block * config.n_routed_experts + expert)).front();
   }
   // Sequences whose first token uses the expert, by a model in one process.
   std::set<std::int32_t> UsersOf(std::int64_t block, std::int32_t expert) {

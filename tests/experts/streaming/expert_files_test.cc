@@ -74,9 +74,9 @@ class ExpertCheckpoint {
     for (std::size_t key = 0; key < files->n_keys(); ++key) {
       const auto memory = PageMemory::Allocate(files->slot_bytes());
       ASSERT_TRUE(memory);
-      EXPECT_LE(files->RangesOf(key).size(), most_ranges);
-      EXPECT_LE(files->BytesOf(key), files->slot_bytes());
-      for (const FileRange& range : files->RangesOf(key)) {
+      EXPECT_LE(files->Ranges(key).size(), most_ranges);
+      EXPECT_LE(files->SizeInBytes(key), files->slot_bytes());
+      for (const FileRange& range : files->Ranges(key)) {
         EXPECT_EQ(range.offset % 4096, 0);
         EXPECT_EQ(range.bytes % 4096, 0);
         EXPECT_EQ(range.in_slot % 4096, 0);

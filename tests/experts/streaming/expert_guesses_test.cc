@@ -181,7 +181,7 @@ class BrokenGuess {
     const std::int64_t key = block * model_.model().config().n_routed_experts + expert;
     const FileRange& range = StreamedExperts::Of(model_.model())
                                  ->files()
-                                 .RangesOf(static_cast<std::uint32_t>(key))
+                                 .Ranges(static_cast<std::uint32_t>(key))
                                  .front();
     file_ = range.file;
     offset_ = range.offset;

@@ -58,11 +58,11 @@ double ShareOfPool(const Trace& trace) {
     for (const std::uint32_t key : keys) {
       directory.Use(key, 1, false);
       ++n_uses;
-      const bool hits = directory.SlotOf(key) != SlotDirectory::kNone;
+      const bool hits = directory.FindSlot(key) != SlotDirectory::kNone;
       n_hits += hits ? 1 : 0;
       if (!hits) directory.MarkReady(directory.Assign(key));
-      directory.Lease(directory.SlotOf(key));
-      directory.Release(directory.SlotOf(key));
+      directory.Lease(directory.FindSlot(key));
+      directory.Release(directory.FindSlot(key));
     }
     directory.EndStep(1);
   }

@@ -116,7 +116,7 @@ TEST(SlotDirectory, IsTheNaiveOne) {
     std::int64_t n_tokens = 0;
     for (int i = 0; i < 4000; ++i) {
       const auto key = static_cast<std::uint32_t>(std::min(random() % n_keys, random() % n_keys));
-      const std::uint32_t slot = directory.SlotOf(key);
+      const std::uint32_t slot = directory.FindSlot(key);
       ASSERT_EQ(slot != kNoSlot, naive.Has(key));
       const bool is_scan = random() % 3 == 0;
       switch (random() % 8) {
@@ -134,17 +134,17 @@ TEST(SlotDirectory, IsTheNaiveOne) {
             const auto victim = naive.Assign(key, directory.race().best(), assigned);
             ASSERT_EQ(directory.Assign(key) != kNoSlot, assigned);
             if (victim) {
-              ASSERT_EQ(directory.SlotOf(*victim), kNoSlot);
+              ASSERT_EQ(directory.FindSlot(*victim), kNoSlot);
             }
           }
           break;
         case 4:
           if (const auto one = OneOf(naive.KeysIn(false, random() % 2 == 0), random)) {
             if (random() % 5 == 0 && naive.at(*one).n_leases == 0) {
-              directory.MarkFree(directory.SlotOf(*one));
+              directory.MarkFree(directory.FindSlot(*one));
               naive.Erase(*one);
             } else {
-              directory.MarkReady(directory.SlotOf(*one));
+              directory.MarkReady(directory.FindSlot(*one));
               naive.MarkReady(*one);
             }
           }
@@ -158,7 +158,7 @@ TEST(SlotDirectory, IsTheNaiveOne) {
         case 6:
         case 7:
           if (const auto one = OneOf(naive.KeysIn(random() % 4 != 0, true), random)) {
-            directory.Release(directory.SlotOf(*one), is_scan);
+            directory.Release(directory.FindSlot(*one), is_scan);
             naive.Release(*one, is_scan);
           }
           break;
@@ -189,9 +189,9 @@ TEST(SlotDirectory, EvictsTheLeastFrequentWhenThatHitsMoreOften) {
     for (int i = 0; i < 3; ++i) keys.push_back(other = other == 63 ? 8 : other + 1);
     for (const std::uint32_t key : keys) {
       directory.Use(key, 1, false);
-      if (directory.SlotOf(key) == kNoSlot) directory.MarkReady(directory.Assign(key));
-      directory.Lease(directory.SlotOf(key));
-      directory.Release(directory.SlotOf(key));
+      if (directory.FindSlot(key) == kNoSlot) directory.MarkReady(directory.Assign(key));
+      directory.Lease(directory.FindSlot(key));
+      directory.Release(directory.FindSlot(key));
     }
     directory.EndStep(1);
   }
@@ -199,7 +199,8 @@ TEST(SlotDirectory, EvictsTheLeastFrequentWhenThatHitsMoreOften) {
   EXPECT_GE(directory.race().n_switches(), 1);
   EXPECT_GT(directory.race().frequent_share(), directory.race().recent_share() + 0.02);
   int n_present = 0;
-  for (std::uint32_t key = 0; key < 8; ++key) n_present += directory.SlotOf(key) != kNoSlot ? 1 : 0;
+  for (std::uint32_t key = 0; key < 8; ++key)
+    n_present += directory.FindSlot(key) != kNoSlot ? 1 : 0;
   EXPECT_EQ(n_present, 8);
 }
 
@@ -207,12 +208,12 @@ TEST(SlotDirectory, LeasedExpertsStay) {
   SlotDirectory directory(10, 2);
   for (const std::uint32_t key : {0u, 1u}) {
     directory.MarkReady(directory.Assign(key));
-    directory.Lease(directory.SlotOf(key));
+    directory.Lease(directory.FindSlot(key));
   }
   EXPECT_EQ(directory.Assign(2), kNoSlot);
-  directory.Release(directory.SlotOf(1));
+  directory.Release(directory.FindSlot(1));
   EXPECT_NE(directory.Assign(2), kNoSlot);
-  EXPECT_EQ(directory.SlotOf(1), kNoSlot);
+  EXPECT_EQ(directory.FindSlot(1), kNoSlot);
   EXPECT_EQ(directory.Assign(3), kNoSlot) << "the slot of 2 is being filled";
 }
 
@@ -228,13 +229,13 @@ TEST(SlotDirectory, GuessesEvictNothing) {
   ASSERT_NE(first, kNoSlot);
   ASSERT_NE(second, kNoSlot);
   EXPECT_EQ(directory.AssignReserved(12), kNoSlot);
-  for (std::uint32_t key = 2; key < 6; ++key) EXPECT_NE(directory.SlotOf(key), kNoSlot);
+  for (std::uint32_t key = 2; key < 6; ++key) EXPECT_NE(directory.FindSlot(key), kNoSlot);
   // A guess that nobody needs gives its slot back, ready or not.
   directory.MarkReady(first);
   directory.DropGuess(first);
   directory.DropGuess(second);
-  EXPECT_EQ(directory.SlotOf(10), kNoSlot);
-  EXPECT_EQ(directory.SlotOf(11), kNoSlot);
+  EXPECT_EQ(directory.FindSlot(10), kNoSlot);
+  EXPECT_EQ(directory.FindSlot(11), kNoSlot);
   EXPECT_EQ(directory.n_ready(), 4u);
   EXPECT_EQ(directory.n_reserved(), 2u);
   directory.SetReserve(0);
@@ -252,13 +253,13 @@ TEST(SlotDirectory, AGuessThatIsNeededTakesTheRoomOfADemandRead) {
   EXPECT_FALSE(directory.IsGuess(slot));
   EXPECT_EQ(directory.n_reserved(), 1u);
   EXPECT_EQ(directory.n_ready(), 4u) << "the least recently used made room";
-  EXPECT_EQ(directory.SlotOf(1), kNoSlot);
+  EXPECT_EQ(directory.FindSlot(1), kNoSlot);
   directory.MarkReady(slot);
   directory.Release(slot);
-  EXPECT_EQ(directory.SlotOf(10), slot);
+  EXPECT_EQ(directory.FindSlot(10), slot);
   EXPECT_EQ(directory.n_ready(), 5u);
   // Without room the reserve waits.
-  for (const std::uint32_t key : {2u, 3u, 4u, 5u, 10u}) directory.Lease(directory.SlotOf(key));
+  for (const std::uint32_t key : {2u, 3u, 4u, 5u, 10u}) directory.Lease(directory.FindSlot(key));
   directory.Adopt(directory.AssignReserved(11));
   EXPECT_EQ(directory.n_reserved(), 0u);
   EXPECT_EQ(directory.AssignReserved(12), kNoSlot);

@@ -366,7 +366,7 @@ TEST_F(StreamedFaults, OnlyWhatNeedsTheBrokenPlaceFails) {
   Load([&broken](const ReadCall& call, std::span<std::byte>&) {
     return call.file == 2 && call.offset == broken ? -EIO : kReadFile;
   });
-  broken = StreamedExperts::Of(streamed_->model())->files().RangesOf(2 * 8 + 3).front().offset;
+  broken = StreamedExperts::Of(streamed_->model())->files().Ranges(2 * 8 + 3).front().offset;
   int n_failed = 0;
   for (Token token = 0; token < 40; ++token)
     n_failed += streamed_->model().Forward(One(token)) ? 0 : 1;
@@ -429,7 +429,7 @@ class StreamedCompany : public StreamedFaults {
     Load(std::move(fault), std::move(streaming));
     const FileRange& range = StreamedExperts::Of(streamed_->model())
                                  ->files()
-                                 .RangesOf(static_cast<std::size_t>(block * 8 + kBrokenExpert))
+                                 .Ranges(static_cast<std::size_t>(block * 8 + kBrokenExpert))
                                  .front();
     file_ = range.file;
     offset_ = range.offset;

@@ -257,7 +257,7 @@ class StreamedRankFaults : public StreamedRanks {
   }
   void Break(Model& model, Communicator& all, std::int64_t block) {
     const auto key = static_cast<std::size_t>(block * config_.n_routed_experts + kBrokenExpert);
-    const auto ranges = StreamedExperts::Of(model)->files().RangesOf(key);
+    const auto ranges = StreamedExperts::Of(model)->files().Ranges(key);
     if (!ranges.empty()) {  // the same on every rank that has the expert
       file_ = ranges.front().file;
       offset_ = ranges.front().offset;
