@@ -36,13 +36,13 @@ Automaton::Automaton(ExpressionPool& pool, std::size_t max_states)
       max_states_(max_states),
       impl_(std::make_unique<Impl>(Impl{.kinds = KindSearch(classes_)})) {
   pool.SetLimit(kExpressionsPerState * max_states);
-  StateOf(pool.Nothing());
+  InternState(pool.Nothing());
   std::ranges::fill(rows_, kDeadState);
 }
 
 Automaton::~Automaton() = default;
 
-StateId Automaton::StateOf(ExpressionId expression) {
+StateId Automaton::InternState(ExpressionId expression) {
   const ExpressionId live = pool_.Prune(expression);
   if (pool_.exceeded()) exhausted_ = true;
   const StateId known = impl_->states.Find(live);
@@ -59,10 +59,10 @@ StateId Automaton::StateOf(ExpressionId expression) {
   return made;
 }
 
-StateId Automaton::Start(ExpressionId expression) { return StateOf(expression); }
+StateId Automaton::Start(ExpressionId expression) { return InternState(expression); }
 
 StateId Automaton::Make(StateId state, std::uint8_t byte) {
-  const StateId made = StateOf(pool_.DeriveByte(facts_[state].expression, byte));
+  const StateId made = InternState(pool_.DeriveByte(facts_[state].expression, byte));
   return rows_[state * n_classes_ + classes_[byte]] = made;
 }
 
@@ -72,7 +72,7 @@ std::span<const LetterEdge> Automaton::Edges(StateId state) {
     pool_.FirstLetters(facts_[state].expression, letters);
     std::vector<LetterEdge> found;
     for (const Letter letter : letters) {
-      const StateId target = StateOf(pool_.DeriveLetter(facts_[state].expression, letter));
+      const StateId target = InternState(pool_.DeriveLetter(facts_[state].expression, letter));
       if (target != kDeadState) found.push_back({letter, target});
     }
     StateDetails& details = impl_->details[state];
@@ -101,7 +101,7 @@ bool Automaton::TakesBytes(StateId state) {
 TextKinds Automaton::FreeKinds(StateId state) { return impl_->kinds.Find(*this, state); }
 
 StateId Automaton::Loosened(StateId state) {
-  return StateOf(pool_.Loosen(facts_[state].expression));
+  return InternState(pool_.Loosen(facts_[state].expression));
 }
 
 bool Automaton::ListTexts(StateId state, std::size_t most, std::vector<std::string>& texts) {

@@ -68,7 +68,7 @@ class Automaton {
     ExpressionId expression = 0;
     bool accepts = false;
   };
-  StateId StateOf(ExpressionId expression);
+  StateId InternState(ExpressionId expression);
   StateId Make(StateId state, std::uint8_t byte);
 
   ExpressionPool& pool_;

@@ -185,7 +185,7 @@ class AnswerConstraint final : public Constraint {
 
   ConstraintState InText(const ConstraintState::Impl& at, AnswerPhase phase, Token token) const {
     LinePlace place = at.place;
-    place.Add(compiled_->vocabulary().TextOf(token));
+    place.Add(compiled_->vocabulary().Text(token));
     return InPhase(phase, place);
   }
 

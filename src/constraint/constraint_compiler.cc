@@ -28,7 +28,7 @@ void AddTo(std::string& key, const JsonLayout& layout) {
 }
 
 // Everything that the compiled grammar depends on.
-std::string KeyOf(const ConstraintSpec& spec) {
+std::string CacheKey(const ConstraintSpec& spec) {
   const ContentConstraint& content = spec.content;
   std::string key;
   key += static_cast<char>('0' + static_cast<int>(content.kind));
@@ -50,7 +50,7 @@ std::string KeyOf(const ConstraintSpec& spec) {
   return key;
 }
 
-ConstraintError ErrorOf(ConstraintErrorCode code, std::string message) {
+ConstraintError MakeConstraintError(ConstraintErrorCode code, std::string message) {
   return {.code = code, .message = message, .issues = {{.reason = message}}};
 }
 
@@ -69,8 +69,8 @@ class SpecCompiler {
         vocabulary_, *std::move(grammar), write_again,
         IsFree(spec) ? AnswerOpening::kFree : AnswerOpening::kGrammar, HasTools(spec));
     if (compiled->IsUnsatisfiable()) {
-      return tl::unexpected(ErrorOf(ConstraintErrorCode::kUnsatisfiableSchema,
-                                    "the constraint allows no text at all"));
+      return tl::unexpected(MakeConstraintError(ConstraintErrorCode::kUnsatisfiableSchema,
+                                                "the constraint allows no text at all"));
     }
     compiled->relaxed() = std::move(relaxed_);
     return compiled;
@@ -141,8 +141,8 @@ class SpecCompiler {
   ConstraintResult<ExpressionId> Block(const ConstraintSpec& spec) {
     const std::optional<Token> dsml = vocabulary_->meaningful().dsml;
     if (!dsml) {
-      return tl::unexpected(ErrorOf(ConstraintErrorCode::kUnsupportedSchema,
-                                    "tools: this model has no token for tool calls"));
+      return tl::unexpected(MakeConstraintError(ConstraintErrorCode::kUnsupportedSchema,
+                                                "tools: this model has no token for tool calls"));
     }
     return DsmlBlock(*grammar_, spec.tools.tools,
                      {.dsml = *dsml,
@@ -216,7 +216,7 @@ ConstraintResult<std::shared_ptr<const Constraint>> ConstraintCompiler::Compile(
       spec.tools.kind == ToolConstraint::Kind::kNone) {
     return nullptr;
   }
-  const std::string key = KeyOf(spec);
+  const std::string key = CacheKey(spec);
   std::shared_ptr<CompiledConstraint> compiled = impl_->Find(key);
   if (compiled == nullptr) {
     ConstraintResult<std::shared_ptr<CompiledConstraint>> made =
@@ -228,8 +228,8 @@ ConstraintResult<std::shared_ptr<const Constraint>> ConstraintCompiler::Compile(
   Result<std::shared_ptr<const Constraint>> constraint =
       MakeConstraint(std::move(compiled), spec.in_reasoning, spec.prefill);
   if (!constraint) {
-    return tl::unexpected(
-        ErrorOf(ConstraintErrorCode::kUnsatisfiableSchema, std::move(constraint.error().message)));
+    return tl::unexpected(MakeConstraintError(ConstraintErrorCode::kUnsatisfiableSchema,
+                                              std::move(constraint.error().message)));
   }
   return *constraint;
 }

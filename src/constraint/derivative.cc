@@ -91,7 +91,7 @@ ExpressionId ExpressionPool::Impl::CombineDerivatives(Id id, std::uint32_t symbo
       return Concat(KnownDerivative(node.a, symbol), rest);
     }
     case Kind::kText:
-      return TextOf(Text(node).substr(1));
+      return Literal(Text(node).substr(1));
     case Kind::kMultiple:
       return DeriveMultiple(node, symbol);
     default:

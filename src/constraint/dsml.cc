@@ -168,7 +168,7 @@ class DsmlBuilder {
 
   // --- Parameters ---
   // A parameter behind `name="K`, to the end of its closer. Nothing if it has no value.
-  ExpressionId ValueOf(const ToolParameter& parameter) {
+  ExpressionId ParameterValue(const ToolParameter& parameter) {
     const ExpressionId text = parameter.text.value_or(pool_.Nothing());
     const ExpressionId json = parameter.json.value_or(pool_.Nothing());
     const auto [place, is_new] = values_.try_emplace({text, json});
@@ -205,12 +205,12 @@ class DsmlBuilder {
       const auto mark = static_cast<std::uint32_t>(parameters.size());
       if (parameter.required) required.push_back(mark);
       parameters.push_back(
-          Sequence({grammar_.Mark(mark), open, Text(parameter.name), ValueOf(parameter)}));
+          Sequence({grammar_.Mark(mark), open, Text(parameter.name), ParameterValue(parameter)}));
       // A required parameter without values makes the form impossible.
       if (parameter.required && parameters.back() == pool_.Nothing()) return pool_.Nothing();
     }
     if (form.others) {
-      parameters.push_back(Sequence({open, OtherNames(form), ValueOf(*form.others)}));
+      parameters.push_back(Sequence({open, OtherNames(form), ParameterValue(*form.others)}));
     }
     return Calls(pool_.Or(parameters), std::move(required), kNoMaximum);
   }
@@ -221,8 +221,8 @@ class DsmlBuilder {
     for (const ToolParameter& parameter : form.parameters) declared.push_back(parameter.name);
     const RuleId names = grammar_.AddRule("parameter name");
     grammar_.rules[names].body = pool_.AnyLiteral(declared);
-    const ExpressionId parameter = Sequence(
-        {Open("parameter name=\""), grammar_.UniqueCall(names), ValueOf(form.parameters.front())});
+    const ExpressionId parameter = Sequence({Open("parameter name=\""), grammar_.UniqueCall(names),
+                                             ParameterValue(form.parameters.front())});
     return Calls(parameter, {}, static_cast<std::uint32_t>(declared.size()));
   }
 

@@ -29,7 +29,7 @@ bool HasOperands(ExpressionKind kind) {
 
 // --- IdMap ---
 
-std::size_t IdMap::SlotOf(std::uint64_t key) const {
+std::size_t IdMap::FindSlot(std::uint64_t key) const {
   const std::size_t mask = slots_.size() - 1;
   std::size_t at = MixHash(0x243F6A8885A308D3ULL, key) & mask;
   while (slots_[at].key != key && slots_[at].key != kFree) at = (at + 1) & mask;
@@ -38,7 +38,7 @@ std::size_t IdMap::SlotOf(std::uint64_t key) const {
 
 std::uint32_t IdMap::Find(std::uint64_t key) const {
   if (slots_.empty()) return kNone;
-  const Slot& slot = slots_[SlotOf(key)];
+  const Slot& slot = slots_[FindSlot(key)];
   return slot.key == key ? slot.value : kNone;
 }
 
@@ -47,10 +47,10 @@ void IdMap::Set(std::uint64_t key, std::uint32_t value) {
     std::vector<Slot> old(std::max<std::size_t>(16, 2 * slots_.size()));
     old.swap(slots_);
     for (const Slot& slot : old) {
-      if (slot.key != kFree) slots_[SlotOf(slot.key)] = slot;
+      if (slot.key != kFree) slots_[FindSlot(slot.key)] = slot;
     }
   }
-  Slot& slot = slots_[SlotOf(key)];
+  Slot& slot = slots_[FindSlot(key)];
   if (slot.key == kFree) ++size_;
   slot = {.key = key, .value = value};
 }
@@ -65,10 +65,10 @@ void IdMap::Clear() {
 ExpressionPool::Impl::Impl() {
   Intern({.kind = Kind::kNothing, .within = 0xFF, .min_length = kMaxLength});
   Intern({.kind = Kind::kEmpty, .flags = kNullable, .within = 0xFF});
-  any = Repeat(BytesOf(ByteSet::All()), 0, kNoMaximum);
+  any = Repeat(Bytes(ByteSet::All()), 0, kNoMaximum);
 }
 
-std::uint32_t ExpressionPool::Impl::HashOf(const ExpressionNode& node, std::span<const Id> list) {
+std::uint32_t ExpressionPool::Impl::HashNode(const ExpressionNode& node, std::span<const Id> list) {
   std::uint64_t hash = MixHash(0x13198A2E03707344ULL, static_cast<std::uint64_t>(node.kind));
   if (HasOperands(node.kind)) {
     for (const Id id : list) hash = MixHash(hash, id);
@@ -101,7 +101,7 @@ void ExpressionPool::Impl::GrowTable() {
 ExpressionId ExpressionPool::Impl::Intern(ExpressionNode node, std::span<const Id> list) {
   if (2 * (nodes.size() + 1) > table.size()) GrowTable();
   const std::size_t mask = table.size() - 1;
-  const std::uint32_t hash = HashOf(node, list);
+  const std::uint32_t hash = HashNode(node, list);
   std::size_t at = hash & mask;
   for (; table[at].next_id != 0; at = (at + 1) & mask) {
     const Id id = table[at].next_id - 1;
@@ -120,7 +120,7 @@ ExpressionId ExpressionPool::Impl::Intern(ExpressionNode node, std::span<const I
   return static_cast<Id>(nodes.size() - 1);
 }
 
-ExpressionId ExpressionPool::Impl::BytesOf(const ByteSet& set) {
+ExpressionId ExpressionPool::Impl::Bytes(const ByteSet& set) {
   if (set.empty()) return kNothing;
   const auto [entry, is_new] = set_ids.try_emplace(set, static_cast<std::uint32_t>(sets.size()));
   if (is_new) {
@@ -130,19 +130,19 @@ ExpressionId ExpressionPool::Impl::BytesOf(const ByteSet& set) {
   return Intern({.kind = Kind::kBytes, .flags = kFirstByte, .a = entry->second, .min_length = 1});
 }
 
-ExpressionId ExpressionPool::Impl::ByteOf(std::uint8_t byte) {
-  if (byte_ids[byte] == kNothing) byte_ids[byte] = BytesOf(ByteSet::Of(byte));
+ExpressionId ExpressionPool::Impl::Byte(std::uint8_t byte) {
+  if (byte_ids[byte] == kNothing) byte_ids[byte] = Bytes(ByteSet::Of(byte));
   return byte_ids[byte];
 }
 
-ExpressionId ExpressionPool::Impl::TextOf(std::string_view text) {
+ExpressionId ExpressionPool::Impl::Literal(std::string_view text) {
   if (text.empty()) return kEmpty;
-  if (text.size() == 1) return ByteOf(static_cast<std::uint8_t>(text[0]));
+  if (text.size() == 1) return Byte(static_cast<std::uint8_t>(text[0]));
   if (text.size() <= kMaxText) return InternText(text);
   Id rest = kEmpty;
   for (std::size_t end = text.size(); end > 0;) {
     const std::size_t begin = (end - 1) / kMaxText * kMaxText;
-    rest = Concat(TextOf(text.substr(begin, end - begin)), rest);
+    rest = Concat(Literal(text.substr(begin, end - begin)), rest);
     end = begin;
   }
   return rest;
@@ -153,7 +153,7 @@ ExpressionId ExpressionPool::Impl::InternText(std::string_view text) {
   std::uint64_t hash = MixHash(0xA4093822299F31D0ULL, text.size());
   std::uint8_t within = 0xFF;
   for (const char c : text) {
-    const Id byte = ByteOf(static_cast<std::uint8_t>(c));
+    const Id byte = Byte(static_cast<std::uint8_t>(c));
     within &= nodes[byte].within;
     hash = MixHash(hash, byte);
   }
@@ -182,7 +182,7 @@ ExpressionId ExpressionPool::Impl::InternText(std::string_view text) {
   return static_cast<Id>(nodes.size() - 1);
 }
 
-ExpressionId ExpressionPool::Impl::LetterOf(Letter letter) {
+ExpressionId ExpressionPool::Impl::OneLetter(Letter letter) {
   const auto [entry, is_new] =
       letter_ids.try_emplace(letter, static_cast<std::uint32_t>(letters.size()));
   if (is_new) letters.push_back(letter);
@@ -345,7 +345,7 @@ ExpressionId ExpressionPool::Impl::And(std::span<const Id> all) {
     if (std::ranges::binary_search(list, id)) return kNothing;
   }
   if (!negated.empty()) list.push_back(Not(Or(negated)));
-  if (has_set) list.push_back(BytesOf(set));
+  if (has_set) list.push_back(Bytes(set));
   std::ranges::sort(list);
   list.erase(std::unique(list.begin(), list.end()), list.end());
   // Drop operands that are parts of another operand.
@@ -386,10 +386,10 @@ ExpressionPool::~ExpressionPool() = default;
 
 ExpressionId ExpressionPool::Nothing() const { return Impl::kNothing; }
 ExpressionId ExpressionPool::Empty() const { return Impl::kEmpty; }
-ExpressionId ExpressionPool::Bytes(const ByteSet& set) { return impl_->BytesOf(set); }
-ExpressionId ExpressionPool::OneLetter(Letter letter) { return impl_->LetterOf(letter); }
+ExpressionId ExpressionPool::Bytes(const ByteSet& set) { return impl_->Bytes(set); }
+ExpressionId ExpressionPool::OneLetter(Letter letter) { return impl_->OneLetter(letter); }
 
-ExpressionId ExpressionPool::Literal(std::string_view text) { return impl_->TextOf(text); }
+ExpressionId ExpressionPool::Literal(std::string_view text) { return impl_->Literal(text); }
 
 ExpressionId ExpressionPool::AnyLiteral(std::vector<std::string_view> texts) {
   return impl_->AnyLiteral(texts);

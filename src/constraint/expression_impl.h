@@ -70,7 +70,7 @@ class IdMap {
     std::uint64_t key = kFree;
     std::uint32_t value = 0;
   };
-  std::size_t SlotOf(std::uint64_t key) const;
+  std::size_t FindSlot(std::uint64_t key) const;
 
   std::vector<Slot> slots_;  // a power of two, at most half full
   std::size_t size_ = 0;
@@ -89,15 +89,15 @@ struct ExpressionPool::Impl {
 
   // --- Nodes (expression.cc) ---
   Id Intern(ExpressionNode node, std::span<const Id> operands = {});
-  Id BytesOf(const ByteSet& set);
-  Id ByteOf(std::uint8_t byte);
+  Id Bytes(const ByteSet& set);
+  Id Byte(std::uint8_t byte);
   // A text of any length. It may lie in `text_bytes`.
-  Id TextOf(std::string_view text);
+  Id Literal(std::string_view text);
   Id InternText(std::string_view text);
   std::string_view Text(const ExpressionNode& node) const {
     return std::string_view(text_bytes).substr(node.a, node.b);
   }
-  Id LetterOf(Letter letter);
+  Id OneLetter(Letter letter);
   Id Concat(Id first, Id second);
   Id ConcatOne(Id part, Id rest);  // `part` is no kConcat
   Id And(std::span<const Id> all);
@@ -178,7 +178,7 @@ struct ExpressionPool::Impl {
 
  private:
   void GrowTable();
-  static std::uint32_t HashOf(const ExpressionNode& node, std::span<const Id> list);
+  static std::uint32_t HashNode(const ExpressionNode& node, std::span<const Id> list);
   bool Equal(const ExpressionNode& a, const ExpressionNode& b, std::span<const Id> list) const;
 };
 

@@ -30,7 +30,7 @@ std::size_t CommonPrefix(std::string_view a, std::string_view b) {
 ExpressionId ExpressionPool::Impl::AnyLiteral(std::vector<std::string_view>& texts) {
   std::ranges::sort(texts);
   texts.erase(std::unique(texts.begin(), texts.end()), texts.end());
-  if (texts.size() == 1) return TextOf(texts[0]);
+  if (texts.size() == 1) return Literal(texts[0]);
   std::vector<LiteralLevel> levels(1);
   std::vector<Id> alternatives;
   const auto close = [&](LiteralLevel& level) {
@@ -45,7 +45,7 @@ ExpressionId ExpressionPool::Impl::AnyLiteral(std::vector<std::string_view>& tex
       for (; i < level.edges.size() && level.edges[i].target == target; ++i) {
         set = set | ByteSet::Of(level.edges[i].byte);
       }
-      alternatives.push_back(Concat(BytesOf(set), target));
+      alternatives.push_back(Concat(Bytes(set), target));
     }
     level.ends_text = false;
     level.edges.clear();
@@ -60,7 +60,7 @@ ExpressionId ExpressionPool::Impl::AnyLiteral(std::vector<std::string_view>& tex
     Id target = close(levels[end]);
     const auto edge_at = [&](std::size_t i) {
       levels[i].edges.push_back({static_cast<std::uint8_t>(open[i]),
-                                 Concat(TextOf(open.substr(i + 1, end - i - 1)), target)});
+                                 Concat(Literal(open.substr(i + 1, end - i - 1)), target)});
     };
     for (std::size_t i = open.size() - 1; i > depth; --i) {
       if (!levels[i].ends_text && levels[i].edges.empty()) continue;

@@ -64,7 +64,7 @@ ExpressionPool::Impl::OrFrame ExpressionPool::Impl::BeginOr(std::span<const Id> 
       add(id);
     }
   }
-  if (!set.empty()) list.push_back(BytesOf(set));
+  if (!set.empty()) list.push_back(Bytes(set));
   SortUnique(list);
 
   // Alternatives within another alternative are dropped.
@@ -121,7 +121,7 @@ void ExpressionPool::Impl::GroupByFirst(std::span<const Id> list, OrFrame& frame
         const Id text = items[k].text;
         group.rests.push_back(text == kNothing
                                   ? items[k].rest
-                                  : Concat(TextOf(Text(nodes[text]).substr(1)), items[k].rest));
+                                  : Concat(Literal(Text(nodes[text]).substr(1)), items[k].rest));
       }
     }
     i = end;

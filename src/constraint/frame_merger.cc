@@ -50,14 +50,14 @@ bool FrameMerger::IsLike(std::uint32_t index, const FrameRef& old) {
   const std::size_t n_before = supposed_.size();
   older_[index] = old;
   supposed_.push_back(index);
-  if (HasAllReturnsOf(index, old)) return true;
+  if (HasAllReturns(index, old)) return true;
   for (std::size_t i = n_before; i < supposed_.size(); ++i) older_[supposed_[i]] = {};
   supposed_.resize(n_before);
   return false;
 }
 
 // Compares the returns of the frames in both directions.
-bool FrameMerger::HasAllReturnsOf(std::uint32_t index, const FrameRef& old) {
+bool FrameMerger::HasAllReturns(std::uint32_t index, const FrameRef& old) {
   ReadReturns(old);
   const std::vector<Return>& returns = column_->frames[index].returns;
   const std::vector<Return>& others = At(old).returns;

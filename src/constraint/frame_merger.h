@@ -36,7 +36,7 @@ class FrameMerger {
   bool IsHere(const FrameRef& ref) const { return ref.column == column_; }
   void ReadReturns(const FrameRef& ref);
   bool IsLike(std::uint32_t index, const FrameRef& old);
-  bool HasAllReturnsOf(std::uint32_t index, const FrameRef& old);
+  bool HasAllReturns(std::uint32_t index, const FrameRef& old);
   bool ReturnsLike(const Return& back, const Return& old, const Ref<Column>& old_column);
 
   const Ref<Column>& column_;

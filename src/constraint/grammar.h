@@ -56,7 +56,7 @@ struct Grammar {
     return static_cast<RuleId>(rules.size() - 1);
   }
   // Writes the body of the rule if that is still to be done; does not count as work of the pool.
-  ExpressionId BodyOf(RuleId rule) {
+  ExpressionId Body(RuleId rule) {
     if (rules[rule].later) {
       const std::size_t before = pool.size();
       const std::shared_ptr<RuleBody> later = std::move(rules[rule].later);

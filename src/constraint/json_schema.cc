@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t kMaxRelaxedKeywords = 64;
 
 // The layout that the member x-fathom of a schema asks for.
-JsonLayout LayoutOf(const JsonValue& schema, JsonLayout layout) {
+JsonLayout ReadLayout(const JsonValue& schema, JsonLayout layout) {
   const JsonValue* own = schema.Find("x-fathom");
   if (own == nullptr) return layout;
   const std::string_view whitespace = own->FindText("whitespace");
@@ -70,7 +70,7 @@ struct JsonSchemaCompiler::Impl {
     SchemaDocument document(schema, options, report);
     if (report.failed()) return tl::unexpected<ConstraintError>(report.TakeError());
     SchemaReader reader(document, tests, report);
-    GrammarWriter writer(RulesFor(LayoutOf(schema, options.layout)), reader, tests, report);
+    GrammarWriter writer(RulesFor(ReadLayout(schema, options.layout)), reader, tests, report);
     auto result = write(reader, writer, report);
     writer.Finish();
     if (report.failed()) return tl::unexpected<ConstraintError>(report.TakeError());
@@ -87,7 +87,7 @@ JsonSchemaCompiler::~JsonSchemaCompiler() = default;
 ConstraintResult<ExpressionId> JsonSchemaCompiler::Value(const JsonValue& schema) {
   return impl_->Compile(
       schema, [&](SchemaReader& reader, GrammarWriter& writer, SchemaReport& report) {
-        const ExpressionId value = writer.Value(reader.GoalOf(SchemaDocument::kRoot));
+        const ExpressionId value = writer.Value(reader.FindGoal(SchemaDocument::kRoot));
         if (value == impl_->grammar.pool.Nothing() && !report.failed()) {
           report.Fail(ConstraintErrorCode::kUnsatisfiableSchema, "", "",
                       "expected a schema that some value satisfies");

@@ -21,7 +21,8 @@ struct CharactersLeft {
   std::uint32_t room = kManyCharacters;
 };
 
-CharactersLeft LeftOf(const std::optional<CodePointCount>& bounds, std::uint32_t count) {
+CharactersLeft FindCharactersLeft(const std::optional<CodePointCount>& bounds,
+                                  std::uint32_t count) {
   if (!bounds) return {};
   return {.missing = std::min(bounds->minimum - std::min(bounds->minimum, count), kManyCharacters),
           .room = std::min(bounds->maximum - count, kManyCharacters)};
@@ -117,9 +118,9 @@ class LeafMaskWalk {
   }
 
   void Visit(std::size_t i, const Level& level) {
-    const std::span<const Token> tokens = trie_.TokensOf(i);
+    const std::span<const Token> tokens = trie_.TokensAt(i);
     if (tokens.empty()) return;
-    if ((matcher_.FactsOf(level.place.state) & (Matcher::kTakesBytes | Matcher::kTakesTokens)) !=
+    if ((matcher_.StateFacts(level.place.state) & (Matcher::kTakesBytes | Matcher::kTakesTokens)) !=
         0) {
       AddTokens(tokens);
       return;
@@ -135,7 +136,7 @@ class LeafMaskWalk {
   }
 
   void SetExits(Level& level) {
-    const std::uint8_t facts = matcher_.FactsOf(level.place.state);
+    const std::uint8_t facts = matcher_.StateFacts(level.place.state);
     level.end_exit = level.edge_exit = kNone;
     if ((facts & Matcher::kAccepts) != 0 && level.place.count >= left_.missing) {
       level.end_exit = FindExit(true, kDeadState);
@@ -235,7 +236,7 @@ std::size_t LeafMask::memory() const {
 }
 
 std::shared_ptr<const LeafMask> LeafMasks::Find(const Leaf& leaf, bool needs_all) {
-  const CharactersLeft left = LeftOf(matcher_.RuleOf(leaf).count, leaf.count);
+  const CharactersLeft left = FindCharactersLeft(matcher_.FindRule(leaf).count, leaf.count);
   const std::uint64_t key = std::uint64_t{leaf.state} << 32 | std::uint64_t{left.missing} << 16 |
                             std::uint64_t{left.room} << 1 | (needs_all ? 1 : 0);
   const auto found = masks_.find(key);

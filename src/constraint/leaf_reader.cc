@@ -11,7 +11,7 @@ namespace {
 Leaf AtExit(const Matcher& matcher, const Leaf& leaf, const LeafExit& exit,
             std::span<const std::uint8_t> bytes) {
   Leaf at = leaf;
-  const std::optional<CodePointCount>& bounds = matcher.RuleOf(leaf).count;
+  const std::optional<CodePointCount>& bounds = matcher.FindRule(leaf).count;
   if (exit.ends) {
     if (bounds) at.count = std::max(at.count, bounds->minimum);
   } else {
@@ -107,13 +107,13 @@ bool LeafReader::MayNeedPlainExits(const Leaf& leaf) {
 bool LeafReader::FindExit(const LeafExit& exit) {
   for (const std::uint32_t node : exit.nodes) {
     if (IsInPart(node)) continue;
-    trie_.TextOf(node, bytes_);
+    trie_.ReadText(node, bytes_);
     return true;
   }
   for (const LeafExit::Next& next : exit.next) {
     for (const std::uint32_t node : next.nodes) {
       if (IsInPart(node)) continue;
-      trie_.TextOf(node, bytes_);
+      trie_.ReadText(node, bytes_);
       bytes_.pop_back();
       return true;
     }
@@ -127,7 +127,7 @@ void LeafReader::ReadExit(const Leaf& leaf, const LeafExit& exit, TokenSet& toke
   matcher_.TakeReadsNewTexts();
   if (!matcher_.Leave(AtExit(matcher_, leaf, exit, bytes_), exit.ends, behind_)) return;
   for (const std::uint32_t node : exit.nodes) {
-    if (!IsInPart(node)) tokens.Add(trie_.TokensOf(node));
+    if (!IsInPart(node)) tokens.Add(trie_.TokensAt(node));
   }
   if (!leaf.unique) {
     for (const LeafExit::Next& next : exit.next) ReadNext(next, tokens);
@@ -166,7 +166,7 @@ void LeafReader::ReadNextWithTexts(const Leaf& leaf, const LeafExit& exit,
   MatcherState behind;
   for (const std::uint32_t node : next.nodes) {
     if (IsInPart(node)) continue;
-    trie_.TextOf(node, bytes_);
+    trie_.ReadText(node, bytes_);
     bytes_.pop_back();
     if (matcher_.Leave(AtExit(matcher_, leaf, exit, bytes_), exit.ends, behind) &&
         matcher_.Step(behind, next.byte, next_)) {
@@ -178,7 +178,7 @@ void LeafReader::ReadNextWithTexts(const Leaf& leaf, const LeafExit& exit,
 
 // The tokens of a node and of those below it, behind which a state is.
 void LeafReader::ReadNode(const MatcherState& state, std::uint32_t node, TokenSet& tokens) {
-  tokens.Add(trie_.TokensOf(node));
+  tokens.Add(trie_.TokensAt(node));
   const TrieNode& of = trie_.nodes()[node];
   if (node + 1 < of.end) walk_.Run(state, node + 1, of.end, of.depth, tokens);
 }

@@ -69,7 +69,7 @@ void MaskBuilder::AddNamed(const MatcherState& state, TokenSet& tokens) {
     }
     for (Token token = 0; token < vocabulary_.vocab_size(); ++token) {
       const bool is_other = token != static_cast<Token>(letter.value);
-      if (is_other && !vocabulary_.TextOf(token).empty()) tokens.Add(token);
+      if (is_other && !vocabulary_.Text(token).empty()) tokens.Add(token);
     }
   }
 }
@@ -77,7 +77,7 @@ void MaskBuilder::AddNamed(const MatcherState& state, TokenSet& tokens) {
 // A token may be read by its bytes and as a whole: then both go on.
 bool MaskBuilder::Advance(const MatcherState& state, Token token, MatcherState& to) {
   matcher_.Reset();
-  const std::string_view text = vocabulary_.TextOf(token);
+  const std::string_view text = vocabulary_.Text(token);
   const bool as_token =
       matcher_.StepToken(state, static_cast<std::uint32_t>(token), !text.empty(), to);
   if (text.empty()) return as_token;

@@ -35,7 +35,7 @@ void RemoveRepeated(std::vector<Leaf>& leaves) {
   leaves.erase(end, leaves.end());
 }
 
-std::uint64_t HashOf(std::uint64_t first, std::uint64_t second, const FrameRef& frame) {
+std::uint64_t Hash(std::uint64_t first, std::uint64_t second, const FrameRef& frame) {
   std::uint64_t hash = first;
   hash = hash * 0x9E3779B97F4A7C15 + second;
   hash = hash * 0x9E3779B97F4A7C15 + reinterpret_cast<std::uintptr_t>(frame.column.get());
@@ -43,10 +43,10 @@ std::uint64_t HashOf(std::uint64_t first, std::uint64_t second, const FrameRef& 
   return hash ^ (hash >> 29);
 }
 
-std::uint64_t HashOf(const Leaf& leaf) { return HashOf(leaf.state, leaf.count, leaf.frame); }
+std::uint64_t Hash(const Leaf& leaf) { return Hash(leaf.state, leaf.count, leaf.frame); }
 
-std::uint64_t HashOf(std::size_t callee, const Return& back) {
-  return HashOf(back.state, callee, back.frame);
+std::uint64_t Hash(std::size_t callee, const Return& back) {
+  return Hash(back.state, callee, back.frame);
 }
 
 Ref<const Memory> WithMark(const Memory* memory, std::uint32_t mark) {
@@ -104,7 +104,7 @@ class Matcher::Closure {
     std::vector<std::size_t>& kept = matcher_.kept_;
     kept.clear();
     for (std::size_t i = 0; i < pending_.size() && !matcher_.too_complex_; ++i) {
-      const std::uint8_t facts = matcher_.FactsOf(pending_[i].state);
+      const std::uint8_t facts = matcher_.StateFacts(pending_[i].state);
       if ((facts & kAccepts) != 0) End(Leaf(pending_[i]));
       if ((facts & kHasEdges) != 0) Follow(Leaf(pending_[i]));
       if ((facts & (kTakesBytes | kTakesTokens)) != 0) kept.push_back(i);
@@ -195,9 +195,9 @@ class Matcher::Closure {
                          [&](const Leaf& known) { return SamePlace(known, leaf); });
     }
     if (by_hash_.empty()) {
-      for (std::size_t i = 0; i < pending_.size(); ++i) by_hash_.emplace(HashOf(pending_[i]), i);
+      for (std::size_t i = 0; i < pending_.size(); ++i) by_hash_.emplace(Hash(pending_[i]), i);
     }
-    const std::uint64_t hash = HashOf(leaf);
+    const std::uint64_t hash = Hash(leaf);
     const auto [first, last] = by_hash_.equal_range(hash);
     for (auto at = first; at != last; ++at) {
       if (SamePlace(pending_[at->second], leaf)) return true;
@@ -231,19 +231,19 @@ class Matcher::Closure {
     const RuleId rule = edge.letter.value;
     const bool begins_scope = BeginsScope(edge.letter);
     const RuleFacts& facts = matcher_.rules_[rule];
-    if (matcher_.StartOf(rule) == kDeadState) return;
+    if (matcher_.StartState(rule) == kDeadState) return;
     const int depth = FrameAt(leaf.frame).depth;
     if (depth + facts.height > matcher_.limits_.max_depth) return;
     // A call at the end of a rule returns to where the rule returns.
     const bool ends_rule = !begins_scope && !IsHere(leaf.frame) &&
                            !FrameAt(leaf.frame).begins_scope &&
                            FrameAt(leaf.frame).rule != matcher_.root_ &&
-                           matcher_.FactsOf(edge.target) == (kKnown | kAccepts);
+                           matcher_.StateFacts(edge.target) == (kKnown | kAccepts);
     const int depth_within = ends_rule ? depth : depth + (facts.is_recursive ? 1 : 0);
     const std::size_t callee =
         begins_scope
             ? EnterScope(leaf, edge.letter, depth_within)
-            : Enter({.rule = rule, .depth = depth_within, .scope = ScopeOf(leaf)}, leaf.unique);
+            : Enter({.rule = rule, .depth = depth_within, .scope = FindScope(leaf)}, leaf.unique);
     if (ends_rule) {
       Record(leaf.frame);
       const std::vector<Return>& returns = FrameAt(leaf.frame).returns;
@@ -286,12 +286,12 @@ class Matcher::Closure {
     if (redirects) RemoveRepeated(to_.leaves);
   }
 
-  Ref<const UniqueScope> ScopeOf(const Leaf& leaf) { return FrameAt(leaf.frame).scope; }
+  Ref<const UniqueScope> FindScope(const Leaf& leaf) { return FrameAt(leaf.frame).scope; }
 
   // The frame of a unique or ascending call.
   std::size_t EnterScope(const Leaf& leaf, Letter letter, int depth) {
     auto* scope = new UniqueScope();
-    scope->outer = ScopeOf(leaf);
+    scope->outer = FindScope(leaf);
     scope->depth = scope->outer ? scope->outer->depth + 1 : 1;
     scope->is_ascending = letter.kind == LetterKind::kAscendingCall;
     if (leaf.memory) scope->seen = leaf.memory->seen;
@@ -338,7 +338,7 @@ class Matcher::Closure {
     if (returns.size() < kFewLeaves) return ResumeAtOnce(callee, back, unique);
     const std::size_t first = returns.size() == kFewLeaves ? 0 : returns.size() - 1;
     for (std::size_t i = first; i < returns.size(); ++i) {
-      returns_by_hash_.emplace(HashOf(callee, returns[i]), i);
+      returns_by_hash_.emplace(Hash(callee, returns[i]), i);
     }
     ResumeAtOnce(callee, back, unique);
   }
@@ -351,7 +351,7 @@ class Matcher::Closure {
              Equal(known.memory.get(), back.memory.get());
     };
     if (returns.size() < kFewLeaves) return std::any_of(returns.begin(), returns.end(), is_same);
-    const auto [first, last] = returns_by_hash_.equal_range(HashOf(callee, back));
+    const auto [first, last] = returns_by_hash_.equal_range(Hash(callee, back));
     return std::any_of(first, last, [&](const auto& at) {
       return at.second < returns.size() && is_same(returns[at.second]);
     });
@@ -390,7 +390,7 @@ Matcher::Matcher(Grammar& grammar, const MatcherLimits& limits)
                       .height = found.height});
     if (found.matches) max_height_ = std::max(max_height_, found.height);
   }
-  StartOf(root_);
+  StartState(root_);
 }
 
 std::uint8_t Matcher::FindFacts(StateId state) {
@@ -418,7 +418,7 @@ MatcherState Matcher::Begin() {
 
 // The leaf behind a byte; false if it cannot take the byte.
 bool Matcher::MoveLeaf(const Leaf& leaf, std::uint8_t byte, Leaf& moved) {
-  const Frame& frame = FrameOf(leaf.frame);
+  const Frame& frame = FindFrame(leaf.frame);
   Place to;
   if (!Move(grammar_.rules[frame.rule].count, {leaf.state, leaf.count}, byte, to)) return false;
   moved = {.state = to.state, .count = to.count, .frame = leaf.frame, .memory = leaf.memory};
@@ -432,7 +432,7 @@ bool Matcher::Step(const MatcherState& from, std::uint8_t byte, MatcherState& to
   for (const Leaf& leaf : from.leaves) {
     Leaf moved;
     if (!MoveLeaf(leaf, byte, moved)) continue;
-    is_plain = is_plain && FactsOf(moved.state) == (kKnown | kTakesBytes);
+    is_plain = is_plain && StateFacts(moved.state) == (kKnown | kTakesBytes);
     moved_.push_back(std::move(moved));
   }
   if (moved_.empty()) return false;
@@ -457,7 +457,7 @@ bool Matcher::StepToken(const MatcherState& from, std::uint32_t token, bool has_
   to.Clear();
   Closure closure(*this, to);
   for (const Leaf& leaf : from.leaves) {
-    if ((FactsOf(leaf.state) & kTakesTokens) == 0) continue;
+    if ((StateFacts(leaf.state) & kTakesTokens) == 0) continue;
     for (const LetterEdge& edge : automaton_.Edges(leaf.state)) {
       const bool takes = edge.letter.kind == LetterKind::kToken
                              ? edge.letter.value == token
@@ -477,7 +477,7 @@ bool Matcher::StepToken(const MatcherState& from, std::uint32_t token, bool has_
 
 void Matcher::NextTokens(const MatcherState& state, std::vector<Letter>& tokens) {
   for (const Leaf& leaf : state.leaves) {
-    if ((FactsOf(leaf.state) & kTakesTokens) == 0) continue;
+    if ((StateFacts(leaf.state) & kTakesTokens) == 0) continue;
     for (const LetterEdge& edge : automaton_.Edges(leaf.state)) {
       if (!IsToken(edge.letter)) continue;
       if (std::find(tokens.begin(), tokens.end(), edge.letter) == tokens.end()) {
@@ -503,7 +503,7 @@ bool Matcher::Leave(const Leaf& leaf, bool ends, MatcherState& to) {
 bool Matcher::IsDeep(const MatcherState& state) const {
   constexpr int kLongestToken = 256;
   return std::any_of(state.leaves.begin(), state.leaves.end(), [&](const Leaf& leaf) {
-    return FrameOf(leaf.frame).depth + kLongestToken + max_height_ > limits_.max_depth;
+    return FindFrame(leaf.frame).depth + kLongestToken + max_height_ > limits_.max_depth;
   });
 }
 

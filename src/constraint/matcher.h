@@ -76,7 +76,7 @@ class Matcher {
     kTakesTokens = 8,
     kHasEdges = 16,  // calls of rules, marks, needs
   };
-  std::uint8_t FactsOf(StateId state) {
+  std::uint8_t StateFacts(StateId state) {
     return state < facts_.size() && facts_[state] != 0 ? facts_[state] : FindFacts(state);
   }
   Automaton& automaton() { return automaton_; }
@@ -106,11 +106,13 @@ class Matcher {
   // Counts work that does not depend on what is known already.
   void Charge(std::size_t steps) { n_steps_ += steps; }
 
-  const Rule& RuleOf(const Leaf& leaf) const { return grammar_.rules[FrameOf(leaf.frame).rule]; }
+  const Rule& FindRule(const Leaf& leaf) const {
+    return grammar_.rules[FindFrame(leaf.frame).rule];
+  }
   int max_depth() const { return limits_.max_depth; }
   std::size_t memory() const { return automaton_.memory(); }
 
-  static const Frame& FrameOf(const FrameRef& ref) { return ref.column->frames[ref.index]; }
+  static const Frame& FindFrame(const FrameRef& ref) { return ref.column->frames[ref.index]; }
 
  private:
   struct RuleFacts {
@@ -122,10 +124,10 @@ class Matcher {
   static constexpr StateId kNotEntered = 0xFFFFFFFF;
   class Closure;
 
-  StateId StartOf(RuleId rule) {
+  StateId StartState(RuleId rule) {
     const StateId known = rules_[rule].start;
     if (known != kNotEntered) return known;
-    const StateId start = automaton_.Start(grammar_.BodyOf(rule));
+    const StateId start = automaton_.Start(grammar_.Body(rule));
     if (!automaton_.exhausted()) rules_[rule].start = start;
     return start;
   }

@@ -18,7 +18,7 @@ bool HasRests(const Leaf& leaf) {
 
 // The texts of the scope of a depth.
 const UniqueText& TextAt(const Leaf& leaf, int depth) {
-  const UniqueScope* scope = Matcher::FrameOf(leaf.frame).scope.get();
+  const UniqueScope* scope = Matcher::FindFrame(leaf.frame).scope.get();
   const UniqueText* text = leaf.unique.get();
   for (; scope->depth > depth; scope = scope->outer.get()) text = text->outer.get();
   return *text;
@@ -41,7 +41,7 @@ void Matcher::AddToUnique(Leaf& leaf, std::span<const std::uint8_t> bytes) {
 }
 
 bool Matcher::MeetsEarlierTexts(const Leaf& leaf, std::uint8_t byte) {
-  const UniqueScope* scope = FrameOf(leaf.frame).scope.get();
+  const UniqueScope* scope = FindFrame(leaf.frame).scope.get();
   for (const UniqueText* text = leaf.unique.get(); text != nullptr; text = text->outer.get()) {
     for (const std::string_view rest : text->rests) {
       if (rest.empty()) continue;
@@ -55,7 +55,7 @@ bool Matcher::MeetsEarlierTexts(const Leaf& leaf, std::uint8_t byte) {
 
 // False if the text of an ascending call is less than the one before it.
 bool Matcher::MoveUnique(const Leaf& leaf, std::uint8_t byte, Leaf& moved) {
-  const UniqueScope* scope = FrameOf(leaf.frame).scope.get();
+  const UniqueScope* scope = FindFrame(leaf.frame).scope.get();
   for (const UniqueText* text = leaf.unique.get(); text != nullptr; text = text->outer.get()) {
     if (scope->is_ascending && scope->depth > searched_depth_ && !text->rests.empty()) {
       const std::string_view rest = text->rests.front();
@@ -75,7 +75,7 @@ void Matcher::RemoveRepeating(MatcherState& state) {
 // True if the texts of all scopes, from the innermost to the searched one, can still become other
 // ones than the earlier texts.
 bool Matcher::CanDiffer(const Leaf& leaf) {
-  const UniqueScope* scope = FrameOf(leaf.frame).scope.get();
+  const UniqueScope* scope = FindFrame(leaf.frame).scope.get();
   for (const UniqueText* text = leaf.unique.get(); text != nullptr; text = text->outer.get()) {
     if (scope->depth <= searched_depth_) break;
     if (!text->rests.empty() && !CanDifferAt(leaf, scope->depth)) return false;
@@ -103,16 +103,16 @@ bool Matcher::TakesOtherByte(const MatcherState& state, const ByteSet& known, Ma
 // True if a byte leads away from the texts and stays within the leaf's rule: the usual case, which
 // needs no search.
 bool Matcher::DiffersAtOnce(const Leaf& leaf, int depth) {
-  const UniqueScope* scope = FrameOf(leaf.frame).scope.get();
+  const UniqueScope* scope = FindFrame(leaf.frame).scope.get();
   if (scope->is_ascending || scope->depth != depth) return false;
   const ByteSet known = FirstBytes(*leaf.unique);
   const Place from = {.state = leaf.state, .count = leaf.count};
   for (unsigned value = 0; value < 256; ++value) {
     const auto byte = static_cast<std::uint8_t>(value);
     Place to;
-    if (known.Has(byte) || !Move(RuleOf(leaf).count, from, byte, to)) continue;
+    if (known.Has(byte) || !Move(FindRule(leaf).count, from, byte, to)) continue;
     Charge(1);
-    if (FactsOf(to.state) == (kKnown | kTakesBytes)) return true;
+    if (StateFacts(to.state) == (kKnown | kTakesBytes)) return true;
   }
   return false;
 }
@@ -130,7 +130,7 @@ bool Matcher::CanDifferAt(const Leaf& leaf, int depth) {
     const MatcherState state = std::move(open.back());
     open.pop_back();
     const UniqueText& text = TextAt(state.leaves[0], depth);
-    const UniqueScope* scope = FrameOf(leaf.frame).scope.get();
+    const UniqueScope* scope = FindFrame(leaf.frame).scope.get();
     while (scope->depth > depth) scope = scope->outer.get();
     const ByteSet next = FirstBytes(text);
     ByteSet known = next;

@@ -12,7 +12,7 @@ constexpr ByteSet kContinuation = ByteSet::Range(0x80, 0xBF);
 
 enum class Coverage { kNone, kPart, kAll };
 
-Coverage CoverageOf(const CodePointSet& set, char32_t first, char32_t last) {
+Coverage FindCoverage(const CodePointSet& set, char32_t first, char32_t last) {
   const auto range = std::ranges::lower_bound(set, first, {}, &CodePointRange::last);
   if (range == set.end() || range->first > last) return Coverage::kNone;
   return range->first <= first && range->last >= last ? Coverage::kAll : Coverage::kPart;
@@ -49,7 +49,7 @@ class ByteBranches {
 // `first`, and its code points have all but these bytes in common.
 ExpressionId LastBytes(ExpressionPool& pool, const CodePointSet& set, char32_t first, int n) {
   if (n == 0) return Contains(set, first) ? pool.Empty() : pool.Nothing();
-  const Coverage coverage = CoverageOf(set, first, first + (char32_t{1} << (6 * n)) - 1);
+  const Coverage coverage = FindCoverage(set, first, first + (char32_t{1} << (6 * n)) - 1);
   if (coverage == Coverage::kNone) return pool.Nothing();
   if (coverage == Coverage::kAll) {
     const auto times = static_cast<std::uint32_t>(n);

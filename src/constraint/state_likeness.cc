@@ -40,7 +40,7 @@ std::uint64_t StateLikeness::Hash(const Matcher& matcher, const MatcherState& st
     hash ^= hash >> 32;
   };
   for (const Leaf& leaf : state.leaves) {
-    const auto [missing, room] = CountLeft(matcher.RuleOf(leaf), leaf.count);
+    const auto [missing, room] = CountLeft(matcher.FindRule(leaf), leaf.count);
     add(leaf.state);
     add((std::uint64_t{missing} << 32) | room);
     for (const UniqueText* text = leaf.unique.get(); text != nullptr; text = text->outer.get()) {
@@ -59,8 +59,8 @@ bool StateLikeness::Match(const FrameRef& known, const FrameRef& other) {
   for (const auto& [first, second] : matched_) {
     if (first == known || second == other) return first == known && second == other;
   }
-  const Frame& a = Matcher::FrameOf(known);
-  const Frame& b = Matcher::FrameOf(other);
+  const Frame& a = Matcher::FindFrame(known);
+  const Frame& b = Matcher::FindFrame(other);
   if (a.rule != b.rule || a.begins_scope != b.begins_scope || DepthLeft(a) != DepthLeft(b))
     return false;
   matched_.emplace_back(known, other);
@@ -73,7 +73,7 @@ bool StateLikeness::Compare(const MatcherState& known, const MatcherState& other
     const Leaf& a = known.leaves[i];
     const Leaf& b = other.leaves[i];
     if (a.state != b.state || !Match(a.frame, b.frame) ||
-        CountLeft(matcher_.RuleOf(a), a.count) != CountLeft(matcher_.RuleOf(b), b.count) ||
+        CountLeft(matcher_.FindRule(a), a.count) != CountLeft(matcher_.FindRule(b), b.count) ||
         !Equal(a.memory.get(), b.memory.get()) ||
         !SameTexts(a.unique.get(), b.unique.get(), with_texts_)) {
       return false;
@@ -89,8 +89,8 @@ bool StateLikeness::CompareFrames(std::span<const FrameRef> known) {
                                     [&](const auto& match) { return match.first == frame; });
     if (found == matched_.end()) return false;
     const FrameRef partner = found->second;
-    const std::vector<Return>& a = Matcher::FrameOf(frame).returns;
-    const std::vector<Return>& b = Matcher::FrameOf(partner).returns;
+    const std::vector<Return>& a = Matcher::FindFrame(frame).returns;
+    const std::vector<Return>& b = Matcher::FindFrame(partner).returns;
     if (a.size() != b.size()) return false;
     for (std::size_t i = 0; i < a.size(); ++i) {
       if (a[i].state != b[i].state || !Equal(a[i].memory.get(), b[i].memory.get()) ||

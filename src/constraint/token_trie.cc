@@ -98,7 +98,7 @@ void TokenTrie::FindKinds(std::size_t begin, bool is_plain) {
   }
 }
 
-void TokenTrie::TextOf(std::size_t node, std::vector<std::uint8_t>& bytes) const {
+void TokenTrie::ReadText(std::size_t node, std::vector<std::uint8_t>& bytes) const {
   bytes.clear();
   std::size_t at = node < plain_begin_ ? 0 : plain_begin_;
   for (;;) {

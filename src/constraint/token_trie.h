@@ -40,7 +40,7 @@ class TokenTrie {
   // The first node of the plain texts.
   std::size_t plain_begin() const { return plain_begin_; }
   // The tokens whose text a node is.
-  std::span<const Token> TokensOf(std::size_t node) const { return TokensIn(node, node + 1); }
+  std::span<const Token> TokensAt(std::size_t node) const { return TokensIn(node, node + 1); }
   // The tokens of the nodes from `first` to the one before `end`.
   std::span<const Token> TokensIn(std::size_t first, std::size_t end) const {
     const std::size_t begin = FirstToken(first);
@@ -51,7 +51,7 @@ class TokenTrie {
   // or with something that is not plain.
   TextKinds KindsBelow(std::size_t node) const { return kinds_[node]; }
   // Sets `bytes` to the text of a node. O(depth * children).
-  void TextOf(std::size_t node, std::vector<std::uint8_t>& bytes) const;
+  void ReadText(std::size_t node, std::vector<std::uint8_t>& bytes) const;
   int max_depth() const { return max_depth_; }
 
  private:

@@ -37,7 +37,7 @@ void TrieWalk::Run(const MatcherState& state, std::size_t first, std::size_t end
       i = node.end;
       continue;
     }
-    tokens.Add(trie_.TokensOf(i));
+    tokens.Add(trie_.TokensAt(i));
     ++i;
   }
 }
@@ -80,10 +80,10 @@ bool TrieWalk::ReadWithin(const TrieNode& node) {
     to.leaf[n] = from.leaf[k];
     const Leaf& leaf = from.state->leaves[from.leaf[k]];
     if (node.depth == from.base + 1 && Matcher::MeetsEarlierTexts(leaf, node.byte)) return false;
-    if (!matcher_.Move(matcher_.RuleOf(leaf).count, from.place[k], node.byte, to.place[n]))
+    if (!matcher_.Move(matcher_.FindRule(leaf).count, from.place[k], node.byte, to.place[n]))
       continue;
     matcher_.Charge(1);
-    if (matcher_.FactsOf(to.place[n].state) != (Matcher::kKnown | Matcher::kTakesBytes)) {
+    if (matcher_.StateFacts(to.place[n].state) != (Matcher::kKnown | Matcher::kTakesBytes)) {
       return false;
     }
     ++n;
@@ -115,7 +115,7 @@ bool TrieWalk::TakesAllBelow(std::size_t i) {
   if (node.end - i < kFewNodes || (kinds & kNotPlain) != 0) return false;
   for (int k = 0; k < places.size; ++k) {
     const std::optional<CodePointCount>& bounds =
-        matcher_.RuleOf(places.state->leaves[places.leaf[k]]).count;
+        matcher_.FindRule(places.state->leaves[places.leaf[k]]).count;
     if (bounds && bounds->maximum - places.place[k].count <= kLargestSlice) continue;
     if ((kinds & ~matcher_.automaton().FreeKinds(places.place[k].state)) == 0) return true;
   }

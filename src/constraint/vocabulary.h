@@ -34,7 +34,7 @@ class VocabularyTables final : public ConstraintVocabulary {
 
   std::int64_t vocab_size() const { return vocab_size_; }
   // The text of a token that grammars may read byte by byte; empty for added tokens.
-  std::string_view TextOf(Token token) const { return texts_[static_cast<std::size_t>(token)]; }
+  std::string_view Text(Token token) const { return texts_[static_cast<std::size_t>(token)]; }
   bool Has(Token token) const { return token >= 0 && token < vocab_size_; }
   // The tokens of slice n, 0 to kLargestSlice (token_trie.h).
   const TokenSet& Slice(int n) const { return slices_[static_cast<std::size_t>(n)]; }

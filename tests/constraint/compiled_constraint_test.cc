@@ -56,7 +56,7 @@ class CompiledConstraints : public ::testing::Test {
     std::vector<Token> tokens;
     for (const char c : text) {
       Token token = 0;
-      while (vocabulary_->TextOf(token) != std::string_view(&c, 1)) ++token;
+      while (vocabulary_->Text(token) != std::string_view(&c, 1)) ++token;
       tokens.push_back(token);
     }
     return tokens;

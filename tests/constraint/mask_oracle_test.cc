@@ -35,7 +35,7 @@ class OneByOne {
   OneByOne(Matcher& matcher, const VocabularyTables& vocabulary)
       : matcher_(matcher), vocabulary_(vocabulary) {
     for (Token token = 0; token < vocabulary.vocab_size(); ++token) sorted_.push_back(token);
-    std::ranges::sort(sorted_, {}, [&](Token token) { return vocabulary_.TextOf(token); });
+    std::ranges::sort(sorted_, {}, [&](Token token) { return vocabulary_.Text(token); });
   }
 
   TokenSet Allowed(const MatcherState& state) {
@@ -43,7 +43,7 @@ class OneByOne {
     std::vector<MatcherState> behind = {state};  // behind the first bytes of `last`
     std::string_view last;
     for (const Token token : sorted_) {
-      const std::string_view text = vocabulary_.TextOf(token);
+      const std::string_view text = vocabulary_.Text(token);
       MatcherState next;
       matcher_.Reset();
       if (matcher_.StepToken(state, static_cast<std::uint32_t>(token), !text.empty(), next)) {
@@ -130,7 +130,7 @@ class MaskOracle {
     state_ = std::move(next);
     ASSERT_TRUE(plain_.Advance(plain_state_, token, next)) << shown_ << token;
     plain_state_ = std::move(next);
-    const std::string_view text = vocabulary_.TextOf(token);
+    const std::string_view text = vocabulary_.Text(token);
     for (const char c : text) symbols_.push_back({false, static_cast<std::uint8_t>(c)});
     if (text.empty()) symbols_.push_back({true, static_cast<std::uint32_t>(token)});
     shown_ += text.empty() ? fmt::format("<[{}]>", token) : std::string(text);
@@ -148,7 +148,7 @@ class MaskOracle {
     if (state_.accepts) expected.Add(kEndToken);
     for (Token token = 0; token < vocabulary_.vocab_size(); ++token) {
       ASSERT_EQ(mask.Has(token), expected.Has(token))
-          << token << " '" << vocabulary_.TextOf(token) << "' behind " << shown_;
+          << token << " '" << vocabulary_.Text(token) << "' behind " << shown_;
     }
     constexpr int kSamples = 50;
     for (int i = 0; i < kSamples; ++i) {
@@ -171,7 +171,7 @@ class MaskOracle {
     for (Token token = 0; token < vocabulary_.vocab_size(); ++token) {
       if (!mask.Has(token)) continue;
       all.push_back(token);
-      const std::string_view text = vocabulary_.TextOf(token);
+      const std::string_view text = vocabulary_.Text(token);
       if (text.empty() || text.find_first_of("\"}],:<>/\n") < 1) ends.push_back(token);
     }
     const std::vector<Token>& drawn = !ends.empty() && random() % 2 == 0 ? ends : all;

@@ -78,7 +78,7 @@ void CheckMasks(GrammarReader& reader, const VocabularyTables& vocabulary) {
           MatcherState next;
           const bool can_be_read =
               masks.Advance(state, token, next) || (token == kEnd && state.accepts);
-          ASSERT_EQ(mask->tokens.Has(token), can_be_read) << token << vocabulary.TextOf(token);
+          ASSERT_EQ(mask->tokens.Has(token), can_be_read) << token << vocabulary.Text(token);
         }
       }
       const Token token = Draw(mask->tokens, random, vocabulary.vocab_size());
@@ -178,7 +178,7 @@ TEST(TokenTrie, VisitsEveryTextOnce) {
   ASSERT_EQ(trie.nodes().size(), 4u);
   EXPECT_EQ(trie.nodes()[0].end, 3u);
   EXPECT_EQ(trie.nodes()[3].byte, 'b');
-  EXPECT_EQ(std::vector<Token>(trie.TokensOf(1).begin(), trie.TokensOf(1).end()),
+  EXPECT_EQ(std::vector<Token>(trie.TokensAt(1).begin(), trie.TokensAt(1).end()),
             (std::vector<Token>{3, 4}));
   EXPECT_EQ(trie.max_depth(), 3);
 }
@@ -191,7 +191,7 @@ TEST(TokenTrie, KnowsTheKindsBelow) {
     const std::size_t begin = is_plain ? trie.plain_begin() : 0;
     const std::size_t end = is_plain ? trie.nodes().size() : trie.plain_begin();
     for (std::size_t i = begin; i < end; ++i) {
-      trie.TextOf(i, bytes);
+      trie.ReadText(i, bytes);
       if (std::string(bytes.begin(), bytes.end()) == text) return trie.KindsBelow(i);
     }
     ADD_FAILURE() << text;

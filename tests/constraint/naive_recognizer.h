@@ -56,7 +56,7 @@ class NaiveRecognizer {
       accepts = Ends(grammar_.start, 0, nullptr).contains(text.size());
       for (std::size_t i = 0; i < calls_.size(); ++i) {
         const auto [rule, begin] = calls_[i];
-        const ExpressionId body = grammar_.BodyOf(rule);
+        const ExpressionId body = grammar_.Body(rule);
         const std::optional<CodePointCount>& count = grammar_.rules[rule].count;
         for (const std::size_t end : Ends(body, begin, count ? &*count : nullptr)) {
           changed_ = ends_[{rule, begin}].insert(end).second || changed_;

@@ -89,7 +89,7 @@ struct Tokens {
   explicit Tokens(const Tokenizer& tokenizer)
       : vocabulary(tokenizer, tokenizer.vocab_size() + 7, std::vector<Token>{kEndOfText}) {
     for (Token token = 0; token < vocabulary.vocab_size(); ++token) {
-      by_text.emplace(vocabulary.TextOf(token), token);
+      by_text.emplace(vocabulary.Text(token), token);
     }
   }
   // The longest token of a mask that a text begins with; -1: there is none.
@@ -146,7 +146,7 @@ class SchemaMasks : public ::testing::TestWithParam<SchemaWithTexts> {
         MatcherState next;
         ASSERT_TRUE(masks.Advance(state, token, next));
         state = std::move(next);
-        at += tokens.vocabulary.TextOf(token).size();
+        at += tokens.vocabulary.Text(token).size();
       }
       EXPECT_TRUE(state.accepts) << text;
     }

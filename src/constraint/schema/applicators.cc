@@ -82,9 +82,9 @@ ValueSet SchemaReader::ReadOneOf(PlaceId place, PlaceId list, const ValueSet& co
   return values;
 }
 
-std::optional<ValueSet> SchemaReader::ComplementOf(PlaceId place, const ValueSet& set,
-                                                   const ValueSet& context,
-                                                   std::string_view keyword) {
+std::optional<ValueSet> SchemaReader::Complement(PlaceId place, const ValueSet& set,
+                                                 const ValueSet& context,
+                                                 std::string_view keyword) {
   std::optional<ValueSet> rest = algebra_.Complement(set, context);
   if (rest) {
     algebra_.Tidy(*rest);
@@ -99,7 +99,7 @@ std::optional<ValueSet> SchemaReader::ComplementOf(PlaceId place, const ValueSet
 
 ValueSet SchemaReader::ReadNot(PlaceId place, const ValueSet& context) {
   const PlaceId schema = document_.Child(place, "not");
-  if (auto rest = ComplementOf(place, ReadSchema(schema), context, "not")) {
+  if (auto rest = Complement(place, ReadSchema(schema), context, "not")) {
     return std::move(*rest);
   }
   ValueSet values = ValueSet::All();
@@ -118,7 +118,7 @@ ValueSet SchemaReader::ReadCondition(PlaceId place, const ValueSet& context) {
     values = algebra_.Intersect(condition, ReadSchema(document_.Child(place, "then")));
   }
   ValueSet otherwise = ValueSet::All();
-  if (auto rest = ComplementOf(place, condition, context, "if")) {
+  if (auto rest = Complement(place, condition, context, "if")) {
     otherwise = std::move(*rest);
   } else {
     values.exact = false;

@@ -170,7 +170,7 @@ bool ContainerPlanner::PlanUnique(const ArrayShape& shape, ArrayPlan& plan) {
 }
 
 std::optional<ArrayPlan> ContainerPlanner::PlanArray(const ArrayShape& shape, GoalId goal) {
-  pointer_ = reader_.PointerOf(goal);
+  pointer_ = reader_.Pointer(goal);
   ArrayPlan plan{.minimum = shape.minimum, .maximum = shape.maximum};
   if (shape.rest == kNeverGoal) {
     plan.maximum = std::min(plan.maximum, static_cast<std::uint32_t>(shape.prefix.size()));

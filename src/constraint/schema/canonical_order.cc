@@ -18,7 +18,7 @@ std::vector<std::string_view> SharedNames(ValueAlgebra& algebra, const ObjectSha
   std::vector<std::string_view> names;
   for (const PropertyShape& property : a.properties) {
     if (property.value == kNeverGoal) continue;
-    if (algebra.ValueOf(b, property.name) != kNeverGoal) names.push_back(property.name);
+    if (algebra.PropertyValue(b, property.name) != kNeverGoal) names.push_back(property.name);
   }
   return names;
 }
@@ -72,7 +72,7 @@ const std::vector<ContainerPlanner::OrderedShape>& ContainerPlanner::Ordered(Goa
         property.required = own->required;
       } else {
         property.value =
-            IsClosed(shape) ? kNeverGoal : reader_.algebra().ValueOfOthers(shape, name);
+            IsClosed(shape) ? kNeverGoal : reader_.algebra().OtherPropertyValue(shape, name);
       }
       in_order.shape.properties.push_back(std::move(property));
     }
@@ -100,7 +100,7 @@ bool ContainerPlanner::CompareObjects(const OrderedShape& a, const OrderedShape&
     return false;
   }
   for (const PropertyShape& property : a.shape.properties) {
-    more.emplace_back(property.value, algebra.ValueOf(b.shape, property.name));
+    more.emplace_back(property.value, algebra.PropertyValue(b.shape, property.name));
   }
   for (const GoalId one : a.others) {
     for (const GoalId other : b.others) more.emplace_back(one, other);

@@ -34,7 +34,7 @@ void SchemaReader::ReadArrays(PlaceId place, ValueSet& values) {
                    "expected fewer items");
       return;
     }
-    for (std::size_t i = 0; i < n; ++i) shape.prefix.push_back(GoalOf(document_.Child(list, i)));
+    for (std::size_t i = 0; i < n; ++i) shape.prefix.push_back(FindGoal(document_.Child(list, i)));
   }
   std::string_view rest_keyword;
   if (items != nullptr && !items->IsArray()) {
@@ -42,7 +42,7 @@ void SchemaReader::ReadArrays(PlaceId place, ValueSet& values) {
   } else if (prefix_keyword == "items" && schema.Find("additionalItems") != nullptr) {
     rest_keyword = "additionalItems";
   }
-  if (!rest_keyword.empty()) shape.rest = GoalOf(document_.Child(place, rest_keyword));
+  if (!rest_keyword.empty()) shape.rest = FindGoal(document_.Child(place, rest_keyword));
   if (const JsonValue* unique = schema.Find("uniqueItems")) shape.unique = unique->boolean();
   ReadContains(place, shape);
   if (document_.has_unevaluated()) NoteEvaluated(place, shape);
@@ -51,7 +51,7 @@ void SchemaReader::ReadArrays(PlaceId place, ValueSet& values) {
 
 void SchemaReader::ReadContains(PlaceId place, ArrayShape& shape) {
   if (document_.value(place).Find("contains") == nullptr) return;
-  ContainsShape contains{.item = GoalOf(document_.Child(place, "contains"))};
+  ContainsShape contains{.item = FindGoal(document_.Child(place, "contains"))};
   if (const auto count = ReadCount(place, "minContains")) contains.minimum = *count;
   if (const auto count = ReadCount(place, "maxContains")) contains.maximum = *count;
   if (contains.minimum == 0 && contains.maximum == kNoMaximum) return;
@@ -104,7 +104,7 @@ void SchemaReader::ReadPatterns(PlaceId place, ObjectShape& shape) {
     for (std::size_t i = 0; i < patterns->items().size(); ++i) {
       const ConstraintResult<TextTest> test = tests_.Pattern(patterns->key(i));
       if (test) {
-        layer.patterns.push_back({.keys = *test, .value = GoalOf(document_.Child(map, i))});
+        layer.patterns.push_back({.keys = *test, .value = FindGoal(document_.Child(map, i))});
       } else if (test.error().code == ConstraintErrorCode::kUnsupportedSchema) {
         // Without the pattern, nothing is known of keys that no property names.
         report_.Unsupported(document_.Pointer(place), "patternProperties", test.error().message);
@@ -118,7 +118,7 @@ void SchemaReader::ReadPatterns(PlaceId place, ObjectShape& shape) {
   }
   if (schema.Find("additionalProperties") != nullptr) {
     shape.explicit_additional = true;
-    layer.others = GoalOf(document_.Child(place, "additionalProperties"));
+    layer.others = FindGoal(document_.Child(place, "additionalProperties"));
   }
   const bool says_nothing =
       layer.others == kAnyGoal &&
@@ -142,8 +142,8 @@ void SchemaReader::ReadProperties(PlaceId place, ObjectShape& shape) {
     ObjectShape patterns{.layers = {layer}, .names = shape.names};
     for (std::size_t i = 0; i < properties->items().size(); ++i) {
       const std::string_view name = properties->key(i);
-      const GoalId value =
-          goals_.Both(GoalOf(document_.Child(map, i)), algebra_.ValueOfOthers(patterns, name));
+      const GoalId value = goals_.Both(FindGoal(document_.Child(map, i)),
+                                       algebra_.OtherPropertyValue(patterns, name));
       index.emplace(name, shape.properties.size());
       shape.properties.push_back({.name = std::string(name), .value = value, .declared = true});
     }
@@ -159,7 +159,7 @@ void SchemaReader::ReadProperties(PlaceId place, ObjectShape& shape) {
     const auto [found, is_new] = index.emplace(name.text(), shape.properties.size());
     if (is_new) {
       shape.properties.push_back({.name = std::string(name.text()),
-                                  .value = algebra_.ValueOfOthers(undeclared, name.text()),
+                                  .value = algebra_.OtherPropertyValue(undeclared, name.text()),
                                   .required = true});
     } else {
       shape.properties[found->second].required = true;

@@ -65,7 +65,7 @@ int Compare(const Decimal& a, const Decimal& b) {
   return a.negative ? -order : order;
 }
 
-DecimalDigits DigitsOf(const Decimal& value, int max_digits) {
+DecimalDigits ToDigits(const Decimal& value, int max_digits) {
   DecimalDigits parts;
   const auto n = static_cast<std::int64_t>(value.digits.size());
   if (value.point > max_digits) {
@@ -90,7 +90,7 @@ DecimalDigits DigitsOf(const Decimal& value, int max_digits) {
 }
 
 std::string PlainText(const Decimal& value) {
-  const DecimalDigits parts = DigitsOf(value, 400);
+  const DecimalDigits parts = ToDigits(value, 400);
   if (parts.overflows) return (value.negative ? "-0." : "0.") + value.digits;
   std::string text = value.negative ? "-" : "";
   text += parts.whole;

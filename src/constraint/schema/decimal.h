@@ -35,6 +35,6 @@ struct DecimalDigits {
   // The whole part has more than `max_digits` digits, and `whole` is not set.
   bool overflows = false;
 };
-DecimalDigits DigitsOf(const Decimal& value, int max_digits);
+DecimalDigits ToDigits(const Decimal& value, int max_digits);
 
 }  // namespace fathom

@@ -52,10 +52,10 @@ ExpressionId GrammarWriter::Scalars(GoalId goal, bool strings) {
 
 ExpressionId GrammarWriter::Value(GoalId goal) {
   if (const auto known = values_.find(goal); known != values_.end()) return known->second;
-  const ExpressionId choices[] = {Scalars(goal, true), ContainersOf(goal)};
+  const ExpressionId choices[] = {Scalars(goal, true), ContainerValue(goal)};
   const ExpressionId value = rules_.pool().Or(choices);
   if (rules_.pool().n_expressions() > kMaxGrammarExpressions) {
-    report_.Fail(ConstraintErrorCode::kTooLarge, reader_.PointerOf(goal), "",
+    report_.Fail(ConstraintErrorCode::kTooLarge, reader_.Pointer(goal), "",
                  "expected a schema with a smaller grammar");
   }
   if (containers_[goal].value) values_.emplace(goal, value);
@@ -63,7 +63,7 @@ ExpressionId GrammarWriter::Value(GoalId goal) {
 }
 
 ExpressionId GrammarWriter::ValueButStrings(GoalId goal) {
-  const ExpressionId choices[] = {Scalars(goal, false), ContainersOf(goal)};
+  const ExpressionId choices[] = {Scalars(goal, false), ContainerValue(goal)};
   return rules_.pool().Or(choices);
 }
 
@@ -92,7 +92,7 @@ ExpressionId GrammarWriter::UniqueValue(GoalId goal) {
   return rules_.SharedUnique("unique", Canonical().Value(goal));
 }
 
-ExpressionId GrammarWriter::ContainersOf(GoalId goal) {
+ExpressionId GrammarWriter::ContainerValue(GoalId goal) {
   Containers& containers = containers_[goal];
   if (containers.value) return *containers.value;
   const ValueSet& values = reader_.Resolve(goal);
@@ -163,7 +163,7 @@ ExpressionId GrammarWriter::WriteContainers(GoalId goal) {
         rule));
   }
   if (written == rules_.pool().Nothing()) return written;
-  return rules_.grammar().Call(rules_.RuleOf("value", written, std::nullopt, rule));
+  return rules_.grammar().Call(rules_.MakeRule("value", written, std::nullopt, rule));
 }
 
 }  // namespace fathom

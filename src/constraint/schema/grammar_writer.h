@@ -45,9 +45,9 @@ class JsonRules {
   ExpressionId SharedUnique(std::string_view name, ExpressionId body);
   ExpressionId SharedAscending(std::string_view name, ExpressionId body);
   // The rule with this body, if there is one; else makes `rule`, if it is set, or a new one.
-  RuleId RuleOf(std::string_view name, ExpressionId body, std::optional<CodePointCount> count,
-                std::optional<RuleId> rule = std::nullopt);
-  // As RuleOf, for objects that are written later.
+  RuleId MakeRule(std::string_view name, ExpressionId body, std::optional<CodePointCount> count,
+                  std::optional<RuleId> rule = std::nullopt);
+  // As MakeRule, for objects that are written later.
   RuleId ObjectsRule(std::string_view name, std::unique_ptr<ObjectsBody> objects,
                      std::optional<RuleId> rule);
 
@@ -114,7 +114,7 @@ class GrammarWriter {
 
   ExpressionId Scalars(GoalId goal, bool strings);
   ExpressionId Literals(const ValueSet& values);
-  ExpressionId ContainersOf(GoalId goal);
+  ExpressionId ContainerValue(GoalId goal);
   // The arrays and objects of a goal as a call of a rule, or Nothing.
   ExpressionId WriteContainers(GoalId goal);
   // A value for `uniqueItems`: in its canonical text, as a rule of its own.
@@ -123,7 +123,7 @@ class GrammarWriter {
 
   // Arrays (json_arrays.cc).
   ExpressionId Array(const ArrayPlan& plan);
-  ExpressionId ItemOf(const ArrayPlan& plan, const std::vector<GoalId>& choices);
+  ExpressionId WriteItem(const ArrayPlan& plan, const std::vector<GoalId>& choices);
   ExpressionId PlainItems(const ArrayPlan& plan);
   ExpressionId CountedItems(const ArrayPlan& plan);
 

@@ -56,7 +56,7 @@ class ContainsCounter {
 
 }  // namespace
 
-ExpressionId GrammarWriter::ItemOf(const ArrayPlan& plan, const std::vector<GoalId>& choices) {
+ExpressionId GrammarWriter::WriteItem(const ArrayPlan& plan, const std::vector<GoalId>& choices) {
   std::vector<ExpressionId> items;
   for (const GoalId goal : choices) {
     items.push_back(plan.unique ? UniqueValue(goal) : Value(goal));
@@ -74,7 +74,7 @@ ExpressionId GrammarWriter::PlainItems(const ArrayPlan& plan) {
   std::vector<ExpressionId> items;
   std::uint32_t maximum = plan.maximum;
   for (std::uint32_t i = 0; i <= n_prefix && i < maximum; ++i) {
-    items.push_back(ItemOf(plan, plan.At(i)[0]));
+    items.push_back(WriteItem(plan, plan.At(i)[0]));
     if (items.back() == pool.Nothing()) maximum = i;
   }
   if (plan.minimum > maximum) return pool.Nothing();
@@ -113,7 +113,7 @@ ExpressionId GrammarWriter::CountedItems(const ArrayPlan& plan) {
   const auto item = [&](std::size_t place, std::size_t set) {
     const std::size_t i = std::min(place, plan.items.size() - 1);
     const auto [found, is_new] = written.try_emplace({i, set}, 0);
-    if (is_new) found->second = ItemOf(plan, plan.items[i][set]);
+    if (is_new) found->second = WriteItem(plan, plan.items[i][set]);
     return found->second;
   };
   // By counts: what may follow the items so far.

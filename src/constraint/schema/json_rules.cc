@@ -6,7 +6,7 @@
 namespace fathom {
 namespace {
 
-ExpressionId BlankOf(ExpressionPool& pool, JsonWhitespace whitespace) {
+ExpressionId MakeBlank(ExpressionPool& pool, JsonWhitespace whitespace) {
   const ByteSet space_or_tab = ByteSet::Of(' ') | ByteSet::Of('\t');
   const ExpressionId in_line = pool.Bytes(space_or_tab);
   switch (whitespace) {
@@ -62,7 +62,7 @@ JsonRules::JsonRules(Grammar& grammar, const JsonSchemaOptions& options, bool ca
   const JsonWhitespace whitespace = options_.layout.whitespace;
   // Objects are enclosed when they are written, which may be when no new bytes may come in.
   pool().Literal("{}");
-  punctuation_.blank = BlankOf(pool(), whitespace);
+  punctuation_.blank = MakeBlank(pool(), whitespace);
   if (whitespace == JsonWhitespace::kPython) {
     punctuation_.comma = pool().Literal(", ");
     punctuation_.colon = pool().Literal(": ");
@@ -85,8 +85,8 @@ JsonRules& JsonRules::Canonical() {
   return *canonical_rules_;
 }
 
-RuleId JsonRules::RuleOf(std::string_view name, ExpressionId body,
-                         std::optional<CodePointCount> count, std::optional<RuleId> rule) {
+RuleId JsonRules::MakeRule(std::string_view name, ExpressionId body,
+                           std::optional<CodePointCount> count, std::optional<RuleId> rule) {
   const CodePointCount bounds = count.value_or(CodePointCount());
   const auto [found, is_new] = rules_.try_emplace({body, bounds.minimum, bounds.maximum}, 0);
   if (is_new) found->second = rule ? *rule : grammar_.AddRule(std::string(name));
@@ -99,17 +99,17 @@ RuleId JsonRules::RuleOf(std::string_view name, ExpressionId body,
 ExpressionId JsonRules::Shared(std::string_view name, ExpressionId body,
                                std::optional<CodePointCount> count) {
   if (body == pool().Nothing()) return body;
-  return grammar_.Call(RuleOf(name, body, count));
+  return grammar_.Call(MakeRule(name, body, count));
 }
 
 ExpressionId JsonRules::SharedUnique(std::string_view name, ExpressionId body) {
   if (body == pool().Nothing()) return body;
-  return grammar_.UniqueCall(RuleOf(name, body, std::nullopt));
+  return grammar_.UniqueCall(MakeRule(name, body, std::nullopt));
 }
 
 ExpressionId JsonRules::SharedAscending(std::string_view name, ExpressionId body) {
   if (body == pool().Nothing()) return body;
-  return grammar_.AscendingCall(RuleOf(name, body, std::nullopt));
+  return grammar_.AscendingCall(MakeRule(name, body, std::nullopt));
 }
 
 RuleId JsonRules::ObjectsRule(std::string_view name, std::unique_ptr<ObjectsBody> objects,
@@ -164,7 +164,7 @@ ExpressionId JsonRules::AnyCharacter() {
 std::optional<std::vector<std::string>> JsonRules::AllowedLiterals(const TextTests& tests,
                                                                    const StringShape& shape) const {
   if (shape.tests.size() != 1 || shape.tests[0].negated) return std::nullopt;
-  const std::vector<std::string>* literals = tests.LiteralsOf(shape.tests[0]);
+  const std::vector<std::string>* literals = tests.FindLiterals(shape.tests[0]);
   if (literals == nullptr) return std::nullopt;
   std::vector<std::string> allowed;
   for (const std::string& text : *literals) {

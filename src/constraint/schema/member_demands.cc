@@ -50,7 +50,7 @@ void ContainerPlanner::NameDemandedKeys(ObjectShape& shape) {
   const auto add = [&](const std::string& name) {
     if (shape.Find(name) != nullptr || !report_.Spend(shape.properties.size())) return;
     shape.properties.push_back(
-        {.name = name, .value = reader_.algebra().ValueOfOthers(shape, name)});
+        {.name = name, .value = reader_.algebra().OtherPropertyValue(shape, name)});
   };
   for (const MemberDemand& demand : shape.demands) {
     for (const std::string& name : demand.names) add(name);

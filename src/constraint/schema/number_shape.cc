@@ -22,7 +22,7 @@ class MagnitudeWriter {
 
   // Magnitudes >= the value, or > if `exclusive`.
   ExpressionId AtLeast(const Decimal& value, bool exclusive) {
-    const DecimalDigits bound = DigitsOf(value, kMaxNumberDigits);
+    const DecimalDigits bound = ToDigits(value, kMaxNumberDigits);
     if (bound.overflows) return pool_.Nothing();
     const auto n = static_cast<int>(bound.whole.size());
     ExpressionId rest = FractionAtLeast(bound.fraction, exclusive || bound.truncated);
@@ -39,7 +39,7 @@ class MagnitudeWriter {
 
   // Magnitudes <= the value, or < if `exclusive`.
   ExpressionId AtMost(const Decimal& value, bool exclusive) {
-    const DecimalDigits bound = DigitsOf(value, kMaxNumberDigits);
+    const DecimalDigits bound = ToDigits(value, kMaxNumberDigits);
     if (bound.overflows) return Any();
     const auto n = static_cast<int>(bound.whole.size());
     ExpressionId rest = FractionAtMost(bound.fraction, exclusive && !bound.truncated);
@@ -235,7 +235,7 @@ std::optional<Divisor> SplitDivisor(const Decimal& value) {
   return divisor;
 }
 
-ExpressionId MultiplesOf(ExpressionPool& pool, const Decimal& value) {
+ExpressionId Multiples(ExpressionPool& pool, const Decimal& value) {
   const std::optional<Divisor> divisor = SplitDivisor(value);
   if (!divisor) return pool.Nothing();
   const auto factor = static_cast<std::uint32_t>(divisor->factor);
@@ -327,10 +327,9 @@ ExpressionId NumberText(ExpressionPool& pool, const NumberShape& shape, bool can
   } else if (!shape.non_multiples.empty()) {
     all.push_back(FewDigits(pool));
   }
-  for (const Decimal& value : shape.multiples) all.push_back(MultiplesOf(pool, value));
+  for (const Decimal& value : shape.multiples) all.push_back(Multiples(pool, value));
   if (!shape.multiples.empty() && !integer) all.push_back(ShortFractions(pool));
-  for (const Decimal& value : shape.non_multiples)
-    all.push_back(pool.Not(MultiplesOf(pool, value)));
+  for (const Decimal& value : shape.non_multiples) all.push_back(pool.Not(Multiples(pool, value)));
   if (canonical && !integer) all.push_back(CanonicalTexts(pool));
   return pool.And(all);
 }

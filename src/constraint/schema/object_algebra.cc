@@ -31,7 +31,7 @@ void AddLayer(GoalTable& goals, std::vector<KeyLayer>& layers, const KeyLayer& l
 
 }  // namespace
 
-GoalId ValueAlgebra::ValueOfOthers(const ObjectShape& shape, std::string_view name) {
+GoalId ValueAlgebra::OtherPropertyValue(const ObjectShape& shape, std::string_view name) {
   for (const std::vector<StringShape>& names : shape.names) {
     if (std::none_of(names.begin(), names.end(),
                      [&](const StringShape& keys) { return tests_.Matches(keys, name); })) {
@@ -51,9 +51,9 @@ GoalId ValueAlgebra::ValueOfOthers(const ObjectShape& shape, std::string_view na
   return value;
 }
 
-GoalId ValueAlgebra::ValueOf(const ObjectShape& shape, std::string_view name) {
+GoalId ValueAlgebra::PropertyValue(const ObjectShape& shape, std::string_view name) {
   const PropertyShape* property = shape.Find(name);
-  return property != nullptr ? property->value : ValueOfOthers(shape, name);
+  return property != nullptr ? property->value : OtherPropertyValue(shape, name);
 }
 
 std::optional<ObjectShape> ValueAlgebra::Intersect(const ObjectShape& a, const ObjectShape& b) {
@@ -89,14 +89,14 @@ std::optional<ObjectShape> ValueAlgebra::Intersect(const ObjectShape& a, const O
       merged.required |= other.required;
       merged.declared |= other.declared;
     } else {
-      merged.value = Both(property.value, ValueOfOthers(b, property.name));
+      merged.value = Both(property.value, OtherPropertyValue(b, property.name));
     }
     if (!add(std::move(merged))) return std::nullopt;
   }
   for (const PropertyShape& property : b.properties) {
     if (in_a.count(property.name) != 0) continue;
     PropertyShape merged = property;
-    merged.value = Both(ValueOfOthers(a, property.name), property.value);
+    merged.value = Both(OtherPropertyValue(a, property.name), property.value);
     if (!add(std::move(merged))) return std::nullopt;
   }
   for (const KeyLayer& layer : b.layers) AddLayer(goals_, both.layers, layer);
@@ -120,7 +120,7 @@ bool ValueAlgebra::AreDisjoint(const ObjectShape& a, const ObjectShape& b, int n
     for (const PropertyShape& property : one.properties) {
       if (!report_.Spend(1)) return false;
       if (property.required &&
-          AreDisjointGoals(property.value, ValueOf(other, property.name), nesting)) {
+          AreDisjointGoals(property.value, PropertyValue(other, property.name), nesting)) {
         return true;
       }
     }

@@ -8,7 +8,7 @@ namespace {
 constexpr std::size_t kMaxKeyClasses = 64;
 
 // The tests of all layers, each once.
-std::vector<TextTest> TestsOf(const std::vector<KeyLayer>& layers) {
+std::vector<TextTest> ListTests(const std::vector<KeyLayer>& layers) {
   std::vector<TextTest> tests;
   for (const KeyLayer& layer : layers) {
     for (const KeyPattern& pattern : layer.patterns) {
@@ -23,7 +23,7 @@ std::vector<TextTest> TestsOf(const std::vector<KeyLayer>& layers) {
 }  // namespace
 
 std::vector<ObjectPlan> ContainerPlanner::PlanObject(const ObjectShape& shape, GoalId goal) {
-  pointer_ = reader_.PointerOf(goal);
+  pointer_ = reader_.Pointer(goal);
   std::vector<Variant> variants = {{.shape = shape}};
   if (!shape.demands.empty()) NameDemandedKeys(variants[0].shape);
   for (const MemberDemand& demand : shape.demands) {
@@ -83,7 +83,7 @@ std::vector<KeyClass> ContainerPlanner::ClassifyOthers(const ObjectShape& shape)
     }
     keys = std::move(both);
   }
-  const std::vector<TextTest> tests = TestsOf(shape.layers);
+  const std::vector<TextTest> tests = ListTests(shape.layers);
   std::vector<KeyClass> classes;
   for (MatchedKeys& matched : SplitByTests(std::move(keys), tests)) {
     GoalId value = kAnyGoal;
@@ -109,7 +109,7 @@ void ContainerPlanner::NeedExtendableKeys(const ObjectPlan& plan, std::size_t n_
       std::any_of(plan.others.begin(), plan.others.end(), [&](const KeyClass& keys) {
         return keys.keys.maximum == kNoMaximum &&
                std::all_of(keys.keys.tests.begin(), keys.keys.tests.end(), [&](TextTest test) {
-                 return test.negated && tests_.LiteralsOf(test) != nullptr;
+                 return test.negated && tests_.FindLiterals(test) != nullptr;
                });
       });
   if (!extendable) {

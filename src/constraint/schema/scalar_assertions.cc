@@ -82,7 +82,7 @@ std::optional<std::uint32_t> SchemaReader::ReadCount(PlaceId place, std::string_
     return std::nullopt;
   }
   constexpr int kMaxDigits = 9;
-  const DecimalDigits digits = DigitsOf(*number, kMaxDigits);
+  const DecimalDigits digits = ToDigits(*number, kMaxDigits);
   if (digits.overflows) return kNoMaximum - 1;
   return static_cast<std::uint32_t>(std::stoul(digits.whole));
 }

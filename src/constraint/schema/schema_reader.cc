@@ -34,7 +34,7 @@ bool SchemaReader::IsAnnotation(std::string_view keyword) {
 SchemaReader::SchemaReader(SchemaDocument& document, TextTests& tests, SchemaReport& report)
     : document_(document), tests_(tests), report_(report), algebra_(goals_, tests, report, *this) {}
 
-PlaceId SchemaReader::TargetOf(PlaceId schema) {
+PlaceId SchemaReader::FollowReferences(PlaceId schema) {
   constexpr int kMaxFollowed = 16;
   for (int i = 0; i < kMaxFollowed; ++i) {
     const JsonValue& value = document_.value(schema);
@@ -53,15 +53,15 @@ PlaceId SchemaReader::TargetOf(PlaceId schema) {
   return schema;
 }
 
-GoalId SchemaReader::GoalOf(PlaceId schema) {
-  schema = TargetOf(schema);
+GoalId SchemaReader::FindGoal(PlaceId schema) {
+  schema = FollowReferences(schema);
   const JsonValue& value = document_.value(schema);
   if (value.kind() == JsonValue::Kind::kBool) return value.boolean() ? kAnyGoal : kNeverGoal;
   if (value.IsObject() && value.items().empty()) return kAnyGoal;
   return goals_.Of({.place = FirstOfEqual(schema)});
 }
 
-std::string SchemaReader::PointerOf(GoalId goal) const {
+std::string SchemaReader::Pointer(GoalId goal) const {
   const std::vector<GoalTerm>& terms = goals_.terms(goal);
   return terms.empty() ? "" : document_.Pointer(terms[0].place);
 }
@@ -176,7 +176,7 @@ void SchemaReader::Remember(GoalId goal, ValueSet values) {
 ValueSet SchemaReader::ReadTerm(const GoalTerm& term) {
   const ValueSet& values = term.constant ? ReadConstant(term.place) : ReadSchema(term.place);
   if (!term.negated) return values;
-  if (auto rest = ComplementOf(term.place, values, ValueSet::All(), "not")) return std::move(*rest);
+  if (auto rest = Complement(term.place, values, ValueSet::All(), "not")) return std::move(*rest);
   return ValueSet::All();
 }
 

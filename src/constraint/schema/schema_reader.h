@@ -25,9 +25,9 @@ class SchemaReader : private GoalValues {
   GoalTable& goals() { return goals_; }
   ValueAlgebra& algebra() { return algebra_; }
   // Schemas that only refer to another one have that one's goal.
-  GoalId GoalOf(PlaceId schema);
+  GoalId FindGoal(PlaceId schema);
   // The pointer to the first schema of a goal.
-  std::string PointerOf(GoalId goal) const;
+  std::string Pointer(GoalId goal) const;
 
   // The values that satisfy all terms of the goal. The reference stays valid.
   const ValueSet& Resolve(GoalId goal) override;
@@ -41,7 +41,7 @@ class SchemaReader : private GoalValues {
   void Remember(GoalId goal, ValueSet values) override;
   bool IsListed(const GoalTerm& term);
   // The schema that a chain of mere references leads to.
-  PlaceId TargetOf(PlaceId schema);
+  PlaceId FollowReferences(PlaceId schema);
   // The first place that was asked for with the same keywords, if all of them are scalars
   // (equal_schemas.cc); else the schema itself.
   PlaceId FirstOfEqual(PlaceId schema);
@@ -70,8 +70,8 @@ class SchemaReader : private GoalValues {
   ValueSet ReadDependentSchemas(PlaceId place, std::string_view keyword);
   ValueSet ReadDependentRequired(PlaceId place, std::string_view keyword);
   // nullopt after an error or a relaxation of `keyword`.
-  std::optional<ValueSet> ComplementOf(PlaceId place, const ValueSet& set, const ValueSet& context,
-                                       std::string_view keyword);
+  std::optional<ValueSet> Complement(PlaceId place, const ValueSet& set, const ValueSet& context,
+                                     std::string_view keyword);
 
   // Keywords that assert something themselves.
   ValueSet ReadAssertions(PlaceId place);

@@ -218,7 +218,7 @@ TextTest TextTests::Literals(std::vector<std::string> texts) {
   return TextTest{.entry = place->second};
 }
 
-const std::vector<std::string>* TextTests::LiteralsOf(TextTest test) const {
+const std::vector<std::string>* TextTests::FindLiterals(TextTest test) const {
   const Entry& entry = *entries_[test.entry];
   return entry.is_literals ? &entry.literals : nullptr;
 }
@@ -242,7 +242,7 @@ TextTests::Entry& TextTests::Compiled(std::uint32_t id) {
 }
 
 bool TextTests::Matches(TextTest test, std::string_view text) {
-  if (const auto* literals = LiteralsOf(test)) {
+  if (const auto* literals = FindLiterals(test)) {
     return std::binary_search(literals->begin(), literals->end(), text) != test.negated;
   }
   const Entry& entry = Compiled(test.entry);
@@ -268,7 +268,7 @@ std::optional<StringShape> TextTests::Intersect(const StringShape& a, const Stri
   std::set_union(a.tests.begin(), a.tests.end(), b.tests.begin(), b.tests.end(),
                  std::back_inserter(both.tests));
   for (const TextTest test : both.tests) {
-    const std::vector<std::string>* literals = test.negated ? nullptr : LiteralsOf(test);
+    const std::vector<std::string>* literals = test.negated ? nullptr : FindLiterals(test);
     if (literals == nullptr) continue;
     if (both.tests.size() == 1 && both.minimum == 0 && both.maximum == kNoMaximum) return both;
     std::vector<std::string> kept;
@@ -304,8 +304,8 @@ const TextSurvey& TextTests::Survey(const StringShape& shape, std::size_t most) 
 TextSurvey TextTests::MakeSurvey(const StringShape& shape, std::size_t most) {
   TextSurvey survey;
   for (const TextTest test : shape.tests) {
-    if (test.negated || LiteralsOf(test) == nullptr) continue;
-    for (const std::string& text : *LiteralsOf(test)) {
+    if (test.negated || FindLiterals(test) == nullptr) continue;
+    for (const std::string& text : *FindLiterals(test)) {
       if (Matches(shape, text)) survey.texts.push_back(text);
     }
     survey.empty = survey.texts.empty();

@@ -94,7 +94,7 @@ class TextTests {
   TextTest Written(WriteTexts write);
   TextTest Literals(std::vector<std::string> texts);
   // The literals of a test, sorted, or nullptr.
-  const std::vector<std::string>* LiteralsOf(TextTest test) const;
+  const std::vector<std::string>* FindLiterals(TextTest test) const;
 
   bool Matches(TextTest test, std::string_view text);
   bool Matches(const StringShape& shape, std::string_view text);

@@ -88,7 +88,7 @@ class FormWriter {
 
 std::vector<ToolArguments> WriteToolArguments(SchemaReader& reader, GrammarWriter& writer,
                                               SchemaReport& report) {
-  const GoalId root = reader.GoalOf(SchemaDocument::kRoot);
+  const GoalId root = reader.FindGoal(SchemaDocument::kRoot);
   const std::vector<ObjectShape> shapes = reader.Resolve(root).objects;
   std::vector<ObjectPlan> plans;
   for (const ObjectShape& shape : shapes) {

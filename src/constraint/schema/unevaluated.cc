@@ -67,7 +67,7 @@ void SchemaReader::ReadUnevaluated(PlaceId place, ValueSet& values) {
 }
 
 void SchemaReader::RestrictUnevaluatedItems(PlaceId place, ValueSet& values) {
-  const GoalId others = GoalOf(document_.Child(place, "unevaluatedItems"));
+  const GoalId others = FindGoal(document_.Child(place, "unevaluatedItems"));
   std::vector<ArrayShape> restricted;
   for (ArrayShape& shape : values.arrays) {
     if (!shape.contains.empty() && !shape.evaluates_all && others != kAnyGoal) {
@@ -91,7 +91,7 @@ void SchemaReader::RestrictUnevaluatedItems(PlaceId place, ValueSet& values) {
 }
 
 void SchemaReader::RestrictUnevaluatedProperties(PlaceId place, ValueSet& values) {
-  const GoalId others = GoalOf(document_.Child(place, "unevaluatedProperties"));
+  const GoalId others = FindGoal(document_.Child(place, "unevaluatedProperties"));
   std::vector<ObjectShape> restricted;
   for (ObjectShape& shape : values.objects) {
     bool possible = true;

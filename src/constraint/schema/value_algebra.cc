@@ -42,14 +42,14 @@ void TidyShapes(std::vector<Shape>& shapes) {
   shapes = std::move(kept);
 }
 
-std::size_t CostOf(const NumberShape&) { return 2; }
-std::size_t CostOf(const StringShape& shape) { return 1 + shape.tests.size(); }
-std::size_t CostOf(const ArrayShape& shape) { return 1 + shape.prefix.size(); }
-std::size_t CostOf(const ObjectShape& shape) { return 2 + shape.properties.size(); }
+std::size_t ShapeCost(const NumberShape&) { return 2; }
+std::size_t ShapeCost(const StringShape& shape) { return 1 + shape.tests.size(); }
+std::size_t ShapeCost(const ArrayShape& shape) { return 1 + shape.prefix.size(); }
+std::size_t ShapeCost(const ObjectShape& shape) { return 2 + shape.properties.size(); }
 
 bool IsSingleLiterals(const TextTests& tests, const StringShape& shape) {
   return shape.tests.size() == 1 && !shape.tests[0].negated && shape.minimum == 0 &&
-         shape.maximum == kNoMaximum && tests.LiteralsOf(shape.tests[0]) != nullptr;
+         shape.maximum == kNoMaximum && tests.FindLiterals(shape.tests[0]) != nullptr;
 }
 
 }  // namespace
@@ -83,7 +83,7 @@ std::vector<Shape> ValueAlgebra::IntersectAll(const std::vector<Shape>& a,
   for (std::size_t i = 0; i < a.size(); ++i) {
     for (std::size_t j = 0; j < b.size(); ++j) {
       if (absorbed.Drops(i, j)) continue;
-      if (!report_.Spend(CostOf(a[i]) + CostOf(b[j]))) return {};
+      if (!report_.Spend(ShapeCost(a[i]) + ShapeCost(b[j]))) return {};
       if (auto shape = IntersectShapes(a[i], b[j])) both.push_back(std::move(*shape));
     }
     if (both.size() > most && both.size() > std::max(a.size(), b.size())) {
@@ -162,7 +162,7 @@ void ValueAlgebra::Tidy(ValueSet& set) {
   std::vector<StringShape> others;
   for (StringShape& shape : set.strings) {
     if (IsSingleLiterals(tests_, shape)) {
-      const std::vector<std::string>& texts = *tests_.LiteralsOf(shape.tests[0]);
+      const std::vector<std::string>& texts = *tests_.FindLiterals(shape.tests[0]);
       literals.insert(literals.end(), texts.begin(), texts.end());
     } else {
       others.push_back(std::move(shape));

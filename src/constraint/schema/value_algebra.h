@@ -56,8 +56,8 @@ class ValueAlgebra {
                                      const ValueSet& context);
 
   // The goal that the shape sets for the value of a key, named or not.
-  GoalId ValueOf(const ObjectShape& shape, std::string_view name);
-  GoalId ValueOfOthers(const ObjectShape& shape, std::string_view name);
+  GoalId PropertyValue(const ObjectShape& shape, std::string_view name);
+  GoalId OtherPropertyValue(const ObjectShape& shape, std::string_view name);
 
   std::optional<ArrayShape> Intersect(const ArrayShape& a, const ArrayShape& b);
   std::optional<ObjectShape> Intersect(const ObjectShape& a, const ObjectShape& b);
