@@ -48,7 +48,7 @@ CacheManager::~CacheManager() {
 // blocks that Evictable counts may be in use, and slabs may be shared.
 bool CacheManager::CouldHaveRoom(int data_rank, const BlockCounts& wanted) const {
   const BlockArena& arena = cache_.arena(data_rank);
-  const PrefixCache* prefix = PrefixOf(data_rank);
+  const PrefixCache* prefix = FindPrefix(data_rank);
   if (prefix == nullptr || arena.HasRoom(wanted)) return arena.HasRoom(wanted);
   const std::int64_t per_slab = arena.histories_per_slab();
   const BlockCounts evictable = prefix->Evictable();
@@ -59,7 +59,7 @@ bool CacheManager::CouldHaveRoom(int data_rank, const BlockCounts& wanted) const
 }
 
 bool CacheManager::MakeRoom(int data_rank, const BlockCounts& wanted, bool only_windows) {
-  PrefixCache* prefix = PrefixOf(data_rank);
+  PrefixCache* prefix = FindPrefix(data_rank);
   if (prefix == nullptr) return cache_.arena(data_rank).HasRoom(wanted);
   const std::int64_t before = prefix->n_evicted();
   const bool made = prefix->MakeRoom(wanted, only_windows);
@@ -69,7 +69,7 @@ bool CacheManager::MakeRoom(int data_rank, const BlockCounts& wanted, bool only_
 
 // Returns the blocks needed for all tokens before the first generated one and for the steps after
 // it.
-BlockCounts CacheManager::NeedsOf(const Sequence& sequence, std::int64_t n_usable) const {
+BlockCounts CacheManager::CountNeeds(const Sequence& sequence, std::int64_t n_usable) const {
   const std::int64_t lookahead = cache_.shape().lookahead;
   const std::int64_t positions = std::min(sequence.size() + 1, most_positions_) + lookahead;
   return {.history = BlockCount(positions) - n_usable,
@@ -80,12 +80,12 @@ BlockCounts CacheManager::NeedsOf(const Sequence& sequence, std::int64_t n_usabl
 bool CacheManager::TakeSlot(Sequence& sequence, std::int32_t slot, std::int64_t n_usable,
                             std::int64_t headroom) {
   const int data_rank = data_ranks().Owner(slot);
-  BlockCounts needs = NeedsOf(sequence, n_usable);
+  BlockCounts needs = CountNeeds(sequence, n_usable);
   needs.history += headroom;
   if (!CouldHaveRoom(data_rank, needs)) return false;
   sequence.slot = slot;
   if (n_usable > 0) {
-    PrefixOf(data_rank)->Attach(slot, sequence.keys, n_usable, sequence.chain);
+    FindPrefix(data_rank)->Attach(slot, sequence.keys, n_usable, sequence.chain);
   } else {
     cache_.Release(slot);
   }
@@ -107,14 +107,14 @@ void CacheManager::ExtendKeys(Sequence& sequence) const {
 PrefixHit CacheManager::Find(Sequence& sequence, int data_rank,
                              std::span<Sequence* const> running) const {
   PrefixHit hit;
-  const PrefixCache* prefix = PrefixOf(data_rank);
+  const PrefixCache* prefix = FindPrefix(data_rank);
   if (prefix == nullptr) return hit;
   ExtendKeys(sequence);
   const std::span<const BlockKey> keys = ShareableKeys(sequence);
   hit.match = prefix->Find(keys, sequence.tokens);
   const auto next = static_cast<std::size_t>(hit.match.n_known);
   for (const Sequence* other : running) {
-    const bool will_have = RankOf(*other) == data_rank && next < keys.size() &&
+    const bool will_have = DataRank(*other) == data_rank && next < keys.size() &&
                            other->n_left() > 1 && next < other->keys.size() &&
                            next >= other->chain.entries.size() && other->keys[next] == keys[next];
     if (will_have && !other->chain.collided) {
@@ -130,7 +130,7 @@ PrefixHit CacheManager::Find(Sequence& sequence, int data_rank,
 
 Admission CacheManager::Admit(Sequence& sequence, std::int32_t slot, const PrefixHit& hit,
                               std::int64_t n_running) {
-  PrefixCache* prefix = PrefixOf(data_ranks().Owner(slot));
+  PrefixCache* prefix = FindPrefix(data_ranks().Owner(slot));
   if (prefix != nullptr && disk_ != nullptr &&
       disk_->Start(sequence, ShareableKeys(sequence), hit.match, *prefix)) {
     return Admission::kLoads;
@@ -147,7 +147,7 @@ Admission CacheManager::Admit(Sequence& sequence, std::int32_t slot, const Prefi
 bool CacheManager::Extend(Sequence& sequence, std::int64_t n_tokens) {
   const auto attempt = [&](StoredWindows windows, bool only_windows) {
     const BlockCounts missing = cache_.Missing(sequence.slot, sequence.computed, n_tokens, windows);
-    return MakeRoom(RankOf(sequence), missing, only_windows) &&
+    return MakeRoom(DataRank(sequence), missing, only_windows) &&
            cache_.Extend(sequence.slot, sequence.computed, n_tokens, windows).has_value();
   };
   const bool wants_all = !prefixes_.empty() && n_tokens > 1;
@@ -155,7 +155,7 @@ bool CacheManager::Extend(Sequence& sequence, std::int64_t n_tokens) {
 }
 
 void CacheManager::Commit(Sequence& sequence) {
-  if (PrefixCache* prefix = PrefixOf(RankOf(sequence)); prefix != nullptr) {
+  if (PrefixCache* prefix = FindPrefix(DataRank(sequence)); prefix != nullptr) {
     ExtendKeys(sequence);
     prefix->Commit(sequence.slot, sequence.keys, sequence.tokens, sequence.computed / kBlockTokens,
                    sequence.chain);
@@ -171,14 +171,14 @@ void CacheManager::Fork(const Sequence& from, Sequence& to) {
   to.computed = from.computed;
   to.draft_key_waits = true;
   to.keys = from.keys;
-  if (PrefixCache* prefix = PrefixOf(RankOf(from)); prefix != nullptr) {
+  if (PrefixCache* prefix = FindPrefix(DataRank(from)); prefix != nullptr) {
     prefix->Share(from.chain, to.chain);
   }
 }
 
 void CacheManager::Release(Sequence& sequence, bool finished) {
   if (sequence.slot < 0) return;
-  PrefixCache* prefix = PrefixOf(RankOf(sequence));
+  PrefixCache* prefix = FindPrefix(DataRank(sequence));
   if (prefix != nullptr && finished) {
     prefix->MarkEnd(sequence.chain, std::ssize(sequence.chain.entries));
     if (disk_ != nullptr) {
@@ -201,7 +201,7 @@ void CacheManager::Report() {
   for (int rank = 0; rank < data_ranks().n; ++rank) {
     const BlockArena& arena = cache_.arena(rank);
     const std::int64_t history = cache_.SlabBytes() / arena.histories_per_slab();
-    const PrefixCache* prefix = PrefixOf(rank);
+    const PrefixCache* prefix = FindPrefix(rank);
     total += arena.n_slabs() * cache_.SlabBytes();
     used += arena.in_use().history * history + arena.in_use().window * cache_.SlabBytes();
     idle += prefix == nullptr ? 0 : prefix->Evictable().history * history;
@@ -215,7 +215,7 @@ bool CacheManager::IsConsistent() const {
     BlockUses uses = {.history = std::vector<std::int32_t>(counted.history.size()),
                       .window = std::vector<std::int32_t>(counted.window.size())};
     cache_.AddUses(rank, uses);
-    const PrefixCache* prefix = PrefixOf(rank);
+    const PrefixCache* prefix = FindPrefix(rank);
     if (prefix != nullptr) {
       prefix->AddUses(uses);
     }

@@ -76,16 +76,16 @@ class CacheManager {
 
  private:
   // Null: the prefix cache is off.
-  PrefixCache* PrefixOf(int data_rank) const {
+  PrefixCache* FindPrefix(int data_rank) const {
     return prefixes_.empty() ? nullptr : prefixes_[static_cast<std::size_t>(data_rank)].get();
   }
-  int RankOf(const Sequence& sequence) const { return data_ranks().Owner(sequence.slot); }
+  int DataRank(const Sequence& sequence) const { return data_ranks().Owner(sequence.slot); }
   bool CouldHaveRoom(int data_rank, const BlockCounts& wanted) const;
   bool MakeRoom(int data_rank, const BlockCounts& wanted, bool only_windows);
   bool TakeSlot(Sequence& sequence, std::int32_t slot, std::int64_t n_usable,
                 std::int64_t headroom);
   void ExtendKeys(Sequence& sequence) const;
-  BlockCounts NeedsOf(const Sequence& sequence, std::int64_t n_usable) const;
+  BlockCounts CountNeeds(const Sequence& sequence, std::int64_t n_usable) const;
 
   SequenceCache& cache_;
   const BlockKey root_;

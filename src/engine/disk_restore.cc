@@ -10,7 +10,7 @@ constexpr std::uint64_t kKinds = 2;
 constexpr std::uint64_t kBlocksOfALoad = std::uint64_t{1} << 24;
 
 // Encodes the load number, the kind of block, and its index among the blocks of that kind.
-std::uint64_t TicketOf(std::uint64_t load, BlockKind kind, std::size_t i) {
+std::uint64_t MakeTicket(std::uint64_t load, BlockKind kind, std::size_t i) {
   return (load * kKinds + static_cast<std::uint64_t>(kind)) * kBlocksOfALoad + i;
 }
 
@@ -111,7 +111,7 @@ bool DiskRestore::Start(Sequence& sequence, std::span<const BlockKey> keys,
                             .parent = blocks.back().parent,
                             .tokens = tokens,
                             .block = block};
-    disk_.StartLoad(TicketOf(number, kind, blocks.size() - 1), kept);
+    disk_.StartLoad(MakeTicket(number, kind, blocks.size() - 1), kept);
     ++load.left;
   };
   for (std::int64_t i = match.n_known; i < plan.n_blocks; ++i) {

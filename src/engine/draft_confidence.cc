@@ -11,20 +11,20 @@ constexpr std::int64_t kPassed = 16;   // one of so many cuts is passed
 
 }  // namespace
 
-std::size_t DraftConfidence::BinOf(float confidence) {
+std::size_t DraftConfidence::FindBin(float confidence) {
   constexpr float kHalf = kBins / 2;
   const float bin = std::floor(std::clamp(confidence, -kHalf, kHalf)) + kHalf;  // NaN: the lowest
   return bin >= 0 ? std::min(static_cast<std::size_t>(bin), kBins - 1) : 0;
 }
 
 void DraftConfidence::Verified(float confidence, bool right) {
-  Bin& bin = bins_[BinOf(confidence)];
+  Bin& bin = bins_[FindBin(confidence)];
   bin.weight = std::min(bin.weight + 1, kObservations);
   bin.right += ((right ? 1.0 : 0.0) - bin.right) / bin.weight;
 }
 
 double DraftConfidence::Chance(float confidence) const {
-  const Bin& bin = bins_[BinOf(confidence)];
+  const Bin& bin = bins_[FindBin(confidence)];
   return std::min(1.0, bin.right + 1 / std::sqrt(bin.weight + 1));
 }
 

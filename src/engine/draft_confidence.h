@@ -27,7 +27,7 @@ class DraftConfidence {
     double right = 0;
     double weight = 0;  // in observations
   };
-  static std::size_t BinOf(float confidence);
+  static std::size_t FindBin(float confidence);
 
   std::array<Bin, kBins> bins_;
   std::int64_t n_cut_ = 0;

@@ -60,7 +60,7 @@ DraftPolicy::DraftPolicy(std::int64_t max_depth, std::int64_t fixed_depth, const
   for (Bucket& bucket : buckets_) bucket.costs.resize(n_depths_);
 }
 
-DraftPolicy::Bucket& DraftPolicy::BucketOf(std::int64_t n_sequences) {
+DraftPolicy::Bucket& DraftPolicy::FindBucket(std::int64_t n_sequences) {
   Check(n_sequences > 0, "at least one sequence decodes");
   const auto width =
       static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(n_sequences)));
@@ -220,7 +220,7 @@ void DraftPolicy::StartTrial(Bucket& bucket) const {
 
 std::int64_t DraftPolicy::Depth(std::int64_t n_sequences) {
   if (fixed_depth_ > 0) return fixed_depth_;
-  Bucket& bucket = BucketOf(n_sequences);
+  Bucket& bucket = FindBucket(n_sequences);
   if (bucket.n_steps == 0) Borrow(bucket, n_sequences);
   ++bucket.n_steps;
   if (is_vetoed()) {
@@ -243,7 +243,7 @@ std::int64_t DraftPolicy::Depth(std::int64_t n_sequences) {
 void DraftPolicy::Measured(std::int64_t n_sequences, std::int64_t depth, double seconds) {
   Check(depth >= 0 && depth < std::ssize(shares_) + 1, "depth of drafts");
   if (fixed_depth_ > 0 || !(seconds > 0)) return;
-  Bucket& bucket = BucketOf(n_sequences);
+  Bucket& bucket = FindBucket(n_sequences);
   const auto k = static_cast<std::size_t>(depth);
   Cost& cost = bucket.costs[k];
   if (cost.n_samples > 0) seconds = std::min(seconds, kLongest * cost.seconds);
@@ -279,7 +279,7 @@ void DraftPolicy::Measured(std::int64_t n_sequences, std::int64_t depth, double 
 }
 
 void DraftPolicy::Spent(std::int64_t n_sequences, double n_tokens, double seconds) {
-  const Cost& without = BucketOf(n_sequences).without_drafts;
+  const Cost& without = FindBucket(n_sequences).without_drafts;
   if (fixed_depth_ > 0 || without.n_samples == 0) return;
   balance_.Spend(seconds / without.seconds, n_tokens);
 }

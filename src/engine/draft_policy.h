@@ -86,7 +86,7 @@ class DraftPolicy {
     double weight = 0;  // in observations
   };
 
-  Bucket& BucketOf(std::int64_t n_sequences);
+  Bucket& FindBucket(std::int64_t n_sequences);
   void Borrow(Bucket& bucket, std::int64_t n_sequences) const;
   void Estimate(Bucket& bucket, double seconds, const Bucket* other) const;
   // Returns E(k) from the observed shares, or the highest E(k) that is still likely.

@@ -50,7 +50,7 @@ void EraseFinished(StepPlan& plan) {
 }
 
 // Hashes the model's fingerprint and everything else that decides the bytes of a block.
-BlockKey RootOf(const EngineOptions& options, const CacheShape& shape) {
+BlockKey RootKey(const EngineOptions& options, const CacheShape& shape) {
   constexpr int kNumericsVersion = 2;  // incremented when docs/numerics.md changes a sum
   std::string identity = fmt::format(
       "fathom {} {} {} {} {} {} {}", options.fingerprint, kNumericsVersion, shape.keys.head_dim,
@@ -80,7 +80,7 @@ Result<std::unique_ptr<EngineCore>> EngineCore::Create(LanguageModel& model,
   const ModelLimits limits = model.Limits();
   if (Status valid = CheckDrafts(options.draft, limits); !valid) return Unexpected(valid.error());
   auto core = std::unique_ptr<EngineCore>(new EngineCore(model, options, metrics));
-  const BlockKey root = RootOf(options, core->cache_.shape());
+  const BlockKey root = RootKey(options, core->cache_.shape());
   if (Status opened = core->OpenFiles(model, root); !opened) return Unexpected(opened.error());
   EngineCore& c = *core;
   c.caches_ = std::make_unique<CacheManager>(c.cache_, root, options.prefix_cache, c.restore_.get(),

@@ -7,7 +7,7 @@
 namespace fathom {
 namespace {
 
-std::int64_t TrackOf(const RequestState& request) { return request.id + 1; }
+std::int64_t RequestTrack(const RequestState& request) { return request.id + 1; }
 
 }  // namespace
 
@@ -57,24 +57,24 @@ void EngineTrace::AddStep(const Step& step) {
 }
 
 void EngineTrace::AddPreemption(const RequestState& request) {
-  writer_->Instant("preempted", TrackOf(request), Clock::now());
+  writer_->Instant("preempted", RequestTrack(request), Clock::now());
 }
 
 void EngineTrace::AddRequest(const RequestState& request) {
   if (!request.started) return;
   const Clock::time_point now = Clock::now();
   const Clock::time_point first = request.first_token.value_or(now);
-  writer_->Span("queue", TrackOf(request), request.submitted, *request.started);
+  writer_->Span("queue", RequestTrack(request), request.submitted, *request.started);
   const TraceWriter::Argument prompt[] = {
       {"tokens", static_cast<double>(request.stats.prompt_tokens)},
       {"cached", static_cast<double>(request.stats.cached_tokens)}};
-  writer_->Span("prefill", TrackOf(request), *request.started, first, prompt);
+  writer_->Span("prefill", RequestTrack(request), *request.started, first, prompt);
   const TraceWriter::Argument answer[] = {
       {"tokens", static_cast<double>(request.stats.generated_tokens)},
       {"drafted", static_cast<double>(request.stats.drafted_tokens)},
       {"accepted", static_cast<double>(request.stats.accepted_tokens)},
       {"preemptions", static_cast<double>(request.stats.preemptions)}};
-  writer_->Span("decode", TrackOf(request), first, now, answer);
+  writer_->Span("decode", RequestTrack(request), first, now, answer);
 }
 
 }  // namespace fathom

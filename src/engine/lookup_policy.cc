@@ -55,7 +55,7 @@ double LookupPolicy::Chance(std::int64_t n_matching) const {
   return (right.value * right.weight + prior * kPriorVerified) / (right.weight + kPriorVerified);
 }
 
-LookupPolicy::Bucket& LookupPolicy::BucketOf(std::int64_t n_sequences) {
+LookupPolicy::Bucket& LookupPolicy::FindBucket(std::int64_t n_sequences) {
   return buckets_[PowerBin(n_sequences, kSequenceBins)];
 }
 
@@ -79,7 +79,7 @@ double LookupPolicy::Factor(const Bucket& bucket, std::int64_t n_rows) const {
 
 std::int64_t LookupPolicy::Choose(std::int64_t n_sequences, std::int64_t n_matching,
                                   std::int64_t most) {
-  const Bucket& bucket = BucketOf(n_sequences);
+  const Bucket& bucket = FindBucket(n_sequences);
   if (most <= 0 || is_vetoed() || n_in_a_row_ >= kMostInARow ||
       bucket.without.weight < kReferences) {
     return 0;
@@ -105,7 +105,7 @@ std::int64_t LookupPolicy::Choose(std::int64_t n_sequences, std::int64_t n_match
 void LookupPolicy::Ran(const LookupStep& step) {
   if (step.n_lookups == 0) n_in_a_row_ = 0;
   if (!(step.seconds > 0) || step.has_other_drafts) return;
-  Bucket& bucket = BucketOf(step.n_sequences);
+  Bucket& bucket = FindBucket(step.n_sequences);
   balance_.GiveBack(step.n_tokens);
   // In units of what the step reads, as a bucket has different numbers of sequences.
   const double seconds = step.seconds / (costs_.IsKnown() ? costs_.StepBytes(step.n_sequences) : 1);

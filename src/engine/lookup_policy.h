@@ -69,7 +69,7 @@ class LookupPolicy {
   };
 
   double Chance(std::int64_t n_matching) const;
-  Bucket& BucketOf(std::int64_t n_sequences);
+  Bucket& FindBucket(std::int64_t n_sequences);
   // The cost of further rows by bytes, in steps without drafts.
   double ByBytes(std::int64_t n_sequences, std::int64_t n_rows) const;
   double Factor(const Bucket& bucket, std::int64_t n_rows) const;

@@ -121,7 +121,7 @@ bool HasPenalties(const SamplingRule& rule) {
   return rule.repetition != 1 || rule.frequency != 0 || rule.presence != 0;
 }
 
-SamplingRule RuleOf(const SamplingParameters& parameters, std::uint64_t seed) {
+SamplingRule MakeRule(const SamplingParameters& parameters, std::uint64_t seed) {
   return {.seed = seed,
           .choice = parameters.choice,
           .top_p = parameters.top_p,
@@ -182,7 +182,7 @@ void SamplerState::Begin(const SamplingParameters& parameters, std::uint64_t see
     output_counts_[static_cast<std::size_t>(token)] = 0;
   }
   touched_.clear();
-  rule_ = RuleOf(parameters, seed);
+  rule_ = MakeRule(parameters, seed);
   biases_.clear();
   for (const auto& [token, bias] : parameters.logit_bias) {
     biases_.push_back({token, static_cast<float>(std::clamp(bias, -kLargestBias, kLargestBias))});
@@ -357,7 +357,8 @@ Result<Token> Sampler::Choose(std::span<const float> logits, std::size_t largest
   return DrawFrom(candidates_, noise);
 }
 
-Result<Token> TokenOf(const TokenChoice& choice, const SamplerState& state, std::int64_t position) {
+Result<Token> ChosenToken(const TokenChoice& choice, const SamplerState& state,
+                          std::int64_t position) {
   if (choice.outcome == ChoiceOutcome::kNotFinite) {
     return NotFiniteError(position, choice.token, choice.logit);
   }

@@ -130,6 +130,7 @@ class Sampler {
 
 // Returns the token that Sampler::Sample would choose from logits, from which a device has made
 // `choice` by SamplerState::Row, which knows of no constraint. Errors: those of Sample.
-Result<Token> TokenOf(const TokenChoice& choice, const SamplerState& state, std::int64_t position);
+Result<Token> ChosenToken(const TokenChoice& choice, const SamplerState& state,
+                          std::int64_t position);
 
 }  // namespace fathom

@@ -56,13 +56,13 @@ void Scheduler::Add(Sequence& sequence) {
 
 std::int64_t Scheduler::NumberRunning(int data_rank) const {
   return std::ranges::count_if(
-      running_, [&](const Sequence* sequence) { return RankOf(*sequence) == data_rank; });
+      running_, [&](const Sequence* sequence) { return DataRank(*sequence) == data_rank; });
 }
 
 // Returns the lowest-ranked sequence on the data rank, which must run at least one.
 Sequence* Scheduler::LastOn(int data_rank) const {
   return *std::find_if(running_.rbegin(), running_.rend(),
-                       [&](const Sequence* sequence) { return RankOf(*sequence) == data_rank; });
+                       [&](const Sequence* sequence) { return DataRank(*sequence) == data_rank; });
 }
 
 // Fills offers_ with the data ranks that have a free slot, the best first. False: the sequence
@@ -81,7 +81,7 @@ bool Scheduler::FindOffers(Sequence& sequence) {
   }
   for (DataRankOffer& offer : offers_) {
     for (const Sequence* other : running_) {
-      if (RankOf(*other) == offer.data_rank) {
+      if (DataRank(*other) == offer.data_rank) {
         offer.n_running += 1;
         offer.n_tokens += other->size();
       }
@@ -172,7 +172,7 @@ std::int64_t Scheduler::DecodingShare(int data_rank, int n_running) const {
   std::int64_t n_all = 0;
   std::int64_t n_left = 0;
   for (const Sequence* sequence : running_) {
-    if (RankOf(*sequence) == data_rank) {
+    if (DataRank(*sequence) == data_rank) {
       const bool can_begin = CanDecode(*sequence);
       n_left += can_begin ? 1 : 0;
       n_all += can_begin || sequence->AwaitsToken() ? 1 : 0;
@@ -188,7 +188,7 @@ void Scheduler::PlanDecoding(StepPlan& plan, int n_running, std::int64_t most_to
   }
   std::int64_t n_tokens = 0;
   for (Sequence* sequence : running_) {
-    std::int64_t& n_left = n_decoding_[static_cast<std::size_t>(RankOf(*sequence))];
+    std::int64_t& n_left = n_decoding_[static_cast<std::size_t>(DataRank(*sequence))];
     if (n_left > 0 && n_tokens < most_tokens && CanDecode(*sequence)) {
       --n_left;
       const std::int64_t n_drafts =
@@ -223,7 +223,7 @@ void Scheduler::PlanPrompts(StepPlan& plan) {
   std::vector<PlannedSegment> prompts;
   std::ranges::fill(n_prompts_, 0);
   const auto prompts_beside = [&](const Sequence& sequence) -> std::int64_t& {
-    return n_prompts_[static_cast<std::size_t>(RankOf(sequence))];
+    return n_prompts_[static_cast<std::size_t>(DataRank(sequence))];
   };
   for (Sequence* sequence : running_) {
     if (!sequence->IsDecoding() && !sequence->AwaitsToken() &&
@@ -290,7 +290,7 @@ void Scheduler::Free(Sequence& sequence, bool finished) {
 // preempted yet.
 bool Scheduler::TakeMemory(Sequence& sequence, std::int64_t n_tokens) {
   while (!caches_.Extend(sequence, n_tokens)) {
-    Sequence* last = LastOn(RankOf(sequence));
+    Sequence* last = LastOn(DataRank(sequence));
     if (last == &sequence || last->AwaitsToken() || last->is_in_pass) return false;
     Preempt(*last);
   }
@@ -344,7 +344,7 @@ void Scheduler::TakeMemory(StepPlan& plan) {
     if (!TakeMemory(*segment.sequence, segment.n_tokens + segment.n_drafts)) {
       // Submit has checked that the sequence fits alone. Blocks being read from disk and sequences
       // that await their token can be in the way for a moment.
-      const int data_rank = RankOf(*segment.sequence);
+      const int data_rank = DataRank(*segment.sequence);
       if (NumberRunning(data_rank) > 1 && LastOn(data_rank) == segment.sequence) {
         Preempt(*segment.sequence);
       }
@@ -374,7 +374,7 @@ void Scheduler::RecordStepTime(const StepPlan& plan, double seconds) {
 }
 
 bool Scheduler::Fork(const Sequence& from, Sequence& to) {
-  const int data_rank = RankOf(from);
+  const int data_rank = DataRank(from);
   if (slots_.n_free(data_rank) == 0) return false;
   to.slot = slots_.Take(data_rank);
   to.phase = SequencePhase::kRunning;

@@ -100,7 +100,7 @@ class Scheduler {
   void Admit();
   Admission AdmitTo(Sequence& sequence, const DataRankOffer& offer, Clock::time_point now);
   bool FindOffers(Sequence& sequence);
-  int RankOf(const Sequence& sequence) const { return caches_.data_ranks().Owner(sequence.slot); }
+  int DataRank(const Sequence& sequence) const { return caches_.data_ranks().Owner(sequence.slot); }
   std::int64_t NumberRunning(int data_rank) const;
   Sequence* LastOn(int data_rank) const;
   std::int64_t DecodingShare(int data_rank, int n_running) const;

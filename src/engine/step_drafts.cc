@@ -20,7 +20,7 @@ void StepRunner::CountVerified(const Sequence& sequence, std::int64_t index, boo
 }
 
 // Limits the depth to the room and use for drafts: the last token of an answer is never computed.
-std::int64_t StepRunner::DepthOf(const Sequence& sequence, std::int64_t depth) const {
+std::int64_t StepRunner::LimitDepth(const Sequence& sequence, std::int64_t depth) const {
   const std::int64_t tokens_left = sequence.request.max_tokens - sequence.n_generated();
   return std::max<std::int64_t>(
       std::min({depth, tokens_left - 1, limits_.max_context - sequence.size()}), 0);
@@ -59,7 +59,7 @@ void StepRunner::AddToCommit(const PlannedSegment& segment, const Segment& view)
   for (std::int64_t i = 0; i < end - first; ++i) {
     stream_rows_.push_back(view.first_row + static_cast<std::int32_t>(i));
   }
-  const std::int64_t n_drafts = DepthOf(sequence, depth_);
+  const std::int64_t n_drafts = LimitDepth(sequence, depth_);
   if (sequence.IsDecoding() && n_drafts > 0 && sequence.drafts.empty()) {
     requests_.push_back({static_cast<std::int32_t>(commit_.n_tokens() - 1), n_drafts});
     drafting_.push_back(&sequence);
@@ -121,7 +121,7 @@ bool StepRunner::CutsDrafts(Sequence& sequence, float confidence) {
 // ends the drafts of the sequence.
 template <class Choose>
 Token StepRunner::DraftOne(Sequence& sequence, const Choose& choose) {
-  SamplerState& state = StateOf(sequence);
+  SamplerState& state = StateFor(sequence);
   const std::int64_t position = sequence.size() + std::ssize(sequence.drafts);
   ConstraintPath* const constraint = sequence.constraint.get();
   if (constraint != nullptr) {
@@ -143,7 +143,7 @@ Token StepRunner::DraftOne(Sequence& sequence, const Choose& choose) {
 // A match that does not pay leaves the sequence to the drafter.
 void StepRunner::LookUp(Sequence& sequence, std::int64_t n_decoding) {
   const std::int64_t most =
-      std::min(DepthOf(sequence, most_lookups_), options_.max_step_tokens / n_decoding - 1);
+      std::min(LimitDepth(sequence, most_lookups_), options_.max_step_tokens / n_decoding - 1);
   const PromptLookup::Found found = sequence.lookup.Find(sequence.tokens, most);
   const std::int64_t fixed = options_.draft.lookup_depth;
   const auto n_found = std::ssize(found.tokens);
@@ -209,8 +209,8 @@ void StepRunner::DescribeDrafts(std::span<const std::int32_t> requests) {
   counts_.resize(std::max(counts_.size(), requests.size()));
   for (const std::int32_t request : requests) {
     Sequence& sequence = *drafting_[static_cast<std::size_t>(request)];
-    sampling_.push_back(StateOf(sequence).Row(sequence.size() + std::ssize(sequence.drafts), {},
-                                              counts_[sampling_.size()]));
+    sampling_.push_back(StateFor(sequence).Row(sequence.size() + std::ssize(sequence.drafts), {},
+                                               counts_[sampling_.size()]));
   }
 }
 
@@ -226,7 +226,7 @@ Status StepRunner::ProposeTokens(RunningStep& step) {
                  std::span<Token> tokens) {
             const auto choose = [&](std::size_t i, const SamplerState& state,
                                     std::int64_t position) {
-              return TokenOf(choices[i], state, position);
+              return ChosenToken(choices[i], state, position);
             };
             TakeDrafts(requests, {}, choose, tokens);
           }};

@@ -50,7 +50,7 @@ StepRunner::StepRunner(LanguageModel& model, StepRunnerOptions options, EngineMe
 
 // Rebuilds the state from the tokens if the slot had another user, or this sequence had another
 // slot before.
-SamplerState& StepRunner::StateOf(Sequence& sequence) {
+SamplerState& StepRunner::StateFor(Sequence& sequence) {
   const auto slot = static_cast<std::size_t>(sequence.slot);
   SamplerState& state = *states_[slot];
   const Owner owner = {.request = sequence.request.id, .choice = sequence.choice};
@@ -144,7 +144,7 @@ void StepRunner::DescribeRows(const RunningStep& step) {
       }
       const bool chooses = !asked.on_host && !sequence.IsFinished();
       sampling_.push_back(chooses
-                              ? StateOf(sequence).Row(
+                              ? StateFor(sequence).Row(
                                     sequence.size() + static_cast<std::int64_t>(i),
                                     std::span<const Token>(sequence.drafts).first(i), counts_[row])
                               : SamplingRow{.rule = {.is_greedy = true}});
@@ -295,7 +295,7 @@ template <class Choose>
 StepRunner::Sampled StepRunner::SampleOne(RunningStep& step, Sequence& sequence,
                                           const Choose& choose, std::optional<Token> draft,
                                           std::vector<Sequence*>& finished) {
-  SamplerState& state = StateOf(sequence);
+  SamplerState& state = StateFor(sequence);
   Result<Token> token = choose(state);
   if (const std::optional<Error>& error = sequence.request.prompt_error) {
     token = Unexpected(*error);
@@ -320,7 +320,7 @@ void StepRunner::Sample(RunningStep& step, const PlannedSegment& segment, const 
   const auto choose = [&](std::int64_t row, const Sequence& other, const SamplerState& state) {
     return found.choices.empty()
                ? sampler_.Sample(found.logits.RowSpan(row), state, other.size(), logprobs_)
-               : TokenOf(found.choices[static_cast<std::size_t>(row)], state, other.size());
+               : ChosenToken(found.choices[static_cast<std::size_t>(row)], state, other.size());
   };
   sequence.sits_out = false;
   if (sequence.request.max_tokens > 0 && IsMaskLate(step, segment)) {

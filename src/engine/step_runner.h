@@ -157,8 +157,8 @@ class StepRunner {
   template <class Choose>
   Sampled SampleOne(RunningStep& step, Sequence& sequence, const Choose& choose,
                     std::optional<Token> draft, std::vector<Sequence*>& finished);
-  SamplerState& StateOf(Sequence& sequence);
-  std::int64_t DepthOf(const Sequence& sequence, std::int64_t depth) const;
+  SamplerState& StateFor(Sequence& sequence);
+  std::int64_t LimitDepth(const Sequence& sequence, std::int64_t depth) const;
   static std::int64_t NumberDecoding(const StepPlan& plan);
   std::int64_t NextDepth(const StepPlan& plan);
   double LeastChance(const StepPlan& plan) const;

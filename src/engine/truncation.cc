@@ -29,7 +29,7 @@ void KeepTopK(std::int64_t top_k, std::vector<Candidate>& candidates) {
 
 // Bins of logits, the best first. The number of bins changes the time, not the result.
 constexpr std::size_t kBins = 1024;
-std::size_t BinOf(const Candidate& candidate) {
+std::size_t FindBin(const Candidate& candidate) {
   constexpr float kBinsPerUnit = 32;  // weights in the last bin are 0: below 2^-46 of the largest
   return static_cast<std::size_t>(std::min(-candidate.logit * kBinsPerUnit, float{kBins - 1}));
 }
@@ -45,7 +45,7 @@ void KeepTopP(double top_p, std::vector<Candidate>& candidates) {
   std::uint64_t total = 0;
   for (const Candidate& candidate : candidates) {
     const std::uint64_t weight = weight_of(candidate);
-    bin_weights[BinOf(candidate)] += weight;
+    bin_weights[FindBin(candidate)] += weight;
     total += weight;
   }
   const std::uint64_t wanted = WeightOfTopP(top_p, total);
@@ -54,9 +54,10 @@ void KeepTopP(double top_p, std::vector<Candidate>& candidates) {
   while (crossing + 1 < kBins && sum + bin_weights[crossing] < wanted) {
     sum += bin_weights[crossing++];
   }
-  std::erase_if(candidates, [crossing](const Candidate& c) { return BinOf(c) > crossing; });
-  const auto first = std::partition(candidates.begin(), candidates.end(),
-                                    [crossing](const Candidate& c) { return BinOf(c) < crossing; });
+  std::erase_if(candidates, [crossing](const Candidate& c) { return FindBin(c) > crossing; });
+  const auto first =
+      std::partition(candidates.begin(), candidates.end(),
+                     [crossing](const Candidate& c) { return FindBin(c) < crossing; });
   std::sort(first, candidates.end(), Better);
   auto end = first;
   while (end != candidates.end() && sum < wanted) {

@@ -14,7 +14,7 @@
 namespace fathom {
 namespace {
 
-std::int64_t BytesOf(const MemoryPieces& pieces) {
+std::int64_t TotalBytes(const MemoryPieces& pieces) {
   std::int64_t bytes = 0;
   for (const std::span<const std::byte> piece : pieces) bytes += std::ssize(piece);
   return bytes;
@@ -32,8 +32,8 @@ void AddExperts(const BlockWeights& block, std::int64_t& n_experts, HostNeeds& n
 
 // The memory of a slot, by the places of the experts in the files. Experts that cannot be streamed
 // are refused when a model is loaded that streams them.
-std::int64_t SlotOf(const Checkpoint& checkpoint, const ModelWeights& weights,
-                    std::int64_t expert) {
+std::int64_t FindSlotBytes(const Checkpoint& checkpoint, const ModelWeights& weights,
+                           std::int64_t expert) {
   std::vector<std::span<const ExpertWeights>> blocks;
   for (const BlockWeights& block : weights.layers) blocks.emplace_back(block.ffn.experts);
   if (weights.draft) {
@@ -43,19 +43,19 @@ std::int64_t SlotOf(const Checkpoint& checkpoint, const ModelWeights& weights,
   return files ? files->slot_bytes() : SlotBytes(expert);
 }
 
-HostNeeds SizesOf(const Checkpoint& checkpoint, const ModelWeights& weights) {
+HostNeeds MeasureSizes(const Checkpoint& checkpoint, const ModelWeights& weights) {
   HostNeeds sizes;
   const bool has_head = weights.head.data != nullptr;  // the last stage
   sizes.head = has_head ? std::ssize(weights.head.Bytes()) : 0;
-  sizes.dense = BytesOf(WeightPieces(weights, WalkedWeights::kDense)) - sizes.head;
-  sizes.draft = BytesOf(WeightPieces(weights, WalkedWeights::kDraft));
+  sizes.dense = TotalBytes(WeightPieces(weights, WalkedWeights::kDense)) - sizes.head;
+  sizes.draft = TotalBytes(WeightPieces(weights, WalkedWeights::kDraft));
   for (const BlockWeights& block : weights.layers) AddExperts(block, sizes.n_experts, sizes);
   if (weights.draft) {
     for (const BlockWeights& block : weights.draft->blocks) {
       AddExperts(block, sizes.n_draft_experts, sizes);
     }
   }
-  sizes.slot = SlotOf(checkpoint, weights, sizes.expert);
+  sizes.slot = FindSlotBytes(checkpoint, weights, sizes.expert);
   return sizes;
 }
 
@@ -83,7 +83,7 @@ Result<NeedsFinder::Weights> NeedsFinder::Bind(std::size_t share, bool with_draf
     DropOtherExperts(maps, shard.expert_rank, *weights);
     ShardSizes(*weights, found.config, shard);
   }
-  found.sizes = SizesOf(checkpoint_, *weights);
+  found.sizes = MeasureSizes(checkpoint_, *weights);
   return found;
 }
 
@@ -94,7 +94,7 @@ Result<HostNeeds> NeedsFinder::Find(std::size_t share, LoadPlan plan) {
     if (!bound) return Unexpected(bound.error());
     weights = *std::move(bound);
   }
-  const ModelShard shard = ShardOf(share);
+  const ModelShard shard = MakeShard(share);
   SetDefaultKvMemory(config_, checkpoint_, shard, budget_, plan);
   Result<HostNeeds> needs =
       ComputeStepNeeds(weights->config, plan.sizes, weights->drafter, n_threads_, shard);

@@ -50,7 +50,7 @@ class NeedsFinder {
     HostNeeds sizes;             // all but those of steps
   };
   Result<Weights> Bind(std::size_t share, bool with_draft);
-  ModelShard ShardOf(std::size_t share) const {
+  ModelShard MakeShard(std::size_t share) const {
     return shares_.empty() ? WholeModel(config_) : shares_[share].shard;
   }
 

@@ -40,7 +40,7 @@ struct Work {
   Field options;
 };
 
-Field FieldOf(std::string_view text) {
+Field MakeField(std::string_view text) {
   Field field;
   std::copy_n(text.begin(), std::min(text.size(), kFieldBytes - 1), field.text.begin());
   return field;
@@ -69,7 +69,7 @@ Status NameRank(Error error, int rank) {
   return Unexpected(std::move(error));
 }
 
-MeshEnds EndsOf(const RankLink& link) {
+MeshEnds MakeMeshEnds(const RankLink& link) {
   MeshEnds ends;
   for (const int end : link.ends) {
     ends.emplace_back(end);
@@ -86,7 +86,7 @@ Status RankProcess::Join() {
     if (!link) return Unexpected(link.error());
     control_ = link->control;
     heartbeat_.emplace(link->control, Watcher::kLauncher, abort_flag_);
-    all_ = MakeSocketCommunicator(link->rank, EndsOf(*link), abort_flag_);
+    all_ = MakeSocketCommunicator(link->rank, MakeMeshEnds(*link), abort_flag_);
     return {};
   }
   if (options_.mpi) return JoinMpi();
@@ -123,8 +123,8 @@ Status RankProcess::CheckPrograms() {
     Field build;
   };
   const BuildInfo build = GetBuildInfo();
-  const Result<std::vector<Program>> all =
-      all_->GatherEach(Program{FieldOf(fmt::format("fathom {} {}", build.version, build.commit))});
+  const Result<std::vector<Program>> all = all_->GatherEach(
+      Program{MakeField(fmt::format("fathom {} {}", build.version, build.commit))});
   return all ? CheckSame(*all, &Program::build, "program") : Unexpected(all.error());
 }
 
@@ -169,8 +169,8 @@ Status RankProcess::CheckAgreement(const Checkpoint& checkpoint) {
   const Result<std::string> model = ComputeContentFingerprint(checkpoint);
   if (!model) return Unexpected(model.error());
   const Work mine = {
-      .model = FieldOf(*model),
-      .options = FieldOf(
+      .model = MakeField(*model),
+      .options = MakeField(
           fmt::format("--tp {} --pp {} --ep {}{}{} --expert-exchange {} --redundant-experts {} "
                       "--eplb-interval {}{}{}",
                       options_.n_tensor, options_.n_stages, options_.n_expert,

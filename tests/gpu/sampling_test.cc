@@ -190,7 +190,7 @@ void ExpectTheHostsTokens(SamplingGpu& gpu, RandomValues& random, std::int64_t v
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const TestRow& row = rows[i];
       const Result<Token> expected = sampler.Draft(row.logits, row.drafted, row.position);
-      const Result<Token> found = TokenOf(choices[i], row.drafted, row.position);
+      const Result<Token> found = ChosenToken(choices[i], row.drafted, row.position);
       ASSERT_EQ(Describe(found), Describe(expected))
           << "vocabulary " << vocabulary << ", row " << done << ", " << i << " of its call";
       seen.tokens += found ? 1 : 0;
