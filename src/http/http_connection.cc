@@ -217,7 +217,7 @@ class Connection {
         parser.Refuse({503, std::string(kTooManyConnections)});
       }
     }
-    SocketExchange exchange(socket_, shared_.table, id_, StyleOf(parser));
+    SocketExchange exchange(socket_, shared_.table, id_, MakeStyle(parser));
     if (parser.state() == State::kComplete) {
       Handle(parser.request(), exchange);
     } else {
@@ -230,7 +230,7 @@ class Connection {
   // The body that follows cannot be told from a further request: the connection ends.
   bool IsAnsweredByHead(const HttpRequestParser& parser) {
     if (!shared_.options.answer_head) return false;
-    SocketExchange exchange(socket_, shared_.table, id_, StyleOf(parser));
+    SocketExchange exchange(socket_, shared_.table, id_, MakeStyle(parser));
     bool is_answered = false;
     const bool has_ended =
         Run([&] { is_answered = shared_.options.answer_head(parser.request(), exchange); });
@@ -281,7 +281,7 @@ class Connection {
     }
   }
 
-  static AnswerStyle StyleOf(const HttpRequestParser& parser) {
+  static AnswerStyle MakeStyle(const HttpRequestParser& parser) {
     const bool is_whole = parser.state() == State::kComplete;
     return {.is_http_1_0 = parser.is_http_1_0(),
             .is_head = parser.request().method == "HEAD",

@@ -54,7 +54,7 @@ constexpr std::array kReasons = {
 };
 
 // Returns "" for unknown statuses: clients read the number.
-std::string_view ReasonOf(int status) {
+std::string_view ReasonPhrase(int status) {
   const auto* const found =
       std::find_if(kReasons.begin(), kReasons.end(),
                    [&](const Reason& reason) { return reason.status == status; });
@@ -89,7 +89,8 @@ bool HasNoBody(int status) { return status < 200 || status == 204 || status == 3
 std::string ResponseHeader(const HttpResponse& response, BodyFraming framing,
                            Persistence persistence, std::time_t now) {
   Check(response.status >= 200 && response.status <= 599, "a response with a wrong status");
-  std::string text = fmt::format("HTTP/1.1 {} {}\r\n", response.status, ReasonOf(response.status));
+  std::string text =
+      fmt::format("HTTP/1.1 {} {}\r\n", response.status, ReasonPhrase(response.status));
   AppendField(text, "Server", "fathom");
   AppendField(text, "Date", DateText(now));
   if (!HasNoBody(response.status)) {

@@ -39,20 +39,20 @@ void SetPort(sockaddr_storage& address, int port) {
   reinterpret_cast<sockaddr_in&>(address).sin_port = htons(static_cast<std::uint16_t>(port));
 }
 
-sockaddr_storage AddressOf(const Descriptor& socket) {
+sockaddr_storage ReadAddress(const Descriptor& socket) {
   sockaddr_storage address = {};
   socklen_t size = sizeof(address);
   ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size);
   return address;
 }
 
-int PortOf(const Descriptor& socket) {
-  const sockaddr_storage address = AddressOf(socket);
+int ReadPort(const Descriptor& socket) {
+  const sockaddr_storage address = ReadAddress(socket);
   return ntohs(reinterpret_cast<const sockaddr_in&>(address).sin_port);
 }
 
 bool IsLoopback(const Descriptor& socket) {
-  const sockaddr_storage address = AddressOf(socket);
+  const sockaddr_storage address = ReadAddress(socket);
   if (address.ss_family == AF_INET6) {
     return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6&>(address).sin6_addr);
   }
@@ -101,7 +101,7 @@ Opened OpenAll(const addrinfo* addresses, int port) {
   for (const addrinfo* address = addresses; address != nullptr; address = address->ai_next) {
     Descriptor listening = OpenSocket(*address, port);
     if (listening.get() >= 0) {
-      if (port == 0) port = PortOf(listening);
+      if (port == 0) port = ReadPort(listening);
       opened.sockets.push_back(std::move(listening));
       continue;
     }
@@ -150,7 +150,7 @@ Result<Listener> Listener::Open(const std::string& host, int port) {
   }
   Listener listener;
   listener.sockets_ = std::move(opened.sockets);
-  listener.port_ = PortOf(listener.sockets_.front());
+  listener.port_ = ReadPort(listener.sockets_.front());
   listener.is_loopback_ =
       std::all_of(listener.sockets_.begin(), listener.sockets_.end(), IsLoopback);
   listener.wake_ = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));

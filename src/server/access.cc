@@ -57,7 +57,7 @@ bool Contains(const std::vector<std::string>& list, std::string_view entry) {
   return std::find(list.begin(), list.end(), entry) != list.end();
 }
 
-std::string_view KeyOf(const HttpRequest& request) {
+std::string_view RequestKey(const HttpRequest& request) {
   std::string_view key = WithoutPrefix(request.Field("Authorization"), "Bearer ");
   key.remove_prefix(std::min(key.find_first_not_of(' '), key.size()));  // RFC 9110 11.4: 1*SP
   return key.empty() ? request.Field("x-api-key") : key;
@@ -103,8 +103,8 @@ Access::Access(AccessOptions options) : options_(std::move(options)), own_names_
   }
 }
 
-KeyHolder Access::HolderOf(const HttpRequest& request) const {
-  const std::string_view key = KeyOf(request);
+KeyHolder Access::FindHolder(const HttpRequest& request) const {
+  const std::string_view key = RequestKey(request);
   return {.api_key = FindKey(options_.api_keys, key),
           .is_admin = FindKey(options_.admin_keys, key).has_value()};
 }

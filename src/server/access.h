@@ -32,7 +32,7 @@ class Access {
   explicit Access(AccessOptions options);
 
   // Takes equally long for a wrong key and a right one.
-  KeyHolder HolderOf(const HttpRequest& request) const;
+  KeyHolder FindHolder(const HttpRequest& request) const;
   // Returns whether there are API keys, so that clients need one.
   bool has_keys() const { return !options_.api_keys.empty(); }
   // Returns whether there are admin keys.

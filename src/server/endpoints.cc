@@ -15,7 +15,7 @@
 namespace fathom {
 namespace {
 
-ModelCard CardOf(const ServedModel& model, const std::string& name) {
+ModelCard MakeCard(const ServedModel& model, const std::string& name) {
   return {.name = name,
           .root = model.api->name,
           .created = model.created,
@@ -70,7 +70,7 @@ HttpResponse HealthResponse(const Health& health) {
 
 HttpResponse ModelListResponse(const ServedModel& model, const Api& api) {
   std::vector<ModelCard> cards;
-  for (const std::string& name : model.names) cards.push_back(CardOf(model, name));
+  for (const std::string& name : model.names) cards.push_back(MakeCard(model, name));
   return JsonResponse(api.model_list(cards));
 }
 
@@ -80,7 +80,7 @@ ApiResult<HttpResponse> ModelResponse(const ServedModel& model, std::string_view
   if (std::find(model.names.begin(), model.names.end(), name) == model.names.end()) {
     return tl::unexpected<ApiError>(UnknownModel(name));
   }
-  return JsonResponse(api.model_card(CardOf(model, name)));
+  return JsonResponse(api.model_card(MakeCard(model, name)));
 }
 
 ApiError UnknownModel(const std::string& name) {

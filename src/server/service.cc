@@ -35,7 +35,7 @@ ApiError ShuttingDown() {
 }
 
 // The API whose errors and model cards the client understands.
-const Api& ApiOf(const HttpRequest& request) {
+const Api& ChooseApi(const HttpRequest& request) {
   for (const Api* api : Apis()) {
     const auto& paths = api->paths;
     const auto& prefixes = api->path_prefixes;
@@ -312,7 +312,7 @@ bool Service::IsVital(const HttpRequest& head) const {
 
 bool Service::Serve(const HttpRequest& request, HttpExchange& exchange, Part part) {
   const Clock::time_point start = Clock::now();
-  const KeyHolder holder = access_.HolderOf(request);
+  const KeyHolder holder = access_.FindHolder(request);
   ServedRequest record = {.id = RequestId(request, options_.generation.random_bits),
                           .peer = request.peer,
                           .method = ShortenedUtf8(request.method, kQuotedBytes),
@@ -320,7 +320,7 @@ bool Service::Serve(const HttpRequest& request, HttpExchange& exchange, Part par
                           .endpoint = "none",
                           .has_key = holder.api_key || holder.is_admin};
   RecordedExchange recorded(exchange, record, options_.log_content);
-  const Api& api = ApiOf(request);
+  const Api& api = ChooseApi(request);
   recorded.AddField("X-Request-Id", record.id);
   if (!api.request_id_header.empty()) {
     recorded.AddField(std::string(api.request_id_header), record.id);

@@ -151,11 +151,11 @@ TEST_F(ApiCallTest, Endpoints) {
 }
 
 TEST_F(ApiCallTest, EchoRepeatsThePrompts) {
-  EXPECT_TRUE(OpenAiContextOf(Completion(R"({"prompt": "a"})")).echoes.empty());
+  EXPECT_TRUE(OpenAiContextIn(Completion(R"({"prompt": "a"})")).echoes.empty());
   const std::string body = R"({"prompt": ["Once", [)" + std::to_string(Tokens("upon")[0]) +
                            R"(]], "echo": true, "max_tokens": 0})";
   const ApiCall call = Completion(body);
-  const std::vector<EchoedPrompt>& echoes = OpenAiContextOf(call).echoes;
+  const std::vector<EchoedPrompt>& echoes = OpenAiContextIn(call).echoes;
   ASSERT_EQ(echoes.size(), 2u);
   EXPECT_EQ(echoes[0].text, "Once") << "as it was sent, without the begin token";
   EXPECT_EQ(echoes[0].n_added, 1u);
@@ -180,8 +180,8 @@ TEST_F(ApiCallTest, TheBestAnswersNeedLogprobs) {
   const ApiCall call = Completion(R"({"prompt": "a", "best_of": 3})");
   EXPECT_EQ(call.requests[0].n_choices, 3);
   EXPECT_EQ(call.requests[0].sampling.top_logprobs, 0);
-  EXPECT_EQ(OpenAiContextOf(call).logprobs, std::nullopt) << "nobody asked to see them";
-  EXPECT_EQ(OpenAiContextOf(call).n_told, 1);
+  EXPECT_EQ(OpenAiContextIn(call).logprobs, std::nullopt) << "nobody asked to see them";
+  EXPECT_EQ(OpenAiContextIn(call).n_told, 1);
 }
 
 // The work that a few bytes can ask for is bounded.

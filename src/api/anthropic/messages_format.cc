@@ -33,7 +33,7 @@ std::string_view ErrorType(int status) {
   }
 }
 
-std::string MessageOf(const ApiError& error) {
+std::string ErrorMessage(const ApiError& error) {
   if (error.overflow) {
     return fmt::format("prompt is too long: {} tokens > {} maximum", error.overflow->prompt_tokens,
                        error.overflow->max_context);
@@ -62,7 +62,7 @@ struct StopReason {
 };
 
 // A client runs the calls only if the stop reason is tool_use.
-StopReason StopReasonOf(const CollectedAnswer& answer) {
+StopReason FindStopReason(const CollectedAnswer& answer) {
   if (answer.answer.finish_reason == ChatFinishReason::kToolCalls) return {"tool_use", nullptr};
   if (answer.stop_string) return {"stop_sequence", *answer.stop_string};
   const bool is_cut = answer.answer.finish_reason == ChatFinishReason::kLength;
@@ -107,30 +107,30 @@ JsonValue StartedMessage(const ApiAnswer& answer) {
           {"stop_sequence", nullptr},      {"usage", MessagesUsage(answer.usage())}};
 }
 
-const CollectedAnswer& CollectedOf(const ApiAnswer& answer) {
+const CollectedAnswer& OnlyAnswer(const ApiAnswer& answer) {
   Check(answer.choices().size() == 1, "a message is one answer");
   return answer.choices()[0].collected();
 }
 
 // Any text but the empty one would do; this one names the answer in logs.
-std::string SignatureOf(const ApiAnswer& answer) {
+std::string MakeSignature(const ApiAnswer& answer) {
   return answer.call().answers.include_reasoning ? "fathom-" + answer.head().id : "";
 }
 
 class MessagesFormat final : public AnswerFormat {
  public:
   std::string Whole(const ApiAnswer& answer) override {
-    const CollectedAnswer& collected = CollectedOf(answer);
-    const StopReason stop = StopReasonOf(collected);
+    const CollectedAnswer& collected = OnlyAnswer(answer);
+    const StopReason stop = FindStopReason(collected);
     return fmt::format(R"({{"id":{},"type":"message","role":"assistant","model":{},"content":{},)"
                        R"("stop_reason":"{}","stop_sequence":{},"usage":{}}})",
                        WriteJson(answer.head().id), WriteJson(answer.head().model),
-                       ContentJson(collected.answer, SignatureOf(answer)), stop.reason,
+                       ContentJson(collected.answer, MakeSignature(answer)), stop.reason,
                        WriteJson(stop.sequence), WriteJson(MessagesUsage(answer.usage())));
   }
 
   void Begin(const ApiAnswer& answer, std::string* out) override {
-    blocks_.emplace(SignatureOf(answer));
+    blocks_.emplace(MakeSignature(answer));
     AppendEvent("message_start", {{"message", StartedMessage(answer)}}, out);
     AppendEvent("ping", JsonValue::Object(), out);
   }
@@ -141,7 +141,7 @@ class MessagesFormat final : public AnswerFormat {
 
   void End(const ApiAnswer& answer, std::string* out) override {
     blocks_->End(out);
-    const StopReason stop = StopReasonOf(CollectedOf(answer));
+    const StopReason stop = FindStopReason(OnlyAnswer(answer));
     AppendEvent("message_delta",
                 {{"delta", {{"stop_reason", stop.reason}, {"stop_sequence", stop.sequence}}},
                  {"usage", MessagesUsage(answer.usage())}},
@@ -166,7 +166,7 @@ int MessagesStatus(const ApiError& error) {
 JsonValue MessagesErrorJson(const ApiError& error) {
   JsonValue json = {
       {"type", "error"},
-      {"error", {{"type", ErrorType(MessagesStatus(error))}, {"message", MessageOf(error)}}}};
+      {"error", {{"type", ErrorType(MessagesStatus(error))}, {"message", ErrorMessage(error)}}}};
   if (!error.issues.empty()) {
     JsonValue& fields = json["error"];
     fields["code"] = error.code;

@@ -21,7 +21,7 @@ std::unique_ptr<AnswerParser> MakeParser(const AnswerOptions& options,
                           .random_bits = random_bits});
 }
 
-AnswerEnd EndOf(FinishReason finish) {
+AnswerEnd ToAnswerEnd(FinishReason finish) {
   return finish == FinishReason::kStop || finish == FinishReason::kStopString ? AnswerEnd::kStop
                                                                               : AnswerEnd::kLength;
 }
@@ -96,7 +96,7 @@ std::vector<AnswerEvent> AnswerCollector::ParseText(const StreamEvent& event) {
     wants_no_more_ = !event.finish;
     collected_.finish = FinishReason::kStop;
   }
-  if (finished()) AppendEvents(parser_->Finish(EndOf(*collected_.finish)), &events);
+  if (finished()) AppendEvents(parser_->Finish(ToAnswerEnd(*collected_.finish)), &events);
   if (!options_.parallel_tool_calls) {
     std::erase_if(events, [](const AnswerEvent& e) { return IsCall(e) && e.call > 0; });
   }
@@ -111,7 +111,7 @@ std::vector<AnswerEvent> AnswerCollector::TakeText(const StreamEvent& event) {
   if (event.finish) utf8_.Finish(text);
   events.AddDelta(AnswerEvent::Kind::kContentDelta, text);
   if (event.finish) {
-    const bool stopped = EndOf(*event.finish) == AnswerEnd::kStop;
+    const bool stopped = ToAnswerEnd(*event.finish) == AnswerEnd::kStop;
     events.Add({.kind = AnswerEvent::Kind::kFinish,
                 .finish = stopped ? ChatFinishReason::kStop : ChatFinishReason::kLength});
   }

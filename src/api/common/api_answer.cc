@@ -52,7 +52,7 @@ std::span<const TokenLogprobs> ApiAnswer::prompt_logprobs(std::size_t request) c
   return logprobs == nullptr ? std::span<const TokenLogprobs>() : *logprobs;
 }
 
-std::span<const AnswerCollector> ApiAnswer::ChoicesOf(std::size_t request) const {
+std::span<const AnswerCollector> ApiAnswer::RequestChoices(std::size_t request) const {
   return choices().subspan(FirstChoice(request),
                            static_cast<std::size_t>(call_.requests[request].n_choices));
 }
@@ -73,7 +73,7 @@ void ApiAnswer::End(std::size_t request, const RequestStats& stats) {
 }
 
 bool ApiAnswer::WantsNoMore(std::size_t request) const {
-  const std::span<const AnswerCollector> choices = ChoicesOf(request);
+  const std::span<const AnswerCollector> choices = RequestChoices(request);
   const auto is_finished = [](const AnswerCollector& choice) { return choice.finished(); };
   const auto wants_no_more = [](const AnswerCollector& choice) { return choice.wants_no_more(); };
   return std::all_of(choices.begin(), choices.end(), is_finished) &&

@@ -84,7 +84,7 @@ class ApiAnswer {
 
  private:
   std::size_t FirstChoice(std::size_t request) const;
-  std::span<const AnswerCollector> ChoicesOf(std::size_t request) const;
+  std::span<const AnswerCollector> RequestChoices(std::size_t request) const;
 
   const ApiCall& call_;
   const ApiModel& model_;

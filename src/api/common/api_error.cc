@@ -12,7 +12,7 @@ namespace fathom {
 namespace {
 
 // Returns "stop[2]" for "stop[2]: expected ...", or "" if the message does not begin with a field.
-std::string_view FieldOf(std::string_view message) {
+std::string_view LeadingField(std::string_view message) {
   constexpr std::string_view kFieldCharacters =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.[]";
   const std::size_t end = message.find_first_not_of(kFieldCharacters);
@@ -44,7 +44,7 @@ ApiError ToApiError(const Error& error) {
       return {.status = 400,
               .message = error.message,
               .type = "invalid_request_error",
-              .param = std::string(FieldOf(error.message)),
+              .param = std::string(LeadingField(error.message)),
               .code = is_unsupported ? "unsupported_parameter" : "invalid_value"};
     }
     case ErrorCode::kNotFound:

@@ -19,7 +19,7 @@ namespace fathom {
 namespace {
 
 // Returns the tools of the request and of its messages.
-std::vector<ToolSpec> ToolsOf(const ChatRequest& chat) {
+std::vector<ToolSpec> ListTools(const ChatRequest& chat) {
   std::vector<ToolSpec> tools = chat.tools;
   for (const Message& message : chat.messages) {
     tools.insert(tools.end(), message.tools.begin(), message.tools.end());
@@ -191,7 +191,7 @@ ChatCompletionRequest DefaultChat(const RequestDefaults& defaults) {
 ApiResult<ApiCall> PrepareChat(const Api& api, Result<ChatCompletionRequest> request,
                                const ApiModel& model, const StopFunction& stop) {
   if (!request) return UnexpectedApiError(request.error());
-  const std::vector<ToolSpec> tools = ToolsOf(request->chat);
+  const std::vector<ToolSpec> tools = ListTools(request->chat);
   if (tools.size() > model.limits.max_tools) {
     return UnexpectedApiError(
         {ErrorCode::kInvalidArgument, fmt::format("tools: expected at most {}, found {} in all "

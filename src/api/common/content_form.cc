@@ -65,7 +65,7 @@ JsonValue TakeLayout(FieldReader& reader, const JsonValue& schema, const std::st
 }
 
 // Returns a value that is true or false; false if it is absent.
-bool FlagOf(FieldReader& reader, const JsonValue* value, const std::string& path) {
+bool ReadOptionalBool(FieldReader& reader, const JsonValue* value, const std::string& path) {
   if (value == nullptr) return false;
   if (value->kind() != JsonValue::Kind::kBool) reader.Fail(path, "true or false", *value);
   return value->boolean();
@@ -135,7 +135,7 @@ void SetKind(FieldReader& reader, std::string_view name, const std::string& fiel
   if (name == "json") {
     SetSchema(reader, field, path, &value, false, form);
   } else if (name == "json_object") {
-    if (FlagOf(reader, &value, path))
+    if (ReadOptionalBool(reader, &value, path))
       SetForm(reader, field, path, {.kind = FormKind::kJsonObject}, form);
   } else if (name == "regex") {
     SetText(reader, field, path, FormKind::kRegex, value, form);
@@ -163,7 +163,8 @@ void ReadStructuredOutputs(FieldReader& reader, ContentForm* form) {
   const JsonValue* outputs = reader.FindObject(field);
   if (outputs == nullptr) return;
   const FieldReader members(*outputs);
-  if (FlagOf(reader, members.Find("disable_any_whitespace"), field + ".disable_any_whitespace")) {
+  if (ReadOptionalBool(reader, members.Find("disable_any_whitespace"),
+                       field + ".disable_any_whitespace")) {
     form->constraint.layout.whitespace = JsonWhitespace::kCompact;
   }
   for (const std::string_view name : kKinds) {
@@ -188,7 +189,7 @@ void ReadFormat(FieldReader& reader, const JsonValue* format, const std::string&
     const bool is_inner = inner != nullptr && inner->IsObject();
     const FieldReader members(is_inner ? *inner : *format);
     const std::string path = field + (is_inner ? ".json_schema" : "");
-    const bool is_strict = FlagOf(reader, members.Find("strict"), path + ".strict") ||
+    const bool is_strict = ReadOptionalBool(reader, members.Find("strict"), path + ".strict") ||
                            strictness == FormStrictness::kAlways;
     SetSchema(reader, field, path + ".schema", members.Find("schema"), is_strict, form);
   } else if (name == "json_object") {

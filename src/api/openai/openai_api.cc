@@ -14,8 +14,8 @@
 namespace fathom {
 namespace {
 
-Result<std::vector<Token>> TokensOf(const CompletionPrompt& prompt, const Tokenizer& tokenizer,
-                                    const StopFunction& stop) {
+Result<std::vector<Token>> EncodeCompletion(const CompletionPrompt& prompt,
+                                            const Tokenizer& tokenizer, const StopFunction& stop) {
   if (const auto* tokens = std::get_if<std::vector<Token>>(&prompt)) return *tokens;
   Result<std::vector<Token>> tokens =
       tokenizer.Encode(std::get<std::string>(prompt), SpecialTokens::kParse, stop);
@@ -52,10 +52,10 @@ std::int64_t LeastTokens(const CompletionPrompt& prompt, const CompletionRequest
 }
 
 // `n_added`: the tokens in front of those of the client's text.
-Result<std::vector<Token>> TokensOf(const CompletionPrompt& prompt,
-                                    const CompletionRequest& request, const ApiModel& model,
-                                    const StopFunction& stop, std::size_t* n_added) {
-  Result<std::vector<Token>> tokens = TokensOf(prompt, *model.tokenizer, stop);
+Result<std::vector<Token>> EncodeCompletion(const CompletionPrompt& prompt,
+                                            const CompletionRequest& request, const ApiModel& model,
+                                            const StopFunction& stop, std::size_t* n_added) {
+  Result<std::vector<Token>> tokens = EncodeCompletion(prompt, *model.tokenizer, stop);
   if (!tokens) return tokens;
   const bool begins = !tokens->empty() && tokens->front() == model.bos;
   if (request.suffix) {
@@ -121,7 +121,7 @@ ApiResult<ApiCall> PrepareCompletion(const ApiBody& body, const ApiModel& model)
     }
     std::size_t n_added = 0;
     Result<std::vector<Token>> tokens =
-        TokensOf(prompt, *request, model, body.is_abandoned, &n_added);
+        EncodeCompletion(prompt, *request, model, body.is_abandoned, &n_added);
     if (!tokens) return UnexpectedApiError(tokens.error());
     if (request->echo) {
       Result<std::string> text = PromptText(prompt, *model.tokenizer);
@@ -145,7 +145,7 @@ constexpr std::string_view kCompletionPaths[] = {"/v1/completions", "/completion
 
 }  // namespace
 
-const OpenAiContext& OpenAiContextOf(const ApiCall& call) {
+const OpenAiContext& OpenAiContextIn(const ApiCall& call) {
   static const OpenAiContext kDefaults;
   const auto* context = std::any_cast<OpenAiContext>(&call.context);
   return context == nullptr ? kDefaults : *context;

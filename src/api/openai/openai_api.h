@@ -33,7 +33,7 @@ struct OpenAiContext {
   std::vector<EchoedPrompt> echoes{};  // of each prompt; empty: not asked for
 };
 // Returns the context of a call of this file's APIs.
-const OpenAiContext& OpenAiContextOf(const ApiCall& call);
+const OpenAiContext& OpenAiContextIn(const ApiCall& call);
 
 // Write the responses, whole and streamed (openai_format.cc).
 std::unique_ptr<AnswerFormat> MakeChatFormat();

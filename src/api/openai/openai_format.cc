@@ -71,7 +71,7 @@ JsonValue StopReasonJson(const CollectedAnswer& answer) {
 
 TokenNames NamesFor(const ApiAnswer& answer) {
   return {.tokenizer = *answer.model().tokenizer,
-          .by_id = OpenAiContextOf(answer.call()).names_tokens_by_id};
+          .by_id = OpenAiContextIn(answer.call()).names_tokens_by_id};
 }
 
 // A choice that is being written. Logprobs: ChatLogprobs or CompletionLogprobs.
@@ -85,7 +85,7 @@ struct StreamedChoice {
 // Adds the ids of the tokens of a choice behind the first n_written, if the client asked for them.
 void AddTokenIds(const ApiAnswer& answer, std::size_t choice, std::size_t* n_written,
                  JsonValue* json) {
-  if (!OpenAiContextOf(answer.call()).token_ids) return;
+  if (!OpenAiContextIn(answer.call()).token_ids) return;
   const std::vector<Token>& tokens = answer.choices()[choice].collected().tokens;
   (*json)["token_ids"] = JsonValue::Array();
   for (; *n_written < tokens.size(); ++*n_written) {
@@ -95,12 +95,12 @@ void AddTokenIds(const ApiAnswer& answer, std::size_t choice, std::size_t* n_wri
 
 // Adds the ids of a prompt, if the client asked for them.
 void AddPromptIds(const ApiAnswer& answer, std::size_t request, JsonValue* json) {
-  if (!OpenAiContextOf(answer.call()).token_ids) return;
+  if (!OpenAiContextIn(answer.call()).token_ids) return;
   (*json)["prompt_token_ids"] = answer.call().requests[request].prompt;
 }
 
 void AddPromptLogprobs(const ApiAnswer& answer, std::size_t request, JsonValue* json) {
-  const std::optional<int> count = OpenAiContextOf(answer.call()).prompt_logprobs;
+  const std::optional<int> count = OpenAiContextIn(answer.call()).prompt_logprobs;
   if (!count) return;
   (*json)["prompt_logprobs"] =
       PromptLogprobsJson(answer.prompt_logprobs(request), *count, *answer.model().tokenizer);
@@ -136,7 +136,7 @@ class OpenAiFormat : public AnswerFormat {
   std::vector<StreamedChoice<Logprobs>> choices_;
 };
 
-bool IsLegacy(const ApiAnswer& answer) { return OpenAiContextOf(answer.call()).legacy_functions; }
+bool IsLegacy(const ApiAnswer& answer) { return OpenAiContextIn(answer.call()).legacy_functions; }
 
 std::string_view FinishName(ChatFinishReason reason, bool is_legacy) {
   const bool is_call = is_legacy && reason == ChatFinishReason::kToolCalls;
@@ -309,7 +309,7 @@ class CompletionFormat final : public OpenAiFormat<CompletionLogprobs> {
 
   void Add(const ApiAnswer& answer, const AnswerPiece& piece, std::string* out) override {
     const bool begins = !choices_[piece.choice].has_begun;
-    std::string text = begins ? Echo(answer, RequestOf(answer, piece.choice)) : "";
+    std::string text = begins ? Echo(answer, RequestIndex(answer, piece.choice)) : "";
     for (const AnswerEvent& event : piece.events) text += event.text;
     const CollectedAnswer& collected = answer.choices()[piece.choice].collected();
     const bool ends = collected.finish && !collected.error;
@@ -318,13 +318,13 @@ class CompletionFormat final : public OpenAiFormat<CompletionLogprobs> {
   }
 
  private:
-  static std::size_t RequestOf(const ApiAnswer& answer, std::size_t choice) {
+  static std::size_t RequestIndex(const ApiAnswer& answer, std::size_t choice) {
     return choice / static_cast<std::size_t>(answer.call().requests[0].n_choices);
   }
 
   // Returns the text that the answers to a request begin with.
   static std::string Echo(const ApiAnswer& answer, std::size_t request) {
-    const std::vector<EchoedPrompt>& echoes = OpenAiContextOf(answer.call()).echoes;
+    const std::vector<EchoedPrompt>& echoes = OpenAiContextIn(answer.call()).echoes;
     return echoes.empty() ? "" : echoes[request].text;
   }
 
@@ -333,7 +333,7 @@ class CompletionFormat final : public OpenAiFormat<CompletionLogprobs> {
     const auto n = static_cast<std::size_t>(answer.call().requests[request].n_choices);
     std::vector<std::size_t> choices(n);
     std::iota(choices.begin(), choices.end(), request * n);
-    const auto n_told = static_cast<std::size_t>(OpenAiContextOf(answer.call()).n_told);
+    const auto n_told = static_cast<std::size_t>(OpenAiContextIn(answer.call()).n_told);
     if (n_told < n) {
       std::ranges::stable_sort(choices, std::greater(), [&](std::size_t choice) {
         return MeanLogprob(answer.choices()[choice].collected());
@@ -345,9 +345,9 @@ class CompletionFormat final : public OpenAiFormat<CompletionLogprobs> {
 
   // Adds the prompt that the choice repeats. The begin token is no part of the client's text.
   void AddEchoedLogprobs(const ApiAnswer& answer, std::size_t choice) {
-    const OpenAiContext& context = OpenAiContextOf(answer.call());
+    const OpenAiContext& context = OpenAiContextIn(answer.call());
     if (context.echoes.empty()) return;
-    const std::size_t request = RequestOf(answer, choice);
+    const std::size_t request = RequestIndex(answer, choice);
     const std::size_t n_added = context.echoes[request].n_added;
     const std::span<const Token> prompt = answer.call().requests[request].prompt;
     const std::span<const TokenLogprobs> logprobs = answer.prompt_logprobs(request);
@@ -361,7 +361,7 @@ class CompletionFormat final : public OpenAiFormat<CompletionLogprobs> {
                        std::string_view text, bool ends) {
     StreamedChoice<CompletionLogprobs>& written = choices_[choice];
     const CollectedAnswer& collected = answer.choices()[choice].collected();
-    const bool has_logprobs = OpenAiContextOf(answer.call()).logprobs.has_value();
+    const bool has_logprobs = OpenAiContextIn(answer.call()).logprobs.has_value();
     const bool begins = !std::exchange(written.has_begun, true);
     if (begins && has_logprobs) AddEchoedLogprobs(answer, choice);
     JsonValue json = {
@@ -374,7 +374,7 @@ class CompletionFormat final : public OpenAiFormat<CompletionLogprobs> {
         {"finish_reason", ends ? JsonValue(ChatFinishReasonName(collected.answer.finish_reason))
                                : JsonValue(nullptr)},
         {"stop_reason", ends ? StopReasonJson(collected) : JsonValue(nullptr)}};
-    if (begins) AddPromptIds(answer, RequestOf(answer, choice), &json);
+    if (begins) AddPromptIds(answer, RequestIndex(answer, choice), &json);
     AddTokenIds(answer, choice, &written.n_ids, &json);
     return json;
   }

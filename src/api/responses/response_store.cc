@@ -10,7 +10,7 @@ namespace {
 // be free.
 constexpr std::size_t kItemOverhead = 128;
 
-std::size_t BytesOf(const StoredResponse& response) {
+std::size_t SizeInBytes(const StoredResponse& response) {
   std::size_t bytes = 2 * kItemOverhead + response.id.size() + response.json.size();
   for (const ResponseItem& item : response.items) {
     bytes += kItemOverhead + item.id.size() + item.json.size();
@@ -21,7 +21,7 @@ std::size_t BytesOf(const StoredResponse& response) {
 }  // namespace
 
 void ResponseStore::Put(StoredResponse response) {
-  const std::size_t bytes = BytesOf(response);
+  const std::size_t bytes = SizeInBytes(response);
   const std::string id = response.id;
   const std::lock_guard lock(mutex_);
   entries_.Put(id, std::move(response), bytes);

@@ -262,18 +262,18 @@ class ResponsesItems {
 
   void ReadLocalShellCall(FieldReader& reader, std::string_view source) {
     const std::string_view id_key = reader.Find("call_id") == nullptr ? "id" : "call_id";
-    AddCallOf(reader, source, "local_shell", "action", id_key);
+    AddObjectCall(reader, source, "local_shell", "action", id_key);
     // Some clients name the item in the output, others the call.
     const std::string id = reader.Text("id");
     if (!id.empty()) call_ids_.emplace(id, reader.Text(id_key));
   }
 
   void ReadShellCall(FieldReader& reader, std::string_view source) {
-    AddCallOf(reader, source, "shell", "action", "call_id");
+    AddObjectCall(reader, source, "shell", "action", "call_id");
   }
 
   void ReadPatchCall(FieldReader& reader, std::string_view source) {
-    AddCallOf(reader, source, "apply_patch", "operation", "call_id");
+    AddObjectCall(reader, source, "apply_patch", "operation", "call_id");
   }
 
   void ReadOutput(FieldReader& reader, std::string_view) {
@@ -307,8 +307,8 @@ class ResponsesItems {
 
   // Adds a call whose arguments are the object `key`. Clients write null where the model wrote
   // nothing.
-  void AddCallOf(FieldReader& reader, std::string_view source, std::string_view name,
-                 std::string_view key, std::string_view id_key) {
+  void AddObjectCall(FieldReader& reader, std::string_view source, std::string_view name,
+                     std::string_view key, std::string_view id_key) {
     const JsonValue* object = reader.Find(key);
     if (object == nullptr || !object->IsObject()) return reader.Fail(key, "an object", object);
     std::string arguments(object->SourceIn(source));

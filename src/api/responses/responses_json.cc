@@ -31,7 +31,9 @@ constexpr CallItemForm kCallItemForms[] = {
     {"apply_patch_call", "apc_", "operation"},
 };
 
-const CallItemForm& FormOf(ToolKind kind) { return kCallItemForms[static_cast<std::size_t>(kind)]; }
+const CallItemForm& FindForm(ToolKind kind) {
+  return kCallItemForms[static_cast<std::size_t>(kind)];
+}
 
 // A model may write one command where a list is due.
 void MakeList(std::string_view key, std::initializer_list<std::string_view> before,
@@ -48,7 +50,7 @@ void MakeList(std::string_view key, std::initializer_list<std::string_view> befo
 
 // Returns the arguments as the "action" or "operation" of a call, with the fields that clients
 // require.
-JsonValue ActionOf(ToolKind kind, std::string_view arguments) {
+JsonValue ActionJson(ToolKind kind, std::string_view arguments) {
   JsonValue action = JsonValue::Object();
   if (kind == ToolKind::kLocalShell) {
     action = {{"type", "exec"}, {"command", JsonValue::Array()}, {"env", JsonValue::Object()}};
@@ -67,15 +69,15 @@ JsonValue ActionOf(ToolKind kind, std::string_view arguments) {
 }
 
 // Returns the id of a response without its prefix.
-std::string_view UniqueOf(std::string_view id) { return id.substr(id.find('_') + 1); }
+std::string_view UniquePart(std::string_view id) { return id.substr(id.find('_') + 1); }
 
-const ToolCall& CallOf(const ApiAnswer& answer, const OutputItem& item) {
+const ToolCall& FindCall(const ApiAnswer& answer, const OutputItem& item) {
   return Collected(answer).answer.tool_calls[item.call];
 }
 
 // Returns the client's name of the tool of a call.
-ClientTool ClientToolOf(const ApiAnswer& answer, const ToolCall& call) {
-  const ClientTools& tools = ContextOf(answer)->client_tools;
+ClientTool FindClientTool(const ApiAnswer& answer, const ToolCall& call) {
+  const ClientTools& tools = ResponsesContextIn(answer)->client_tools;
   const auto found = tools.find(call.name);
   return found == tools.end() ? ClientTool{.name = call.name} : found->second;
 }
@@ -83,9 +85,9 @@ ClientTool ClientToolOf(const ApiAnswer& answer, const ToolCall& call) {
 // `arguments`: as the model wrote them; empty: nothing yet.
 JsonValue CallItem(const ApiAnswer& answer, const OutputItem& item, std::string_view status,
                    std::string_view arguments) {
-  const ToolCall& call = CallOf(answer, item);
-  const ClientTool tool = ClientToolOf(answer, call);
-  const CallItemForm& form = FormOf(tool.kind);
+  const ToolCall& call = FindCall(answer, item);
+  const ClientTool tool = FindClientTool(answer, call);
+  const CallItemForm& form = FindForm(tool.kind);
   JsonValue json = {
       {"id", ItemId(answer, item)}, {"type", form.type}, {"status", status}, {"call_id", call.id}};
   if (tool.kind == ToolKind::kFunction) {
@@ -93,7 +95,7 @@ JsonValue CallItem(const ApiAnswer& answer, const OutputItem& item, std::string_
   } else if (tool.kind == ToolKind::kCustom) {
     json.Update({{"name", tool.name}, {form.field, CustomInput(arguments)}});
   } else {
-    json[form.field] = ActionOf(tool.kind, arguments);
+    json[form.field] = ActionJson(tool.kind, arguments);
   }
   if (!tool.space.empty()) json["namespace"] = tool.space;
   return json;
@@ -110,7 +112,7 @@ JsonValue MessageItem(const ApiAnswer& answer, const OutputItem& item, std::stri
 
 JsonValue ReasoningItem(const ApiAnswer& answer, const OutputItem& item, std::string_view status,
                         std::string_view text) {
-  const bool summarizes = ContextOf(answer)->summarizes;
+  const bool summarizes = ResponsesContextIn(answer)->summarizes;
   const JsonValue part = {{"type", summarizes ? "summary_text" : "reasoning_text"}, {"text", text}};
   const JsonValue none = JsonValue::Array();
   const JsonValue parts = text.empty() ? none : JsonValue::Array({part});
@@ -119,7 +121,7 @@ JsonValue ReasoningItem(const ApiAnswer& answer, const OutputItem& item, std::st
                     {"status", status},
                     {"summary", summarizes ? parts : none}};
   if (!summarizes) json["content"] = parts;
-  if (ContextOf(answer)->includes_encrypted_reasoning && !text.empty()) {
+  if (ResponsesContextIn(answer)->includes_encrypted_reasoning && !text.empty()) {
     json["encrypted_content"] = MakeReasoningToken(text);
   }
   return json;
@@ -146,7 +148,7 @@ JsonValue ResponsesJson(const ApiAnswer& answer, std::string_view status, JsonVa
                     {"model", answer.head().model},
                     {"output", std::move(output)},
                     {"usage", nullptr}};
-  json.Update(ContextOf(answer)->echo);
+  json.Update(ResponsesContextIn(answer)->echo);
   return json;
 }
 
@@ -158,7 +160,7 @@ std::string_view FailureCode(const ApiError& error) {
 
 }  // namespace
 
-const ResponsesContext* ContextOf(const ApiAnswer& answer) {
+const ResponsesContext* ResponsesContextIn(const ApiAnswer& answer) {
   return std::any_cast<ResponsesContext>(&answer.call().context);
 }
 
@@ -175,15 +177,15 @@ std::vector<OutputItem> OutputItems(const ApiAnswer& answer) {
 }
 
 ToolKind KindOfCall(const ApiAnswer& answer, std::size_t call) {
-  return ClientToolOf(answer, Collected(answer).answer.tool_calls[call]).kind;
+  return FindClientTool(answer, Collected(answer).answer.tool_calls[call]).kind;
 }
 
 std::string ItemId(const ApiAnswer& answer, const OutputItem& item) {
   std::string_view prefix = item.kind == OutputItem::Kind::kReasoning ? "rs_" : "msg_";
   if (item.kind == OutputItem::Kind::kCall) {
-    prefix = FormOf(KindOfCall(answer, item.call)).id_prefix;
+    prefix = FindForm(KindOfCall(answer, item.call)).id_prefix;
   }
-  return fmt::format("{}{}{}", prefix, UniqueOf(answer.head().id), item.index);
+  return fmt::format("{}{}{}", prefix, UniquePart(answer.head().id), item.index);
 }
 
 JsonValue TextPart(std::string_view text, JsonValue logprobs) {
@@ -227,7 +229,7 @@ JsonValue FinishedItem(const ApiAnswer& answer, const OutputItem& item, std::str
     case OutputItem::Kind::kCall:
       break;
   }
-  return CallItem(answer, item, status, CallOf(answer, item).arguments);
+  return CallItem(answer, item, status, FindCall(answer, item).arguments);
 }
 
 std::string_view FinishedStatus(const ApiAnswer& answer, const OutputItem& item) {
@@ -282,7 +284,7 @@ JsonValue InputItemJson(const ResponseItem& item) {
 }
 
 void StoreResponse(const ApiAnswer& answer, ResponseStore& store) {
-  const ResponsesContext* context = ContextOf(answer);
+  const ResponsesContext* context = ResponsesContextIn(answer);
   if (context == nullptr || !context->store) return;
   if (!answer.choices().front().finished() || answer.error()) return;
   const JsonValue json = FinishedResponse(answer);
@@ -292,7 +294,7 @@ void StoreResponse(const ApiAnswer& answer, ResponseStore& store) {
                            .n_input = context->input.size()};
   for (std::size_t i = 0; i < stored.n_input; ++i) {
     std::string& id = stored.items[i].id;
-    if (id.empty()) id = fmt::format("item_{}{}", UniqueOf(stored.id), i);
+    if (id.empty()) id = fmt::format("item_{}{}", UniquePart(stored.id), i);
   }
   for (const JsonValue& item : json.Find("output")->items()) {
     stored.items.push_back({.id = std::string(item.FindText("id")), .json = WriteJson(item)});

@@ -20,7 +20,7 @@ namespace fathom {
 // All functions take the answer to a call of kResponses, which has one choice.
 
 // Returns what the answer needs of its request; nullptr for a call of another API.
-const ResponsesContext* ContextOf(const ApiAnswer& answer);
+const ResponsesContext* ResponsesContextIn(const ApiAnswer& answer);
 
 // One item of the output: the reasoning, the message or a call, in this order.
 struct OutputItem {

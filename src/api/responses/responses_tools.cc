@@ -224,14 +224,14 @@ class ToolReader {
 };
 
 // Returns the model's name of a tool that a choice names.
-std::string FlatNameOf(const JsonValue& tool) {
+std::string FlatName(const JsonValue& tool) {
   const std::string_view type = tool.FindText("type");
   if (FindClientRunFunction(type) != nullptr) return std::string(type);
   return FlatToolName(tool.FindText("namespace"), tool.FindText("name"));
 }
 
 // A set, because a list of choices may be as long as the list of tools.
-std::set<std::string_view> NamesOf(const ResponsesTools& tools) {
+std::set<std::string_view> ToolNames(const ResponsesTools& tools) {
   std::set<std::string_view> names;
   for (const ToolSpec& tool : tools.tools) names.insert(tool.name);
   return names;
@@ -245,10 +245,10 @@ std::vector<std::string> AllowedTools(FieldReader& reader, const JsonValue& choi
     reader.Fail("tool_choice.tools", "a list of tools", list);
     return {};
   }
-  const std::set<std::string_view> known = NamesOf(tools);
+  const std::set<std::string_view> known = ToolNames(tools);
   std::vector<std::string> names;
   for (const JsonValue& tool : list->items()) {
-    std::string name = FlatNameOf(tool);
+    std::string name = FlatName(tool);
     if (known.contains(name)) names.push_back(std::move(name));
   }
   if (names.empty()) reader.Fail("tool_choice.tools", "the name of one of the tools", "none");
@@ -305,8 +305,8 @@ ToolChoice ReadResponsesToolChoice(FieldReader& reader, const ResponsesTools& to
     reader.Fail("tool_choice", "none, auto, required, or a function or custom tool", *choice);
     return {};
   }
-  std::string name = FlatNameOf(*choice);
-  if (!NamesOf(tools).contains(name)) {
+  std::string name = FlatName(*choice);
+  if (!ToolNames(tools).contains(name)) {
     reader.Fail(
         "tool_choice.name", "the name of one of the tools",
         PythonJsonString(choice->Find("name") == nullptr ? type : choice->FindText("name")));
