@@ -92,7 +92,7 @@ std::string CheckSseStream(std::string_view input) {
   for (const LoadEndpoint endpoint : {LoadEndpoint::kCompletions, LoadEndpoint::kChat,
                                       LoadEndpoint::kResponses, LoadEndpoint::kMessages}) {
     const std::string wrong = CheckAnswer(endpoint, whole.events);
-    if (!wrong.empty()) return std::string(NameOf(endpoint)) + ": " + wrong;
+    if (!wrong.empty()) return std::string(Name(endpoint)) + ": " + wrong;
   }
   return "";
 }

@@ -15,7 +15,7 @@ namespace {
 // The limit of a schema and of a grammar (docs/spec/constrained.md 1.2), with room for blanks.
 constexpr std::size_t kMostFormBytes = std::size_t{4} << 20;
 
-ErrorCode CodeOf(ConstraintErrorCode code) {
+ErrorCode ToErrorCode(ConstraintErrorCode code) {
   return code == ConstraintErrorCode::kUnsupportedSchema ? ErrorCode::kUnsupported
                                                          : ErrorCode::kInvalidArgument;
 }
@@ -63,7 +63,8 @@ Result<std::shared_ptr<const Constraint>> AnswerForm::Compile(const CompileConst
       compile({.content = content_, .in_reasoning = in_reasoning});
   if (compiled) return *compiled;
   const ConstraintError& error = compiled.error();
-  return MakeError(CodeOf(error.code), "{}: {} ({})", source_, error.message, Name(error.code));
+  return MakeError(ToErrorCode(error.code), "{}: {} ({})", source_, error.message,
+                   Name(error.code));
 }
 
 void AnswerForm::WarnOfRelaxed(const Constraint* constraint, Log& log) const {

@@ -15,7 +15,7 @@ namespace {
 // The longest time until a Ctrl-C is noticed while nothing is generated.
 constexpr std::chrono::milliseconds kGlance(50);
 
-EncodeOptions EncodingOf(std::optional<Think> think, const GenerationConfig& config) {
+EncodeOptions MakeEncodeOptions(std::optional<Think> think, const GenerationConfig& config) {
   if (!think) return {.thinking = DefaultThinking(std::nullopt, config)};
   if (think == Think::kOff) return {.thinking = ThinkingMode::kChat};
   return {.thinking = ThinkingMode::kThinking, .effort = think == Think::kMax ? "max" : "high"};
@@ -92,7 +92,7 @@ Result<std::vector<Token>> ConversationModel::EncodeMessages(const std::vector<M
                                                              std::optional<Think> think,
                                                              bool& starts_in_reasoning) const {
   const Result<EncodedPrompt> prompt =
-      EncodeChat({.messages = messages}, EncodingOf(think, files_.generation), profile_);
+      EncodeChat({.messages = messages}, MakeEncodeOptions(think, files_.generation), profile_);
   if (!prompt) return Unexpected(prompt.error());
   starts_in_reasoning = prompt->ends_in_reasoning;
   Result<std::vector<Token>> tokens = EncodePrompt(files_.tokenizer, *prompt);

@@ -22,7 +22,7 @@
 namespace fathom::cli {
 namespace {
 
-int ExitCodeOf(const Status& status) {
+int ReportStatus(const Status& status) {
   if (status) return 0;
   if (!IsQuiet(status.error())) {
     PrintError("fathom: error: " + status.error().message + "\n");
@@ -69,7 +69,7 @@ struct CommandRunner {
   template <class Command>
   Status OnRanks(const Command& command) {
     RankProcess session(command.run.ranks, [](const Error& reason) {
-      static_cast<void>(ExitCodeOf(Unexpected(reason)));
+      static_cast<void>(ReportStatus(Unexpected(reason)));
       ::_exit(EXIT_FAILURE);
     });
     Status status = Guarded([&] { return session.Join(); });
@@ -79,7 +79,7 @@ struct CommandRunner {
     }
     status = session.Conclude(std::move(status));
     if (status || session.is_alone()) return status;
-    static_cast<void>(ExitCodeOf(status));
+    static_cast<void>(ReportStatus(status));
     return Unexpected({status.error().code, ""});
   }
 
@@ -104,7 +104,7 @@ int Run(int argc, char** argv) {
   const CommandLine line = ParseCommandLine(argc, argv);
   if (!line.options) {
     PrintError(line.error);
-    const int printed = ExitCodeOf(Print(line.out));
+    const int printed = ReportStatus(Print(line.out));
     return line.exit_code != 0 ? line.exit_code : printed;
   }
   Log log(line.options->log_level, line.options->log_format);
@@ -112,20 +112,20 @@ int Run(int argc, char** argv) {
     log.Warn("{} is ignored: what it would choose is always right here", option);
   }
   const Status status = std::visit(CommandRunner{log}, line.options->command);
-  return ExitCodeOf(status);
+  return ReportStatus(status);
 }
 
 }  // namespace
 
 int RunGuarded(int argc, char** argv) {
-  if (const Status enough = CheckStack(); !enough) return ExitCodeOf(enough);
+  if (const Status enough = CheckStack(); !enough) return ReportStatus(enough);
   GrowStack();
   int exit_code = 1;
   const Status status = Guarded([&]() -> Status {
     exit_code = Run(argc, argv);
     return {};
   });
-  return status ? exit_code : ExitCodeOf(status);
+  return status ? exit_code : ReportStatus(status);
 }
 
 }  // namespace fathom::cli

@@ -105,14 +105,14 @@ Result<std::vector<load::LoadLevel>> MakeLevels(const BenchServeCommand& command
 }
 
 // The requests of a level as conversations; none where only the time ends it.
-std::optional<std::int64_t> ConversationsOf(const BenchServeCommand& command) {
+std::optional<std::int64_t> CountConversations(const BenchServeCommand& command) {
   if (!command.n_requests && command.seconds) return std::nullopt;
   const std::int64_t n_requests = command.n_requests.value_or(kDefaultRequests);
   return DivideUp(n_requests, command.n_turns);
 }
 
 // 0 to 1, by what ends the level first.
-double ShareOf(const load::LoadJob& job, const load::LoadProgress& progress) {
+double ProgressShare(const load::LoadJob& job, const load::LoadProgress& progress) {
   const double by_time = job.seconds ? progress.time_s / *job.seconds : 0;
   const double n_requests =
       static_cast<double>(job.n_conversations.value_or(0) * job.workload.n_turns);
@@ -124,7 +124,7 @@ load::LoadResult RunLevel(const load::LoadJob& job, const std::string& label,
                           Interrupt& interrupt) {
   ProgressBar bar(label);
   return load::RunLoad(job, [&](const load::LoadProgress& progress) {
-    bar.Update(ShareOf(job, progress));
+    bar.Update(ProgressShare(job, progress));
     return !interrupt.Take();
   });
 }
@@ -143,7 +143,7 @@ void RunLevels(const BenchServeCommand& command, load::LoadJob job,
       return;
     }
   }
-  job.n_conversations = ConversationsOf(command);
+  job.n_conversations = CountConversations(command);
   job.seconds = command.seconds;
   for (const load::LoadLevel& level : levels) {
     log.Info("level {}", level.Name());

@@ -95,7 +95,7 @@ Result<SafetensorsWriter> CreateFile(const LogitsCommand& command, const Plan& p
   return SafetensorsWriter::Create(command.out, tensors);
 }
 
-std::span<const std::byte> BytesOf(const Matrix<const float>& logits) {
+std::span<const std::byte> LogitBytes(const Matrix<const float>& logits) {
   return std::as_bytes(std::span(logits.data, static_cast<std::size_t>(logits.rows * logits.cols)));
 }
 
@@ -128,7 +128,7 @@ Status WriteMtpRows(Model& model, const Plan& plan, std::int64_t position, std::
   const Status ran = model.drafter()->Commit(next, stream_rows, StreamSource::kForward);
   if (!ran) return ran;
   return model.drafter()->Propose(requests, [&](const DraftLogits& found, std::span<Token>) {
-    return spool.Append(BytesOf(found.logits));
+    return spool.Append(LogitBytes(found.logits));
   });
 }
 
@@ -137,7 +137,7 @@ Status WriteMtpRows(Model& model, const Plan& plan, std::int64_t position, std::
 Status ComputeRows(Model& model, Plan& plan, Interrupt& interrupt, ExpertBalance& balance,
                    bool wants_logits, SafetensorsWriter* writer, RowSpool* spool) {
   LogitQueue logits(model, [&](Matrix<const float> rows) {
-    return writer != nullptr ? writer->Append(BytesOf(rows)) : Status();
+    return writer != nullptr ? writer->Append(LogitBytes(rows)) : Status();
   });
   Batch batch;
   for (std::int64_t position = 0; position < plan.n_tokens();) {

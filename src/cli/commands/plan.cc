@@ -47,7 +47,7 @@ Result<plan::ExpertLoad> ReadLoad(const PlanCommand& command, const ModelConfig&
   return plan::ParseExpertTrace(*text, command.expert_trace.string(), config);
 }
 
-plan::Workload WorkloadOf(const PlanCommand& command, const ModelConfig& config) {
+plan::Workload MakePlanWorkload(const PlanCommand& command, const ModelConfig& config) {
   const std::int64_t context =
       command.n_context.value_or(std::min(kContext, config.max_position_embeddings));
   return {.context = context,
@@ -92,7 +92,7 @@ Status PlanOneHost(const PlanCommand& command, std::int64_t memory) {
 }
 
 // The division that the options say, of which plan has some under names of its own.
-RankOptions DivisionOf(const PlanCommand& command) {
+RankOptions MakeRankOptions(const PlanCommand& command) {
   RankOptions ranks = command.ranks;
   ranks.decode_context_parallel = command.decode_context_parallel;
   if (!command.fused) ranks.expert_exchange = "gather";
@@ -115,8 +115,8 @@ Status PlanRanks(const PlanCommand& command, std::int64_t memory, int n_ranks) {
   const LoadPlan load =
       MakeLoadPlan({.max_batch_tokens = command.chunk, .max_sequences = command.concurrency},
                    *n_context, MostDrafts({}, *checkpoint, config));
-  const Result<std::vector<RankPlan>> ranks = PlanAllRanks(config, *checkpoint, DivisionOf(command),
-                                                           n_ranks, load, AvailableCores(), memory);
+  const Result<std::vector<RankPlan>> ranks = PlanAllRanks(
+      config, *checkpoint, MakeRankOptions(command), n_ranks, load, AvailableCores(), memory);
   if (!ranks) return Unexpected(ranks.error());
   return Print(command.json ? plan::ToJson(*model, *ranks, command.speeds)
                             : plan::ToTable(*model, *ranks, command.speeds));
@@ -134,7 +134,7 @@ Status RunCommand(const PlanCommand& command, Log&) {
   const Result<plan::ExpertLoad> load = ReadLoad(command, model->config());
   if (!load) return Unexpected(load.error());
   const Result<plan::Plan> made =
-      plan::MakePlan(*model, *hardware, *load, WorkloadOf(command, model->config()));
+      plan::MakePlan(*model, *hardware, *load, MakePlanWorkload(command, model->config()));
   if (!made) return Unexpected(made.error());
   return Print(command.json ? plan::ToJson(*made) : plan::ToTable(*made, command.n_rows));
 }

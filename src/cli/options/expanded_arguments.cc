@@ -33,11 +33,11 @@ bool Contains(const List& list, std::string_view entry) {
   return std::find(std::begin(list), std::end(list), entry) != std::end(list);
 }
 
-std::string NameOf(const std::string& word) { return word.substr(0, word.find('=')); }
+std::string OptionName(const std::string& word) { return word.substr(0, word.find('=')); }
 
 // "--name" for "--name" or "--name=value" as we call it.
 std::string Renamed(const std::string& word) {
-  const std::string name = NameOf(word);
+  const std::string name = OptionName(word);
   const ForeignOption* foreign = FindForeignOption(name);
   return foreign != nullptr && foreign->serve_takes
              ? std::string(foreign->ours) + word.substr(name.size())
@@ -87,7 +87,7 @@ Status AddFile(const std::string& file, const std::vector<std::string>& given,
   for (std::size_t i = 0; i < json->items().size(); ++i) {
     const std::string key(json->key(i));
     const JsonValue& value = json->items()[i];
-    const std::string name = NameOf(Renamed("--" + key));
+    const std::string name = OptionName(Renamed("--" + key));
     if (name == "--config") {
       return MakeError(ErrorCode::kInvalidArgument, "{}: config: a file cannot name another", file);
     }
@@ -117,7 +117,7 @@ Result<ExpandedArguments> ExpandArguments(const std::vector<std::string>& words)
   std::vector<std::string> given;
   std::vector<std::string> files;
   for (auto word = serve + 1; word != words.end(); ++word) {
-    const std::string name = NameOf(*word);
+    const std::string name = OptionName(*word);
     const bool has_value = name.size() < word->size();
     if (Contains(kMeaningless, name) || Contains(kMeaninglessFlags, name)) {
       expanded.dropped.push_back(name);
@@ -128,7 +128,7 @@ Result<ExpandedArguments> ExpandArguments(const std::vector<std::string>& words)
       files.push_back(*++word);
     } else {
       rest.push_back(Renamed(*word));
-      given.push_back(NameOf(rest.back()));
+      given.push_back(OptionName(rest.back()));
     }
   }
   for (const std::string& file : files) {

@@ -11,7 +11,7 @@
 namespace fathom::cli {
 namespace {
 
-sigset_t SetOf(Interrupt::Signals signals) {
+sigset_t MakeSignalSet(Interrupt::Signals signals) {
   sigset_t set;
   ::sigemptyset(&set);
   ::sigaddset(&set, SIGINT);
@@ -23,7 +23,7 @@ sigset_t SetOf(Interrupt::Signals signals) {
 
 }  // namespace
 
-Interrupt::Interrupt(Signals signals) : set_(SetOf(signals)) {
+Interrupt::Interrupt(Signals signals) : set_(MakeSignalSet(signals)) {
   descriptor_ = ::signalfd(-1, &set_, SFD_NONBLOCK | SFD_CLOEXEC);
   if (descriptor_ >= 0) {
     ::pthread_sigmask(SIG_BLOCK, &set_, nullptr);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kTabColumns = 8;
 
-int WidthOf(std::string_view character) {
+int CharacterColumns(std::string_view character) {
   std::mbstate_t state = {};
   wchar_t wide = 0;
   const std::size_t n_used = std::mbrtowc(&wide, character.data(), character.size(), &state);
@@ -54,7 +54,7 @@ void WordWrap::AddCharacter(std::string_view character, std::string& shown) {
     EndWord(shown);
     ++n_blanks_;
   } else {
-    const int width = WidthOf(character);
+    const int width = CharacterColumns(character);
     word_ += character;
     width_ += width;
     if (width > 1) EndWord(shown);  // an ideograph: lines may break between any two

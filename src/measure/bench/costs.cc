@@ -137,7 +137,7 @@ Costs OutsideLayers(const ModelConfig& config) {
   return costs;
 }
 
-Cost CostOf(const DraftTensor& tensor, const StoredFormats& formats) {
+Cost TensorCost(const DraftTensor& tensor, const StoredFormats& formats) {
   using Kind = DraftTensor::Kind;
   if (tensor.kind == Kind::kVector || tensor.kind == Kind::kTable) {
     return Vector(2 * tensor.rows * tensor.cols);
@@ -154,7 +154,7 @@ CachedRowBytes ComputeCachedRowBytes(const ModelConfig& config) {
           .index = Number(ComputeLayerBytes({.index_rows = 1}, shape).growing)};
 }
 
-std::optional<DType> TypeOf(const Checkpoint& checkpoint, std::string_view name) {
+std::optional<DType> FindType(const Checkpoint& checkpoint, std::string_view name) {
   const TensorView* tensor = checkpoint.Find(name);
   return tensor == nullptr ? std::nullopt : std::optional(tensor->dtype);
 }
@@ -171,12 +171,12 @@ Cost Sum(const Costs& costs) {
 
 StoredFormats FindStoredFormats(const Checkpoint& checkpoint) {
   const auto scale_bytes = [&](std::string_view name) {
-    return TypeOf(checkpoint, name) == DType::kF32 ? 4 : 1;
+    return FindType(checkpoint, name) == DType::kF32 ? 4 : 1;
   };
-  return {.fp4_experts = TypeOf(checkpoint, "layers.0.ffn.experts.0.w1.weight") != DType::kF8E4M3,
+  return {.fp4_experts = FindType(checkpoint, "layers.0.ffn.experts.0.w1.weight") != DType::kF8E4M3,
           .scale_bytes = scale_bytes("layers.0.attn.wkv.scale"),
           .expert_scale_bytes = scale_bytes("layers.0.ffn.experts.0.w1.scale"),
-          .bf16_wo_a = TypeOf(checkpoint, "layers.0.attn.wo_a.weight") == DType::kBF16};
+          .bf16_wo_a = FindType(checkpoint, "layers.0.attn.wo_a.weight") == DType::kBF16};
 }
 
 ModelCosts::ModelCosts(const ModelConfig& config, const StoredFormats& formats)
@@ -266,7 +266,7 @@ DraftCosts ModelCosts::Draft(const DrafterKind& drafter) const {
       .n_blocks = std::ssize(ratios),
       .rest = HyperHead(config_.hidden_size)};
   for (const DraftTensor& tensor : drafter.tensors(config_)) {
-    const Cost cost = CostOf(tensor, formats_);
+    const Cost cost = TensorCost(tensor, formats_);
     draft.rest += cost;
     if (tensor.is_by_vocabulary) draft.by_vocabulary += cost;
   }

@@ -18,7 +18,7 @@ struct Limits {
   bool has_flops = false;
 };
 
-Limits LimitsOf(const Roofline& roofline) {
+Limits ChooseLimits(const Roofline& roofline) {
   if (roofline.copy_gb_s > 0) return {"TB/s", "copy", 1e-3, roofline.copy_gb_s, false};
   return {"GB/s", "read", 1, roofline.read_gb_s, true};
 }
@@ -29,8 +29,8 @@ std::optional<double> Rate(std::optional<double> amount, double seconds) {
   return 1e-9 * *amount / seconds;
 }
 
-std::string LineOf(const ProfileRow& row, double seconds, const Limits& limits,
-                   const Roofline& roofline) {
+std::string FormatRow(const ProfileRow& row, double seconds, const Limits& limits,
+                      const Roofline& roofline) {
   std::string line =
       fmt::format("{:<32} {:<16} {:>8} {:>12.1f} {:>6.1f}", row.name, row.part, row.n,
                   1e6 * row.seconds, seconds > 0 ? 100 * row.seconds / seconds : 0.0);
@@ -51,18 +51,18 @@ std::string LineOf(const ProfileRow& row, double seconds, const Limits& limits,
 
 std::string ProfileTable(const std::string& row, const Profile& profile, const Roofline& roofline) {
   const double seconds = profile.seconds();
-  const Limits limits = LimitsOf(roofline);
+  const Limits limits = ChooseLimits(roofline);
   std::string text =
       fmt::format("\n{:<32} {:<16} {:>8} {:>12} {:>6}  {:>10} {:>8} {:>7}{}\n", row, "layers", "n",
                   "us", "%", "MB", limits.bytes_unit, fmt::format("% {}", limits.limit),
                   limits.has_flops ? "   GFLOP/s  % fma" : "");
-  for (const ProfileRow& one : profile.rows) text += LineOf(one, seconds, limits, roofline);
+  for (const ProfileRow& one : profile.rows) text += FormatRow(one, seconds, limits, roofline);
   return text + fmt::format("{:<32} {:<16} {:>8} {:>12.1f} {:>6.1f}\n", "all", "", "",
                             1e6 * seconds, 100.0);
 }
 
 JsonValue ProfileJson(const Profile& profile, const Roofline& roofline) {
-  const Limits limits = LimitsOf(roofline);
+  const Limits limits = ChooseLimits(roofline);
   JsonValue kernels = JsonValue::Array();
   for (const ProfileRow& one : profile.rows) {
     JsonValue kernel = {

@@ -63,7 +63,7 @@ std::string CsvField(std::string_view text) {
 }
 
 // Collects rows that differ in depth alone into one line, by ascending depth.
-std::vector<ChartLine> LinesOf(const Report& report, RowSpec::Kind kind) {
+std::vector<ChartLine> MakeLines(const Report& report, RowSpec::Kind kind) {
   std::vector<ChartLine> lines;
   for (const RowResult& row : report.rows) {
     if (row.row.kind != kind) continue;
@@ -97,14 +97,14 @@ struct Units {
   std::string_view operations;
   std::string_view limit;  // of bytes
 };
-const Units& UnitsOf(const Report& report) {
+const Units& ChooseUnits(const Report& report) {
   static constexpr Units kProcessors = {1, "GB/s", "GFLOP/s", "limit"};
   static constexpr Units kGpu = {1e-3, "TB/s", "TFLOP/s", "copy"};
   return report.device.empty() ? kProcessors : kGpu;
 }
 
 // Returns the speed with which the bytes of rows are compared, in GB/s.
-double LimitOf(const Report& report, const Roofline& roofline) {
+double ByteLimit(const Report& report, const Roofline& roofline) {
   return report.device.empty() ? roofline.read_gb_s : roofline.copy_gb_s;
 }
 
@@ -140,7 +140,7 @@ double PercentFma(const Report& report, const RowResult& row) {
 }
 
 std::string ToTable(const Report& report) {
-  const Units& units = UnitsOf(report);
+  const Units& units = ChooseUnits(report);
   std::string text = fmt::format(
       "model     {}, {:.2f} GB of weights\n"
       "machine   {}{}\n"
@@ -152,7 +152,8 @@ std::string ToTable(const Report& report) {
       "{:<18} {:>9} {:>9} {:>9}  {:>8} {:>7}  {:>9} {:>7}\n",
       report.model, report.weight_gb,
       report.n_ranks == 1 ? "" : fmt::format("{} ranks of ", report.n_ranks), MachineText(report),
-      RooflineText(report), report.n_rooflines, units.scale * LimitOf(report, report.best_roofline),
+      RooflineText(report), report.n_rooflines,
+      units.scale * ByteLimit(report, report.best_roofline),
       units.scale * report.best_roofline.fma_gflop_s, report.n_repetitions,
       report.n_repetitions == 1 ? "" : "s", report.chunk, "", "tok/s", "", "", "read", "% of", "",
       "% of", "row", "min", "median", "max", units.bytes, units.limit, units.operations, "limit");
@@ -217,7 +218,7 @@ std::string ToSvg(const Report& report) {
                       MachineText(report), report.roofline.read_gb_s, report.roofline.fma_gflop_s)};
   for (const auto& [kind, title] : {std::pair(RowSpec::Kind::kDecode, "Decoding, all sequences"),
                                     std::pair(RowSpec::Kind::kPrefill, "Prefill")}) {
-    std::vector<ChartLine> lines = LinesOf(report, kind);
+    std::vector<ChartLine> lines = MakeLines(report, kind);
     if (!lines.empty()) {
       chart.panels.push_back({.title = title,
                               .x_label = "tokens in the cache before",

@@ -48,7 +48,7 @@ class ExpertCounter {
 
 // Returns the number of groups of sequences: a pipeline decodes with one step per stage, as the
 // engine does.
-std::int64_t GroupsOf(const ModelRanks* ranks, const RowSpec& row) {
+std::int64_t CountGroups(const ModelRanks* ranks, const RowSpec& row) {
   const std::int64_t n_stages = ranks != nullptr ? ranks->shard.n_stages : 1;
   return row.kind == RowSpec::Kind::kDecode ? std::min(n_stages, row.n_sequences) : 1;
 }
@@ -57,7 +57,7 @@ std::int64_t GroupsOf(const ModelRanks* ranks, const RowSpec& row) {
 class RowRunner {
  public:
   RowRunner(Model& model, const RowSpec& row, const Plan& plan)
-      : model_(model), row_(row), chunk_(plan.chunk), n_groups_(GroupsOf(plan.ranks, row)) {
+      : model_(model), row_(row), chunk_(plan.chunk), n_groups_(CountGroups(plan.ranks, row)) {
     std::mt19937_64 random(kSeed);
     tokens_.resize(static_cast<std::size_t>(row.n_total()));
     for (Token& token : tokens_) {
@@ -82,19 +82,19 @@ class RowRunner {
     LogitQueue logits(model_, [](Matrix<const float>) { return Status(); });
     for (std::int64_t first = 0; first < row_.n_tokens; first += StepTokens(first)) {
       for (std::int64_t group = 0; group < n_groups_; ++group) {
-        if (Status ran = Step(first, GroupOf(group), logits); !ran) return ran;
+        if (Status ran = Step(first, Group(group), logits); !ran) return ran;
       }
     }
     return logits.FinishAll();
   }
 
   // Returns the cost of one run without its routed experts' bytes.
-  Cost CostOf(const ModelCosts& costs) const {
+  Cost RunCost(const ModelCosts& costs) const {
     Cost total;
     const Cost routed = costs.RoutedPerToken();
     for (std::int64_t first = 0; first < row_.n_tokens; first += StepTokens(first)) {
       for (std::int64_t i = 0; i < n_groups_; ++i) {
-        const Piece group = GroupOf(i);
+        const Piece group = Group(i);
         const std::int64_t n_tokens = StepTokens(first) * group.count;
         total += costs.Dense(n_tokens, NeedsLogits(first) ? group.count : 0);
         total.flops += routed.flops * static_cast<double>(n_tokens);
@@ -119,7 +119,7 @@ class RowRunner {
     return row_.kind == RowSpec::Kind::kDecode || first + StepTokens(first) == row_.n_tokens;
   }
   // Returns the sequences of a group.
-  Piece GroupOf(std::int64_t group) const {
+  Piece Group(std::int64_t group) const {
     const std::int64_t first = group * row_.n_sequences / n_groups_;
     return {first, (group + 1) * row_.n_sequences / n_groups_ - first};
   }
@@ -215,7 +215,7 @@ Result<RowResult> RunRow(Model& model, const ModelCosts& costs, const RowSpec& r
   }
   const Result<double> n_different = SumOfStages(plan.ranks, experts.n_different());
   if (!n_different) return Unexpected(n_different.error());
-  const Cost cost = runner.CostOf(costs);
+  const Cost cost = runner.RunCost(costs);
   std::optional<Profile> profile;
   if (plan.profiler != nullptr) {
     Result<Profile> taken = ProfileOnce(runner, model, *plan.profiler);

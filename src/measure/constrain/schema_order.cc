@@ -97,7 +97,7 @@ class ApplyingSchemas {
 JsonValue Ordered(const JsonValue& root, const Schemas& schemas, const JsonValue& value, int depth);
 
 // The schemas of a member or an item.
-Schemas SchemasOf(const JsonValue& root, const Schemas& schemas, std::string_view key) {
+Schemas InnerSchemas(const JsonValue& root, const Schemas& schemas, std::string_view key) {
   ApplyingSchemas found(root);
   for (const JsonValue* schema : schemas) {
     const JsonValue* properties = schema->Find("properties");
@@ -168,7 +168,7 @@ JsonValue OrderedObject(const JsonValue& root, const Schemas& schemas, const Jso
   JsonValue ordered = JsonValue::Object();
   for (const auto& [rank, text, i] : order) {
     const std::string_view key = value.key(i);
-    ordered.Add(key, Ordered(root, SchemasOf(root, schemas, key), value.items()[i], depth + 1));
+    ordered.Add(key, Ordered(root, InnerSchemas(root, schemas, key), value.items()[i], depth + 1));
   }
   return ordered;
 }

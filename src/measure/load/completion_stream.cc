@@ -38,12 +38,12 @@ std::string OneLine(std::string_view text) {
 }
 
 // Returns the member that is an object; nullptr: there is none.
-const JsonValue* ObjectOf(const JsonValue& object, std::string_view key) {
+const JsonValue* FindObject(const JsonValue& object, std::string_view key) {
   const JsonValue* value = object.Find(key);
   return value != nullptr && value->IsObject() ? value : nullptr;
 }
 
-std::optional<std::int64_t> CountOf(const JsonValue& object, std::string_view key) {
+std::optional<std::int64_t> FindCount(const JsonValue& object, std::string_view key) {
   const JsonValue* value = object.Find(key);
   if (value == nullptr || value->IsNull()) return std::nullopt;
   std::int64_t count = 0;
@@ -51,12 +51,12 @@ std::optional<std::int64_t> CountOf(const JsonValue& object, std::string_view ke
   return count;
 }
 
-std::string MessageOf(const JsonValue& error) {
+std::string ErrorMessage(const JsonValue& error) {
   return OneLine(error.IsString() ? error.text() : error.FindText("message"));
 }
 
-std::string FailureOf(const JsonValue* error) {
-  const std::string message = error == nullptr ? "" : MessageOf(*error);
+std::string DescribeFailure(const JsonValue* error) {
+  const std::string message = error == nullptr ? "" : ErrorMessage(*error);
   return message.empty() ? "an error without a message" : message;
 }
 
@@ -69,22 +69,22 @@ struct UsageNames {
 constexpr UsageNames kChatUsage = {"prompt_tokens", "prompt_tokens_details", "completion_tokens"};
 constexpr UsageNames kResponsesUsage = {"input_tokens", "input_tokens_details", "output_tokens"};
 
-StreamUsage UsageOf(const JsonValue& usage, const UsageNames& names) {
-  const JsonValue* details = ObjectOf(usage, names.details);
-  return {.n_input = CountOf(usage, names.input).value_or(0),
-          .n_cached = details == nullptr ? std::nullopt : CountOf(*details, "cached_tokens"),
-          .n_output = CountOf(usage, names.output).value_or(0)};
+StreamUsage ReadUsage(const JsonValue& usage, const UsageNames& names) {
+  const JsonValue* details = FindObject(usage, names.details);
+  return {.n_input = FindCount(usage, names.input).value_or(0),
+          .n_cached = details == nullptr ? std::nullopt : FindCount(*details, "cached_tokens"),
+          .n_output = FindCount(usage, names.output).value_or(0)};
 }
 
 // Reads the usage of Anthropic: the prompt's tokens are in three counts, and the last event has the
 // output's.
 StreamUsage MessagesUsage(const JsonValue& usage) {
-  const std::optional<std::int64_t> computed = CountOf(usage, "input_tokens");
-  const std::optional<std::int64_t> cached = CountOf(usage, "cache_read_input_tokens");
-  const std::int64_t created = CountOf(usage, "cache_creation_input_tokens").value_or(0);
+  const std::optional<std::int64_t> computed = FindCount(usage, "input_tokens");
+  const std::optional<std::int64_t> cached = FindCount(usage, "cache_read_input_tokens");
+  const std::int64_t created = FindCount(usage, "cache_creation_input_tokens").value_or(0);
   StreamUsage read = {.n_input = computed, .n_cached = cached, .n_output = {}};
   if (computed) *read.n_input += cached.value_or(0) + created;
-  read.n_output = CountOf(usage, "output_tokens");
+  read.n_output = FindCount(usage, "output_tokens");
   return read;
 }
 
@@ -106,9 +106,9 @@ void TakeChoices(const JsonValue& choices, StreamEvent* event) {
 void ReadCompletionChunk(const JsonValue& chunk, StreamEvent* event) {
   const JsonValue* choices = chunk.Find("choices");
   if (choices != nullptr && choices->IsArray()) TakeChoices(*choices, event);
-  const JsonValue* usage = ObjectOf(chunk, "usage");
+  const JsonValue* usage = FindObject(chunk, "usage");
   if (usage == nullptr) return;
-  event->usage = UsageOf(*usage, kChatUsage);
+  event->usage = ReadUsage(*usage, kChatUsage);
   // The usage at the end stands alone: its tokens came with earlier chunks.
   event->counts_chunk = choices != nullptr && !choices->items().empty();
 }
@@ -123,15 +123,16 @@ void ReadResponsesEvent(const JsonValue& json, StreamEvent* event) {
   }
   const bool has_failed = type == "response.failed";
   event->ends = has_failed || type == "response.completed" || type == "response.incomplete";
-  const JsonValue* response = event->ends ? ObjectOf(json, "response") : nullptr;
-  if (has_failed) event->error = FailureOf(response == nullptr ? nullptr : response->Find("error"));
-  const JsonValue* usage = response == nullptr ? nullptr : ObjectOf(*response, "usage");
-  if (usage != nullptr) event->usage = UsageOf(*usage, kResponsesUsage);
+  const JsonValue* response = event->ends ? FindObject(json, "response") : nullptr;
+  if (has_failed)
+    event->error = DescribeFailure(response == nullptr ? nullptr : response->Find("error"));
+  const JsonValue* usage = response == nullptr ? nullptr : FindObject(*response, "usage");
+  if (usage != nullptr) event->usage = ReadUsage(*usage, kResponsesUsage);
 }
 
 void ReadMessagesEvent(const JsonValue& json, StreamEvent* event) {
   const std::string_view type = json.FindText("type");
-  const JsonValue* delta = ObjectOf(json, "delta");
+  const JsonValue* delta = FindObject(json, "delta");
   if (type == "content_block_delta" && delta != nullptr) {
     for (const char* key : {"text", "thinking", "partial_json"}) {
       event->has_text = event->has_text || !delta->FindText(key).empty();
@@ -139,10 +140,10 @@ void ReadMessagesEvent(const JsonValue& json, StreamEvent* event) {
     event->content = delta->FindText("text");
   }
   event->ends = type == "message_stop";
-  const JsonValue* holder = type == "message_start"   ? ObjectOf(json, "message")
+  const JsonValue* holder = type == "message_start"   ? FindObject(json, "message")
                             : type == "message_delta" ? &json
                                                       : nullptr;
-  const JsonValue* usage = holder == nullptr ? nullptr : ObjectOf(*holder, "usage");
+  const JsonValue* usage = holder == nullptr ? nullptr : FindObject(*holder, "usage");
   if (usage == nullptr) return;
   event->usage = MessagesUsage(*usage);
   // The first event counts a token that has not been sent yet.
@@ -165,9 +166,9 @@ StreamEvent ReadStreamEvent(LoadEndpoint endpoint, std::string_view data) {
   }
   const JsonValue* error = json->Find("error");
   if (error != nullptr && !error->IsNull()) {
-    event.error = FailureOf(error);
+    event.error = DescribeFailure(error);
   } else if (json->FindText("type") == "error") {
-    event.error = FailureOf(&*json);  // the Responses API has the message in the event itself
+    event.error = DescribeFailure(&*json);  // the Responses API has the message in the event itself
   } else if (endpoint == LoadEndpoint::kResponses) {
     ReadResponsesEvent(*json, &event);
   } else if (endpoint == LoadEndpoint::kMessages) {
@@ -179,7 +180,7 @@ StreamEvent ReadStreamEvent(LoadEndpoint endpoint, std::string_view data) {
 }
 
 // Names the end of a complete stream.
-std::string_view EndOf(LoadEndpoint endpoint) {
+std::string_view EndMark(LoadEndpoint endpoint) {
   switch (endpoint) {
     case LoadEndpoint::kCompletions:
     case LoadEndpoint::kChat:
@@ -197,7 +198,7 @@ std::string_view EndOf(LoadEndpoint endpoint) {
 std::string FindErrorMessage(std::string_view body) {
   const Result<JsonValue> json = ParseJson(body);
   const JsonValue* error = json ? json->Find("error") : nullptr;
-  const std::string message = error != nullptr ? MessageOf(*error) : "";
+  const std::string message = error != nullptr ? ErrorMessage(*error) : "";
   return message.empty() ? OneLine(body) : message;
 }
 
@@ -225,7 +226,7 @@ void CompletionStream::Finish(RequestRecord* record) {
   if (!error_.empty() || !done_) {
     record->failure = "error in the stream";
     record->message =
-        error_.empty() ? "it ended without " + std::string(EndOf(endpoint_)) : std::move(error_);
+        error_.empty() ? "it ended without " + std::string(EndMark(endpoint_)) : std::move(error_);
   }
   if (!has_usage_) {
     for (const TokenChunk& chunk : chunks_) {

@@ -16,7 +16,7 @@ enum class LoadEndpoint { kCompletions, kChat, kResponses, kMessages };
 inline constexpr std::array<const char*, 4> kEndpointNames = {"completions", "chat", "responses",
                                                               "messages"};
 
-constexpr std::string_view NameOf(LoadEndpoint endpoint) {
+constexpr std::string_view Name(LoadEndpoint endpoint) {
   return kEndpointNames[static_cast<std::size_t>(endpoint)];
 }
 

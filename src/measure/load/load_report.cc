@@ -30,7 +30,7 @@ struct Figure {
 };
 
 // Reads one part of a spread, if there is one.
-Value PartOf(std::optional<Spread> LoadSummary::*spread, double Spread::*part) {
+Value SpreadPart(std::optional<Spread> LoadSummary::*spread, double Spread::*part) {
   return [=](const LoadSummary& summary) {
     return summary.*spread ? std::optional((*(summary.*spread)).*part) : std::nullopt;
   };
@@ -90,7 +90,7 @@ std::vector<Figure> AllFigures() {
     for (const Part& part : kParts) {
       figures.push_back({fmt::format("{} {} (ms)", time.name, part.name),
                          fmt::format("{}_{}", time.key, part.name),
-                         PartOf(time.spread, part.value)});
+                         SpreadPart(time.spread, part.value)});
     }
   }
   return figures;
@@ -159,7 +159,7 @@ void AppendColumns(const LoadReport& report, std::size_t begin, std::size_t end,
   }
 }
 
-ChartLine LineOf(const LoadReport& report, std::string name, const Value& value) {
+ChartLine MakeLine(const LoadReport& report, std::string name, const Value& value) {
   ChartLine line = {.name = std::move(name), .points = {}};
   for (const auto& [level, summary] : report.levels) {
     if (const std::optional<double> y = value(summary)) {
@@ -175,18 +175,18 @@ ChartLine LineOf(const LoadReport& report, std::string name, const Value& value)
   return line;
 }
 
-std::vector<ChartLine> LinesOf(const LoadReport& report,
-                               std::optional<Spread> LoadSummary::*spread) {
-  return {LineOf(report, "median", PartOf(spread, &Spread::median)),
-          LineOf(report, "p99", PartOf(spread, &Spread::p99))};
+std::vector<ChartLine> MakeLines(const LoadReport& report,
+                                 std::optional<Spread> LoadSummary::*spread) {
+  return {MakeLine(report, "median", SpreadPart(spread, &Spread::median)),
+          MakeLine(report, "p99", SpreadPart(spread, &Spread::p99))};
 }
 
 }  // namespace
 
 std::string ToTable(const LoadReport& report) {
   std::string text =
-      fmt::format("server  {}, {}\nmodel   {}\n{}", report.url, NameOf(report.endpoint),
-                  report.model, report.interrupted ? "interrupted: the last level is short\n" : "");
+      fmt::format("server  {}, {}\nmodel   {}\n{}", report.url, Name(report.endpoint), report.model,
+                  report.interrupted ? "interrupted: the last level is short\n" : "");
   for (std::size_t i = 0; i < report.levels.size(); i += kColumns) {
     text += '\n';
     AppendColumns(report, i, std::min(i + kColumns, report.levels.size()), &text);
@@ -203,7 +203,7 @@ std::string ToTable(const LoadReport& report) {
 std::string ToJson(const LoadReport& report) {
   const std::vector<Figure> counts = MakeFigures();
   JsonValue json = {{"url", report.url},
-                    {"endpoint", NameOf(report.endpoint)},
+                    {"endpoint", Name(report.endpoint)},
                     {"model", report.model},
                     {"input_tokens", ToJson(report.workload.input)},
                     {"output_tokens", ToJson(report.workload.output)},
@@ -247,16 +247,16 @@ std::string ToSvg(const LoadReport& report) {
   const std::string x_label = is_open ? "conversations begun per second" : "requests at once";
   const double least_x = is_open ? 1e-9 : 10;
   std::vector<ChartLine> rates = {
-      LineOf(report, "output", [](const LoadSummary& s) { return s.output_token_rate; }),
-      LineOf(report, "total", [](const LoadSummary& s) { return s.total_token_rate; })};
+      MakeLine(report, "output", [](const LoadSummary& s) { return s.output_token_rate; }),
+      MakeLine(report, "total", [](const LoadSummary& s) { return s.total_token_rate; })};
   return measure::ToSvg(measure::LineChart{
       .title = report.model,
-      .subtitle = fmt::format("{}, {}", report.url, NameOf(report.endpoint)),
+      .subtitle = fmt::format("{}, {}", report.url, Name(report.endpoint)),
       .panels = {{"Throughput", x_label, "tokens per second", least_x, std::move(rates)},
                  {"Time to the first token (TTFT)", x_label, "ms", least_x,
-                  LinesOf(report, &LoadSummary::ttft)},
+                  MakeLines(report, &LoadSummary::ttft)},
                  {"Time per output token (TPOT)", x_label, "ms", least_x,
-                  LinesOf(report, &LoadSummary::tpot)}}});
+                  MakeLines(report, &LoadSummary::tpot)}}});
 }
 
 }  // namespace fathom::load

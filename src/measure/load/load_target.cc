@@ -10,7 +10,7 @@
 namespace fathom::load {
 namespace {
 
-HttpFields FieldsOf(const LoadTarget& target) {
+HttpFields MakeFields(const LoadTarget& target) {
   HttpFields fields = {{"Accept", "text/event-stream, application/json"}};
   if (!target.api_key.empty()) fields.emplace_back("Authorization", "Bearer " + target.api_key);
   return fields;
@@ -22,7 +22,7 @@ HttpCall MakeCall(const LoadTarget& target, std::string path, JsonValue body) {
   body["ignore_eos"] = true;
   body["stream"] = true;
   if (target.temperature) body["temperature"] = *target.temperature;
-  HttpCall call = {.method = "POST", .path = std::move(path), .fields = FieldsOf(target)};
+  HttpCall call = {.method = "POST", .path = std::move(path), .fields = MakeFields(target)};
   call.fields.emplace_back("Content-Type", "application/json");
   call.body = WriteJson(body);
   return call;
@@ -72,7 +72,7 @@ HttpCall MakeCompletionCall(const LoadTarget& target, const std::vector<Token>& 
 Result<std::string> FetchFirstModel(const LoadTarget& target) {
   HttpClient client(target.url, target.limits);
   const Result<HttpReply> reply =
-      client.Send({.method = "GET", .path = "/v1/models", .fields = FieldsOf(target)});
+      client.Send({.method = "GET", .path = "/v1/models", .fields = MakeFields(target)});
   if (!reply) return Unexpected(reply.error());
   if (reply->status != 200) {
     return MakeError(ErrorCode::kIo, "{}: GET /v1/models: HTTP {}: {}", target.url, reply->status,

@@ -38,7 +38,7 @@ bool HoldsTensors(const fs::path& directory) {
   return false;
 }
 
-std::string NameOf(const fs::path& directory) {
+std::string ModelName(const fs::path& directory) {
   std::error_code error;
   const fs::path whole = fs::canonical(directory, error);
   return (error ? directory : whole).filename().string();
@@ -66,12 +66,13 @@ ModelSizes::ModelSizes(std::string name, const ModelConfig& config)
 Result<ModelSizes> ModelSizes::Read(const fs::path& directory) {
   Result<ModelConfig> config = ReadModelConfig(directory / "config.json");
   if (!config) return Unexpected(config.error());
-  if (!HoldsTensors(directory)) return ModelSizes(NameOf(directory), *config);
+  if (!HoldsTensors(directory)) return ModelSizes(ModelName(directory), *config);
   const Result<Checkpoint> checkpoint = Checkpoint::Open(directory);
   if (!checkpoint) return Unexpected(checkpoint.error());
   const Result<DraftHead> head = AdoptDraftHead(*checkpoint, *config);
   if (!head) return Unexpected(head.error());
-  ModelSizes sizes(NameOf(directory), *config, bench::FindStoredFormats(*checkpoint), head->kind);
+  ModelSizes sizes(ModelName(directory), *config, bench::FindStoredFormats(*checkpoint),
+                   head->kind);
   sizes.stage_weights_ = WeighStages(*checkpoint, *config);
   return sizes;
 }
@@ -100,7 +101,7 @@ std::int64_t ModelSizes::bytes() const {
   return sum;
 }
 
-ModelShard ModelSizes::ShareOf(const ParallelLayout& layout, int stage) const {
+ModelShard ModelSizes::StageShard(const ParallelLayout& layout, int stage) const {
   const RankCounts counts = layout.counts();
   return ShardOfRank(stage * counts.n_tensor * counts.n_data, counts, stage_weights_);
 }
@@ -128,7 +129,7 @@ Costs ModelSizes::OutsideOfRank(const ParallelLayout& layout) const {
 
 std::int64_t ModelSizes::WeightsOfRank(const ParallelLayout& layout, int stage,
                                        std::int64_t n_redundant) const {
-  const ModelShard share = ShareOf(layout, stage);
+  const ModelShard share = StageShard(layout, stage);
   const auto n_experts = static_cast<double>((config_.n_routed_experts + n_redundant) /
                                              static_cast<std::int64_t>(layout.n_expert()));
   const auto layer_bytes = [&](const bench::LayerCosts& layer) {
@@ -152,7 +153,7 @@ std::int64_t ModelSizes::WeightsOfRank(const ParallelLayout& layout, int stage,
 
 MemoryNeeds ModelSizes::NeedsOfRank(const ParallelLayout& layout, int stage,
                                     std::int64_t n_redundant) const {
-  const ModelShard share = ShareOf(layout, stage);
+  const ModelShard share = StageShard(layout, stage);
   const std::int64_t n_experts =
       (config_.n_routed_experts + n_redundant) / static_cast<std::int64_t>(layout.n_expert());
   MemoryNeeds needs;
@@ -195,7 +196,7 @@ std::int64_t ModelSizes::WorkspaceOfRank(const ParallelLayout& layout, std::int6
   return WorkspaceBytes(
              config_,
              {.max_tokens = n_tokens, .max_logit_rows = n_logit_rows, .drafter = drafter_}) +
-         RankWorkspaceBytes(config_, ShareOf(layout, 0),
+         RankWorkspaceBytes(config_, StageShard(layout, 0),
                             {.max_tokens = n_tokens, .max_logit_rows = n_logit_rows});
 }
 

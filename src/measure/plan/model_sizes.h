@@ -34,7 +34,7 @@ class ModelSizes {
   // Returns the bytes of all weights.
   std::int64_t bytes() const;
 
-  ModelShard ShareOf(const ParallelLayout& layout, int stage) const;
+  ModelShard StageShard(const ParallelLayout& layout, int stage) const;
   // Dense weights and operations of one of n_tensor ranks (the first, which has at least as much as
   // any other), for a layer and outside the layers.
   bench::Costs DenseOfRank(const bench::LayerCosts& layer, int n_tensor) const;

@@ -97,7 +97,7 @@ class RowPlanner {
     std::int64_t most = std::numeric_limits<std::int64_t>::max();
     std::int64_t heaviest = -1;
     for (int stage = 0; stage < layout.n_stages; ++stage) {
-      const ModelShard share = model_.ShareOf(layout, stage);
+      const ModelShard share = model_.StageShard(layout, stage);
       const std::int64_t weights = model_.WeightsOfRank(layout, stage, Redundant());
       const std::int64_t caches = model_.CacheBytes(share, n_sequences_, workload_.context);
       const double room = memory - static_cast<double>(weights + row_.workspace);
@@ -165,7 +165,7 @@ class RowPlanner {
   };
 
   // Chunks follow each other through the stages; only the first finds all of them empty.
-  PromptTime TimeOf(StepTimes& times, int n_data) const {
+  PromptTime TimePrompt(StepTimes& times, int n_data) const {
     PromptTime total;
     for (std::int64_t first = 0; first < workload_.prompt; first += workload_.chunk) {
       const std::int64_t n = std::min(workload_.chunk, workload_.prompt - first);
@@ -189,10 +189,10 @@ class RowPlanner {
 
   void Prefill(StepTimes& times) {
     const int n_data = row_.layout.n_data;
-    row_.first_token_seconds = TimeOf(times, 1).first_token;
+    row_.first_token_seconds = TimePrompt(times, 1).first_token;
     row_.prompt_tokens_per_second =
         static_cast<double>(workload_.prompt * row_.layout.n_replicas * n_data) /
-        TimeOf(times, n_data).busy;
+        TimePrompt(times, n_data).busy;
   }
 
   void CountBytes() {

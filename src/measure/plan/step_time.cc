@@ -17,7 +17,7 @@ using bench::Cost;
 using bench::Costs;
 
 // The format in which a component's matrices are multiplied; hyper-connections are F32, and small.
-NumberFormat FormatOf(Component component) {
+NumberFormat ComponentFormat(Component component) {
   const bool is_fp8 = component == Component::kAttention || component == Component::kShared;
   return is_fp8 ? NumberFormat::kFp8 : NumberFormat::kBf16;
 }
@@ -44,7 +44,7 @@ StepTimes::StepTimes(const ModelSizes& model, const Hardware& hardware, const Ex
       tensor_peers_(MakePeers(hardware, layout.n_tensor)),
       expert_peers_(MakePeers(hardware, layout.n_expert())) {
   for (int stage = 0; stage < layout.n_stages; ++stage) {
-    shares_.push_back(model.ShareOf(layout, stage));
+    shares_.push_back(model.StageShard(layout, stage));
   }
   for (const bench::LayerCosts& layer : model.costs().layers()) {
     dense_.push_back(model.DenseOfRank(layer, layout.n_tensor));
@@ -70,16 +70,16 @@ double StepTimes::Seconds(const Cost& cost, NumberFormat format) const {
 }
 
 // Components run one after another: none reads while another computes.
-double StepTimes::SecondsOf(const Costs& costs, double n_rows) const {
+double StepTimes::ComponentSeconds(const Costs& costs, double n_rows) const {
   double seconds = 0;
   for (std::size_t i = 0; i < costs.size(); ++i) {
-    seconds +=
-        Seconds({costs[i].bytes, costs[i].flops * n_rows}, FormatOf(static_cast<Component>(i)));
+    seconds += Seconds({costs[i].bytes, costs[i].flops * n_rows},
+                       ComponentFormat(static_cast<Component>(i)));
   }
   return seconds;
 }
 
-const std::vector<StepTimes::BusiestRank>& StepTimes::ExpertsOf(std::int64_t n_tokens) {
+const std::vector<StepTimes::BusiestRank>& StepTimes::BusiestExperts(std::int64_t n_tokens) {
   const auto known = work_.find(n_tokens);
   if (known != work_.end()) return known->second;
   const int n_ranks = layout_.n_expert();
@@ -192,7 +192,7 @@ double StepTimes::DenseSeconds(std::size_t layer, const StepWork& work) const {
     costs[static_cast<std::size_t>(Component::kIndexer)].flops -=
         of_layer.by_tokens.flops * (1 - own);
   }
-  return SecondsOf(costs, n_tokens) + table;
+  return ComponentSeconds(costs, n_tokens) + table;
 }
 
 // The embedding of the first stage, the logits of the last.
@@ -212,7 +212,7 @@ void StepTimes::AddEnds(const ModelShard& share, const StepWork& work, StageTime
   // All ranks of a stage share the head, for the rows of all ranks.
   const int n_heads = layout_.stage_ranks();
   const std::int64_t n_logit_rows = work.n_logit_rows * layout_.n_data;
-  time->dense += SecondsOf(model_.OutsideOfRank(layout_), Number(n_logit_rows));
+  time->dense += ComponentSeconds(model_.OutsideOfRank(layout_), Number(n_logit_rows));
   if (layout_.n_data > 1) {
     const double row = sizeof(Bf16) * Number(config.hidden_size);
     time->exchange +=
@@ -247,7 +247,7 @@ double StepTimes::StreamSeconds(int stage, std::int64_t n_tokens) const {
 
 StageTime StepTimes::Of(int stage, const StepWork& work) {
   const ModelShard& share = shares_[static_cast<std::size_t>(stage)];
-  const std::vector<BusiestRank>& experts = ExpertsOf(work.n_tokens * work.n_data);
+  const std::vector<BusiestRank>& experts = BusiestExperts(work.n_tokens * work.n_data);
   StageTime time = {
       .streams = StreamSeconds(stage, work.n_tokens),
       .overhead = hardware_.step_seconds +

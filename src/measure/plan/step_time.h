@@ -67,8 +67,8 @@ class StepTimes {
   };
 
   double Seconds(const bench::Cost& cost, NumberFormat format) const;
-  double SecondsOf(const bench::Costs& costs, double n_rows) const;
-  const std::vector<BusiestRank>& ExpertsOf(std::int64_t n_tokens);
+  double ComponentSeconds(const bench::Costs& costs, double n_rows) const;
+  const std::vector<BusiestRank>& BusiestExperts(std::int64_t n_tokens);
   double SumSeconds(std::int64_t n_tokens) const;
   void AddExperts(const BusiestRank& busiest, const StepWork& work, StageTime* time) const;
   bool SharesIndexer(std::size_t layer, const StepWork& work) const;

@@ -25,7 +25,7 @@ constexpr std::uint64_t Word(std::uint64_t stream, std::uint64_t i) {
   return Mix(stream + (i + 1) * kStep);
 }
 
-constexpr std::uint64_t StreamOf(std::uint64_t seed, std::string_view name) {
+constexpr std::uint64_t MakeStream(std::uint64_t seed, std::string_view name) {
   std::uint64_t stream = Mix(seed + kStep);
   for (const char letter : name) {
     stream = Mix(stream ^ static_cast<std::uint8_t>(letter));
@@ -150,7 +150,7 @@ RandomValues::RandomValues(std::uint64_t seed)
 
 void RandomValues::Fill(const SliceTensor& tensor, std::int64_t first_byte,
                         std::span<std::byte> out) const {
-  const std::uint64_t stream = StreamOf(seed_, tensor.name);
+  const std::uint64_t stream = MakeStream(seed_, tensor.name);
   const auto mean = static_cast<float>(tensor.mean);
   const auto deviation = static_cast<float>(tensor.deviation);
   switch (tensor.dtype) {

@@ -197,7 +197,7 @@ struct ApiCase {
 
 // The name of the test.
 std::ostream& operator<<(std::ostream& out, const ApiCase& api) {
-  return out << NameOf(api.endpoint);
+  return out << Name(api.endpoint);
 }
 
 class LoadRunnerApiTest : public ::testing::TestWithParam<ApiCase> {};
@@ -252,7 +252,7 @@ INSTANTIATE_TEST_SUITE_P(
                  R"({"type":"content_block_delta","delta":{"type":"text_delta","text":"rd"}})",
                  R"({"type":"message_delta","usage":{"output_tokens":2}})",
                  R"({"type":"message_stop"})"}}),
-    [](const auto& one) { return std::string(NameOf(one.param.endpoint)); });
+    [](const auto& one) { return std::string(Name(one.param.endpoint)); });
 
 TEST(LoadRunnerTest, FailuresAreRecordedAndTheLoadGoesOn) {
   std::atomic<int> n_requests = 0;

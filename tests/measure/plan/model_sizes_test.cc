@@ -64,7 +64,7 @@ TEST_P(ModelSizesTest, WeightsOfARankAreThoseItBinds) {
   for (const int n_devices : {1, 2, 4}) {
     for (const ParallelLayout& layout : LegalLayouts(sizes.config(), n_devices)) {
       for (int stage = 0; stage < layout.n_stages && !layout.is_estimate(); ++stage) {
-        const ModelShard share = sizes.ShareOf(layout, stage);
+        const ModelShard share = sizes.StageShard(layout, stage);
         WeightBinder binder(checkpoint_);
         ModelWeights weights = BindWeights(checkpoint_, sizes.config(), sizes.drafter(), binder);
         ASSERT_TRUE(binder.Finish().has_value());
@@ -102,7 +102,7 @@ TEST_P(ModelSizesTest, CachesAreThoseOfTheModel) {
   const CacheShape shape =
       MakeCacheShape(sizes.config(), {.max_sequences = 3, .max_context = 1024}, sizes.drafter());
   EXPECT_DOUBLE_EQ(sizes.CacheBytesPerToken(), BytesPerToken(shape));
-  EXPECT_EQ(sizes.CacheBytes(sizes.ShareOf({}, 0), 3, 1024), SequenceCache::FullBytes(shape));
+  EXPECT_EQ(sizes.CacheBytes(sizes.StageShard({}, 0), 3, 1024), SequenceCache::FullBytes(shape));
 }
 
 INSTANTIATE_TEST_SUITE_P(Checkpoints, ModelSizesTest, testing::AllCheckpoints(),
@@ -142,7 +142,7 @@ TEST(PublishedSizes, OfDSparkCachesCountWhatIsDeferred) {
   CacheShape shape = MakeCacheShape(config, options, sizes.drafter());
   EXPECT_EQ(shape.deferred_bytes, 128 * 3 * 4096 * 2);
   const std::int64_t with = SequenceCache::FullBytes(shape);
-  EXPECT_EQ(sizes.CacheBytes(sizes.ShareOf({}, 0), 2, 1024), with);
+  EXPECT_EQ(sizes.CacheBytes(sizes.StageShard({}, 0), 2, 1024), with);
   const std::int64_t deferred = 2 * std::exchange(shape.deferred_bytes, 0);
   EXPECT_EQ(SequenceCache::FullBytes(shape), with - deferred);
   EXPECT_EQ(MakeCacheShape(config, options, nullptr).deferred_bytes, 0);

@@ -79,11 +79,11 @@ TEST(PlannerTest, CapacityIsTheMostThatThereIsMemoryFor) {
   const double room = 100e9 - static_cast<double>(row.weights + row.workspace);
   const auto bytes = [&](std::int64_t n) {
     return static_cast<double>(
-        FlashSizes().CacheBytes(FlashSizes().ShareOf(row.layout, 0), n, 65536));
+        FlashSizes().CacheBytes(FlashSizes().StageShard(row.layout, 0), n, 65536));
   };
   EXPECT_LE(bytes(row.most_sequences), room);
   EXPECT_GT(bytes(row.most_sequences + 1), room);
-  EXPECT_EQ(row.caches, FlashSizes().CacheBytes(FlashSizes().ShareOf(row.layout, 0), 2, 65536));
+  EXPECT_EQ(row.caches, FlashSizes().CacheBytes(FlashSizes().StageShard(row.layout, 0), 2, 65536));
 }
 
 TEST(PlannerTest, ReplicasAddUp) {
