@@ -92,7 +92,7 @@ std::vector<Token> Prompt(const Options& options, std::int64_t vocab_size, int s
   return prompt;
 }
 
-DraftOptions DraftsOf(std::string_view text) {
+DraftOptions ParseDrafts(std::string_view text) {
   if (text == "auto") return {.enabled = true};
   if (text == "all") return {.enabled = true, .lookups = true};
   if (text == "lookup") return {.lookups = true};
@@ -215,7 +215,7 @@ struct Side {
 };
 
 void RunRows(const Options& options, Backend& backend) {
-  const DraftOptions draft = DraftsOf(options.draft);
+  const DraftOptions draft = ParseDrafts(options.draft);
   const std::unique_ptr<Model> model = Load(options, backend, draft.enabled);
   const std::unique_ptr<LanguageModel> adapter = Adapt(options, *model);
   const std::shared_ptr<const Constraint> constraint = ReadConstraint(options, *adapter);
@@ -285,7 +285,7 @@ void ComparePairs(const Options& options, const Side& without, const Side& with)
 // The model without drafts is loaded without drafter.
 void RunDraftPairs(Options options, Backend& backend) {
   options.at_start = true;
-  const DraftOptions draft = DraftsOf(options.draft);
+  const DraftOptions draft = ParseDrafts(options.draft);
   Check(draft.enabled || draft.lookups, "--pairs: expected --schema, or --draft but off");
   const std::unique_ptr<Model> plain = Load(options, backend, false);
   const std::unique_ptr<Model> drafting = Load(options, backend, draft.enabled);
@@ -295,7 +295,7 @@ void RunDraftPairs(Options options, Backend& backend) {
 }
 
 void RunSchemaPairs(const Options& options, Backend& backend) {
-  const DraftOptions draft = DraftsOf(options.draft);
+  const DraftOptions draft = ParseDrafts(options.draft);
   const std::unique_ptr<Model> model = Load(options, backend, draft.enabled);
   const std::unique_ptr<LanguageModel> adapter = Adapt(options, *model);
   ComparePairs(

@@ -342,11 +342,11 @@ class Run {
     if (self.rank == 0) {
       move_figures_ = {.between = between,
                        .waited = self.shipment.seconds(),
-                       .slower = MedianOf(more) * static_cast<double>(std::ssize(steps_)),
-                       .step = MedianOf(without)};
+                       .slower = Median(more) * static_cast<double>(std::ssize(steps_)),
+                       .step = Median(without)};
     }
   }
-  static double MedianOf(std::vector<double> values) {
+  static double Median(std::vector<double> values) {
     const auto middle = values.begin() + std::ssize(values) / 2;
     std::nth_element(values.begin(), middle, values.end());
     return *middle;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::chrono::seconds kRooflineAge{5};
 
-std::unique_ptr<Backend> BackendOf(const Setting& setting) {
+std::unique_ptr<Backend> MakeSettingBackend(const Setting& setting) {
   Result<std::unique_ptr<Backend>> backend =
       MakeBackend("cpu", {.n_threads = setting.n_threads, .cpu_isa = setting.isa});
   Check(backend.has_value(), "a backend for an instruction set that is there");
@@ -20,7 +20,7 @@ std::unique_ptr<Backend> BackendOf(const Setting& setting) {
 }
 
 std::unique_ptr<Backend> ReservedBackend(const Setting& setting) {
-  std::unique_ptr<Backend> backend = BackendOf(setting);
+  std::unique_ptr<Backend> backend = MakeSettingBackend(setting);
   const Status reserved = backend->Reserve({.max_tokens = kMaxTokens,
                                             .max_linear_inputs = 2 * kHidden,
                                             .hidden = kHidden,
@@ -55,7 +55,7 @@ void SetCounters(benchmark::State& state, const Work& work, const Roofline& roof
 Roofline Rooflines::Of(const Setting& setting) {
   Entry& entry = entries_[setting];
   if (entry.probe == nullptr) {
-    entry.backend = BackendOf(setting);
+    entry.backend = MakeSettingBackend(setting);
     auto probe = entry.backend->MakeRooflineProbe({.buffer_bytes = kPoolBytes});
     Check(probe.has_value(), "memory to measure the bandwidth with");
     entry.probe = *std::move(probe);

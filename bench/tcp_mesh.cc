@@ -25,7 +25,7 @@ Descriptor WithoutDelay(Descriptor socket) {
   return socket;
 }
 
-Result<sockaddr_in> PlaceOf(const std::string& address, int port) {
+Result<sockaddr_in> MakeAddress(const std::string& address, int port) {
   sockaddr_in place = {};
   place.sin_family = AF_INET;
   place.sin_port = htons(static_cast<std::uint16_t>(port));
@@ -64,7 +64,7 @@ Result<Descriptor> Connect(const sockaddr_in& place, std::int32_t rank) {
 Result<MeshEnds> JoinTcpMesh(int rank, std::span<const std::string> addresses, int port) {
   std::vector<sockaddr_in> places;
   for (const std::string& address : addresses) {
-    Result<sockaddr_in> place = PlaceOf(address, port);
+    Result<sockaddr_in> place = MakeAddress(address, port);
     if (!place) return Unexpected(place.error());
     places.push_back(*place);
   }

@@ -169,7 +169,7 @@ class TokenSectionsTest : public AnswerCollectorTest {
   }
 
   // Returns the text of the tokens of this section.
-  std::string TextOf(const std::vector<TokenSection>& sections, TokenSection section) const {
+  std::string SectionText(const std::vector<TokenSection>& sections, TokenSection section) const {
     std::string text;
     for (std::size_t i = 0; i < sections.size(); ++i) {
       if (sections[i] == section) text += tokenizer_.TokenBytes(collected_.tokens[i]);
@@ -185,14 +185,14 @@ TEST_F(TokenSectionsTest, OfTokens) {
   for (const std::size_t n_held : {0u, 3u, 1000u}) {
     const auto sections = Sections(
         Events("Hm, 😀 so.</think>Once 😀 upon" + std::string(kCalls), FinishReason::kStop, n_held));
-    EXPECT_EQ(TextOf(sections, TokenSection::kReasoning), "Hm, 😀 so.");
-    EXPECT_EQ(TextOf(sections, TokenSection::kContent), "Once 😀 upon");
+    EXPECT_EQ(SectionText(sections, TokenSection::kReasoning), "Hm, 😀 so.");
+    EXPECT_EQ(SectionText(sections, TokenSection::kContent), "Once 😀 upon");
     EXPECT_EQ(n_reasoning_, static_cast<std::int64_t>(Tokens("Hm, 😀 so.").size()));
   }
   options_.starts_in_reasoning = false;
   const auto sections = Sections(Events("Once", FinishReason::kStop));
   EXPECT_EQ(n_reasoning_, 0);
-  EXPECT_EQ(TextOf(sections, TokenSection::kMarkup), "<｜end▁of▁sentence｜>");
+  EXPECT_EQ(SectionText(sections, TokenSection::kMarkup), "<｜end▁of▁sentence｜>");
 }
 
 TEST_F(TokenSectionsTest, OfTextThatEndsInsideAToken) {
@@ -224,7 +224,7 @@ TEST_F(AnswerCollectorTest, GoldenAnswers) {
   for (const Json& golden : Json::parse(testing::ReadFile(*path), nullptr, false)) {
     SCOPED_TRACE(golden["name"].get<std::string>());
     options_ = {.starts_in_reasoning = golden["thinking_mode"] == "thinking",
-                .tools = testing::ToolsOf(golden)};
+                .tools = testing::ReadTools(golden)};
     const FinishReason finish =
         golden["ended_by"] == "length" ? FinishReason::kLength : FinishReason::kStop;
     const Answer answer = Collect(Events(golden["text"].get<std::string>(), finish)).answer;

@@ -27,12 +27,14 @@ class ApiCallTest : public testing::ApiModelTest {
   }
   ApiCall Chat(const std::string& body) const { return Prepare(&kChatCompletions, body); }
   ApiCall Completion(const std::string& body) const { return Prepare(&kCompletions, body); }
-  ApiError ErrorOf(const Api* endpoint, const std::string& body) const {
+  ApiError ErrorFrom(const Api* endpoint, const std::string& body) const {
     const ApiResult<ApiCall> call = endpoint->prepare(body, model_);
     EXPECT_FALSE(call) << body;
     return call ? ApiError() : call.error();
   }
-  std::string TextOf(const Request& request) const { return *tokenizer_.Decode(request.prompt); }
+  std::string PromptText(const Request& request) const {
+    return *tokenizer_.Decode(request.prompt);
+  }
 };
 
 TEST_F(ApiCallTest, ChatBecomesThePromptOfTheModel) {
@@ -40,7 +42,7 @@ TEST_F(ApiCallTest, ChatBecomesThePromptOfTheModel) {
       "max_tokens": 5, "seed": 7, "priority": -9, "stop": "x", "stop_token_ids": [4]})");
   ASSERT_EQ(call.requests.size(), 1u);
   const Request& request = call.requests[0];
-  EXPECT_EQ(TextOf(request), "<｜begin▁of▁sentence｜><｜User｜>Hi<｜Assistant｜><think>");
+  EXPECT_EQ(PromptText(request), "<｜begin▁of▁sentence｜><｜User｜>Hi<｜Assistant｜><think>");
   EXPECT_EQ(request.prompt, Tokens("<｜begin▁of▁sentence｜><｜User｜>Hi<｜Assistant｜><think>"));
   EXPECT_EQ(request.n_choices, 3);
   EXPECT_EQ(request.priority, 9);
@@ -66,14 +68,15 @@ TEST_F(ApiCallTest, CacheSaltIsOfTheRequestAndOfItsClient) {
   EXPECT_EQ(Prepare(&kResponses, R"({"input": "Hi", "cache_salt": "x"})").requests[0].cache_salt,
             "4 0af1x");
   EXPECT_EQ(Completion(R"({"prompt": "Hi", "cache_salt": "x"})").requests[0].cache_salt, "4 0af1x");
-  EXPECT_EQ(ErrorOf(&kChatCompletions, std::string(R"({"cache_salt": "", )") + kAsk).param,
+  EXPECT_EQ(ErrorFrom(&kChatCompletions, std::string(R"({"cache_salt": "", )") + kAsk).param,
             "cache_salt");
 }
 
 TEST_F(ApiCallTest, WithoutThinkingTheAnswerIsContent) {
   const ApiCall call = Chat(R"({"model": "gpt-4o", "reasoning_effort": "none",
       "messages": [{"role": "user", "content": "Hi"}]})");
-  EXPECT_EQ(TextOf(call.requests[0]), "<｜begin▁of▁sentence｜><｜User｜>Hi<｜Assistant｜></think>");
+  EXPECT_EQ(PromptText(call.requests[0]),
+            "<｜begin▁of▁sentence｜><｜User｜>Hi<｜Assistant｜></think>");
   EXPECT_FALSE(call.answers.starts_in_reasoning);
   EXPECT_EQ(call.model, "gpt-4o");
 }
@@ -100,11 +103,13 @@ TEST_F(ApiCallTest, TheToolsOfTheRequestAreKnownToTheParser) {
 
 TEST_F(ApiCallTest, CompletionsBeginWithTheBeginToken) {
   EXPECT_EQ(Completion(R"({"prompt": ""})").requests[0].prompt, std::vector<Token>{0});
-  EXPECT_EQ(TextOf(Completion(R"({"prompt": "Once"})").requests[0]), "<｜begin▁of▁sentence｜>Once");
+  EXPECT_EQ(PromptText(Completion(R"({"prompt": "Once"})").requests[0]),
+            "<｜begin▁of▁sentence｜>Once");
   EXPECT_EQ(Completion(R"({"prompt": "<｜begin▁of▁sentence｜>Once"})").requests[0].prompt,
             Completion(R"({"prompt": "Once"})").requests[0].prompt);
-  EXPECT_EQ(TextOf(Completion(R"({"prompt": "Once", "add_special_tokens": false})").requests[0]),
-            "Once");
+  EXPECT_EQ(
+      PromptText(Completion(R"({"prompt": "Once", "add_special_tokens": false})").requests[0]),
+      "Once");
   EXPECT_EQ(Completion(R"({"prompt": [7, 8]})").requests[0].prompt, (std::vector<Token>{7, 8}));
   const ApiCall call = Completion(R"({"prompt": ["a", "b", [5]], "n": 2})");
   ASSERT_EQ(call.requests.size(), 3u);
@@ -115,29 +120,29 @@ TEST_F(ApiCallTest, CompletionsBeginWithTheBeginToken) {
 TEST_F(ApiCallTest, Errors) {
   const Api* const chat = &kChatCompletions;
   const Api* const completions = &kCompletions;
-  ApiError error = ErrorOf(chat, R"({"messages": [{"role": "bard", "content": ""}]})");
+  ApiError error = ErrorFrom(chat, R"({"messages": [{"role": "bard", "content": ""}]})");
   EXPECT_EQ(error.status, 400);
   EXPECT_EQ(error.param, "messages[0].role");
-  error = ErrorOf(chat, R"({"messages": [{"role": "user"}], "reasoning_effort": "enormous"})");
+  error = ErrorFrom(chat, R"({"messages": [{"role": "user"}], "reasoning_effort": "enormous"})");
   EXPECT_EQ(error.param, "reasoning_effort");
   EXPECT_THAT(error.message, HasSubstr("expected one of none, minimal, low"));
-  error = ErrorOf(chat, "{");
+  error = ErrorFrom(chat, "{");
   EXPECT_EQ(error.status, 400);
   EXPECT_EQ(error.param, "");
-  error = ErrorOf(completions, R"({"prompt": "", "add_special_tokens": false})");
+  error = ErrorFrom(completions, R"({"prompt": "", "add_special_tokens": false})");
   EXPECT_EQ(error.param, "prompt");
-  error = ErrorOf(completions, R"({"prompt": "a", "min_tokens": -1})");
+  error = ErrorFrom(completions, R"({"prompt": "a", "min_tokens": -1})");
   EXPECT_EQ(error.param, "min_tokens");
 }
 
 TEST_F(ApiCallTest, TooLongPromptsAreToldInTokens) {
   model_.limits.max_context = 3;
   EXPECT_EQ(Completion(R"({"prompt": [1, 2, 3]})").requests.size(), 1u);
-  ApiError error = ErrorOf(&kCompletions, R"({"prompt": [1, 2, 3, 4]})");
+  ApiError error = ErrorFrom(&kCompletions, R"({"prompt": [1, 2, 3, 4]})");
   EXPECT_EQ(error.code, "context_length_exceeded");
   EXPECT_EQ(error.param, "prompt");
   EXPECT_THAT(error.message, HasSubstr("requested 4 tokens"));
-  error = ErrorOf(&kChatCompletions, R"({"messages": [{"role": "user"}, {"role": "user",
+  error = ErrorFrom(&kChatCompletions, R"({"messages": [{"role": "user"}, {"role": "user",
       "content": "a b c d"}]})");
   EXPECT_EQ(error.code, "context_length_exceeded");
   EXPECT_EQ(error.param, "messages");
@@ -189,11 +194,11 @@ TEST_F(ApiCallTest, ManyLogprobsOfPromptsAreAnError) {
   model_.limits.max_prompt_logprobs = 100;
   const std::string body = R"({"prompt": [[5, 6, 7, 8], [5, 6, 7, 8]], "prompt_logprobs": )";
   EXPECT_TRUE(kCompletions.prepare(body + "11}", model_));
-  const ApiError error = ErrorOf(&kCompletions, body + "12}");
+  const ApiError error = ErrorFrom(&kCompletions, body + "12}");
   EXPECT_EQ(error.param, "prompt_logprobs");
   EXPECT_EQ(error.message,
             "prompt_logprobs: expected at most 100 values for all prompts, found 104");
-  EXPECT_EQ(ErrorOf(&kChatCompletions, R"({"messages": [{"role": "user", "content": "Hi"}],
+  EXPECT_EQ(ErrorFrom(&kChatCompletions, R"({"messages": [{"role": "user", "content": "Hi"}],
       "prompt_logprobs": 1, "tool_choice": "required",
       "tools": [{"type": "function", "function": {"name": "f"}}]})")
                 .param,
@@ -203,11 +208,11 @@ TEST_F(ApiCallTest, ManyLogprobsOfPromptsAreAnError) {
 TEST_F(ApiCallTest, SuffixesLeaveAGap) {
   const std::string expected =
       "<｜begin▁of▁sentence｜><｜fim▁begin｜>def f(<｜fim▁hole｜>): pass<｜fim▁end｜>";
-  EXPECT_EQ(TextOf(Completion(R"({"prompt": "def f(", "suffix": "): pass"})").requests[0]),
+  EXPECT_EQ(PromptText(Completion(R"({"prompt": "def f(", "suffix": "): pass"})").requests[0]),
             expected);
-  EXPECT_EQ(TextOf(Completion(R"({"prompt": "<｜begin▁of▁sentence｜>def f(",
+  EXPECT_EQ(PromptText(Completion(R"({"prompt": "<｜begin▁of▁sentence｜>def f(",
                                   "suffix": "): pass"})")
-                       .requests[0]),
+                           .requests[0]),
             expected);
   EXPECT_EQ(Completion(R"({"prompt": [7], "suffix": "x"})").requests[0].prompt[1], 7);
 }
@@ -253,18 +258,19 @@ TEST_F(ApiCallTest, ABudgetEndsTheReasoning) {
       budget(&kChatCompletions, hello + R"("thinking_token_budget": 3, "enable_thinking": false})"),
       -1)
       << "there is no reasoning";
-  EXPECT_EQ(ErrorOf(&kChatCompletions, hello + R"("thinking_token_budget": -2})").message,
+  EXPECT_EQ(ErrorFrom(&kChatCompletions, hello + R"("thinking_token_budget": -2})").message,
             "thinking_token_budget: expected an integer of at least -1, found -2");
-  EXPECT_EQ(ErrorOf(&kMessages, hello + R"("thinking": {"type": "enabled", "budget_tokens": "x"}})")
-                .param,
-            "thinking.budget_tokens");
+  EXPECT_EQ(
+      ErrorFrom(&kMessages, hello + R"("thinking": {"type": "enabled", "budget_tokens": "x"}})")
+          .param,
+      "thinking.budget_tokens");
 }
 
 TEST_F(ApiCallTest, AnAnswerAtTheEndIsFollowedByAnother) {
   const std::string answered = R"({"messages": [{"role": "user", "content": "a"},
       {"role": "assistant", "content": "b")";
   const auto prompt = [&](const std::string& rest) {
-    return TextOf(Chat(answered + rest).requests[0]);
+    return PromptText(Chat(answered + rest).requests[0]);
   };
   const std::string before = "<｜begin▁of▁sentence｜><｜User｜>a<｜Assistant｜><think></think>b";
   EXPECT_EQ(prompt("}]}"), before + "<｜end▁of▁sentence｜><｜Assistant｜><think>");
@@ -286,21 +292,22 @@ TEST_F(ApiCallTest, ReasoningIsContinuedIfTheClientAsksForIt) {
   };
   const std::string before = "<｜begin▁of▁sentence｜><｜User｜>a<｜Assistant｜><think>so";
   const ApiCall continued = call("", R"(, "continue_reasoning": true)");
-  EXPECT_EQ(TextOf(continued.requests[0]), before);
+  EXPECT_EQ(PromptText(continued.requests[0]), before);
   EXPECT_TRUE(continued.answers.starts_in_reasoning);
   const ApiCall ended = call("", "");
-  EXPECT_EQ(TextOf(ended.requests[0]), before + "</think>");
+  EXPECT_EQ(PromptText(ended.requests[0]), before + "</think>");
   EXPECT_FALSE(ended.answers.starts_in_reasoning);
-  EXPECT_EQ(TextOf(call("b", R"(, "continue_reasoning": true)").requests[0]), before + "</think>b");
+  EXPECT_EQ(PromptText(call("b", R"(, "continue_reasoning": true)").requests[0]),
+            before + "</think>b");
 }
 
 TEST_F(ApiCallTest, ToolsThatAreChosenMustBeThere) {
   const std::string chat = R"({"messages": [{"role": "user", "content": "Hi"}], "tool_choice": )";
-  ApiError error = ErrorOf(&kChatCompletions, chat + R"("required"})");
+  ApiError error = ErrorFrom(&kChatCompletions, chat + R"("required"})");
   EXPECT_EQ(error.status, 400);
   EXPECT_EQ(error.param, "tool_choice");
   EXPECT_THAT(error.message, HasSubstr("expected tools where one is required, found none"));
-  error = ErrorOf(&kChatCompletions, chat + R"({"function": {"name": "g"}},
+  error = ErrorFrom(&kChatCompletions, chat + R"({"function": {"name": "g"}},
       "tools": [{"type": "function", "function": {"name": "f"}}]})");
   EXPECT_EQ(error.param, "tool_choice");
   EXPECT_THAT(error.message, HasSubstr("the name of one of the tools, found \"g\""));

@@ -36,7 +36,7 @@ struct ReadAnswer {
 };
 
 // The JSON of the events of a stream.
-std::vector<Json> EventsOf(std::string_view stream) {
+std::vector<Json> ReadEvents(std::string_view stream) {
   std::vector<Json> events;
   constexpr std::string_view kData = "data: {";
   for (std::size_t at = stream.find(kData); at != std::string_view::npos;) {
@@ -89,7 +89,7 @@ ReadAnswer ReadToldWhole(const Api* api, const Json& whole) {
 
 ReadAnswer ReadToldStream(const Api* api, const std::string& stream) {
   ReadAnswer answer;
-  for (const Json& event : EventsOf(stream)) {
+  for (const Json& event : ReadEvents(stream)) {
     const Json none;
     if (api == &kChatCompletions || api == &kCompletions) {
       if (event["choices"].empty()) continue;
@@ -145,7 +145,7 @@ class ConstrainedAnswersTest : public testing::ApiModelTest,
   static bool IsChat() { return GetParam().api != &kCompletions; }
 
   // Without reasoning, which completions do not have.
-  static std::string BodyOf(const std::string& fields) {
+  static std::string MakeBody(const std::string& fields) {
     const Api* api = GetParam().api;
     std::string start = R"({"prompt": "Hi", )";
     if (api == &kChatCompletions) {
@@ -181,7 +181,7 @@ class ConstrainedAnswersTest : public testing::ApiModelTest,
   }
 
   ApiCall Prepare(const std::string& fields) const {
-    const ApiResult<ApiCall> call = GetParam().api->prepare(BodyOf(fields), model_);
+    const ApiResult<ApiCall> call = GetParam().api->prepare(MakeBody(fields), model_);
     EXPECT_TRUE(call) << (call ? "" : call.error().message);
     return call ? *call : ApiCall();
   }
@@ -341,7 +341,7 @@ TEST_P(ConstrainedAnswersTest, AFormOrACall) {
 TEST_P(ConstrainedAnswersTest, AnAnswerThatHasBegun) {
   if (!IsChat() || GetParam().api == &kResponses) return;
   const auto prepare = [&](const std::string& begin) {
-    std::string body = BodyOf(SchemaField(kYes));
+    std::string body = MakeBody(SchemaField(kYes));
     const std::string user = R"({"role": "user", "content": "Hi"})";
     body.replace(
         body.find(user), user.size(),
@@ -361,7 +361,7 @@ TEST_P(ConstrainedAnswersTest, AnAnswerThatHasBegun) {
 
 TEST_P(ConstrainedAnswersTest, RefusalsNameThePlace) {
   const ApiResult<ApiCall> call = GetParam().api->prepare(
-      BodyOf(SchemaField(R"({"type": "object", "properties": {"a/b": {"$ref": "#/$defs/none"}},
+      MakeBody(SchemaField(R"({"type": "object", "properties": {"a/b": {"$ref": "#/$defs/none"}},
           "required": ["a/b"], "additionalProperties": false})")),
       model_);
   ASSERT_FALSE(call);

@@ -25,7 +25,7 @@ class ConstraintFieldsTest : public testing::ApiModelTest {
  protected:
   ConstraintFieldsTest() { model_.limits.max_context = 8192; }
 
-  static std::string BodyOf(const Api* endpoint, const std::string& fields) {
+  static std::string MakeBody(const Api* endpoint, const std::string& fields) {
     std::string start = R"({"messages": [{"role": "user", "content": "Hi"}], )";
     if (endpoint == &kResponses) start = R"({"input": "Hi", )";
     if (endpoint == &kCompletions) start = R"({"prompt": "Hi", )";
@@ -37,23 +37,23 @@ class ConstraintFieldsTest : public testing::ApiModelTest {
     return call ? *call : ApiCall();
   }
   ApiCall Prepare(const Api* endpoint, const std::string& fields) const {
-    return PrepareBody(endpoint, BodyOf(endpoint, fields));
+    return PrepareBody(endpoint, MakeBody(endpoint, fields));
   }
-  ApiError ErrorOf(const Api* endpoint, const std::string& fields) const {
-    const ApiResult<ApiCall> call = endpoint->prepare(BodyOf(endpoint, fields), model_);
+  ApiError ErrorFrom(const Api* endpoint, const std::string& fields) const {
+    const ApiResult<ApiCall> call = endpoint->prepare(MakeBody(endpoint, fields), model_);
     EXPECT_FALSE(call) << fields;
     return call ? ApiError() : call.error();
   }
-  ConstraintSpec SpecOf(const Api* endpoint, const std::string& fields) const {
+  ConstraintSpec SpecFrom(const Api* endpoint, const std::string& fields) const {
     const ApiCall call = Prepare(endpoint, fields);
     return call.requests.empty() ? ConstraintSpec()
-                                 : testing::SpecOf(call.requests[0].sampling.constraint);
+                                 : testing::SpecFrom(call.requests[0].sampling.constraint);
   }
   // Sends a request to each API that takes the fields of vLLM and llama.cpp.
   void ExpectForm(const std::string& fields, FormKind kind, const std::string& text = "",
                   const std::vector<std::string>& choices = {}) const {
     for (const Api* endpoint : {&kChatCompletions, &kCompletions, &kResponses, &kMessages}) {
-      const ContentConstraint form = SpecOf(endpoint, fields).content;
+      const ContentConstraint form = SpecFrom(endpoint, fields).content;
       EXPECT_EQ(form.kind, kind) << fields;
       EXPECT_FALSE(form.strict);
       EXPECT_EQ(form.text, text) << fields;
@@ -107,15 +107,16 @@ TEST_F(ConstraintFieldsTest, FormatsOfTheApis) {
       {&kMessages, R"("output_format": )" + plain + R"(, "strict": false})", "", true},
   };
   for (const Case& one : cases) {
-    const ConstraintSpec spec = SpecOf(one.endpoint, one.fields);
+    const ConstraintSpec spec = SpecFrom(one.endpoint, one.fields);
     EXPECT_EQ(spec.content.kind, FormKind::kJsonSchema) << one.fields;
     EXPECT_EQ(WriteJson(spec.content.schema), R"({"type":"integer"})") << one.fields;
     EXPECT_EQ(spec.content.strict, one.strict) << one.fields;
     EXPECT_EQ(spec.tools.kind, CallKind::kNone);
   }
-  EXPECT_EQ(SpecOf(&kChatCompletions, R"("response_format": {"type": "json_object"})").content.kind,
-            FormKind::kJsonObject);
-  EXPECT_EQ(SpecOf(&kResponses, R"("text": {"format": {"type": "json_object"}})").content.kind,
+  EXPECT_EQ(
+      SpecFrom(&kChatCompletions, R"("response_format": {"type": "json_object"})").content.kind,
+      FormKind::kJsonObject);
+  EXPECT_EQ(SpecFrom(&kResponses, R"("text": {"format": {"type": "json_object"}})").content.kind,
             FormKind::kJsonObject);
 }
 
@@ -157,7 +158,7 @@ TEST_F(ConstraintFieldsTest, FieldsOfOtherServers) {
 TEST_F(ConstraintFieldsTest, TwoForms) {
   const auto expect = [&](const Api* endpoint, const std::string& fields, const std::string& field,
                           const std::string& other) {
-    const ApiError error = ErrorOf(endpoint, fields);
+    const ApiError error = ErrorFrom(endpoint, fields);
     EXPECT_EQ(error.status, 400);
     EXPECT_EQ(error.param, field);
     EXPECT_EQ(error.message,
@@ -175,7 +176,7 @@ TEST_F(ConstraintFieldsTest, TwoForms) {
 
 TEST_F(ConstraintFieldsTest, WrongForms) {
   const auto message = [&](const std::string& fields) {
-    const ApiError error = ErrorOf(&kChatCompletions, fields);
+    const ApiError error = ErrorFrom(&kChatCompletions, fields);
     EXPECT_EQ(error.status, 400);
     return error.message;
   };
@@ -198,7 +199,7 @@ TEST_F(ConstraintFieldsTest, WrongForms) {
 
 TEST_F(ConstraintFieldsTest, Layouts) {
   const auto layout = [&](const std::string& fields) {
-    return SpecOf(&kChatCompletions, fields).content.layout;
+    return SpecFrom(&kChatCompletions, fields).content.layout;
   };
   const std::string form = R"(, "guided_json": {"type": "integer"})";
   EXPECT_EQ(layout(R"("temperature": 1)" + form), JsonLayout());
@@ -208,7 +209,7 @@ TEST_F(ConstraintFieldsTest, Layouts) {
       "json_object"})")
                 .whitespace,
             JsonWhitespace::kPython);
-  const ContentConstraint own = SpecOf(&kChatCompletions, R"("x-fathom": {"whitespace": "any"},
+  const ContentConstraint own = SpecFrom(&kChatCompletions, R"("x-fathom": {"whitespace": "any"},
       "guided_json": {"type": "integer", "x-fathom": {"whitespace": "flex", "key_order": "any"}})")
                                     .content;
   EXPECT_EQ(own.layout, (JsonLayout{JsonWhitespace::kFlexible, JsonKeyOrder::kAny}));
@@ -217,13 +218,13 @@ TEST_F(ConstraintFieldsTest, Layouts) {
       "disable_any_whitespace": true})")
                 .whitespace,
             JsonWhitespace::kCompact);
-  const ApiError error = ErrorOf(&kChatCompletions, R"("x-fathom": {"whitespace": "none"})");
+  const ApiError error = ErrorFrom(&kChatCompletions, R"("x-fathom": {"whitespace": "none"})");
   EXPECT_EQ(error.message,
             R"(x-fathom.whitespace: expected flex, compact, python or any, found "none")");
   EXPECT_EQ(error.param, "x-fathom.whitespace");
-  EXPECT_EQ(ErrorOf(&kChatCompletions, R"("x-fathom": {"key_order": "none"})").message,
+  EXPECT_EQ(ErrorFrom(&kChatCompletions, R"("x-fathom": {"key_order": "none"})").message,
             R"(x-fathom.key_order: expected schema or any, found "none")");
-  EXPECT_EQ(ErrorOf(&kChatCompletions, R"("x-fathom": {"white_space": "any"})").param,
+  EXPECT_EQ(ErrorFrom(&kChatCompletions, R"("x-fathom": {"white_space": "any"})").param,
             "x-fathom.white_space");
 }
 
@@ -232,7 +233,7 @@ constexpr const char* kTwoTools =
                  {"type": "function", "function": {"name": "g"}}])";
 
 TEST_F(ConstraintFieldsTest, ToolsThatMayBeCalled) {
-  const ConstraintSpec spec = SpecOf(&kChatCompletions, kTwoTools);
+  const ConstraintSpec spec = SpecFrom(&kChatCompletions, kTwoTools);
   EXPECT_EQ(spec.tools.kind, CallKind::kAuto);
   EXPECT_TRUE(spec.tools.parallel);
   EXPECT_TRUE(spec.in_reasoning);
@@ -244,7 +245,7 @@ TEST_F(ConstraintFieldsTest, ToolsThatMayBeCalled) {
   EXPECT_TRUE(spec.tools.tools[1].parameters.IsNull());
   EXPECT_EQ(spec.content.kind, FormKind::kNone);
   const auto parallel = [&](const Api* endpoint, const std::string& fields) {
-    return SpecOf(endpoint, fields).tools.parallel;
+    return SpecFrom(endpoint, fields).tools.parallel;
   };
   EXPECT_FALSE(
       parallel(&kChatCompletions, std::string(kTwoTools) + R"(, "parallel_tool_calls": false)"));
@@ -257,7 +258,7 @@ TEST_F(ConstraintFieldsTest, ToolsThatMayBeCalled) {
 
 TEST_F(ConstraintFieldsTest, NoToolMayBeCalled) {
   const std::string none = R"(, "tool_choice": "none")";
-  EXPECT_EQ(SpecOf(&kChatCompletions, kTwoTools + none).tools.kind, CallKind::kNone);
+  EXPECT_EQ(SpecFrom(&kChatCompletions, kTwoTools + none).tools.kind, CallKind::kNone);
   const ApiCall call = PrepareBody(&kChatCompletions,
                                    R"({"messages": [{"role": "system", "content": "", "tools":
       [{"type": "function", "function": {"name": "secret"}}]}, {"role": "user", "content": "Hi"}]
@@ -269,7 +270,7 @@ TEST_F(ConstraintFieldsTest, NoToolMayBeCalled) {
 TEST_F(ConstraintFieldsTest, StrictTools) {
   const auto strict = [&](const Api* endpoint, const std::string& fields) {
     std::vector<bool> flags;
-    for (const ToolSchema& tool : SpecOf(endpoint, fields).tools.tools)
+    for (const ToolSchema& tool : SpecFrom(endpoint, fields).tools.tools)
       flags.push_back(tool.strict);
     return flags;
   };
@@ -307,32 +308,33 @@ TEST_F(ConstraintFieldsTest, ToolsThatTakeAText) {
   const auto custom = [](const std::string& format) {
     return R"("tools": [{"type": "custom", "name": "c")" + format + "}]";
   };
-  const ToolSchema plain = SpecOf(&kResponses, custom("")).tools.tools.at(0);
+  const ToolSchema plain = SpecFrom(&kResponses, custom("")).tools.tools.at(0);
   EXPECT_EQ(plain.raw_parameter, "input");
   EXPECT_EQ(plain.raw_regex, "");
   const std::string regex =
       R"(, "format": {"type": "grammar", "syntax": "regex", "definition": "[a-z]+"})";
-  EXPECT_EQ(SpecOf(&kResponses, custom(regex)).tools.tools.at(0).raw_regex, "[a-z]+");
+  EXPECT_EQ(SpecFrom(&kResponses, custom(regex)).tools.tools.at(0).raw_regex, "[a-z]+");
   model_.defaults.tool_grammar = ToolGrammar::kOff;
-  EXPECT_EQ(SpecOf(&kResponses, custom(regex)).tools.tools.size(), 1u) << "the client asks for it";
+  EXPECT_EQ(SpecFrom(&kResponses, custom(regex)).tools.tools.size(), 1u)
+      << "the client asks for it";
   const ApiCall lark = Prepare(&kResponses, custom(R"(, "format": {"type": "grammar",
       "syntax": "lark", "definition": "start: /a/"})"));
   EXPECT_EQ(lark.relaxed, "tools[0].format");
   EXPECT_EQ(Prepare(&kResponses, custom(R"(, "format": {"type": "text"})")).relaxed, "");
-  EXPECT_EQ(
-      ErrorOf(&kResponses, custom(R"(, "format": {"type": "grammar", "syntax": "ebnf"})")).message,
-      R"(tools[0].format.syntax: expected lark or regex, found "ebnf")");
+  EXPECT_EQ(ErrorFrom(&kResponses, custom(R"(, "format": {"type": "grammar", "syntax": "ebnf"})"))
+                .message,
+            R"(tools[0].format.syntax: expected lark or regex, found "ebnf")");
 }
 
 TEST_F(ConstraintFieldsTest, AFormBesideTools) {
   const std::string format = R"(, "response_format": {"type": "json_object"})";
-  ConstraintSpec spec = SpecOf(&kChatCompletions, kTwoTools + format);
+  ConstraintSpec spec = SpecFrom(&kChatCompletions, kTwoTools + format);
   EXPECT_EQ(spec.content.kind, FormKind::kJsonObject);
   EXPECT_EQ(spec.tools.kind, CallKind::kAuto);
   model_.defaults.tool_grammar = ToolGrammar::kOff;
-  EXPECT_EQ(SpecOf(&kChatCompletions, kTwoTools + format).tools.kind, CallKind::kAuto)
+  EXPECT_EQ(SpecFrom(&kChatCompletions, kTwoTools + format).tools.kind, CallKind::kAuto)
       << "or no call could follow";
-  spec = SpecOf(&kChatCompletions, kTwoTools + format + R"(, "tool_choice": "required",
+  spec = SpecFrom(&kChatCompletions, kTwoTools + format + R"(, "tool_choice": "required",
       "x-fathom": {"whitespace": "compact"})");
   EXPECT_EQ(spec.tools.kind, CallKind::kRequired);
   EXPECT_EQ(spec.content.kind, FormKind::kNone) << "a block of calls has no content";
@@ -341,12 +343,12 @@ TEST_F(ConstraintFieldsTest, AFormBesideTools) {
 
 TEST_F(ConstraintFieldsTest, WhatThePromptHasOfTheAnswer) {
   const auto spec = [&](const Api* endpoint, const std::string& fields) {
-    return testing::SpecOf(PrepareBody(endpoint, R"({"messages": [{"role": "user", "content": "a"},
+    return testing::SpecFrom(
+        PrepareBody(endpoint, R"({"messages": [{"role": "user", "content": "a"},
         {"role": "assistant", "content": "{\"a\"", )" +
-                                                     fields +
-                                                     R"(, "guided_json": {"type": "object"}})")
-                               .requests[0]
-                               .sampling.constraint);
+                                  fields + R"(, "guided_json": {"type": "object"}})")
+            .requests[0]
+            .sampling.constraint);
   };
   for (const auto& [endpoint, fields] :
        {std::pair(&kChatCompletions, R"("prefix": true}])"),
@@ -390,7 +392,7 @@ TEST_F(ConstraintFieldsTest, AllChoicesAndPromptsShareTheConstraint) {
   EXPECT_NE(call.requests[0].sampling.constraint, nullptr);
   EXPECT_EQ(call.requests[0].sampling.constraint, call.requests[1].sampling.constraint);
   EXPECT_EQ(compiler_.n_compiled, 1);
-  EXPECT_FALSE(testing::SpecOf(call.requests[0].sampling.constraint).in_reasoning);
+  EXPECT_FALSE(testing::SpecFrom(call.requests[0].sampling.constraint).in_reasoning);
 }
 
 TEST_F(ConstraintFieldsTest, WhatIsNotEnforcedIsListed) {
@@ -411,7 +413,8 @@ TEST_F(ConstraintFieldsTest, Refusals) {
                      .message = "uniqueItems of objects is not supported",
                      .issues = {{"/items", "uniqueItems", "of objects"},
                                 {"content/items/0", "contains", "of objects"}}};
-  ApiError error = ErrorOf(&kResponses, R"("text": {"format": {"type": "json_schema", "schema": {},
+  ApiError error =
+      ErrorFrom(&kResponses, R"("text": {"format": {"type": "json_schema", "schema": {},
       "strict": true}})");
   EXPECT_EQ(error.status, 400);
   EXPECT_EQ(error.type, "invalid_request_error");
@@ -424,7 +427,7 @@ TEST_F(ConstraintFieldsTest, Refusals) {
             R"("code":"unsupported_schema","errors":[)"
             R"({"pointer":"/items","keyword":"uniqueItems","reason":"of objects"},)"
             R"({"pointer":"/items/0","keyword":"contains","reason":"of objects"}]}})");
-  error = ErrorOf(&kMessages, R"("output_format": {"type": "json_schema", "schema": {}})");
+  error = ErrorFrom(&kMessages, R"("output_format": {"type": "json_schema", "schema": {}})");
   EXPECT_EQ(kMessages.error(error).body,
             R"({"type":"error","error":{"type":"invalid_request_error","message":)"
             R"("output_format.schema: uniqueItems of objects is not supported",)"
@@ -440,18 +443,18 @@ TEST_F(ConstraintFieldsTest, RefusalsOfTools) {
                                 {"tools[0]", "type", "another tool"}}};
   const std::string strict = R"("tools": [{"name": "f", "input_schema": {}},
       {"name": "g", "input_schema": {}, "strict": true}])";
-  ApiError error = ErrorOf(&kMessages, strict);
+  ApiError error = ErrorFrom(&kMessages, strict);
   EXPECT_EQ(error.code, "invalid_schema");
   EXPECT_EQ(error.param, "tools[1].input_schema");
   ASSERT_EQ(error.issues.size(), 1u);
   EXPECT_EQ(error.issues[0].pointer, "/properties/a");
   EXPECT_LT(error.message.size() + error.issues[0].reason.size(), 1200u);
   compiler_.error->issues[0].pointer = "1/properties/a";
-  error = ErrorOf(&kMessages, strict + R"(, "guided_regex": "a")");
+  error = ErrorFrom(&kMessages, strict + R"(, "guided_regex": "a")");
   EXPECT_EQ(error.param, "tools[1].input_schema");
   EXPECT_EQ(error.issues.at(0).pointer, "/properties/a");
   compiler_.error->issues = {{.pointer = "1:7", .reason = "of a grammar"}};
-  error = ErrorOf(&kMessages, strict + R"(, "guided_regex": "a")");
+  error = ErrorFrom(&kMessages, strict + R"(, "guided_regex": "a")");
   EXPECT_EQ(error.param, "guided_regex");
   EXPECT_EQ(error.issues.at(0).pointer, "1:7");
   // Nothing is constrained unasked.
@@ -468,7 +471,7 @@ TEST_F(ConstraintFieldsTest, AServerWithoutConstraints) {
         std::pair(std::string(kTwoTools) + R"(, "tool_choice": "required")", "tool_choice"),
         std::pair(std::string(R"("functions": [{"name": "f", "strict": true}])"),
                   "functions[0].parameters")}) {
-    const ApiError error = ErrorOf(&kChatCompletions, fields);
+    const ApiError error = ErrorFrom(&kChatCompletions, fields);
     EXPECT_EQ(error.code, "unsupported_parameter") << fields;
     EXPECT_EQ(error.param, param) << fields;
   }
@@ -478,7 +481,7 @@ TEST_F(ConstraintFieldsTest, ManyChoicesAreRefused) {
   std::string choices = "\"a\"";
   for (int i = 0; i < 50'000; ++i) choices += ",\"a\"";
   for (const std::string& list : {choices, '"' + std::string((1 << 20) + 1, 'a') + '"'}) {
-    const ApiError error = ErrorOf(&kCompletions, R"("guided_choice": [)" + list + "]");
+    const ApiError error = ErrorFrom(&kCompletions, R"("guided_choice": [)" + list + "]");
     EXPECT_EQ(error.code, "constraint_too_large");
     EXPECT_EQ(error.param, "guided_choice");
   }
@@ -487,7 +490,7 @@ TEST_F(ConstraintFieldsTest, ManyChoicesAreRefused) {
 
 TEST_F(ConstraintFieldsTest, NothingIsCompiledForAPromptThatIsTooLong) {
   model_.limits.max_context = 3;
-  EXPECT_EQ(ErrorOf(&kChatCompletions, R"("guided_regex": "a")").code, "context_length_exceeded");
+  EXPECT_EQ(ErrorFrom(&kChatCompletions, R"("guided_regex": "a")").code, "context_length_exceeded");
   EXPECT_EQ(compiler_.n_compiled, 0);
 }
 
@@ -504,13 +507,13 @@ TEST_F(ConstraintFieldsTest, RulesOfOpenAi) {
   Prepare(&kChatCompletions, chat);
   Prepare(&kResponses, response);
   model_.defaults.openai_strict_rules = true;
-  ApiError error = ErrorOf(&kChatCompletions, chat);
+  ApiError error = ErrorFrom(&kChatCompletions, chat);
   EXPECT_EQ(error.code, "invalid_schema");
   EXPECT_EQ(error.param, "response_format.json_schema.schema");
   ASSERT_EQ(error.issues.size(), 2u);
   EXPECT_EQ(error.issues[0].keyword, "additionalProperties");
   EXPECT_EQ(error.issues[1].keyword, "required");
-  EXPECT_EQ(ErrorOf(&kResponses, response).param, "tools[0].parameters");
+  EXPECT_EQ(ErrorFrom(&kResponses, response).param, "tools[0].parameters");
   Prepare(&kMessages, message);
   Prepare(&kChatCompletions, R"("guided_json": )" + schema);
 }

@@ -56,7 +56,7 @@ struct FakeCompiler {
 
 // The spec behind a constraint that a FakeCompiler has made; one that asks for nothing if there is
 // none.
-inline ConstraintSpec SpecOf(const std::shared_ptr<const Constraint>& constraint) {
+inline ConstraintSpec SpecFrom(const std::shared_ptr<const Constraint>& constraint) {
   const auto* fake = dynamic_cast<const FakeConstraint*>(constraint.get());
   return fake == nullptr ? ConstraintSpec() : fake->spec;
 }

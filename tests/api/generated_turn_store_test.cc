@@ -23,7 +23,7 @@ Message AnswerMessage(const std::string& content, std::vector<ToolCall> calls = 
           .tool_calls = std::move(calls)};
 }
 
-GeneratedTurn TurnOf(Token token) { return {.tokens = {token, 1}, .has_reasoning = true}; }
+GeneratedTurn MakeTurn(Token token) { return {.tokens = {token, 1}, .has_reasoning = true}; }
 
 ToolCall MadeCall(const std::string& id, const std::string& arguments = R"({"a": 1})") {
   return {.id = id, .name = "f", .arguments = arguments};
@@ -50,7 +50,7 @@ TEST_F(GeneratedTurnStoreTest, CallsAreFoundByTheirIds) {
   const std::string arguments = R"({"a": 1.0, "b": {"x": "é", "y": []}})";
   named_.Remember(named_.Recall(&asked),
                   AnswerMessage("So.", {MadeCall("id1", arguments), MadeCall("id2")}, "why"),
-                  TurnOf(7));
+                  MakeTurn(7));
   const std::string respelled = R"({"b":{"y":[],"x":"\u00e9"},"a":1})";
   const std::vector<ToolCall> calls = {MadeCall("id1", respelled), MadeCall("id2")};
   EXPECT_EQ(Named(AnswerMessage("So.", calls, "why")), 7);
@@ -61,7 +61,7 @@ TEST_F(GeneratedTurnStoreTest, CallsAreFoundByTheirIds) {
 }
 
 TEST_F(GeneratedTurnStoreTest, EditsAreHonoured) {
-  named_.Remember({}, AnswerMessage("So.", {MadeCall("id1"), MadeCall("id2")}, "why"), TurnOf(7));
+  named_.Remember({}, AnswerMessage("So.", {MadeCall("id1"), MadeCall("id2")}, "why"), MakeTurn(7));
   const std::vector<ToolCall> calls = {MadeCall("id1"), MadeCall("id2")};
   ASSERT_EQ(Named(AnswerMessage("So.", calls, "why")), 7);
   EXPECT_EQ(Named(AnswerMessage("So!", calls, "why")), 0);
@@ -81,13 +81,13 @@ TEST_F(GeneratedTurnStoreTest, EditsAreHonoured) {
 }
 
 TEST_F(GeneratedTurnStoreTest, CallsWithoutIdsAreNotRemembered) {
-  named_.Remember({}, AnswerMessage("", {MadeCall("")}), TurnOf(7));
+  named_.Remember({}, AnswerMessage("", {MadeCall("")}), MakeTurn(7));
   EXPECT_EQ(named_.bytes(), 0u);
 }
 
 TEST_F(GeneratedTurnStoreTest, TextsAreFoundByTheirConversation) {
   std::vector<Message> asked = {{.role = Role::kSystem, .content = "s"}, UserMessage("q")};
-  all_.Remember(all_.Recall(&asked), AnswerMessage("So.", {}, "why"), TurnOf(7));
+  all_.Remember(all_.Recall(&asked), AnswerMessage("So.", {}, "why"), MakeTurn(7));
   const auto with = [&](const Message& answer) {
     std::vector<Message> messages = asked;
     messages.push_back(answer);
@@ -100,7 +100,7 @@ TEST_F(GeneratedTurnStoreTest, TextsAreFoundByTheirConversation) {
   EXPECT_EQ(Recalled(all_, with(AnswerMessage("So")), 1), 0);
   EXPECT_EQ(Recalled(all_, {UserMessage("q"), AnswerMessage("So.")}), 0) << "another conversation";
   EXPECT_EQ(Recalled(all_, {UserMessage("s"), UserMessage("q"), AnswerMessage("So.")}), 0);
-  all_.Remember(all_.Recall(&asked), AnswerMessage("So.", {}, "otherwise"), TurnOf(8));
+  all_.Remember(all_.Recall(&asked), AnswerMessage("So.", {}, "otherwise"), MakeTurn(8));
   EXPECT_EQ(Recalled(all_, with(AnswerMessage("So.")), 1), 8) << "the latest of the same text";
   EXPECT_EQ(Recalled(all_, with(AnswerMessage("So.", {}, "why")), 1), 0);
 }
@@ -108,17 +108,17 @@ TEST_F(GeneratedTurnStoreTest, TextsAreFoundByTheirConversation) {
 // Requests whose calls have no ids mean the same whatever was asked before.
 TEST_F(GeneratedTurnStoreTest, TextsAreNamedByTheCallsBeforeThem) {
   std::vector<Message> plain = {UserMessage("q")};
-  named_.Remember(named_.Recall(&plain), AnswerMessage("So.", {}, "why"), TurnOf(7));
+  named_.Remember(named_.Recall(&plain), AnswerMessage("So.", {}, "why"), MakeTurn(7));
   EXPECT_EQ(named_.bytes(), 0u);
   EXPECT_EQ(Named(AnswerMessage("So.")), 0);
 
-  named_.Remember({}, AnswerMessage("", {MadeCall("id1")}), TurnOf(8));
+  named_.Remember({}, AnswerMessage("", {MadeCall("id1")}), MakeTurn(8));
   std::vector<Message> called = {UserMessage("q"),
                                  AnswerMessage("", {MadeCall("id1")}),
                                  {.role = Role::kTool, .content = "r", .tool_call_id = "id1"}};
   const OpenConversation conversation = named_.Recall(&called);
   EXPECT_TRUE(conversation.is_named);
-  named_.Remember(conversation, AnswerMessage("So.", {}, "why"), TurnOf(9));
+  named_.Remember(conversation, AnswerMessage("So.", {}, "why"), MakeTurn(9));
   called.push_back(AnswerMessage("So."));
   EXPECT_EQ(Recalled(named_, called), 9);
   called[1].tool_calls[0].id = "id2";
@@ -149,7 +149,7 @@ TEST_F(GeneratedTurnStoreTest, EveryFieldOfAMessageTells) {
 }
 
 TEST_F(GeneratedTurnStoreTest, TheLongestUnusedGoFirst) {
-  all_.Remember({}, AnswerMessage("", {MadeCall("id")}), TurnOf(7));
+  all_.Remember({}, AnswerMessage("", {MadeCall("id")}), MakeTurn(7));
   GeneratedTurnStore store(ReplayScope::kNamed, 3 * all_.bytes(), testing::CountingBits());
   const auto remember = [&](const std::string& id, std::size_t n_tokens = 2) {
     store.Remember({}, AnswerMessage("", {MadeCall(id)}),
@@ -178,8 +178,8 @@ TEST_F(GeneratedTurnStoreTest, ManyThreads) {
         const Token token = static_cast<Token>((i * 7 + thread) % 30);
         const std::string name = std::to_string(token);
         std::vector<Message> messages = {UserMessage(name)};
-        store.Remember(store.Recall(&messages), AnswerMessage("So."), TurnOf(token));
-        store.Remember({}, AnswerMessage("", {MadeCall(name)}), TurnOf(token));
+        store.Remember(store.Recall(&messages), AnswerMessage("So."), MakeTurn(token));
+        store.Remember({}, AnswerMessage("", {MadeCall(name)}), MakeTurn(token));
         messages = {UserMessage(name), AnswerMessage("So."), AnswerMessage("", {MadeCall(name)})};
         store.Recall(&messages);
         for (const Message& message : messages) {

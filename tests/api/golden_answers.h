@@ -10,7 +10,7 @@
 namespace fathom::testing {
 
 // The tools of a golden answer: names, or function objects; null stands for any.
-inline ToolSchemas ToolsOf(const nlohmann::ordered_json& golden) {
+inline ToolSchemas ReadTools(const nlohmann::ordered_json& golden) {
   using Json = nlohmann::ordered_json;
   std::vector<ToolSpec> tools;
   const auto add = [&tools](const std::string& name, const Json& function) {

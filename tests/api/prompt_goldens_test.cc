@@ -35,7 +35,7 @@ class PromptGoldensTest : public ::testing::Test {
             .limits = {.vocab_size = tokenizer_->vocab_size(), .max_context = 1000000}};
   }
 
-  std::vector<Token> PromptOf(const Json& body, const PromptProfile& profile) const {
+  std::vector<Token> PromptFrom(const Json& body, const PromptProfile& profile) const {
     const ApiModel model = Model(profile);
     const ApiResult<ApiCall> call = kChatCompletions.prepare(body.dump(), model);
     EXPECT_TRUE(call) << call.error().message;
@@ -96,7 +96,7 @@ TEST_F(PromptGoldensTest, EncodeCases) {
       continue;
     }
     const std::vector<Token> prompt =
-        PromptOf(*body, *FindProfile(golden["profile"].get<std::string>()));
+        PromptFrom(*body, *FindProfile(golden["profile"].get<std::string>()));
     EXPECT_EQ(*tokenizer_->Decode(prompt), golden["expected"].get<std::string>());
     // The one that the reference lets through; a server does not.
     const bool is_forged = name == "special_token_text_in_user_is_injected";
@@ -123,7 +123,7 @@ TEST_F(PromptGoldensTest, OfficialCases) {
     if (HasDeveloper(body["messages"])) continue;
     body["thinking"] = {{"type", number == 4 ? "disabled" : "enabled"}};
     BeginNoTurn(&body);
-    EXPECT_EQ(PromptOf(body, PreviewProfile()),
+    EXPECT_EQ(PromptFrom(body, PreviewProfile()),
               expected["test_output_" + suffix + ".txt"].get<std::vector<Token>>());
     ++n_compared;
   }

@@ -23,24 +23,24 @@ class ToolChoiceTest : public testing::ApiModelTest {
   ToolChoiceTest() { model_.limits.max_context = 8192; }
 
   ApiCall Prepare(const Api* endpoint, const std::string& fields) const {
-    const ApiResult<ApiCall> call = endpoint->prepare(BodyOf(endpoint, fields), model_);
+    const ApiResult<ApiCall> call = endpoint->prepare(MakeBody(endpoint, fields), model_);
     EXPECT_TRUE(call) << fields << ": " << (call ? "" : call.error().message);
     return call ? *call : ApiCall();
   }
-  ApiError ErrorOf(const Api* endpoint, const std::string& fields) const {
-    const ApiResult<ApiCall> call = endpoint->prepare(BodyOf(endpoint, fields), model_);
+  ApiError ErrorFrom(const Api* endpoint, const std::string& fields) const {
+    const ApiResult<ApiCall> call = endpoint->prepare(MakeBody(endpoint, fields), model_);
     EXPECT_FALSE(call) << fields;
     return call ? ApiError() : call.error();
   }
 
-  ConstraintSpec SpecOf(const Api* endpoint, const std::string& fields) const {
+  ConstraintSpec SpecFrom(const Api* endpoint, const std::string& fields) const {
     const ApiCall call = Prepare(endpoint, fields);
     if (call.requests.empty()) return {};
-    const ConstraintSpec spec = testing::SpecOf(call.requests[0].sampling.constraint);
+    const ConstraintSpec spec = testing::SpecFrom(call.requests[0].sampling.constraint);
     EXPECT_EQ(call.answers.begins_with_call, spec.tools.kind == ToolConstraint::Kind::kRequired);
     return spec;
   }
-  static std::vector<std::string> NamesOf(const ConstraintSpec& spec) {
+  static std::vector<std::string> ToolNames(const ConstraintSpec& spec) {
     std::vector<std::string> names;
     for (const ToolSchema& tool : spec.tools.tools) names.push_back(tool.name);
     return names;
@@ -48,19 +48,19 @@ class ToolChoiceTest : public testing::ApiModelTest {
 
   // The names that an answer must call one of; none: it need not.
   std::vector<std::string> Forced(const Api* endpoint, const std::string& fields) const {
-    const ConstraintSpec spec = SpecOf(endpoint, fields);
+    const ConstraintSpec spec = SpecFrom(endpoint, fields);
     const bool is_required = spec.tools.kind == ToolConstraint::Kind::kRequired;
-    return is_required ? NamesOf(spec) : std::vector<std::string>();
+    return is_required ? ToolNames(spec) : std::vector<std::string>();
   }
   // The names that an answer may call, if it need not.
   std::vector<std::string> Allowed(const Api* endpoint, const std::string& fields) const {
-    const ConstraintSpec spec = SpecOf(endpoint, fields);
+    const ConstraintSpec spec = SpecFrom(endpoint, fields);
     const bool is_auto = spec.tools.kind == ToolConstraint::Kind::kAuto;
-    return is_auto ? NamesOf(spec) : std::vector<std::string>();
+    return is_auto ? ToolNames(spec) : std::vector<std::string>();
   }
 
  private:
-  static std::string BodyOf(const Api* endpoint, const std::string& fields) {
+  static std::string MakeBody(const Api* endpoint, const std::string& fields) {
     return (endpoint == &kResponses ? R"({"input": "Hi", )"
                                     : R"({"messages": [{"role": "user", "content": "Hi"}], )") +
            fields + "}";
@@ -85,12 +85,12 @@ TEST_F(ToolChoiceTest, Messages) {
 
 TEST_F(ToolChoiceTest, BeginsBehindTheReasoningIfThereIsSome) {
   const std::string any = std::string(kMessagesTools) + R"({"type": "any"}, "thinking": )";
-  EXPECT_TRUE(SpecOf(&kMessages, any + R"({"type": "adaptive"})").in_reasoning);
-  EXPECT_FALSE(SpecOf(&kMessages, any + R"({"type": "disabled"})").in_reasoning);
+  EXPECT_TRUE(SpecFrom(&kMessages, any + R"({"type": "adaptive"})").in_reasoning);
+  EXPECT_FALSE(SpecFrom(&kMessages, any + R"({"type": "disabled"})").in_reasoning);
   const std::string required = R"("tools": [{"type": "custom", "name": "c"}],
       "tool_choice": "required", "reasoning": {"effort": )";
-  EXPECT_FALSE(SpecOf(&kResponses, required + R"("none"})").in_reasoning);
-  EXPECT_TRUE(SpecOf(&kResponses, required + R"("high"})").in_reasoning);
+  EXPECT_FALSE(SpecFrom(&kResponses, required + R"("none"})").in_reasoning);
+  EXPECT_TRUE(SpecFrom(&kResponses, required + R"("high"})").in_reasoning);
 }
 
 constexpr const char* kResponsesTools =
@@ -124,7 +124,7 @@ TEST_F(ToolChoiceTest, AllowedToolsOfResponses) {
   EXPECT_THAT(Forced(&kResponses, choice("required", two)),
               ElementsAre("apply_patch", "files__read"));
   const auto message = [&](const std::string& tools) {
-    const ApiError error = ErrorOf(&kResponses, choice("required", tools));
+    const ApiError error = ErrorFrom(&kResponses, choice("required", tools));
     EXPECT_EQ(error.param, "tool_choice.tools");
     return error.message;
   };
@@ -151,7 +151,7 @@ TEST_F(ToolChoiceTest, AllowedToolsOfChatCompletions) {
               ElementsAre("f", "h"));
   EXPECT_THAT(forced(R"({"mode": "required", "tools": )" + two + "}"), ElementsAre("f", "h"));
   const auto expect_error = [&](const std::string& allowed, const std::string& message) {
-    const ApiError error = ErrorOf(&kChatCompletions, choice(allowed));
+    const ApiError error = ErrorFrom(&kChatCompletions, choice(allowed));
     EXPECT_EQ(error.status, 400);
     EXPECT_EQ(error.message, message);
   };
@@ -168,7 +168,7 @@ TEST_F(ToolChoiceTest, AllowedToolsOfChatCompletions) {
 }
 
 TEST_F(ToolChoiceTest, RequiredNeedsATool) {
-  const ApiError error = ErrorOf(&kResponses, R"("tools": [{"type": "web_search"}],
+  const ApiError error = ErrorFrom(&kResponses, R"("tools": [{"type": "web_search"}],
                                        "tool_choice": "required")");
   EXPECT_EQ(error.status, 400);
   EXPECT_EQ(error.param, "tool_choice");
@@ -189,7 +189,7 @@ TEST_F(ToolChoiceTest, ToolsThatClientsRunMayBeChosen) {
   EXPECT_THAT(Forced(&kResponses, responses + R"({"type": "allowed_tools", "mode": "required",
       "tools": [{"type": "local_shell"}]})"),
               ElementsAre("local_shell"));
-  EXPECT_EQ(ErrorOf(&kResponses, R"("tools": [{"type": "shell"}],
+  EXPECT_EQ(ErrorFrom(&kResponses, R"("tools": [{"type": "shell"}],
       "tool_choice": {"type": "apply_patch"})")
                 .message,
             R"(tool_choice.name: expected the name of one of the tools, found "apply_patch")");
@@ -199,7 +199,7 @@ TEST_F(ToolChoiceTest, ToolsThatClientsRunMayBeChosen) {
 TEST_F(ToolChoiceTest, ToolsThatServersRun) {
   const auto expect_refused = [&](const Api* endpoint, const std::string& tools,
                                   const std::string& field) {
-    const ApiError error = ErrorOf(endpoint, R"("tools": )" + tools);
+    const ApiError error = ErrorFrom(endpoint, R"("tools": )" + tools);
     EXPECT_EQ(error.status, 400) << tools;
     EXPECT_EQ(error.param, field) << tools;
     EXPECT_THAT(error.message, HasSubstr("this server")) << tools;
@@ -219,11 +219,11 @@ TEST_F(ToolChoiceTest, ToolsThatServersRun) {
   expect_refused(&kMessages, R"([{"type": "web_search_20250305", "name": "w"}])", "tools[0].type");
   expect_refused(&kMessages, R"([], "mcp_servers": [{"type": "url", "url": "https://x"}])",
                  "mcp_servers");
-  EXPECT_THAT(ErrorOf(&kResponses, R"("tools": [{"type": "computer_use_preview"}])").message,
+  EXPECT_THAT(ErrorFrom(&kResponses, R"("tools": [{"type": "computer_use_preview"}])").message,
               HasSubstr("reads text only"));
-  EXPECT_THAT(ErrorOf(&kResponses, R"("tools": [{"type": "song"}])").message,
+  EXPECT_THAT(ErrorFrom(&kResponses, R"("tools": [{"type": "song"}])").message,
               HasSubstr(R"(shell or apply_patch, found "song")"));
-  EXPECT_THAT(ErrorOf(&kMessages, R"("tools": [{"type": "song_1", "name": "s"}])").message,
+  EXPECT_THAT(ErrorFrom(&kMessages, R"("tools": [{"type": "song_1", "name": "s"}])").message,
               HasSubstr(R"(bash_*, text_editor_*, memory_* or computer_*, found "song_1")"));
 }
 

@@ -9,7 +9,7 @@
 namespace fathom {
 namespace {
 
-std::string ErrorOf(std::string_view json) {
+std::string ErrorFrom(std::string_view json) {
   const Result<ChatRequest> request = ParseChatRequest(json);
   if (request) return "no error";
   EXPECT_EQ(request.error().code, ErrorCode::kInvalidArgument);
@@ -24,40 +24,40 @@ Message Only(std::string_view json, const MessageOptions& options = {}) {
 }
 
 TEST(Messages, ErrorsNameTheField) {
-  EXPECT_EQ(ErrorOf(R"([{"role":"user"},{"role":"user"},{"role":"assistent"}])"),
+  EXPECT_EQ(ErrorFrom(R"([{"role":"user"},{"role":"user"},{"role":"assistent"}])"),
             "messages[2].role: expected one of system, user, assistant, tool, latest_reminder, "
             "developer, found \"assistent\"");
-  EXPECT_EQ(ErrorOf(R"([{"content":"x"}])"),
+  EXPECT_EQ(ErrorFrom(R"([{"content":"x"}])"),
             "messages[0].role: expected one of system, user, assistant, tool, latest_reminder, "
             "developer, found nothing");
-  EXPECT_EQ(ErrorOf(R"([1])"), "messages[0]: expected an object, found a number");
-  EXPECT_EQ(ErrorOf(R"("x")"), "messages: expected a list of messages, found \"x\"");
-  EXPECT_EQ(ErrorOf(R"({"tools":[]})"), "messages: expected a list of messages, found nothing");
-  EXPECT_EQ(ErrorOf("[{"),
+  EXPECT_EQ(ErrorFrom(R"([1])"), "messages[0]: expected an object, found a number");
+  EXPECT_EQ(ErrorFrom(R"("x")"), "messages: expected a list of messages, found \"x\"");
+  EXPECT_EQ(ErrorFrom(R"({"tools":[]})"), "messages: expected a list of messages, found nothing");
+  EXPECT_EQ(ErrorFrom("[{"),
             "messages: JSON, byte 2: expected a key in quotes, found the end of the text");
-  EXPECT_EQ(ErrorOf(R"([{"role":"user","content":5}])"),
+  EXPECT_EQ(ErrorFrom(R"([{"role":"user","content":5}])"),
             "messages[0].content: expected a string, a list of parts or null, found a number");
   EXPECT_EQ(
-      ErrorOf(R"([{"role":"user","content":[{"type":"image_url","image_url":{}}]}])"),
+      ErrorFrom(R"([{"role":"user","content":[{"type":"image_url","image_url":{}}]}])"),
       "messages[0].content[0].type: expected text, input_text or output_text (this model reads "
       "text only), found \"image_url\"");
-  EXPECT_EQ(ErrorOf(R"([{"role":"user","content":[{"type":"text","text":{}}]}])"),
+  EXPECT_EQ(ErrorFrom(R"([{"role":"user","content":[{"type":"text","text":{}}]}])"),
             "messages[0].content[0].text: expected a string, found an object");
-  EXPECT_EQ(ErrorOf(R"([{"role":"assistant","tool_calls":[{"id":"c"}]}])"),
+  EXPECT_EQ(ErrorFrom(R"([{"role":"assistant","tool_calls":[{"id":"c"}]}])"),
             "messages[0].tool_calls[0].function: expected an object, found nothing");
-  EXPECT_EQ(ErrorOf(R"([{"role":"assistant","tool_calls":[{"function":{"name":""}}]}])"),
+  EXPECT_EQ(ErrorFrom(R"([{"role":"assistant","tool_calls":[{"function":{"name":""}}]}])"),
             "messages[0].tool_calls[0].function.name: expected a string that is not empty, found "
             "\"\"");
-  EXPECT_EQ(ErrorOf(R"([{"role":"user","task":"x"}])"),
+  EXPECT_EQ(ErrorFrom(R"([{"role":"user","task":"x"}])"),
             "messages[0].task: expected one of action, query, authority, domain, title, read_url, "
             "found \"x\"");
-  EXPECT_EQ(ErrorOf(R"([{"role":"user","wo_eos":"yes"}])"),
+  EXPECT_EQ(ErrorFrom(R"([{"role":"user","wo_eos":"yes"}])"),
             "messages[0].wo_eos: expected true or false, found \"yes\"");
-  EXPECT_EQ(ErrorOf(R"({"messages":[],"tools":[{"type":"retrieval"}]})"),
+  EXPECT_EQ(ErrorFrom(R"({"messages":[],"tools":[{"type":"retrieval"}]})"),
             "tools[0].type: expected \"function\", found \"retrieval\"");
-  EXPECT_EQ(ErrorOf(R"({"messages":[],"tools":{}})"),
+  EXPECT_EQ(ErrorFrom(R"({"messages":[],"tools":{}})"),
             "tools: expected a list of tools, found an object");
-  EXPECT_EQ(ErrorOf(R"({"messages":[],"response_format":"json"})"),
+  EXPECT_EQ(ErrorFrom(R"({"messages":[],"response_format":"json"})"),
             "response_format: expected an object, found \"json\"");
 }
 

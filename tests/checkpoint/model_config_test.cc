@@ -43,12 +43,12 @@ std::string With(std::string text, std::string_view field, std::string_view valu
   return text.erase(comma, end - comma);
 }
 
-std::string ErrorOf(std::string_view text) {
+std::string ErrorFrom(std::string_view text) {
   const Result<ModelConfig> config = ParseModelConfig(text, "config.json");
   return config ? "no error" : config.error().message;
 }
 std::string ErrorWith(std::string_view field, std::string_view value) {
-  return ErrorOf(With(FlashText(), field, value));
+  return ErrorFrom(With(FlashText(), field, value));
 }
 
 TEST(ModelConfig, Flash0731) {
@@ -302,7 +302,7 @@ TEST(ModelConfig, ReportsEverythingAtOnce) {
   std::string text = With(FlashText(), "hidden_size", "4100");
   text = With(std::move(text), "hc_mult", "3");
   text = With(std::move(text), "expert_dtype", "\"fp6\"");
-  EXPECT_THAT(ErrorOf(text),
+  EXPECT_THAT(ErrorFrom(text),
               AllOf(HasSubstr("3 problems with config.json:\n  "), HasSubstr("\n  hc_mult: "),
                     HasSubstr("\n  hidden_size: "), HasSubstr("\n  expert_dtype: ")));
 }
@@ -315,22 +315,22 @@ TEST(ModelConfig, ModelTypeComesFirst) {
   EXPECT_THAT(sibling.error().message,
               AllOf(HasSubstr("config.json: model_type deepseek_v41: DeepSeek-V4.1"),
                     HasSubstr("expected deepseek_v4")));
-  EXPECT_EQ(ErrorOf(R"({"model_type": "llama"})"),
+  EXPECT_EQ(ErrorFrom(R"({"model_type": "llama"})"),
             "config.json: model_type: expected \"deepseek_v4\", found 'llama'");
-  EXPECT_EQ(ErrorOf("{}"), "config.json: model_type: expected \"deepseek_v4\", found nothing");
-  EXPECT_THAT(ErrorOf(R"({"model_type": 4})"), HasSubstr("found 4"));
+  EXPECT_EQ(ErrorFrom("{}"), "config.json: model_type: expected \"deepseek_v4\", found nothing");
+  EXPECT_THAT(ErrorFrom(R"({"model_type": 4})"), HasSubstr("found 4"));
 }
 
 TEST(ModelConfig, NotAnObject) {
-  EXPECT_THAT(ErrorOf(""), HasSubstr("config.json: expected a JSON object, found invalid JSON"));
-  EXPECT_THAT(ErrorOf("{\"a\": 1,}"), HasSubstr("invalid JSON"));
-  EXPECT_THAT(ErrorOf("[1, 2]"), HasSubstr("found a list of 2"));
-  EXPECT_THAT(ErrorOf(std::string(3'000'000, '[')), HasSubstr("invalid JSON"));
+  EXPECT_THAT(ErrorFrom(""), HasSubstr("config.json: expected a JSON object, found invalid JSON"));
+  EXPECT_THAT(ErrorFrom("{\"a\": 1,}"), HasSubstr("invalid JSON"));
+  EXPECT_THAT(ErrorFrom("[1, 2]"), HasSubstr("found a list of 2"));
+  EXPECT_THAT(ErrorFrom(std::string(3'000'000, '[')), HasSubstr("invalid JSON"));
   const std::string deep = std::string(1'000'000, '[') +
                            std::string(1'000'000, ']');  // valid, and freed without recursion
-  EXPECT_THAT(ErrorOf(deep),
+  EXPECT_THAT(ErrorFrom(deep),
               HasSubstr("invalid JSON (JSON, byte 200: expected at most 200 nested"));
-  EXPECT_THAT(ErrorOf(std::string(17 << 20, ' ')), HasSubstr("expected at most 16777216 bytes"));
+  EXPECT_THAT(ErrorFrom(std::string(17 << 20, ' ')), HasSubstr("expected at most 16777216 bytes"));
 }
 
 TEST(ModelConfig, MissingFile) {

@@ -42,13 +42,13 @@ std::vector<std::string> ProblemsOfFile(std::string_view bytes) {
   return messages;
 }
 
-std::vector<std::string> ProblemsOf(std::string_view header, std::string_view data) {
+std::vector<std::string> FindProblems(std::string_view header, std::string_view data) {
   return ProblemsOfFile(testing::SafetensorsBytes(header, data));
 }
 
 // Returns the problems of a tensor "t" with these fields, beside 8 bytes of data.
 std::vector<std::string> ProblemsOfTensor(std::string_view fields) {
-  return ProblemsOf(fmt::format(R"({{"t":{}}})", fields), "01234567");
+  return FindProblems(fmt::format(R"({{"t":{}}})", fields), "01234567");
 }
 
 TEST(SafetensorsErrors, NotAFile) {
@@ -82,26 +82,26 @@ TEST(SafetensorsErrors, ShorterThanItsHeader) {
 }
 
 TEST(SafetensorsErrors, HeaderIsNotAnObject) {
-  EXPECT_THAT(ProblemsOf("", ""), ElementsAre(HasSubstr("not valid JSON")));
-  EXPECT_THAT(ProblemsOf("{\"a\":", ""), ElementsAre(HasSubstr("not valid JSON")));
-  EXPECT_THAT(ProblemsOf("{} x", ""), ElementsAre(HasSubstr("not valid JSON")));
-  EXPECT_THAT(ProblemsOf("{\"\xFF\":1}", ""), ElementsAre(HasSubstr("not valid JSON")));
-  EXPECT_THAT(ProblemsOf("[1]", ""), ElementsAre(HasSubstr("not a JSON object but a list")));
-  EXPECT_THAT(ProblemsOf("7", ""), ElementsAre(HasSubstr("not a JSON object but 7")));
-  EXPECT_THAT(ProblemsOf("null", ""), ElementsAre(HasSubstr("not a JSON object but null")));
-  EXPECT_THAT(ProblemsOf(R"({"__metadata__":3})", ""),
+  EXPECT_THAT(FindProblems("", ""), ElementsAre(HasSubstr("not valid JSON")));
+  EXPECT_THAT(FindProblems("{\"a\":", ""), ElementsAre(HasSubstr("not valid JSON")));
+  EXPECT_THAT(FindProblems("{} x", ""), ElementsAre(HasSubstr("not valid JSON")));
+  EXPECT_THAT(FindProblems("{\"\xFF\":1}", ""), ElementsAre(HasSubstr("not valid JSON")));
+  EXPECT_THAT(FindProblems("[1]", ""), ElementsAre(HasSubstr("not a JSON object but a list")));
+  EXPECT_THAT(FindProblems("7", ""), ElementsAre(HasSubstr("not a JSON object but 7")));
+  EXPECT_THAT(FindProblems("null", ""), ElementsAre(HasSubstr("not a JSON object but null")));
+  EXPECT_THAT(FindProblems(R"({"__metadata__":3})", ""),
               ElementsAre(HasSubstr("__metadata__: expected an object, found 3")));
 }
 
 TEST(SafetensorsErrors, NestedTooDeep) {
   const std::string lists(3'000'000, '[');
-  EXPECT_THAT(ProblemsOf(R"({"t":{"x":)" + lists, ""), ElementsAre(HasSubstr("nested deeper")));
+  EXPECT_THAT(FindProblems(R"({"t":{"x":)" + lists, ""), ElementsAre(HasSubstr("nested deeper")));
   std::string objects;
   for (int i = 0; i < 500'000; ++i) {
     objects += R"({"a":)";
   }
-  EXPECT_THAT(ProblemsOf(objects, ""), ElementsAre(HasSubstr("nested deeper than 16 levels")));
-  EXPECT_THAT(ProblemsOf(R"({"__metadata__":)" + objects, ""),
+  EXPECT_THAT(FindProblems(objects, ""), ElementsAre(HasSubstr("nested deeper than 16 levels")));
+  EXPECT_THAT(FindProblems(R"({"__metadata__":)" + objects, ""),
               ElementsAre(HasSubstr("nested deeper than 16 levels")));
 }
 
@@ -179,45 +179,45 @@ TEST(SafetensorsErrors, TensorsOutsideTheFile) {
 TEST(SafetensorsErrors, BytesOfNoTensor) {
   EXPECT_THAT(ProblemsOfTensor(R"({"dtype":"U8","shape":[6],"data_offsets":[0,6]})"),
               ElementsAre(HasSubstr("expected 6 bytes behind the header, found 8: 2 too many")));
-  EXPECT_THAT(ProblemsOf("{}", "x"), ElementsAre(HasSubstr("1 too many")));
+  EXPECT_THAT(FindProblems("{}", "x"), ElementsAre(HasSubstr("1 too many")));
   EXPECT_THAT(ProblemsOfTensor(R"({"dtype":"U8","shape":[5],"data_offsets":[3,8]})"),
               ElementsAre(HasSubstr("3 bytes before tensor 't' belong to no tensor")));
-  EXPECT_THAT(ProblemsOf(R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},)"
-                         R"("b":{"dtype":"U8","shape":[2],"data_offsets":[6,8]}})",
-                         "01234567"),
+  EXPECT_THAT(FindProblems(R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},)"
+                           R"("b":{"dtype":"U8","shape":[2],"data_offsets":[6,8]}})",
+                           "01234567"),
               ElementsAre(HasSubstr("4 bytes before tensor 'b' belong to no tensor")));
 }
 
 TEST(SafetensorsErrors, Overlap) {
-  EXPECT_THAT(ProblemsOf(R"({"a":{"dtype":"U8","shape":[5],"data_offsets":[0,5]},)"
-                         R"("b":{"dtype":"U8","shape":[4],"data_offsets":[4,8]}})",
-                         "01234567"),
+  EXPECT_THAT(FindProblems(R"({"a":{"dtype":"U8","shape":[5],"data_offsets":[0,5]},)"
+                           R"("b":{"dtype":"U8","shape":[4],"data_offsets":[4,8]}})",
+                           "01234567"),
               ElementsAre(HasSubstr("tensors 'a' [0, 5] and 'b' [4, 8] overlap")));
   // One inside another, and the same bytes twice.
-  EXPECT_THAT(ProblemsOf(R"({"a":{"dtype":"U8","shape":[8],"data_offsets":[0,8]},)"
-                         R"("b":{"dtype":"U8","shape":[2],"data_offsets":[2,4]},)"
-                         R"("c":{"dtype":"U8","shape":[8],"data_offsets":[0,8]}})",
-                         "01234567"),
+  EXPECT_THAT(FindProblems(R"({"a":{"dtype":"U8","shape":[8],"data_offsets":[0,8]},)"
+                           R"("b":{"dtype":"U8","shape":[2],"data_offsets":[2,4]},)"
+                           R"("c":{"dtype":"U8","shape":[8],"data_offsets":[0,8]}})",
+                           "01234567"),
               ElementsAre(HasSubstr("'a' [0, 8] and 'c' [0, 8] overlap"),
                           HasSubstr("'a' [0, 8] and 'b' [2, 4] overlap")));
 }
 
 TEST(SafetensorsErrors, NameTwice) {
-  EXPECT_THAT(ProblemsOf(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
-                         R"("a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})",
-                         "01"),
+  EXPECT_THAT(FindProblems(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
+                           R"("a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})",
+                           "01"),
               ElementsAre(HasSubstr("tensor 'a' occurs twice")));
-  EXPECT_THAT(ProblemsOf(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
-                         R"("model.a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})",
-                         "01"),
+  EXPECT_THAT(FindProblems(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
+                           R"("model.a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})",
+                           "01"),
               ElementsAre(HasSubstr("tensor 'a' occurs twice")));
 }
 
 // Names are shown, but cannot garble the terminal.
 TEST(SafetensorsErrors, QuotesNames) {
   const std::string longest(300, 'x');
-  EXPECT_THAT(ProblemsOf(R"({"\u001b[2J":1})", ""), ElementsAre(HasSubstr("'\\x1b[2J'")));
-  EXPECT_THAT(ProblemsOf("{\"" + longest + "\":1}", ""),
+  EXPECT_THAT(FindProblems(R"({"\u001b[2J":1})", ""), ElementsAre(HasSubstr("'\\x1b[2J'")));
+  EXPECT_THAT(FindProblems("{\"" + longest + "\":1}", ""),
               ElementsAre(AllOf(HasSubstr("xxx...'"), Not(HasSubstr(longest)))));
 }
 

@@ -44,7 +44,7 @@ Checkpoint OpenFairy() {
   return checkpoint ? *std::move(checkpoint) : Checkpoint();
 }
 
-MemoryPieces TensorsOf(const Checkpoint& checkpoint) {
+MemoryPieces ListTensors(const Checkpoint& checkpoint) {
   MemoryPieces pieces;
   for (const Checkpoint::Tensor& tensor : checkpoint.tensors()) {
     pieces.push_back(tensor.view.bytes);
@@ -77,7 +77,7 @@ void Touch(std::span<const std::byte> bytes) {
 
 TEST(WeightMemory, NothingIsDoneUnasked) {
   const Checkpoint checkpoint = OpenFairy();
-  MemoryPieces pieces = TensorsOf(checkpoint);
+  MemoryPieces pieces = ListTensors(checkpoint);
   const std::byte* before = pieces.front().data();
   const Held held = Hold(pieces, {});
   ASSERT_TRUE(held.memory);
@@ -88,7 +88,7 @@ TEST(WeightMemory, NothingIsDoneUnasked) {
 
 TEST(WeightMemory, CopiesPiecesOneBehindTheOtherAndReleasesTheFiles) {
   const Checkpoint original = OpenFairy();
-  const MemoryPieces whole = TensorsOf(original);
+  const MemoryPieces whole = ListTensors(original);
   for (const int n_threads : {1, 3}) {
     const Checkpoint checkpoint = OpenFairy();
     // Every second tensor, the last first, of some only a part: as a rank has them.
@@ -127,7 +127,7 @@ TEST(WeightMemory, CopiesPiecesOneBehindTheOtherAndReleasesTheFiles) {
 
 TEST(WeightMemory, PreloadReportsProgressToItsEnd) {
   const Checkpoint checkpoint = OpenFairy();
-  MemoryPieces pieces = TensorsOf(checkpoint);
+  MemoryPieces pieces = ListTensors(checkpoint);
   const Held held = Hold(pieces, {.preload = true}, 1);
   ASSERT_TRUE(held.memory);
   ASSERT_FALSE(held.progress.empty());
@@ -191,7 +191,7 @@ TEST(WeightMemory, WhatLiesBesidePiecesIsNotMapped) {
 }
 
 // Returns in how many mappings some bytes of a file are.
-std::int64_t MappingsOf(std::span<const std::byte> bytes) {
+std::int64_t CountMappings(std::span<const std::byte> bytes) {
   const auto first = reinterpret_cast<std::uintptr_t>(bytes.data());
   std::int64_t n = 0;
   std::ifstream maps("/proc/self/maps");
@@ -214,7 +214,7 @@ TEST(WeightMemory, MappingsAreKeptForTheLargestGaps) {
     pieces.push_back(whole.subspan(1200 << 10));
     Touch(whole);
     UnmapUnusedPages(checkpoint, pieces, most);
-    EXPECT_EQ(MappingsOf(whole), 1 + 2 * static_cast<std::int64_t>(most));
+    EXPECT_EQ(CountMappings(whole), 1 + 2 * static_cast<std::int64_t>(most));
     const std::int64_t in_gaps = (100 + 400 + 200 + 100) / 4;
     EXPECT_EQ(MappedPages(whole), std::ssize(whole) / 4096 - in_gaps);
   }
@@ -226,7 +226,7 @@ TEST(WeightMemoryDeathTest, WarnsIfThereAreNoHugePages) {
   const auto hold = [] {
     ::prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
     const Checkpoint checkpoint = OpenFairy();
-    MemoryPieces pieces = TensorsOf(checkpoint);
+    MemoryPieces pieces = ListTensors(checkpoint);
     const Held held = Hold(pieces, {.huge_pages = true});
     std::fputs(held.warnings.empty() ? "no warning" : held.warnings.front().c_str(), stderr);
     std::exit(held.memory ? 0 : 1);

@@ -25,7 +25,7 @@ class AnswerForm : public ::testing::Test {
     std::ofstream(path) << text;
     return path.string();
   }
-  static std::string TextOf(std::vector<std::string> options) {
+  static std::string GenerateText(std::vector<std::string> options) {
     options.insert(options.begin(), {"generate", "Once upon a time", "--json"});
     const ProgramRun run = RunProgram(options);
     EXPECT_EQ(run.exit_code, 0) << run.error;
@@ -46,8 +46,8 @@ TEST_F(AnswerForm, FollowsASchema) {
   for (const char* draft : {"off", "1"}) {
     for (int seed = 0; seed < 6; ++seed) {
       const json answer =
-          json::parse(TextOf({"--schema", schema, "--temperature", "1.5", "--seed",
-                              std::to_string(seed), "--draft", draft, "-n", "200"}));
+          json::parse(GenerateText({"--schema", schema, "--temperature", "1.5", "--seed",
+                                    std::to_string(seed), "--draft", draft, "-n", "200"}));
       EXPECT_EQ(answer.size(), 2u);
       EXPECT_GE(answer["age"], 5);
       EXPECT_LE(answer["age"], 120);
@@ -59,7 +59,7 @@ TEST_F(AnswerForm, FollowsASchema) {
 TEST_F(AnswerForm, FollowsAnExpression) {
   const std::string expression = "(yes|no), [a-z]{3,8}!";
   for (int seed = 0; seed < 6; ++seed) {
-    const std::string text = TextOf({"--regex", expression, "--seed", std::to_string(seed)});
+    const std::string text = GenerateText({"--regex", expression, "--seed", std::to_string(seed)});
     EXPECT_TRUE(std::regex_match(text, std::regex(expression))) << text;
   }
 }
@@ -68,7 +68,7 @@ TEST_F(AnswerForm, FollowsAGrammar) {
   const std::string grammar =
       Write("grammar.gbnf", "root ::= \"The \" [a-z]{2,9} \" \" (\"sat\" | \"ran\") \".\"\n");
   for (int seed = 0; seed < 6; ++seed) {
-    const std::string text = TextOf({"--grammar", grammar, "--seed", std::to_string(seed)});
+    const std::string text = GenerateText({"--grammar", grammar, "--seed", std::to_string(seed)});
     EXPECT_TRUE(std::regex_match(text, std::regex("The [a-z]{2,9} (sat|ran)\\."))) << text;
   }
 }

@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 
 constexpr int kRequests = 12;
 
-std::string PromptOf(int i) {
+std::string MakePrompt(int i) {
   return "Once upon a time there was a king who had " + std::to_string(i) + " daughters,";
 }
 
@@ -28,7 +28,7 @@ std::string Requests() {
   std::string lines;
   for (int i = 0; i < kRequests; ++i) {
     const json body = {
-        {"model", "fairy"}, {"prompt", PromptOf(i)}, {"seed", i}, {"max_tokens", 20}};
+        {"model", "fairy"}, {"prompt", MakePrompt(i)}, {"seed", i}, {"max_tokens", 20}};
     lines += json({{"custom_id", std::to_string(i)},
                    {"method", "POST"},
                    {"url", "/v1/completions"},
@@ -63,7 +63,7 @@ TEST(BatchProgramTest, AnswersAreThoseOfGenerate) {
   ASSERT_EQ(answers.size(), static_cast<std::size_t>(kRequests));
   for (const int i : {0, 7}) {
     const json alone = ParseOutput(
-        RunProgram({"generate", PromptOf(i), "--seed", std::to_string(i), "-n", "20", "--json"}));
+        RunProgram({"generate", MakePrompt(i), "--seed", std::to_string(i), "-n", "20", "--json"}));
     EXPECT_EQ(answers.at(std::to_string(i)), alone["text"]);
   }
   const std::string before = ReadFile(out);

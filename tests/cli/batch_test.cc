@@ -175,7 +175,7 @@ TEST_F(BatchTest, ForcedCallsEndWithTheirBlock) {
       runner);
   ASSERT_TRUE(status) << status.error().message;
   ASSERT_EQ(runner.requests.size(), 1u);
-  EXPECT_EQ(testing::SpecOf(runner.requests[0].sampling.constraint).tools.kind,
+  EXPECT_EQ(testing::SpecFrom(runner.requests[0].sampling.constraint).tools.kind,
             ToolConstraint::Kind::kRequired);
   const Json body = Lines()[0]["response"]["body"];
   EXPECT_EQ(body["choices"][0]["finish_reason"], "tool_calls");

@@ -25,12 +25,12 @@ namespace {
 using ReadText = std::string (*)(const std::string& text);
 
 template <class T>
-std::string ErrorOf(const Result<T>& result) {
+std::string ErrorFrom(const Result<T>& result) {
   return result ? "" : result.error().message;
 }
 
 // Returns the problem that ended the reading: the last one.
-std::string LastOf(const std::vector<Error>& problems) {
+std::string LastMessage(const std::vector<Error>& problems) {
   return problems.empty() ? "" : problems.back().message;
 }
 
@@ -52,33 +52,33 @@ struct JsonFile {
 
 constexpr JsonFile kFiles[] = {
     {"generation_config.json",
-     [](const std::string& text) { return ErrorOf(ParseGenerationConfig(text, "file")); }},
+     [](const std::string& text) { return ErrorFrom(ParseGenerationConfig(text, "file")); }},
     {"config.json",
-     [](const std::string& text) { return ErrorOf(ParseModelConfig(text, "file")); }},
+     [](const std::string& text) { return ErrorFrom(ParseModelConfig(text, "file")); }},
     {"tokenizer.json",
-     [](const std::string& text) { return ErrorOf(ParseTokenizerFile(text, "file")); }},
+     [](const std::string& text) { return ErrorFrom(ParseTokenizerFile(text, "file")); }},
     {"model.safetensors.index.json",
      [](const std::string& text) {
        std::vector<Error> problems;
        static_cast<void>(ParseSafetensorsIndex(text, "file", problems));
-       return LastOf(problems);
+       return LastMessage(problems);
      }},
     {"the header of a shard",
      [](const std::string& text) {
        std::vector<Error> problems;
        static_cast<void>(ParseSafetensorsHeader(text, 0, "file", problems));
-       return LastOf(problems);
+       return LastMessage(problems);
      }},
     {"a hardware file",
-     [](const std::string& text) { return ErrorOf(plan::ParseHardware(text, "file")); }},
+     [](const std::string& text) { return ErrorFrom(plan::ParseHardware(text, "file")); }},
     {"/load",
      [](const std::string& text) {
-       return ErrorOfFile(text, [](const auto& path) { return ErrorOf(cli::LoadChat(path)); });
+       return ErrorOfFile(text, [](const auto& path) { return ErrorFrom(cli::LoadChat(path)); });
      }},
     {"--config",
      [](const std::string& text) {
        return ErrorOfFile(text, [](const auto& path) {
-         return ErrorOf(cli::ExpandArguments({"serve", "--config", path.string()}));
+         return ErrorFrom(cli::ExpandArguments({"serve", "--config", path.string()}));
        });
      }},
 };

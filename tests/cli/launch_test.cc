@@ -83,7 +83,7 @@ class LaunchTest : public ::testing::Test {
       for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
         std::ifstream file(task.path() / "children");
         for (pid_t child = 0; file >> child;) {
-          if (const std::vector<pid_t> found = ChildrenOf(child); found.size() == 2) {
+          if (const std::vector<pid_t> found = FindChildren(child); found.size() == 2) {
             ranks = found;
           }
         }
@@ -135,7 +135,7 @@ class LaunchTest : public ::testing::Test {
         pipe = ::open(placement.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
       }
       EXPECT_GE(pipe, 0);
-      const auto bytes = static_cast<rlim_t>(AddressSpaceOf(ranks[rank]));
+      const auto bytes = static_cast<rlim_t>(AddressSpace(ranks[rank]));
       const rlimit limit = {bytes, bytes};
       EXPECT_EQ(::prlimit(ranks[rank], RLIMIT_AS, &limit, nullptr), 0);
       const std::string text = ReadFile(saved);

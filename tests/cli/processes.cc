@@ -11,7 +11,7 @@
 
 namespace fathom::testing {
 
-std::vector<pid_t> ChildrenOf(pid_t parent) {
+std::vector<pid_t> FindChildren(pid_t parent) {
   std::ifstream file(fmt::format("/proc/{}/task/{}/children", parent, parent));
   std::vector<pid_t> children;
   for (pid_t child = 0; file >> child;) {
@@ -46,7 +46,7 @@ bool MapsSoon(pid_t process, std::string_view part_of_path) {
   return false;
 }
 
-std::int64_t AddressSpaceOf(pid_t process) {
+std::int64_t AddressSpace(pid_t process) {
   std::ifstream file(fmt::format("/proc/{}/statm", process));
   std::int64_t n_pages = 0;
   file >> n_pages;

@@ -10,7 +10,7 @@
 namespace fathom::testing {
 
 // Processes whose parent is `parent`, ascending.
-std::vector<pid_t> ChildrenOf(pid_t parent);
+std::vector<pid_t> FindChildren(pid_t parent);
 
 // Within 3 s: mpirun does not wait for those that it has ended, nor does everybody's init.
 bool IsGoneSoon(pid_t process);
@@ -19,6 +19,6 @@ bool IsGoneSoon(pid_t process);
 bool MapsSoon(pid_t process, std::string_view part_of_path);
 
 // Bytes that the process has mapped, used or not.
-std::int64_t AddressSpaceOf(pid_t process);
+std::int64_t AddressSpace(pid_t process);
 
 }  // namespace fathom::testing

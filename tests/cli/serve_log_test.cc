@@ -16,8 +16,8 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 // The lines that are written to standard error.
-std::string LogOf(const std::function<void(ServeLog&)>& write,
-                  LogFormat format = LogFormat::kText) {
+std::string WriteLog(const std::function<void(ServeLog&)>& write,
+                     LogFormat format = LogFormat::kText) {
   ::testing::internal::CaptureStderr();
   {
     Log log(LogLevel::kInfo, format);
@@ -37,26 +37,26 @@ ServedRequest Refused(int status, const std::string& path) {
   return record;
 }
 
-std::ptrdiff_t LinesOf(const std::string& text) {
+std::ptrdiff_t CountLines(const std::string& text) {
   return std::count(text.begin(), text.end(), '\n');
 }
 
 TEST(ServeLogTest, StrangersGetFewLinesAndACount) {
   for (const LogFormat format : {LogFormat::kText, LogFormat::kJson}) {
-    const std::string text = LogOf(
+    const std::string text = WriteLog(
         [](ServeLog& log) {
           for (const int status : {401, 403, 404, 405}) {
             for (int i = 0; i < 250; ++i) log.Add(Refused(status, "/wp-login.php"));
           }
         },
         format);
-    EXPECT_EQ(LinesOf(text), LineLimit::kLines + 1);
+    EXPECT_EQ(CountLines(text), LineLimit::kLines + 1);
     EXPECT_THAT(text, HasSubstr("980 more requests without a key were refused"));
   }
 }
 
 TEST(ServeLogTest, ClientsGetAllLines) {
-  const std::string text = LogOf([](ServeLog& log) {
+  const std::string text = WriteLog([](ServeLog& log) {
     for (int i = 0; i < 100; ++i) {
       ServedRequest with_key = Refused(404, "/v1/modles");
       with_key.has_key = true;
@@ -67,7 +67,7 @@ TEST(ServeLogTest, ClientsGetAllLines) {
       log.Add(Refused(200, "/health"));
     }
   });
-  EXPECT_EQ(LinesOf(text), 300);
+  EXPECT_EQ(CountLines(text), 300);
 }
 
 TEST(ServeLogTest, APeriodBeginsAnew) {
@@ -83,13 +83,13 @@ TEST(ServeLogTest, APeriodBeginsAnew) {
 }
 
 TEST(ServeLogTest, TextIsUtf8WithoutControlCharacters) {
-  const std::string text = LogOf([](ServeLog& log) {
+  const std::string text = WriteLog([](ServeLog& log) {
     log.Add(Refused(200,
                     "/é🗼\x1b[31m\n\xff\xc3/\xc2\x9b"
                     "1m\x7f\xe2\x82"));
   });
   EXPECT_THAT(text, HasSubstr("/é🗼\\x1b[31m\\x0a\\xff\\xc3/\\xc2\\x9b1m\\x7f\\xe2\\x82 200"));
-  EXPECT_EQ(LinesOf(text), 1);
+  EXPECT_EQ(CountLines(text), 1);
   EXPECT_THAT(text, Not(HasSubstr("\x9b")));
 }
 

@@ -21,12 +21,12 @@ namespace {
 using testing::RunRanks;
 
 template <class T>
-std::span<const std::byte> BytesOf(const std::vector<T>& values) {
+std::span<const std::byte> AsBytes(const std::vector<T>& values) {
   return std::as_bytes(std::span(values));
 }
 
 template <class T>
-std::span<std::byte> WritableBytesOf(std::vector<T>& values) {
+std::span<std::byte> AsWritableBytes(std::vector<T>& values) {
   return std::as_writable_bytes(std::span(values));
 }
 
@@ -47,7 +47,7 @@ TEST_P(CommunicatorTest, BroadcastsFromEveryRoot) {
   RunRanks(n_ranks(), [](Communicator& ranks) {
     for (int root = 0; root < ranks.size(); ++root) {
       std::vector<int> values(1000, ranks.rank() == root ? 7 + root : -1);
-      ASSERT_TRUE(ranks.Broadcast(root, WritableBytesOf(values)).has_value());
+      ASSERT_TRUE(ranks.Broadcast(root, AsWritableBytes(values)).has_value());
       EXPECT_EQ(values, std::vector<int>(1000, 7 + root));
     }
   });
@@ -58,7 +58,7 @@ TEST_P(CommunicatorTest, GathersInRankOrder) {
     for (const std::size_t n : {0u, 1u, 7u, 100'000u}) {
       const std::vector<int> mine(n, ranks.rank());
       std::vector<int> all(n * static_cast<std::size_t>(ranks.size()), -1);
-      ASSERT_TRUE(ranks.AllGather(BytesOf(mine), WritableBytesOf(all)).has_value());
+      ASSERT_TRUE(ranks.AllGather(AsBytes(mine), AsWritableBytes(all)).has_value());
       for (std::size_t i = 0; i < all.size(); ++i) {
         ASSERT_EQ(all[i], static_cast<int>(i / n));
       }
@@ -95,7 +95,7 @@ TEST_P(CommunicatorTest, SharesPiecesOfDifferentSizesInPlace) {
       numbers.emplace_back(count(i / ranks.size(), rank), rank == ranks.rank() ? i : -1);
     }
     for (std::vector<int>& piece : numbers) {
-      pieces.push_back(WritableBytesOf(piece));
+      pieces.push_back(AsWritableBytes(piece));
     }
     ASSERT_TRUE(ranks.ShareInPlace(pieces).has_value());
     for (int i = 0; i < 2 * ranks.size(); ++i) {
@@ -117,8 +117,8 @@ TEST_P(CommunicatorTest, ExchangesDifferentSizesAmongAll) {
       in.emplace_back(count(other, ranks.rank()), -1);
     }
     for (std::size_t i = 0; i < out.size(); ++i) {
-      outgoing.push_back(BytesOf(out[i]));
-      incoming.push_back(WritableBytesOf(in[i]));
+      outgoing.push_back(AsBytes(out[i]));
+      incoming.push_back(AsWritableBytes(in[i]));
     }
     ASSERT_TRUE(ranks.AllToAll(outgoing, incoming).has_value());
     for (int other = 0; other < ranks.size(); ++other) {
@@ -201,7 +201,7 @@ TEST_P(CommunicatorTest, SplitsByColorAndKey) {
     ASSERT_TRUE(group.has_value());
     std::vector<int> members(static_cast<std::size_t>((*group)->size()));
     const std::vector<int> mine = {ranks.rank()};
-    ASSERT_TRUE((*group)->AllGather(BytesOf(mine), WritableBytesOf(members)).has_value());
+    ASSERT_TRUE((*group)->AllGather(AsBytes(mine), AsWritableBytes(members)).has_value());
     EXPECT_EQ(members[static_cast<std::size_t>((*group)->rank())], ranks.rank());
     for (std::size_t i = 0; i < members.size(); ++i) {
       EXPECT_EQ(members[i] % 2, color);
@@ -224,15 +224,15 @@ TEST(CommunicatorOrderTest, KeepsWhatComesBeforeItIsWaitedFor) {
     ASSERT_TRUE(other.has_value());
     std::vector<int> first(70'000, 1), second(3, 2), third(5, 3);
     if (ranks.rank() == 0) {
-      ASSERT_TRUE((*other)->Send(1, BytesOf(first)).has_value());
-      ASSERT_TRUE((*other)->Send(1, BytesOf(second)).has_value());
-      ASSERT_TRUE(ranks.Send(1, BytesOf(third)).has_value());
+      ASSERT_TRUE((*other)->Send(1, AsBytes(first)).has_value());
+      ASSERT_TRUE((*other)->Send(1, AsBytes(second)).has_value());
+      ASSERT_TRUE(ranks.Send(1, AsBytes(third)).has_value());
       return;
     }
     std::vector<int> a(70'000), b(3), c(5);
-    ASSERT_TRUE(ranks.Receive(0, WritableBytesOf(c)).has_value());
-    ASSERT_TRUE((*other)->Receive(0, WritableBytesOf(a)).has_value());
-    ASSERT_TRUE((*other)->Receive(0, WritableBytesOf(b)).has_value());
+    ASSERT_TRUE(ranks.Receive(0, AsWritableBytes(c)).has_value());
+    ASSERT_TRUE((*other)->Receive(0, AsWritableBytes(a)).has_value());
+    ASSERT_TRUE((*other)->Receive(0, AsWritableBytes(b)).has_value());
     EXPECT_EQ(a, first);
     EXPECT_EQ(b, second);
     EXPECT_EQ(c, third);
@@ -245,22 +245,22 @@ TEST(CommunicatorOrderTest, TellsWhatHasArrivedWhileOthersHaveNot) {
     if (ranks.rank() == 2) {
       // Only when rank 0 has said that it has the other's.
       std::vector<int> go(1);
-      ASSERT_TRUE(ranks.Receive(0, WritableBytesOf(go)).has_value());
+      ASSERT_TRUE(ranks.Receive(0, AsWritableBytes(go)).has_value());
     }
     if (ranks.rank() != 0) {
-      ASSERT_TRUE(ranks.Send(0, BytesOf(mine)).has_value());
+      ASSERT_TRUE(ranks.Send(0, AsBytes(mine)).has_value());
       return;
     }
     std::vector<int> one(1000), two(1000);
-    const std::array incoming = {Incoming{2, WritableBytesOf(two)},
-                                 Incoming{1, WritableBytesOf(one)}};
+    const std::array incoming = {Incoming{2, AsWritableBytes(two)},
+                                 Incoming{1, AsWritableBytes(one)}};
     Result<std::unique_ptr<Exchange>> exchange = ranks.Start({}, incoming);
     ASSERT_TRUE(exchange.has_value());
     ASSERT_TRUE((*exchange)->WaitForAny().has_value());
     EXPECT_TRUE((*exchange)->HasArrived(1));
     EXPECT_FALSE((*exchange)->HasArrived(0));
     EXPECT_EQ(one, std::vector<int>(1000, 1));
-    ASSERT_TRUE(ranks.Send(2, BytesOf(std::vector<int>{1})).has_value());
+    ASSERT_TRUE(ranks.Send(2, AsBytes(std::vector<int>{1})).has_value());
     ASSERT_TRUE((*exchange)->Wait().has_value());
     EXPECT_EQ(two, std::vector<int>(1000, 2));
   });
@@ -270,7 +270,7 @@ TEST(CommunicatorOrderTest, CountsPayload) {
   RunRanks(2, [](Communicator& ranks) {
     const std::vector<int> mine(10);
     std::vector<int> all(20);
-    ASSERT_TRUE(ranks.AllGather(BytesOf(mine), WritableBytesOf(all)).has_value());
+    ASSERT_TRUE(ranks.AllGather(AsBytes(mine), AsWritableBytes(all)).has_value());
     EXPECT_EQ(ranks.traffic().n_bytes, 40);
     EXPECT_EQ(ranks.traffic().n_messages, 1);
   });
@@ -295,10 +295,10 @@ TEST(CommunicatorFailureTest, RefusesAMessageOfAnotherSize) {
   RunRanks(2, [](Communicator& ranks) {
     std::vector<int> values(ranks.rank() == 0 ? 10u : 11u);
     if (ranks.rank() == 0) {
-      ASSERT_TRUE(ranks.Send(1, BytesOf(values)).has_value());
+      ASSERT_TRUE(ranks.Send(1, AsBytes(values)).has_value());
       return;
     }
-    const Status status = ranks.Receive(0, WritableBytesOf(values));
+    const Status status = ranks.Receive(0, AsWritableBytes(values));
     ASSERT_FALSE(status.has_value());
     EXPECT_NE(status.error().message.find("rank 0 sent a message of 40 bytes where 44"),
               std::string::npos)

@@ -112,7 +112,7 @@ ExpressionId Regex(ExpressionPool& pool, std::string_view pattern) {
   return *ParseRegex(pool, pattern, {.anchored = true});
 }
 
-TextKinds KindsOf(std::string_view text) {
+TextKinds FindKinds(std::string_view text) {
   TextKinds kinds = 0;
   for (const char c : text) kinds |= KindBit(static_cast<std::uint8_t>(c));
   return kinds;
@@ -142,11 +142,11 @@ TEST(Automaton, FindsFreeKinds) {
   for (const ExpressionId of : {exact, words, quoted, empty, pool.Nothing()}) {
     EXPECT_EQ(free(of), 0u) << of;
   }
-  EXPECT_EQ(free(ascii), kAllTextKinds & ~KindsOf("\xC3\xE4\xF1\x7F"));
-  EXPECT_EQ(free(slug), KindsOf("ag"));
-  EXPECT_EQ(free(hex), KindsOf("0A"));
+  EXPECT_EQ(free(ascii), kAllTextKinds & ~FindKinds("\xC3\xE4\xF1\x7F"));
+  EXPECT_EQ(free(slug), FindKinds("ag"));
+  EXPECT_EQ(free(hex), FindKinds("0A"));
   const StateId opened = Read(automaton, automaton.Start(quoted), "'a");
-  EXPECT_EQ(automaton.FreeKinds(opened), kAllTextKinds & ~KindsOf("'"));
+  EXPECT_EQ(automaton.FreeKinds(opened), kAllTextKinds & ~FindKinds("'"));
   const StateId late = Read(automaton, automaton.Start(counted), std::string(468, 'x'));
   EXPECT_EQ(automaton.FreeKinds(late), kAllTextKinds);
   EXPECT_EQ(automaton.FreeKinds(Read(automaton, late, "xx")), 0u);
@@ -170,7 +170,7 @@ TEST(Automaton, FindsFreeKindsOfNegatedWords) {
   Automaton automaton(pool, 10'000);
   EXPECT_EQ(automaton.FreeKinds(automaton.Start(key)), kAllTextKinds);
   EXPECT_EQ(pool.Loosen(open), open);
-  EXPECT_EQ(automaton.FreeKinds(automaton.Start(other_key)), kAllTextKinds & ~KindsOf("g"));
+  EXPECT_EQ(automaton.FreeKinds(automaton.Start(other_key)), kAllTextKinds & ~FindKinds("g"));
   EXPECT_LT(automaton.n_states(), 600u);
 }
 

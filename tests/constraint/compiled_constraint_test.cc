@@ -47,12 +47,13 @@ class CompiledConstraints : public ::testing::Test {
                                                 AnswerOpening::kGrammar, false, kLimits);
   }
 
-  static std::shared_ptr<const Constraint> AnswerOf(std::shared_ptr<CompiledConstraint> compiled) {
+  static std::shared_ptr<const Constraint> ConstraintFrom(
+      std::shared_ptr<CompiledConstraint> compiled) {
     return *MakeConstraint(std::move(compiled), false, "");
   }
 
   // One token per letter.
-  std::vector<Token> TokensOf(const std::string& text) const {
+  std::vector<Token> Encode(const std::string& text) const {
     std::vector<Token> tokens;
     for (const char c : text) {
       Token token = 0;
@@ -116,7 +117,7 @@ TEST_F(CompiledConstraints, AnAnswerEndsByItsOwnWorkOnly) {
   const std::vector<std::string> texts = {HeavyText(1), "l" + std::string(90, '7'), HeavyText(2)};
   std::vector<Course> alone;
   for (const std::string& text : texts) {
-    alone.push_back(Answer(AnswerOf(Compile()), TokensOf(text)).Run());
+    alone.push_back(Answer(ConstraintFrom(Compile()), Encode(text)).Run());
   }
   EXPECT_TRUE(alone[0].error.starts_with("constraint_too_complex")) << alone[0].error;
   EXPECT_EQ(alone[1].error, "");
@@ -128,7 +129,8 @@ TEST_F(CompiledConstraints, AnAnswerEndsByItsOwnWorkOnly) {
   for (const bool is_reversed : {false, true}) {
     const std::shared_ptr<CompiledConstraint> compiled = Compile();
     std::vector<Answer> answers;
-    for (const std::string& text : texts) answers.emplace_back(AnswerOf(compiled), TokensOf(text));
+    for (const std::string& text : texts)
+      answers.emplace_back(ConstraintFrom(compiled), Encode(text));
     std::vector<bool> lives(answers.size(), true);
     for (int round = 0; lives[0] || lives[1] || lives[2]; ++round) {
       for (std::size_t k = 0; k < answers.size(); ++k) {
@@ -139,7 +141,7 @@ TEST_F(CompiledConstraints, AnAnswerEndsByItsOwnWorkOnly) {
     for (std::size_t i = 0; i < answers.size(); ++i) EXPECT_EQ(answers[i].course(), alone[i]) << i;
     // Later ones find what was left.
     for (std::size_t i = 0; i < texts.size(); ++i) {
-      EXPECT_EQ(Answer(AnswerOf(compiled), TokensOf(texts[i])).Run(), alone[i]) << i;
+      EXPECT_EQ(Answer(ConstraintFrom(compiled), Encode(texts[i])).Run(), alone[i]) << i;
     }
   }
 }
@@ -149,7 +151,7 @@ TEST_F(CompiledConstraints, AnAnswerEndsByItsOwnWorkOnlyWithThreads) {
                                           "l" + std::string(60, '1')};
   std::vector<Course> alone;
   for (const std::string& text : texts) {
-    alone.push_back(Answer(AnswerOf(Compile()), TokensOf(text)).Run());
+    alone.push_back(Answer(ConstraintFrom(Compile()), Encode(text)).Run());
   }
   const std::shared_ptr<CompiledConstraint> compiled = Compile();
   std::vector<Course> together(texts.size());
@@ -157,7 +159,7 @@ TEST_F(CompiledConstraints, AnAnswerEndsByItsOwnWorkOnlyWithThreads) {
     std::vector<std::jthread> threads;
     for (std::size_t i = 0; i < texts.size(); ++i) {
       threads.emplace_back(
-          [&, i] { together[i] = Answer(AnswerOf(compiled), TokensOf(texts[i])).Run(); });
+          [&, i] { together[i] = Answer(ConstraintFrom(compiled), Encode(texts[i])).Run(); });
     }
   }
   EXPECT_EQ(together, alone);

@@ -15,7 +15,7 @@
 
 namespace fathom::testing {
 
-inline JsonValue SchemaOf(std::string_view text) {
+inline JsonValue ParseSchema(std::string_view text) {
   Result<JsonValue> schema = ParseJson(text);
   EXPECT_TRUE(schema) << text;
   return schema ? std::move(*schema) : JsonValue();
@@ -25,7 +25,7 @@ class CompiledSchema {
  public:
   explicit CompiledSchema(std::string_view schema, JsonSchemaOptions options = {.strict = true})
       : compiler_(grammar_, std::move(options)), recognizer_(grammar_) {
-    ConstraintResult<ExpressionId> value = compiler_.Value(SchemaOf(schema));
+    ConstraintResult<ExpressionId> value = compiler_.Value(ParseSchema(schema));
     if (value) {
       grammar_.start = *value;
     } else {

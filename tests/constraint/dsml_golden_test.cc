@@ -21,7 +21,7 @@ namespace {
 
 using GoldenJson = nlohmann::ordered_json;
 using testing::NaiveRecognizer;
-using testing::SymbolsOf;
+using testing::TextSymbols;
 
 constexpr Token kGoldenToken = 128825;
 constexpr std::string_view kGoldenTokenText = "｜DSML｜";
@@ -50,7 +50,7 @@ void AddTools(const GoldenJson& list, std::vector<ToolSchema>& tools) {
   }
 }
 
-std::vector<ToolSchema> ToolsOf(const GoldenJson& messages) {
+std::vector<ToolSchema> ReadGoldenTools(const GoldenJson& messages) {
   std::vector<ToolSchema> tools;
   for (const GoldenJson& message : messages) {
     if (message.contains("tools") && message["tools"].is_array()) AddTools(message["tools"], tools);
@@ -88,22 +88,23 @@ std::vector<GoldenBlock> GoldenBlocks() {
   std::vector<GoldenBlock> blocks;
   const auto cases = EncodingJson("extra/encode_cases.json");
   for (const GoldenJson& entry : cases.value_or(GoldenJson::array())) {
-    AddBlocks(entry["name"], entry["expected"].get<std::string>(), ToolsOf(entry["messages"]),
-              blocks);
+    AddBlocks(entry["name"], entry["expected"].get<std::string>(),
+              ReadGoldenTools(entry["messages"]), blocks);
   }
   for (int i = 1; i <= 4; ++i) {
     const auto input = EncodingJson(fmt::format("official_v4/test_input_{}.json", i));
     const auto output =
         testing::SharedData(fmt::format("data/encoding/official_v4/test_output_{}.txt", i));
     if (!input || !output) continue;
-    std::vector<ToolSchema> tools = ToolsOf(input->is_object() ? (*input)["messages"] : *input);
+    std::vector<ToolSchema> tools =
+        ReadGoldenTools(input->is_object() ? (*input)["messages"] : *input);
     if (input->is_object()) AddTools((*input)["tools"], tools);
     AddBlocks(fmt::format("official {}", i), testing::ReadFile(*output), tools, blocks);
   }
   return blocks;
 }
 
-std::unique_ptr<Grammar> GrammarOf(const GoldenBlock& block) {
+std::unique_ptr<Grammar> CompileGrammar(const GoldenBlock& block) {
   auto grammar = std::make_unique<Grammar>();
   std::vector<std::string> relaxed;
   const ConstraintResult<ExpressionId> start =
@@ -115,7 +116,7 @@ std::unique_ptr<Grammar> GrammarOf(const GoldenBlock& block) {
 }
 
 bool BlockMatches(Grammar& grammar, std::string_view text) {
-  return NaiveRecognizer(grammar).Accepts(SymbolsOf(text, kGoldenTokenText, kGoldenToken));
+  return NaiveRecognizer(grammar).Accepts(TextSymbols(text, kGoldenTokenText, kGoldenToken));
 }
 
 TEST(DsmlGolden, BlocksAreAccepted) {
@@ -123,10 +124,11 @@ TEST(DsmlGolden, BlocksAreAccepted) {
   if (blocks.empty()) GTEST_SKIP() << testing::kNoSharedData;
   EXPECT_GE(blocks.size(), 11U);
   for (GoldenBlock block : blocks) {
-    EXPECT_TRUE(BlockMatches(*GrammarOf(block), block.text)) << block.name << "\n" << block.text;
+    EXPECT_TRUE(BlockMatches(*CompileGrammar(block), block.text)) << block.name << "\n"
+                                                                  << block.text;
     for (ToolSchema& tool : block.tools) tool.strict = !tool.parameters.items().empty();
-    EXPECT_TRUE(BlockMatches(*GrammarOf(block), block.text)) << block.name << ", strict\n"
-                                                             << block.text;
+    EXPECT_TRUE(BlockMatches(*CompileGrammar(block), block.text)) << block.name << ", strict\n"
+                                                                  << block.text;
   }
 }
 
@@ -151,7 +153,7 @@ TEST(DsmlGolden, MarkupWithOneOtherByteIsRefused) {
       return tool.parameters.items().empty();
     };
     if (std::any_of(block.tools.begin(), block.tools.end(), has_any_names)) continue;
-    const auto grammar = GrammarOf(block);
+    const auto grammar = CompileGrammar(block);
     const std::vector<bool> is_markup = MarkupBytes(block.text);
     for (std::size_t i = 0; i < block.text.size(); ++i) {
       if (!is_markup[i]) continue;
@@ -191,7 +193,7 @@ TEST(DsmlGolden, StrictParseCases) {
     if (block.ends_with(kEnd)) block.remove_suffix(kEnd.size());
     GoldenBlock golden{name, std::string(block), {}};
     AddCalledTools(block, golden.tools);
-    const bool accepted = BlockMatches(*GrammarOf(golden), block);
+    const bool accepted = BlockMatches(*CompileGrammar(golden), block);
     EXPECT_EQ(accepted, entry["official"].contains("ok") && !not_written.contains(name)) << text;
     ++(accepted ? n_accepted : n_refused);
   }

@@ -13,28 +13,28 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 
-MarkupNames NamesOf(std::string_view schema) {
+MarkupNames ReadNames(std::string_view schema) {
   const Result<JsonValue> value = ParseJson(schema);
   EXPECT_TRUE(value) << schema;
   return NamesForMarkup(value.value_or(JsonValue()));
 }
 
 TEST(DsmlNames, Properties) {
-  const MarkupNames names = NamesOf(R"({"properties": {"b": {}, "a": true}, "required": ["a"]})");
+  const MarkupNames names = ReadNames(R"({"properties": {"b": {}, "a": true}, "required": ["a"]})");
   EXPECT_THAT(names.declared, ElementsAre("b", "a"));
   EXPECT_FALSE(names.has_others);
-  EXPECT_THAT(NamesOf(R"({"properties": {"a": {}}, "required": ["z"]})").declared,
+  EXPECT_THAT(ReadNames(R"({"properties": {"a": {}}, "required": ["z"]})").declared,
               ElementsAre("a", "z"));
 }
 
 TEST(DsmlNames, WithoutPropertiesAnyName) {
-  EXPECT_TRUE(NamesOf("{}").has_others);
-  EXPECT_TRUE(NamesOf("true").has_others);
-  EXPECT_TRUE(NamesOf("[1]").has_others);
-  EXPECT_TRUE(NamesOf(R"({"type": "object", "required": ["a"]})").has_others);
+  EXPECT_TRUE(ReadNames("{}").has_others);
+  EXPECT_TRUE(ReadNames("true").has_others);
+  EXPECT_TRUE(ReadNames("[1]").has_others);
+  EXPECT_TRUE(ReadNames(R"({"type": "object", "required": ["a"]})").has_others);
   for (const std::string_view schema :
        {"null", R"({"type": "object", "properties": {}})", R"({"additionalProperties": false})"}) {
-    const MarkupNames names = NamesOf(schema);
+    const MarkupNames names = ReadNames(schema);
     EXPECT_THAT(names.declared, IsEmpty()) << schema;
     EXPECT_FALSE(names.has_others) << schema;
   }
@@ -46,20 +46,21 @@ TEST(DsmlNames, KeywordsThatAllowOthers) {
         R"("patternProperties": {"^x": {}})", R"("unevaluatedProperties": {})",
         R"("$ref": "https://example.org/schema")", R"("$ref": "#/nowhere")", R"("$ref": "#name")",
         R"("$dynamicRef": "#x")", R"("anyOf": [{"properties": {}}, true])"}) {
-    const MarkupNames names = NamesOf(R"({"properties": {"a": {}}, )" + std::string(keyword) + "}");
+    const MarkupNames names =
+        ReadNames(R"({"properties": {"a": {}}, )" + std::string(keyword) + "}");
     EXPECT_THAT(names.declared, ElementsAre("a")) << keyword;
     EXPECT_TRUE(names.has_others) << keyword;
   }
   for (const std::string_view keyword :
        {R"("additionalProperties": false)", R"("patternProperties": {})",
         R"("items": {"additionalProperties": true})", R"("anyOf": [{"properties": {}}, false])"}) {
-    EXPECT_FALSE(NamesOf(R"({"properties": {"a": {}}, )" + std::string(keyword) + "}").has_others)
+    EXPECT_FALSE(ReadNames(R"({"properties": {"a": {}}, )" + std::string(keyword) + "}").has_others)
         << keyword;
   }
 }
 
 TEST(DsmlNames, SchemasOfTheSameObject) {
-  const MarkupNames names = NamesOf(R"({
+  const MarkupNames names = ReadNames(R"({
     "allOf": [{"properties": {"a": {"properties": {"not-this": {}}}}}, {"$ref": "#/$defs/x~1%79"}],
     "oneOf": [{"anyOf": [{"properties": {"b": {}}}]}],
     "if": {"properties": {"c": {"const": 1}}},
@@ -77,7 +78,7 @@ TEST(DsmlNames, ManyReferencesEndInAnyName) {
   std::string schema = R"({"$defs": {"a": {"properties": {"x": {}}}}, "allOf": [)";
   for (int i = 0; i < 300; ++i) schema += R"({"$ref": "#/$defs/a"},)";
   schema.back() = ']';
-  const MarkupNames names = NamesOf(schema + "}");
+  const MarkupNames names = ReadNames(schema + "}");
   EXPECT_THAT(names.declared, ElementsAre("x"));
   EXPECT_TRUE(names.has_others);
 }

@@ -16,8 +16,8 @@ namespace fathom {
 namespace {
 
 using testing::NaiveRecognizer;
-using testing::SymbolsOf;
 using testing::TextSymbol;
+using testing::TextSymbols;
 
 constexpr Token kToken = 128825;
 constexpr std::string_view kTokenText = "｜DSML｜";
@@ -25,7 +25,7 @@ constexpr std::string_view kTokenText = "｜DSML｜";
 // Readable markup becomes the format: <B …> and </B …> are tags with the token.
 std::vector<TextSymbol> Markup(std::string_view text) {
   std::vector<TextSymbol> symbols;
-  for (const TextSymbol& symbol : SymbolsOf(text, "\x01", kToken)) symbols.push_back(symbol);
+  for (const TextSymbol& symbol : TextSymbols(text, "\x01", kToken)) symbols.push_back(symbol);
   return symbols;
 }
 std::string Parameter(std::string_view name, std::string_view is_string, std::string_view value) {
@@ -65,7 +65,7 @@ struct Calls {
   std::vector<std::string> relaxed{};
 };
 
-ConstraintError DsmlErrorOf(const std::vector<ToolSchema>& tools) {
+ConstraintError DsmlError(const std::vector<ToolSchema>& tools) {
   Grammar grammar;
   std::vector<std::string> relaxed;
   const ConstraintResult<ExpressionId> block =
@@ -308,27 +308,27 @@ TEST(DsmlBlock, FortyToolsStaySmall) {
 }
 
 TEST(DsmlBlock, ErrorsNameTheTool) {
-  const ConstraintError none = DsmlErrorOf({});
+  const ConstraintError none = DsmlError({});
   EXPECT_EQ(none.code, ConstraintErrorCode::kUnsatisfiableSchema);
-  const ConstraintError name = DsmlErrorOf({{.name = "f"}, {.name = "a\"b"}, {.name = ""}});
+  const ConstraintError name = DsmlError({{.name = "f"}, {.name = "a\"b"}, {.name = ""}});
   EXPECT_EQ(name.code, ConstraintErrorCode::kInvalidSchema);
   ASSERT_EQ(name.issues.size(), 2U);
   EXPECT_EQ(name.issues[0].pointer, "1");
   EXPECT_EQ(name.issues[0].keyword, "name");
   EXPECT_EQ(name.issues[1].pointer, "2");
   const ConstraintError regex =
-      DsmlErrorOf({{.name = "f", .raw_parameter = "input", .raw_regex = "(a"}});
+      DsmlError({{.name = "f", .raw_parameter = "input", .raw_regex = "(a"}});
   EXPECT_EQ(regex.code, ConstraintErrorCode::kInvalidSchema);
   const ConstraintError nothing =
-      DsmlErrorOf({{.name = "f", .raw_parameter = "input", .raw_regex = "a*<｜DSML｜[^x]*"}});
+      DsmlError({{.name = "f", .raw_parameter = "input", .raw_regex = "a*<｜DSML｜[^x]*"}});
   EXPECT_EQ(nothing.code, ConstraintErrorCode::kUnsatisfiableSchema);
   EXPECT_EQ(nothing.issues[0].pointer, "0");
-  const ConstraintError quote = DsmlErrorOf({Tool(R"({"properties": {"a/\"": {}}})", true)});
+  const ConstraintError quote = DsmlError({Tool(R"({"properties": {"a/\"": {}}})", true)});
   EXPECT_EQ(quote.code, ConstraintErrorCode::kUnsupportedSchema);
   ASSERT_EQ(quote.issues.size(), 1U);
   EXPECT_EQ(quote.issues[0].pointer, "0/properties/a~1\"");
   const ConstraintError schema =
-      DsmlErrorOf({{.name = "f"}, Tool(R"({"properties": {"x": {"type": "strnig"}}})", true)});
+      DsmlError({{.name = "f"}, Tool(R"({"properties": {"x": {"type": "strnig"}}})", true)});
   ASSERT_FALSE(schema.issues.empty());
   EXPECT_THAT(schema.issues[0].pointer, ::testing::StartsWith("1/properties/x"));
 }

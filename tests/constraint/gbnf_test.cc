@@ -17,7 +17,7 @@ namespace fathom {
 namespace {
 
 using testing::NaiveRecognizer;
-using testing::SymbolsOf;
+using testing::TextSymbols;
 
 GbnfOptions Options() {
   GbnfOptions options;
@@ -43,7 +43,7 @@ void ExpectGbnfTexts(std::string_view source, const std::vector<std::string>& ac
   for (const std::string& text : refused) EXPECT_FALSE(recognizer.Accepts(text)) << text;
 }
 
-ConstraintError GbnfErrorOf(std::string_view source) {
+ConstraintError GbnfError(std::string_view source) {
   Grammar grammar;
   const ConstraintResult<void> parsed = ParseGbnf(grammar, source, Options());
   EXPECT_FALSE(parsed) << source;
@@ -170,7 +170,7 @@ TEST(Gbnf, TokensOfTheVocabulary) {
   const auto grammar = Parsed("root ::= <think> (!<[9]>)* [a-z]* <[9]>");
   NaiveRecognizer recognizer(*grammar);
   const auto accepts = [&](std::string_view text) {
-    std::vector<testing::TextSymbol> symbols = SymbolsOf(text);
+    std::vector<testing::TextSymbol> symbols = TextSymbols(text);
     for (testing::TextSymbol& symbol : symbols) {
       if (symbol.value >= '0' && symbol.value <= '9') symbol = {true, symbol.value - '0'};
     }
@@ -213,7 +213,7 @@ TEST(Gbnf, RulesWithoutTextsArePruned) {
   ExpectGbnfTexts(
       "root ::= \"a\" | loop | \"b\" none* | \"c\" none\nloop ::= \"x\" loop\nnone ::= [\\uD800]\n",
       {"a", "b"}, {"c", "x", "bx"});
-  const ConstraintError error = GbnfErrorOf("\nroot ::= \"x\" other\nother ::= root | other other");
+  const ConstraintError error = GbnfError("\nroot ::= \"x\" other\nother ::= root | other other");
   EXPECT_EQ(error.code, ConstraintErrorCode::kInvalidGrammar);
   ASSERT_EQ(error.issues.size(), 1U);
   EXPECT_EQ(error.issues[0].pointer, "2:1");
@@ -263,7 +263,7 @@ TEST(Gbnf, ErrorsSayWhere) {
       {"root ::= item\n", "1:10", "expected a definition of the rule item, found none"},
   };
   for (const BadGrammar& bad : cases) {
-    const ConstraintError error = GbnfErrorOf(bad.source);
+    const ConstraintError error = GbnfError(bad.source);
     EXPECT_EQ(error.code, ConstraintErrorCode::kInvalidGrammar) << bad.source;
     ASSERT_EQ(error.issues.size(), 1U) << bad.source;
     EXPECT_EQ(error.issues[0].pointer, bad.place) << bad.source;
@@ -274,20 +274,20 @@ TEST(Gbnf, ErrorsSayWhere) {
 }
 
 TEST(Gbnf, EveryUndefinedRuleIsNamed) {
-  const ConstraintError error = GbnfErrorOf("root ::= a |\n  b a\nc ::= d");
+  const ConstraintError error = GbnfError("root ::= a |\n  b a\nc ::= d");
   ASSERT_EQ(error.issues.size(), 3U);
   EXPECT_EQ(error.issues[0].pointer, "1:10");
   EXPECT_EQ(error.issues[1].pointer, "2:3");
   EXPECT_EQ(error.issues[2].pointer, "3:7");
   std::string many = "root ::= r1";
   for (int i = 2; i < 30; ++i) many += fmt::format(" r{}", i);
-  EXPECT_EQ(GbnfErrorOf(many).issues.size(), kMaxIssues);
-  EXPECT_EQ(GbnfErrorOf("other" + many.substr(4)).issues.size(), kMaxIssues);
+  EXPECT_EQ(GbnfError(many).issues.size(), kMaxIssues);
+  EXPECT_EQ(GbnfError("other" + many.substr(4)).issues.size(), kMaxIssues);
 }
 
 TEST(Gbnf, Limits) {
   const auto expect_too_large = [](const std::string& source) {
-    const ConstraintError error = GbnfErrorOf(source);
+    const ConstraintError error = GbnfError(source);
     EXPECT_EQ(error.code, ConstraintErrorCode::kTooLarge) << error.message;
   };
   const auto nested = [](int depth) {

@@ -14,17 +14,17 @@ namespace {
 // The forms of a schema and the texts of their parameters.
 class ArgumentReader {
  public:
-  explicit ArgumentReader(std::string_view schema, JsonSchemaOptions options = DsmlOptionsOf())
+  explicit ArgumentReader(std::string_view schema, JsonSchemaOptions options = DsmlOptions())
       : compiler_(grammar_, std::move(options)), recognizer_(grammar_) {
     ConstraintResult<std::vector<ToolArguments>> forms =
-        compiler_.Arguments(testing::SchemaOf(schema));
+        compiler_.Arguments(testing::ParseSchema(schema));
     if (forms) {
       forms_ = std::move(*forms);
     } else {
       error_ = std::string(Name(forms.error().code));
     }
   }
-  static JsonSchemaOptions DsmlOptionsOf() {
+  static JsonSchemaOptions DsmlOptions() {
     return {.strict = true, .closed_objects = true, .forbidden = {"<|X|", "</|X|"}};
   }
 

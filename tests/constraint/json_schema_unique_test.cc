@@ -13,10 +13,10 @@
 namespace fathom {
 namespace {
 
-GrammarReader ReaderOf(std::string_view schema) {
+GrammarReader MakeReader(std::string_view schema) {
   auto grammar = std::make_unique<Grammar>();
   JsonSchemaCompiler compiler(*grammar, {.strict = true});
-  const ConstraintResult<ExpressionId> value = compiler.Value(testing::SchemaOf(schema));
+  const ConstraintResult<ExpressionId> value = compiler.Value(testing::ParseSchema(schema));
   EXPECT_TRUE(value) << schema << value.error().message;
   if (value) grammar->start = *value;
   return GrammarReader(std::move(grammar));
@@ -24,7 +24,7 @@ GrammarReader ReaderOf(std::string_view schema) {
 
 void ExpectReads(std::string_view schema, const std::vector<std::string>& accepted,
                  const std::vector<std::string>& refused) {
-  GrammarReader reader = ReaderOf(schema);
+  GrammarReader reader = MakeReader(schema);
   for (const std::string& text : accepted) EXPECT_TRUE(reader.Accepts(text)) << schema << text;
   for (const std::string& text : refused) EXPECT_FALSE(reader.Accepts(text)) << schema << text;
 }
@@ -78,8 +78,8 @@ TEST(JsonSchemaUnique, NestsAndRecurs) {
 // Items with few values: the last one that is left can be ended, and no more begun.
 TEST(JsonSchemaUnique, LeavesNoDeadEnds) {
   GrammarReader reader =
-      ReaderOf(R"({"type":"array","uniqueItems":true,"items":{"type":"object","properties":)"
-               R"({"x":{"type":"boolean"}},"additionalProperties":false}})");
+      MakeReader(R"({"type":"array","uniqueItems":true,"items":{"type":"object","properties":)"
+                 R"({"x":{"type":"boolean"}},"additionalProperties":false}})");
   EXPECT_TRUE(reader.Begins(R"([{"x":true},{)"));
   EXPECT_FALSE(reader.Begins(R"([{"x":true},{"x":t)"));
   EXPECT_FALSE(reader.Begins(R"([{"x":true},{},{})"));

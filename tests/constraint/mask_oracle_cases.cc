@@ -126,7 +126,7 @@ ws ::= [ \n]{0,2})g"},
 };
 static_assert(std::size(kMaskCases) == 50);
 
-ToolSchema ToolOf(const JsonValue& json) {
+ToolSchema ReadTool(const JsonValue& json) {
   const auto parts = json.items();
   ToolSchema tool = {
       .name = std::string(parts[0].text()), .parameters = parts[1], .strict = parts[2].boolean()};
@@ -139,7 +139,7 @@ ToolSchema ToolOf(const JsonValue& json) {
 
 ConstraintResult<ExpressionId> CompileTools(Grammar& grammar, const JsonValue& list, Token dsml) {
   std::vector<ToolSchema> tools;
-  for (const JsonValue& tool : list.items()) tools.push_back(ToolOf(tool));
+  for (const JsonValue& tool : list.items()) tools.push_back(ReadTool(tool));
   std::vector<std::string> relaxed;
   return DsmlBlock(grammar, tools, {.dsml = dsml, .dsml_text = "｜DSML｜"}, relaxed);
 }

@@ -109,7 +109,7 @@ class UniqueMasks : public Masks {};
 TEST_P(UniqueMasks, HaveTheTokensThatCanBeRead) {
   auto grammar = std::make_unique<Grammar>();
   JsonSchemaCompiler compiler(*grammar, {.layout = {.whitespace = JsonWhitespace::kCompact}});
-  const ConstraintResult<ExpressionId> value = compiler.Value(testing::SchemaOf(GetParam()));
+  const ConstraintResult<ExpressionId> value = compiler.Value(testing::ParseSchema(GetParam()));
   ASSERT_TRUE(value) << value.error().message;
   grammar->start = *value;
   GrammarReader reader(std::move(grammar));

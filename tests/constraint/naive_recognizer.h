@@ -26,8 +26,8 @@ struct TextSymbol {
 };
 
 // The bytes of a text; each occurrence of `token_text`, unless that is empty, becomes `token`.
-inline std::vector<TextSymbol> SymbolsOf(std::string_view text, std::string_view token_text = {},
-                                         std::uint32_t token = 0) {
+inline std::vector<TextSymbol> TextSymbols(std::string_view text, std::string_view token_text = {},
+                                           std::uint32_t token = 0) {
   std::vector<TextSymbol> symbols;
   for (std::size_t i = 0; i < text.size();) {
     if (!token_text.empty() && text.substr(i).starts_with(token_text)) {
@@ -66,7 +66,7 @@ class NaiveRecognizer {
     calls_.clear();
     return accepts;
   }
-  bool Accepts(std::string_view text) { return Accepts(SymbolsOf(text)); }
+  bool Accepts(std::string_view text) { return Accepts(TextSymbols(text)); }
 
  private:
   // A place: the rest of the body, and the memory since the entry.

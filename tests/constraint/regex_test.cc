@@ -104,7 +104,7 @@ bool Matches(std::string_view pattern, std::string_view text, bool anchored = fa
   return !regex.error && regex.Matches(text);
 }
 
-std::optional<ConstraintErrorCode> ErrorOf(std::string_view pattern) {
+std::optional<ConstraintErrorCode> CompileError(std::string_view pattern) {
   ExpressionPool pool;
   const ConstraintResult<ExpressionId> parsed = ParseRegex(pool, pattern, {});
   if (parsed) return std::nullopt;
@@ -328,7 +328,7 @@ TEST(Regex, RefusesWhatItDoesNotSupport) {
   for (const std::string_view pattern :
        {"(?<=a)b", "(?<!a)b", "(a)\\1", "\\k<n>", "\\bword", "a\\B", "(?i)a", "(?>a)", "\\p{Greek}",
         "\\p{Script=Greek}", "\\A", "\\Z", "\\01", "[\\1]", "a{,3}", "(?:(?!a)bc)*d", "x(?!^a)"}) {
-    EXPECT_EQ(ErrorOf(pattern), ConstraintErrorCode::kUnsupportedSchema) << pattern;
+    EXPECT_EQ(CompileError(pattern), ConstraintErrorCode::kUnsupportedSchema) << pattern;
   }
 }
 
@@ -338,25 +338,25 @@ TEST(Regex, RefusesWhatIsNoRegularExpression) {
         "a**",   "a{2}{3}",     "+a",    "^*",     "$+",   "\\",       "a{3,2}", "\\x1",
         "\\u12", "\\u{110000}", "\\u{}", "\\u{12", "\\c1", "\\p{L",    "(?<>a)", "(?",
         "(?<n",  "[\\",         "[a-\\", "{2}",    "\xff", "a\xe2\x82"}) {
-    EXPECT_EQ(ErrorOf(pattern), ConstraintErrorCode::kInvalidSchema) << pattern;
+    EXPECT_EQ(CompileError(pattern), ConstraintErrorCode::kInvalidSchema) << pattern;
   }
 }
 
 TEST(Regex, RefusesWhatIsTooLarge) {
-  EXPECT_EQ(ErrorOf(std::string(60'000, '(')), ConstraintErrorCode::kTooLarge);
-  EXPECT_EQ(ErrorOf(std::string(70'000, 'a')), ConstraintErrorCode::kTooLarge);
+  EXPECT_EQ(CompileError(std::string(60'000, '(')), ConstraintErrorCode::kTooLarge);
+  EXPECT_EQ(CompileError(std::string(70'000, 'a')), ConstraintErrorCode::kTooLarge);
   std::string nested = "^a";
   for (int i = 0; i < 40; ++i) nested = "(" + nested + "){8}";
-  EXPECT_EQ(ErrorOf(nested), ConstraintErrorCode::kTooLarge);
+  EXPECT_EQ(CompileError(nested), ConstraintErrorCode::kTooLarge);
   std::string classes;
   for (int i = 0; i < 1000; ++i) classes += "[\\p{L}" + std::to_string(i) + "]";
-  EXPECT_EQ(ErrorOf(classes), ConstraintErrorCode::kTooLarge);
+  EXPECT_EQ(CompileError(classes), ConstraintErrorCode::kTooLarge);
   // Each group appends to all that is in it.
   std::string appended(60'000, 'a');
   for (int i = 0; i < 250; ++i) appended = "(?:" + appended + "|[])b";
-  EXPECT_EQ(ErrorOf(appended), ConstraintErrorCode::kTooLarge);
+  EXPECT_EQ(CompileError(appended), ConstraintErrorCode::kTooLarge);
   const std::string deep = std::string(250, '(') + "a" + std::string(250, ')');
-  EXPECT_EQ(ErrorOf(deep), std::nullopt);
+  EXPECT_EQ(CompileError(deep), std::nullopt);
 }
 
 TEST(Regex, KeepsCountsAsNumbers) {

@@ -110,7 +110,7 @@ class SchemaMasks : public ::testing::TestWithParam<SchemaWithTexts> {
   void SetUp() override {
     grammar_ = std::make_unique<Grammar>();
     JsonSchemaCompiler compiler(*grammar_, {.strict = true});
-    ConstraintResult<ExpressionId> value = compiler.Value(testing::SchemaOf(GetParam().schema));
+    ConstraintResult<ExpressionId> value = compiler.Value(testing::ParseSchema(GetParam().schema));
     ASSERT_TRUE(value);
     grammar_->start = *value;
   }

@@ -14,15 +14,15 @@
 namespace fathom::testing {
 namespace {
 
-ModelLimits LimitsOf(std::int64_t max_draft_depth) {
+ModelLimits MakeLimits(std::int64_t max_draft_depth) {
   ModelLimits limits = kLimits;
   limits.max_draft_depth = max_draft_depth;
   return limits;
 }
 
 // Answers one request.
-Answer AnswerOf(LanguageModel& model, const DraftOptions& draft, const Request& request,
-                EngineMetrics& metrics) {
+Answer GenerateAnswer(LanguageModel& model, const DraftOptions& draft, const Request& request,
+                      EngineMetrics& metrics) {
   auto core = EngineCore::Create(model, {.draft = draft}, metrics);
   EXPECT_TRUE(core) << core.error().message;
   auto state = (*core)->Prepare(request, std::make_shared<Waker>());
@@ -42,9 +42,9 @@ Answer AnswerOf(LanguageModel& model, const DraftOptions& draft, const Request& 
 TEST(Drafts, AreAsDeepAsTheDrafterAllows) {
   constexpr std::int64_t kDepth = 7;
   const Request request = {.prompt = MakePrompt(20), .sampling = {.seed = 1, .max_tokens = 60}};
-  FakeModel model({.limits = LimitsOf(kDepth), .draft_accuracy = 0.9});
+  FakeModel model({.limits = MakeLimits(kDepth), .draft_accuracy = 0.9});
   EngineMetrics metrics(kDepth);
-  EXPECT_EQ(AnswerOf(model, {.enabled = true, .depth = kDepth}, request, metrics).tokens,
+  EXPECT_EQ(GenerateAnswer(model, {.enabled = true, .depth = kDepth}, request, metrics).tokens,
             Expected(request).tokens);
   const MetricsSnapshot now = metrics.Snapshot();
   ASSERT_EQ(now.drafted.size(), static_cast<std::size_t>(kDepth));
@@ -64,7 +64,7 @@ TEST(Lookups, AreRightWhereTheTextRepeats) {
     FakeModel model(kLimits);
     EngineMetrics metrics;
     const DraftOptions draft = {.lookups = true, .lookup_depth = depth};
-    const Answer answer = AnswerOf(model, draft, request, metrics);
+    const Answer answer = GenerateAnswer(model, draft, request, metrics);
     EXPECT_EQ(answer.tokens, std::vector<Token>(101, 7)) << depth;
     const MetricsSnapshot now = metrics.Snapshot();
     // The first four tokens have no match; the last token is never drafted.
@@ -89,16 +89,16 @@ TEST(Lookups, AreNoDeeperThanAStepVerifies) {
 // Where a sequence finds nothing in its text, the drafter drafts; each is counted apart.
 TEST(Lookups, LeaveOtherTextsToTheDrafter) {
   Request request = {.prompt = MakePrompt(20), .sampling = {.seed = 1, .max_tokens = 80}};
-  FakeModel model({.limits = LimitsOf(4), .draft_accuracy = 0.9});
+  FakeModel model({.limits = MakeLimits(4), .draft_accuracy = 0.9});
   const DraftOptions draft = {.enabled = true, .depth = 3, .lookups = true, .lookup_depth = 4};
   {
     EngineMetrics metrics;
-    EXPECT_EQ(AnswerOf(model, draft, request, metrics).tokens, Expected(request).tokens);
+    EXPECT_EQ(GenerateAnswer(model, draft, request, metrics).tokens, Expected(request).tokens);
     EXPECT_GT(metrics.Snapshot().drafted[2], 10);
   }
   request.sampling.logit_bias = {{7, 100.0f}};
   EngineMetrics metrics;
-  EXPECT_EQ(AnswerOf(model, draft, request, metrics).tokens, std::vector<Token>(80, 7));
+  EXPECT_EQ(GenerateAnswer(model, draft, request, metrics).tokens, std::vector<Token>(80, 7));
   EXPECT_LE(metrics.Snapshot().drafted[0], 4);
   EXPECT_GE(metrics.Snapshot().accepted_lookups[3], 14);
 }
@@ -111,9 +111,9 @@ TEST(SimulatedAcceptance, AcceptsAtTheRate) {
          {std::tuple(0.0, 0.0, 0.0), {0.3, 0.15, 0.45}, {0.8, 0.65, 0.95}, {1.0, 1.0, 1.0}}) {
       Request asked = request;
       asked.sampling.temperature = temperature;
-      SimulatedAcceptance model(std::make_unique<FakeModel>(LimitsOf(4)), rate);
+      SimulatedAcceptance model(std::make_unique<FakeModel>(MakeLimits(4)), rate);
       EngineMetrics metrics;
-      const Answer answer = AnswerOf(model, {.enabled = true, .depth = 1}, asked, metrics);
+      const Answer answer = GenerateAnswer(model, {.enabled = true, .depth = 1}, asked, metrics);
       EXPECT_EQ(answer.tokens.size(), 300u);
       const auto drafted = static_cast<double>(answer.stats.drafted_tokens);
       EXPECT_GE(drafted, 140);

@@ -31,7 +31,7 @@ using ::fathom::testing::MakePrompt;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-std::string TextOf(const std::vector<Token>& tokens) {
+std::string DecodeTokens(const std::vector<Token>& tokens) {
   std::string text;
   for (const Token token : tokens) {
     text += Letter(token);
@@ -94,7 +94,7 @@ TEST(EngineCoreTest, EveryTokenIsReportedOnce) {
   ASSERT_TRUE(answer);
   EXPECT_EQ(answer->tokens, Expected(request).tokens);
   EXPECT_EQ(answer->tokens.size(), 12u);
-  EXPECT_EQ(answer->text, TextOf(answer->tokens));
+  EXPECT_EQ(answer->text, DecodeTokens(answer->tokens));
   EXPECT_EQ(answer->finish, FinishReason::kLength);
   EXPECT_TRUE(answer->logprobs.empty());
   const RequestStats& stats = answer->stats;
@@ -243,7 +243,7 @@ TEST(EngineCoreTest, StopsAtEosAndStopTokens) {
     ASSERT_TRUE(answer);
     EXPECT_EQ(answer->tokens, expected);
     EXPECT_EQ(answer->finish, FinishReason::kStop);
-    EXPECT_EQ(answer->text, TextOf({expected.begin(), expected.end() - 1}))
+    EXPECT_EQ(answer->text, DecodeTokens({expected.begin(), expected.end() - 1}))
         << "the token that ends has no text";
     stopping.sampling.ignore_eos = true;
     EXPECT_EQ(bench.Generate(stopping)->tokens.size(), as_eos ? 30u : expected.size());
@@ -268,8 +268,8 @@ TEST(EngineCoreTest, SilentTokensHaveNoText) {
   const auto answer = bench.Generate(request);
   ASSERT_TRUE(answer);
   EXPECT_EQ(answer->tokens, all);
-  EXPECT_EQ(answer->text, TextOf(told));
-  const std::string text = TextOf(told);
+  EXPECT_EQ(answer->text, DecodeTokens(told));
+  const std::string text = DecodeTokens(told);
   const std::string stop = text.substr(place - 1, 2);
   request.sampling.stop_strings = {stop};
   const auto stopped = bench.Generate(request);
@@ -280,7 +280,7 @@ TEST(EngineCoreTest, SilentTokensHaveNoText) {
 TEST(EngineCoreTest, StopStringsEndTheTextBeforeThem) {
   Bench bench;
   Request request = {.prompt = MakePrompt(10), .sampling = {.seed = 3, .max_tokens = 30}};
-  const std::string text = TextOf(Expected(request).tokens);
+  const std::string text = DecodeTokens(Expected(request).tokens);
   const std::string stop = text.substr(12, 3);
   const std::size_t place = text.find(stop);
   request.sampling.stop_strings = {"never", stop};
@@ -301,7 +301,7 @@ TEST(EngineCoreTest, StopStringsAreLookedForInAStretchOnly) {
   Bench bench;
   Request request = {.prompt = MakePrompt(10), .sampling = {.seed = 3, .max_tokens = 30}};
   const std::vector<Token> tokens = Expected(request).tokens;
-  const std::string text = TextOf(tokens);
+  const std::string text = DecodeTokens(tokens);
   const auto first = [&](Token token) {
     return static_cast<std::size_t>(std::find(tokens.begin(), tokens.end(), token) -
                                     tokens.begin());
@@ -363,7 +363,7 @@ TEST(EngineCoreTest, CancellingLosesNoText) {
   Request request = {.prompt = MakePrompt(10), .sampling = {.seed = 3, .max_tokens = 30}};
   auto all = Expected(request).tokens;
   all.resize(5);
-  const std::string text = TextOf(all);
+  const std::string text = DecodeTokens(all);
   request.sampling.stop_strings = {text.substr(2) + "!"};
   std::string before;
   const auto answer = bench.Generate(request, [&](const StreamEvent& event, TokenStream& stream) {

@@ -13,7 +13,7 @@ struct FakeState {
   std::int64_t n_tokens = 0;
 };
 
-ConstraintState StateOf(const FakeState& state) {
+ConstraintState MakeState(const FakeState& state) {
   auto owner = std::make_shared<const FakeState>(state);
   const auto* view = reinterpret_cast<const ConstraintState::Impl*>(owner.get());
   return ConstraintState(std::shared_ptr<const ConstraintState::Impl>(std::move(owner), view));
@@ -35,7 +35,7 @@ std::uint64_t With(std::uint64_t hash, Token token) {
 
 }  // namespace
 
-TokenMask MaskOf(const std::vector<Token>& tokens, std::int64_t vocab_size) {
+TokenMask MakeMask(const std::vector<Token>& tokens, std::int64_t vocab_size) {
   std::vector<std::uint64_t> words(static_cast<std::size_t>((vocab_size + 63) / 64));
   for (const Token token : tokens) {
     const auto t = static_cast<std::size_t>(token);
@@ -47,7 +47,7 @@ TokenMask MaskOf(const std::vector<Token>& tokens, std::int64_t vocab_size) {
 // --- FakeConstraint ---
 
 ConstraintState FakeConstraint::Begin() const {
-  return StateOf({.hash = Scramble(options_.seed + 1), .n_tokens = 0});
+  return MakeState({.hash = Scramble(options_.seed + 1), .n_tokens = 0});
 }
 
 bool FakeConstraint::CanEnd(const ConstraintState& state) const {
@@ -82,7 +82,7 @@ Result<TokenMask> FakeConstraint::Mask(const ConstraintState& state) const {
   for (Token token = 0; token < options_.vocab_size; ++token) {
     if (Allows(state, token)) tokens.push_back(token);
   }
-  return MaskOf(tokens, options_.vocab_size);
+  return MakeMask(tokens, options_.vocab_size);
 }
 
 Result<ConstraintState> FakeConstraint::Advance(const ConstraintState& state, Token token) const {
@@ -91,7 +91,7 @@ Result<ConstraintState> FakeConstraint::Advance(const ConstraintState& state, To
     return MakeError(ErrorCode::kInvalidArgument, "expected an allowed token, found {}", token);
   }
   const FakeState& now = ReadState(state);
-  return StateOf({.hash = With(now.hash, token), .n_tokens = now.n_tokens + 1});
+  return MakeState({.hash = With(now.hash, token), .n_tokens = now.n_tokens + 1});
 }
 
 bool FakeConstraint::Accepts(const std::vector<Token>& tokens) const {
@@ -106,7 +106,7 @@ bool FakeConstraint::Accepts(const std::vector<Token>& tokens) const {
 
 // --- ListedConstraint ---
 
-ConstraintState ListedConstraint::Begin() const { return StateOf({}); }
+ConstraintState ListedConstraint::Begin() const { return MakeState({}); }
 
 bool ListedConstraint::Allows(const ConstraintState& state, Token token) const {
   const auto at =
@@ -117,14 +117,14 @@ bool ListedConstraint::Allows(const ConstraintState& state, Token token) const {
 Result<TokenMask> ListedConstraint::Mask(const ConstraintState& state) const {
   const auto at =
       std::min(static_cast<std::size_t>(ReadState(state).n_tokens), allowed_.size() - 1);
-  return MaskOf(allowed_[at], vocab_size_);
+  return MakeMask(allowed_[at], vocab_size_);
 }
 
 Result<ConstraintState> ListedConstraint::Advance(const ConstraintState& state, Token token) const {
   if (!Allows(state, token)) {
     return MakeError(ErrorCode::kInvalidArgument, "expected an allowed token, found {}", token);
   }
-  return StateOf({.n_tokens = ReadState(state).n_tokens + 1});
+  return MakeState({.n_tokens = ReadState(state).n_tokens + 1});
 }
 
 }  // namespace fathom::testing

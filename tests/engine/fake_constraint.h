@@ -71,6 +71,6 @@ class ListedConstraint final : public BareConstraint {
 };
 
 // A mask with these tokens.
-TokenMask MaskOf(const std::vector<Token>& tokens, std::int64_t vocab_size);
+TokenMask MakeMask(const std::vector<Token>& tokens, std::int64_t vocab_size);
 
 }  // namespace fathom::testing

@@ -54,7 +54,7 @@ struct Four {
   Token tokens[4];
 };
 
-// The hash that HashOf finds in the caches of a sequence of these tokens.
+// The hash that HashRow finds in the caches of a sequence of these tokens.
 std::uint64_t HashOfText(std::span<const Token> tokens, std::int64_t sliding_window) {
   const auto n = std::ssize(tokens);
   const auto part = [&](std::int64_t first, std::int64_t end) {
@@ -114,7 +114,7 @@ FakeModel::FakeModel(const FakeModelOptions& options)
   }
 }
 
-FakeModel::Own FakeModel::OwnOf(const Segment& segment) {
+FakeModel::Own FakeModel::OwnSegment(const Segment& segment) {
   const DataRanks& data = Cache().shape().data;
   Own own = {caches_[static_cast<std::size_t>(data.Owner(segment.sequence))], segment};
   own.segment.sequence = data.OwnSlot(segment.sequence);
@@ -188,7 +188,7 @@ void FakeModel::StoreTokens(const Own& own, const BatchView& view) {
 
 // Everything that a query at `position` may see: compressed rows, the inputs of rows that are not
 // finished (and of the row before them), and the window.
-std::uint64_t FakeModel::HashOf(const Own& own, const BatchView& view, std::int64_t position) {
+std::uint64_t FakeModel::HashRow(const Own& own, const BatchView& view, std::int64_t position) {
   const auto& [cache, segment] = own;
   const LayerCache& fine = cache.Layer(kFine);
   const LayerCache& coarse = cache.Layer(kCoarse);
@@ -252,10 +252,10 @@ Status FakeModel::RunLayer(Running& pass) {
   const std::int64_t layer = pass.layers_done++;
   if (pass.fails && layer == 1) return Fail(view);
   for (const Segment& segment : view.segments) {
-    const Own own = OwnOf(segment);
+    const Own own = OwnSegment(segment);
     if (layer == 0) StoreRows(own, view);
     for (std::int64_t i = 0; layer == 1 && i < segment.n_tokens; ++i) {
-      pass.row_hashes.push_back(HashOf(own, view, segment.first_position + i));
+      pass.row_hashes.push_back(HashRow(own, view, segment.first_position + i));
     }
     if (layer == 2) StoreTokens(own, view);
   }
@@ -265,7 +265,7 @@ Status FakeModel::RunLayer(Running& pass) {
     for (SequenceCache& cache : caches_) {
       cache.MarkComputed(segment.sequence, segment.first_position + segment.n_tokens);
     }
-    tokens_of_rank[static_cast<std::size_t>(OwnOf(segment).cache.shape().data.rank)] +=
+    tokens_of_rank[static_cast<std::size_t>(OwnSegment(segment).cache.shape().data.rank)] +=
         segment.n_tokens;
   }
   row_hashes_ = pass.row_hashes;
@@ -395,7 +395,7 @@ void FakeModel::RunDraftHead(const BatchView& view, DraftPass pass) {
   ListPositions(view, draft_positions_);
   TellChanges(view);
   for (const Segment& whole : view.segments) {
-    const Own own = OwnOf(whole);
+    const Own own = OwnSegment(whole);
     const Segment& segment = own.segment;
     const WindowCache& window = own.cache.Layer(kDraft).window;
     const std::int64_t stands = Cache().next_position(whole.sequence);

@@ -77,7 +77,7 @@ class FakeModel final : public LanguageModel {
     SequenceCache& cache;
     Segment segment;
   };
-  Own OwnOf(const Segment& segment);
+  Own OwnSegment(const Segment& segment);
   // A pass, and the hashes of its rows.
   struct Running {
     BatchView view;
@@ -91,7 +91,7 @@ class FakeModel final : public LanguageModel {
   void TellChanges(const BatchView& view);
   void StoreRows(const Own& own, const BatchView& view);
   void StoreTokens(const Own& own, const BatchView& view);
-  std::uint64_t HashOf(const Own& own, const BatchView& view, std::int64_t position);
+  std::uint64_t HashRow(const Own& own, const BatchView& view, std::int64_t position);
   Token TailToken(const CompressorCache& compressor, const Segment& segment, const BatchView& view,
                   std::int64_t position) const;
   // All tokens before `end` of a sequence, from its history rows and its tail.

@@ -33,7 +33,7 @@ struct LookupMachine {
   }
 };
 
-DraftCosts CostsOf(const LookupMachine& machine) {
+DraftCosts MakeCosts(const LookupMachine& machine) {
   if (machine.believed == 0) return {};
   // A step of one row reads 1; every row reads nearly as many further experts.
   return {.fixed = 1 - machine.believed,
@@ -44,8 +44,8 @@ DraftCosts CostsOf(const LookupMachine& machine) {
 }
 
 // Returns the speed of a run in units of one without lookups, whose noise is the same.
-double SpeedOf(const LookupMachine& machine, std::int64_t n_steps, unsigned seed) {
-  LookupPolicy policy(CostsOf(machine));
+double MeasureSpeed(const LookupMachine& machine, std::int64_t n_steps, unsigned seed) {
+  LookupPolicy policy(MakeCosts(machine));
   std::mt19937 random(seed);
   std::uniform_real_distribution<double> share(0, 1);
   std::normal_distribution<double> noise(1, kLookupNoise);
@@ -83,7 +83,7 @@ double SpeedOf(const LookupMachine& machine, std::int64_t n_steps, unsigned seed
 double AverageLookupSpeed(const LookupMachine& machine, std::int64_t n_steps) {
   constexpr unsigned kRuns = 10;
   double sum = 0;
-  for (unsigned seed = 1; seed <= kRuns; ++seed) sum += SpeedOf(machine, n_steps, seed);
+  for (unsigned seed = 1; seed <= kRuns; ++seed) sum += MeasureSpeed(machine, n_steps, seed);
   return sum / kRuns;
 }
 
@@ -123,7 +123,7 @@ TEST(LookupPolicy, GainsWhereTextsRepeat) {
 
 // Long matches that are right pay among short ones that are wrong.
 TEST(LookupPolicy, TellsMatchesApartByLength) {
-  LookupPolicy policy(CostsOf({.row = 0.5, .believed = 0.5}));
+  LookupPolicy policy(MakeCosts({.row = 0.5, .believed = 0.5}));
   for (int i = 0; i < 400; ++i) {
     const std::int64_t n_matching = i % 4 == 0 ? 20 : 3;
     const std::int64_t n = policy.Choose(1, n_matching, 4);

@@ -54,7 +54,7 @@ class PassesInPieces : public CoreFixture, public ::testing::Test {
     first.insert(first.end(), rest.begin(), rest.end());
     return first;
   }
-  static std::optional<FinishReason> FinishOf(TokenStream& stream) {
+  static std::optional<FinishReason> AwaitFinish(TokenStream& stream) {
     std::optional<FinishReason> finish;
     StreamEvent event;
     while (stream.NextFor(std::chrono::milliseconds(0), event).value_or(false)) {
@@ -132,8 +132,8 @@ TEST_F(PassesInPieces, AStepWhoseRequestsHaveAllEndedStops) {
   second.Cancel();
   third.Cancel();
   core_->Step();
-  EXPECT_EQ(FinishOf(second), FinishReason::kCancelled);
-  EXPECT_EQ(FinishOf(third), FinishReason::kCancelled);
+  EXPECT_EQ(AwaitFinish(second), FinishReason::kCancelled);
+  EXPECT_EQ(AwaitFinish(third), FinishReason::kCancelled);
   EXPECT_EQ(metrics_->Snapshot().stopped_passes, 1);
   EXPECT_EQ(metrics_->Snapshot().pass.layers, 0);
   EXPECT_EQ(core_->n_requests(), 1);
@@ -153,7 +153,7 @@ TEST_F(PassesInPieces, ALayerStopsWhenItsRequestsAreCancelled) {
   model_->on_layer = [&] { second.Cancel(); };
   while (metrics_->Snapshot().pass.layers > 0) core_->Step();
   model_->on_layer = {};
-  EXPECT_EQ(FinishOf(second), FinishReason::kCancelled);
+  EXPECT_EQ(AwaitFinish(second), FinishReason::kCancelled);
   EXPECT_EQ(metrics_->Snapshot().stopped_passes, 1);
   EXPECT_EQ(core_->n_requests(), 1);
   EXPECT_TRUE(core_->caches().IsConsistent());
@@ -171,7 +171,7 @@ TEST_F(PassesInPieces, WhoLeavesAPassKeepsItsBlocksUntilItEnds) {
   const std::int64_t used = model_->Cache().arena().in_use().history;
   second.Cancel();
   core_->Step();
-  EXPECT_EQ(FinishOf(second), FinishReason::kCancelled);
+  EXPECT_EQ(AwaitFinish(second), FinishReason::kCancelled);
   EXPECT_EQ(core_->n_requests(), 2);
   EXPECT_EQ(model_->Cache().arena().in_use().history, used);
   RunAll();
@@ -186,7 +186,7 @@ TEST_F(PassesInPieces, AnErrorOfThePassEndsItsRequestsAlone) {
   model_->fail_at_forward = model_->n_forwards;
   TokenStream second = Submit(Text(200, 1), 5);
   RunAll();
-  EXPECT_EQ(FinishOf(second), FinishReason::kError);
+  EXPECT_EQ(AwaitFinish(second), FinishReason::kError);
   EXPECT_EQ(Joined(begun, Answer(first)), Alone(Text(20), 40));
 }
 
@@ -197,7 +197,7 @@ TEST_F(PassesInPieces, AnErrorInAPauseEndsTheRequestsThatDecode) {
   BeginPass();
   model_->fail_at_forward = model_->n_forwards;
   RunAll();
-  EXPECT_EQ(FinishOf(first), FinishReason::kError);
+  EXPECT_EQ(AwaitFinish(first), FinishReason::kError);
   EXPECT_EQ(Answer(second), Alone(Text(200, 1), 5));
 }
 
@@ -207,8 +207,8 @@ TEST_F(PassesInPieces, AllAreCancelledInThePass) {
   TokenStream second = Submit(Text(200, 1), 5);
   BeginPass();
   core_->CancelAll();
-  EXPECT_EQ(FinishOf(first), FinishReason::kCancelled);
-  EXPECT_EQ(FinishOf(second), FinishReason::kCancelled);
+  EXPECT_EQ(AwaitFinish(first), FinishReason::kCancelled);
+  EXPECT_EQ(AwaitFinish(second), FinishReason::kCancelled);
   EXPECT_EQ(core_->Step(), StepOutcome::kIdle);
   EXPECT_TRUE(core_->caches().IsConsistent());
 }
@@ -224,8 +224,8 @@ TEST_F(PassesInPieces, AnErrorInAPauseThatEndsTheEngineStopsThePass) {
   core_->Step();
   ASSERT_TRUE(core_->failure());
   core_->FailAll(*core_->failure());
-  EXPECT_EQ(FinishOf(first), FinishReason::kError);
-  EXPECT_EQ(FinishOf(second), FinishReason::kError);
+  EXPECT_EQ(AwaitFinish(first), FinishReason::kError);
+  EXPECT_EQ(AwaitFinish(second), FinishReason::kError);
   EXPECT_TRUE(core_->caches().IsConsistent());
 }
 

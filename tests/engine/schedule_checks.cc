@@ -109,7 +109,7 @@ ScheduleCounts ExpectOneAnswerEach(const ScheduleLimits& limits, const MakeModel
 }
 
 // The deepest drafts of a checkpoint.
-static std::int64_t DraftDepthOf(const std::filesystem::path& directory) {
+static std::int64_t FindDraftDepth(const std::filesystem::path& directory) {
   Result<ModelConfig> config = ReadModelConfig(directory / "config.json");
   const Result<Checkpoint> checkpoint = Checkpoint::Open(directory);
   Check(config && checkpoint, "a checkpoint of the tests");
@@ -117,9 +117,9 @@ static std::int64_t DraftDepthOf(const std::filesystem::path& directory) {
   return drafter == nullptr ? 0 : drafter->depth(*config);
 }
 
-ScheduleCounts ExpectOneAnswerEachOf(const std::filesystem::path& directory, const LoadModel& load,
-                                     std::uint64_t n_schedules, bool with_disk, int n_data,
-                                     const ScheduleSizes& sizes) {
+ScheduleCounts ExpectOneAnswerEach(const std::filesystem::path& directory, const LoadModel& load,
+                                   std::uint64_t n_schedules, bool with_disk, int n_data,
+                                   const ScheduleSizes& sizes) {
   LogitsAlone logits(directory);
   const ScheduleLimits limits = {.vocab_size = logits.vocab_size(),
                                  .max_context = kContext,
@@ -131,7 +131,7 @@ ScheduleCounts ExpectOneAnswerEachOf(const std::filesystem::path& directory, con
                                  .disk = with_disk,
                                  .constraints = true,
                                  .make_constraint = sizes.make_constraint,
-                                 .max_draft_depth = DraftDepthOf(directory),
+                                 .max_draft_depth = FindDraftDepth(directory),
                                  .n_data = n_data};
   const ReferenceModel alone = {.logits = std::ref(logits),
                                 .eos_tokens = {1},

@@ -46,8 +46,8 @@ struct ScheduleSizes {
 // Runs schedules on a checkpoint, for a number of seeds.
 using LoadModel = std::function<std::unique_ptr<LanguageModel>(
     const std::filesystem::path& directory, const ScheduleSetup& setup)>;
-ScheduleCounts ExpectOneAnswerEachOf(const std::filesystem::path& directory, const LoadModel& load,
-                                     std::uint64_t n_schedules, bool with_disk = true,
-                                     int n_data = 1, const ScheduleSizes& sizes = {});
+ScheduleCounts ExpectOneAnswerEach(const std::filesystem::path& directory, const LoadModel& load,
+                                   std::uint64_t n_schedules, bool with_disk = true, int n_data = 1,
+                                   const ScheduleSizes& sizes = {});
 
 }  // namespace fathom::testing

@@ -113,15 +113,15 @@ TEST(Schedules, OfTheEmbeddedModel) {
   const auto config = ReadModelConfig(ProjectPath("models/fairy") / "config.json");
   ASSERT_TRUE(config) << config.error().message;
   CompiledConstraints constraints(config->vocab_size);
-  ExpectOneAnswerEachOf(ProjectPath("models/fairy"), LoadFor, 16, true, 1,
-                        {.make_constraint = [&constraints](std::uint64_t number) {
-                          return constraints.Choose(number);
-                        }});
+  ExpectOneAnswerEach(ProjectPath("models/fairy"), LoadFor, 16, true, 1,
+                      {.make_constraint = [&constraints](std::uint64_t number) {
+                        return constraints.Choose(number);
+                      }});
 }
 
 TEST(Schedules, OfTheEmbeddedModelInRemoteMemory) {
   for (const TestMemory memory : {TestMemory::kRemote, TestMemory::kRemoteAwaited}) {
-    ExpectOneAnswerEachOf(
+    ExpectOneAnswerEach(
         ProjectPath("models/fairy"),
         [memory](const std::filesystem::path& directory, const ScheduleSetup& setup) {
           return LoadOn({.memory = memory}, directory, setup);
@@ -135,10 +135,10 @@ class SchedulesOfOracle : public ::testing::TestWithParam<const char*> {};
 TEST_P(SchedulesOfOracle, AnswersAreThoseOfEachAlone) {
   const auto directory = SharedData(std::string("oracle/") + GetParam());
   if (!directory) GTEST_SKIP() << kNoSharedData;
-  ExpectOneAnswerEachOf(*directory, LoadFor, 8);
+  ExpectOneAnswerEach(*directory, LoadFor, 8);
 }
 
-std::string NameOf(const ::testing::TestParamInfo<const char*>& model) {
+std::string TestName(const ::testing::TestParamInfo<const char*>& model) {
   std::string name = model.param;
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
@@ -146,7 +146,7 @@ std::string NameOf(const ::testing::TestParamInfo<const char*>& model) {
 
 INSTANTIATE_TEST_SUITE_P(Models, SchedulesOfOracle,
                          ::testing::Values("flash-mini", "pro-mini", "base-mini", "dspark-mini"),
-                         NameOf);
+                         TestName);
 
 }  // namespace
 }  // namespace fathom::testing

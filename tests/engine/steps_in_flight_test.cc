@@ -24,7 +24,7 @@ using ::fathom::testing::MakePrompt;
 using ::testing::Each;
 using ::testing::ElementsAre;
 
-ModelLimits LimitsOf(int most_in_flight) {
+ModelLimits MakeLimits(int most_in_flight) {
   ModelLimits limits = kLimits;
   limits.max_sequences = 6;
   limits.max_batch_tokens = 64;
@@ -78,7 +78,7 @@ class Together {
 
 TEST(StepsInFlight, ThoseThatDecodeTakeTurns) {
   for (const int most : {1, 2, 3, 4}) {
-    Together together(LimitsOf(most));
+    Together together(MakeLimits(most));
     together.Finish();
     for (std::size_t i = 0; i < together.answers.size(); ++i) {
       EXPECT_EQ(together.answers[i].tokens, Expected(together.requests[i]).tokens) << most << i;
@@ -94,7 +94,7 @@ TEST(StepsInFlight, ThoseThatDecodeTakeTurns) {
 TEST(StepsInFlight, OneSequenceIsAsFastAsAlone) {
   std::int64_t n_alone = 0;
   for (const int most : {1, 4}) {
-    Together together(LimitsOf(most), 1);
+    Together together(MakeLimits(most), 1);
     together.Finish();
     EXPECT_EQ(together.answers[0].tokens, Expected(together.requests[0]).tokens);
     n_alone = most == 1 ? together.model.n_forwards : n_alone;
@@ -107,7 +107,7 @@ TEST(StepsInFlight, OneSequenceIsAsFastAsAlone) {
 TEST(StepsInFlight, StepsThatDraftRunAlone) {
   for (const std::int64_t depth : {0, 2}) {
     for (const int n_requests : {1, 4}) {
-      ModelLimits limits = LimitsOf(3);
+      ModelLimits limits = MakeLimits(3);
       limits.max_draft_depth = GreatestDraftDepth();
       // The automatic depth is tried after some steps without drafts.
       Together together(limits, n_requests, {.draft = {.enabled = true, .depth = depth}}, 24);
@@ -123,7 +123,7 @@ TEST(StepsInFlight, StepsThatDraftRunAlone) {
 
 TEST(StepsInFlight, WhoIsCancelledWhileItsTokenIsComputedIsForgotten) {
   for (int n_steps = 1; n_steps < 12; ++n_steps) {
-    Together together(LimitsOf(3));
+    Together together(MakeLimits(3));
     for (int i = 0; i < n_steps; ++i) {
       together.core->Step();
     }
@@ -137,7 +137,7 @@ TEST(StepsInFlight, WhoIsCancelledWhileItsTokenIsComputedIsForgotten) {
 }
 
 TEST(StepsInFlight, AllAreCancelledAtOnce) {
-  Together together(LimitsOf(3));
+  Together together(MakeLimits(3));
   together.core->Step();
   together.core->Step();
   together.core->CancelAll();
@@ -149,7 +149,7 @@ TEST(StepsInFlight, AllAreCancelledAtOnce) {
 
 TEST(StepsInFlight, AFailureEndsTheRequestsOfItsStep) {
   for (int failing = 0; failing < 10; ++failing) {
-    Together together(LimitsOf(2));
+    Together together(MakeLimits(2));
     together.model.fail_at_forward = failing;
     together.Finish();
     int n_failed = 0;
@@ -168,7 +168,7 @@ TEST(StepsInFlight, AFailureEndsTheRequestsOfItsStep) {
 
 // Logits that do not fit into one call cannot be awaited.
 TEST(StepsInFlight, AStepOfManyRowsEndsBeforeOthersBegin) {
-  ModelLimits limits = LimitsOf(2);
+  ModelLimits limits = MakeLimits(2);
   limits.max_logit_rows = 1;
   Together together(limits);
   together.Finish();

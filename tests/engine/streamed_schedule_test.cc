@@ -30,7 +30,7 @@ TEST_P(StreamedSchedules, AnswersAreThoseOfEachAlone) {
   const auto directory = GetParam().Directory();
   if (!directory) GTEST_SKIP() << kNoSharedData;
   std::atomic<std::uint32_t> number = 0;
-  const ScheduleCounts counts = ExpectOneAnswerEachOf(
+  const ScheduleCounts counts = ExpectOneAnswerEach(
       *directory,
       [&number](const std::filesystem::path& model, const ScheduleSetup& setup) {
         constexpr GuessMode kModes[] = {GuessMode::kOn, GuessMode::kAuto, GuessMode::kOff};

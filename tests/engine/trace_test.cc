@@ -20,7 +20,7 @@ using std::chrono::microseconds;
 using std::chrono::nanoseconds;
 using ::testing::HasSubstr;
 
-std::filesystem::path FileOf(const char* name) {
+std::filesystem::path FilePath(const char* name) {
   return std::filesystem::path(::testing::TempDir()) / name;
 }
 
@@ -32,7 +32,7 @@ std::string ReadTrace(const std::filesystem::path& path) {
 json ParseTrace(const std::string& text) { return json::parse(text, nullptr, false); }
 
 TEST(TraceWriter, WritesEveryKindOfEvent) {
-  const auto path = FileOf("trace_events.json");
+  const auto path = FilePath("trace_events.json");
   const auto before = TraceWriter::Clock::now();
   auto writer = TraceWriter::Open(path);
   ASSERT_TRUE(writer) << writer.error().message;
@@ -73,7 +73,7 @@ TEST(TraceWriter, WritesEveryKindOfEvent) {
 }
 
 TEST(TraceWriter, CutAtAnyLineItLacksOnlyTheBracket) {
-  const auto path = FileOf("trace_cut.json");
+  const auto path = FilePath("trace_cut.json");
   auto writer = TraceWriter::Open(path);
   ASSERT_TRUE(writer);
   const auto now = TraceWriter::Clock::now();
@@ -94,7 +94,7 @@ TEST(TraceWriter, CutAtAnyLineItLacksOnlyTheBracket) {
 
 // Simulates a killed program: reads the file while the writer is at work.
 TEST(TraceWriter, TheFileHoldsWholeLinesAtAnyTime) {
-  const auto path = FileOf("trace_killed.json");
+  const auto path = FilePath("trace_killed.json");
   auto writer = TraceWriter::Open(path);
   ASSERT_TRUE(writer);
   const auto now = TraceWriter::Clock::now();
@@ -112,13 +112,13 @@ TEST(TraceWriter, TheFileHoldsWholeLinesAtAnyTime) {
 }
 
 TEST(TraceWriter, DestroyingCloses) {
-  const auto path = FileOf("trace_destroyed.json");
+  const auto path = FilePath("trace_destroyed.json");
   ASSERT_TRUE(TraceWriter::Open(path));
   EXPECT_EQ(ParseTrace(ReadTrace(path)).size(), 1u);
 }
 
 TEST(TraceWriter, NothingIsWrittenAfterClose) {
-  const auto path = FileOf("trace_closed.json");
+  const auto path = FilePath("trace_closed.json");
   auto writer = TraceWriter::Open(path);
   ASSERT_TRUE(writer);
   ASSERT_TRUE((*writer)->Close());
@@ -128,7 +128,7 @@ TEST(TraceWriter, NothingIsWrittenAfterClose) {
 }
 
 TEST(TraceWriter, UnwritablePathIsAnErrorThatNamesIt) {
-  const auto path = FileOf("no such folder") / "trace.json";
+  const auto path = FilePath("no such folder") / "trace.json";
   const auto writer = TraceWriter::Open(path);
   ASSERT_FALSE(writer);
   EXPECT_EQ(writer.error().code, ErrorCode::kIo);
@@ -153,7 +153,7 @@ TEST(TraceWriter, FullDiskEndsTheTraceAndNothingElse) {
 }
 
 TEST(EngineTrace, StepsSayWhatTheirExpertsHaveCost) {
-  const auto path = FileOf("engine_trace.json");
+  const auto path = FilePath("engine_trace.json");
   auto trace = EngineTrace::Open(path);
   ASSERT_TRUE(trace) << trace.error().message;
   const auto now = Clock::now();
@@ -199,7 +199,7 @@ TEST(EngineTrace, StepsSayWhatTheirExpertsHaveCost) {
 }
 
 TEST(EngineTrace, StepsOfOneTrackDoNotOverlap) {
-  const auto path = FileOf("engine_trace_overlap.json");
+  const auto path = FilePath("engine_trace_overlap.json");
   auto trace = EngineTrace::Open(path);
   ASSERT_TRUE(trace);
   const auto at = [now = Clock::now()](int millisecond) {

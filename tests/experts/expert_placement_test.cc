@@ -10,24 +10,24 @@ namespace {
 
 constexpr ExpertCounts kCounts = {.n_logical = 4, .n_physical = 6, .n_ranks = 3};
 
-ReplicaMap MapOf(std::vector<std::int32_t> physical_to_logical, std::int64_t block = 0) {
+ReplicaMap MakeMap(std::vector<std::int32_t> physical_to_logical, std::int64_t block = 0) {
   return {block, kCounts, MakePlacement(physical_to_logical, kCounts.n_logical)};
 }
 
 TEST(ReplicaMapTest, PhysicalExpertsAreCutEvenly) {
-  const ReplicaMap map = MapOf({0, 1, 2, 3, 0, 1});
+  const ReplicaMap map = MakeMap({0, 1, 2, 3, 0, 1});
   EXPECT_EQ(map.ExpertsOn(0), (std::vector<std::int32_t>{0, 1}));
   EXPECT_EQ(map.ExpertsOn(1), (std::vector<std::int32_t>{2, 3}));
   EXPECT_EQ(map.ExpertsOn(2), (std::vector<std::int32_t>{0, 1}));
   EXPECT_EQ(map.FindRank(17, 2), 1);
   EXPECT_FALSE(map.IsOn(1, 0));
-  const ReplicaMap twice = MapOf({0, 0, 1, 2, 3, 3});  // on one rank
+  const ReplicaMap twice = MakeMap({0, 0, 1, 2, 3, 3});  // on one rank
   EXPECT_EQ(twice.ExpertsOn(0), (std::vector<std::int32_t>{0}));
 }
 
 TEST(ReplicaMapTest, PositionsAreSpreadEvenlyAndDifferentlyInEveryBlock) {
-  const ReplicaMap first = MapOf({0, 1, 2, 3, 0, 1}, 0);
-  const ReplicaMap second = MapOf({0, 1, 2, 3, 0, 1}, 1);
+  const ReplicaMap first = MakeMap({0, 1, 2, 3, 0, 1}, 0);
+  const ReplicaMap second = MakeMap({0, 1, 2, 3, 0, 1}, 1);
   constexpr int kPositions = 10000;
   int n_on_first = 0, n_different = 0;
   for (std::int32_t position = 0; position < kPositions; ++position) {

@@ -203,7 +203,7 @@ std::vector<Token> SkewedTokens(const std::filesystem::path& directory, const Mo
 
 using Loads = std::vector<std::vector<std::int64_t>>;  // [layer][expert]
 
-Loads LoadsOf(Model& model) {
+Loads MeasureLoads(Model& model) {
   Loads loads;
   for (std::int64_t layer = 0; layer < model.config().num_hidden_layers; ++layer) {
     const auto of_layer = PlacedExperts::Of(model).Loads(layer);
@@ -227,7 +227,7 @@ RankRecord RunHalves(Model& model, std::span<const Token> tokens) {
   Batch batch;
   for (std::size_t position = 0; position < tokens.size(); position += kBatch) {
     if (position == tokens.size() / 2) {
-      record.first = LoadsOf(model);
+      record.first = MeasureLoads(model);
       EXPECT_TRUE(rebalancer.Start());
       EXPECT_TRUE(rebalancer.Finish());
     }
@@ -236,7 +236,7 @@ RankRecord RunHalves(Model& model, std::span<const Token> tokens) {
     const Status ran = model.Forward(batch);
     EXPECT_TRUE(ran) << ran.error().message;
   }
-  record.all = LoadsOf(model);
+  record.all = MeasureLoads(model);
   record.report = rebalancer.report();
   return record;
 }

@@ -55,7 +55,7 @@ TEST_P(GpuSchedules, GiveEachRequestItsAnswer) {
   const auto directory = checkpoint.Directory();
   if (!directory) GTEST_SKIP() << kNoSharedData;
   const TestBackend& backend = gpu.backend;
-  const ScheduleCounts counts = ExpectOneAnswerEachOf(
+  const ScheduleCounts counts = ExpectOneAnswerEach(
       *directory,
       [&backend](const std::filesystem::path& model, const ScheduleSetup& setup) {
         std::unique_ptr<LanguageModel> loaded = LoadOn(backend, model, setup);

@@ -21,7 +21,7 @@ Status Feed(SseReader& reader, std::string_view piece, Events* events) {
       piece, [events](const SseEvent& event) { events->emplace_back(event.event, event.data); });
 }
 
-Events EventsOf(std::string_view stream) {
+Events ReadEvents(std::string_view stream) {
   SseReader reader;
   Events events;
   EXPECT_TRUE(Feed(reader, stream, &events));
@@ -29,27 +29,27 @@ Events EventsOf(std::string_view stream) {
 }
 
 TEST(SseReaderTest, ReadsTypesAndData) {
-  EXPECT_THAT(EventsOf("event: ping\ndata: {}\n\ndata:[DONE]\n\n"),
+  EXPECT_THAT(ReadEvents("event: ping\ndata: {}\n\ndata:[DONE]\n\n"),
               ElementsAre(Pair("ping", "{}"), Pair("", "[DONE]")));
 }
 
 TEST(SseReaderTest, JoinsLinesOfData) {
-  EXPECT_THAT(EventsOf("data: a\ndata:  b\ndata\n\n"), ElementsAre(Pair("", "a\n b\n")));
+  EXPECT_THAT(ReadEvents("data: a\ndata:  b\ndata\n\n"), ElementsAre(Pair("", "a\n b\n")));
 }
 
 TEST(SseReaderTest, PassesOverCommentsAndOtherFields) {
-  EXPECT_THAT(EventsOf(": keep-alive\n\nid: 7\nretry: 10\ndatum: x\ndata: a\n: note\n\n"),
+  EXPECT_THAT(ReadEvents(": keep-alive\n\nid: 7\nretry: 10\ndatum: x\ndata: a\n: note\n\n"),
               ElementsAre(Pair("", "a")));
 }
 
 TEST(SseReaderTest, AnEventWithoutDataIsNone) {
-  EXPECT_THAT(EventsOf("event: ping\n\ndata: a\n\n"), ElementsAre(Pair("", "a")));
-  EXPECT_THAT(EventsOf("data:\n\n"), ElementsAre(Pair("", "")));
+  EXPECT_THAT(ReadEvents("event: ping\n\ndata: a\n\n"), ElementsAre(Pair("", "a")));
+  EXPECT_THAT(ReadEvents("data:\n\n"), ElementsAre(Pair("", "")));
 }
 
 TEST(SseReaderTest, PassesOverAByteOrderMark) {
-  EXPECT_THAT(EventsOf("\xEF\xBB\xBF"
-                       "data: a\n\n"),
+  EXPECT_THAT(ReadEvents("\xEF\xBB\xBF"
+                         "data: a\n\n"),
               ElementsAre(Pair("", "a")));
 }
 

@@ -13,7 +13,7 @@ using ::testing::ElementsAre;
 
 JsonValue Parsed(std::string_view text) { return ParseJson(text).value_or(JsonValue()); }
 
-std::string MessageOf(const FieldReader& reader) {
+std::string ErrorMessage(const FieldReader& reader) {
   return reader.error() ? reader.error()->message : "";
 }
 
@@ -26,16 +26,16 @@ TEST(FieldReaderTest, ReadsFieldsOfInnerObjects) {
     EXPECT_FALSE(inner.Flag("absent"));
     EXPECT_EQ(inner.RequireText("absent"), "");
   });
-  EXPECT_EQ(MessageOf(reader), "a.absent: expected a string that is not empty, found nothing");
+  EXPECT_EQ(ErrorMessage(reader), "a.absent: expected a string that is not empty, found nothing");
 }
 
 TEST(FieldReaderTest, ObjectsThatAreNoneAreErrors) {
   const JsonValue json = Parsed(R"({"a": 5, "b": null})");
   FieldReader reader(json);
   reader.ReadObject("b", [](FieldReader&) { FAIL(); });
-  EXPECT_EQ(MessageOf(reader), "");
+  EXPECT_EQ(ErrorMessage(reader), "");
   reader.ReadObject("a", [](FieldReader&) { FAIL(); });
-  EXPECT_EQ(MessageOf(reader), "a: expected an object, found 5");
+  EXPECT_EQ(ErrorMessage(reader), "a: expected an object, found 5");
 }
 
 TEST(FieldReaderTest, ListsEndAtTheFirstError) {
@@ -49,24 +49,24 @@ TEST(FieldReaderTest, ListsEndAtTheFirstError) {
   reader.ReadList("absent", "a list", take);
   reader.ReadList("a", "a list", take);
   EXPECT_THAT(read, ElementsAre(1, 2));
-  EXPECT_EQ(MessageOf(reader), "body.a[2]: expected an integer of 64 bits, found \"x\"");
+  EXPECT_EQ(ErrorMessage(reader), "body.a[2]: expected an integer of 64 bits, found \"x\"");
   FieldReader other(json);
   other.ReadList("b", "a list of numbers", take);
-  EXPECT_EQ(MessageOf(other), "b: expected a list of numbers, found an object");
+  EXPECT_EQ(ErrorMessage(other), "b: expected a list of numbers, found an object");
   EXPECT_THAT(read, ElementsAre(1, 2));
 }
 
 TEST(FieldReaderTest, RefusesUnknownAndMissingFields) {
   const JsonValue json = Parsed(R"({"a": 1, "misspelt": 2})");
-  EXPECT_EQ(MessageOf(FieldReader(json, "", {"a", "b"})),
+  EXPECT_EQ(ErrorMessage(FieldReader(json, "", {"a", "b"})),
             "misspelt: expected one of the fields a, b, found \"misspelt\"");
   FieldReader reader(json, "", {"a", "misspelt"});
   double number = 0;
   reader.RequireNumber("a", {0, 1}, &number);
   EXPECT_EQ(number, 1);
-  EXPECT_EQ(MessageOf(reader), "");
+  EXPECT_EQ(ErrorMessage(reader), "");
   EXPECT_EQ(reader.Require("b"), nullptr);
-  EXPECT_EQ(MessageOf(reader), "b: expected a value, found nothing");
+  EXPECT_EQ(ErrorMessage(reader), "b: expected a value, found nothing");
 }
 
 TEST(FieldReaderTest, ParsesTheObjectOfAFile) {

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kKeys = 40'000;
 
-std::string ObjectOf(const std::vector<std::string>& keys) {
+std::string MakeObject(const std::vector<std::string>& keys) {
   std::string text = "{";
   for (const std::string& key : keys) {
     text += (text.size() == 1 ? "" : ",") + PythonJsonString(key) + ":1";
@@ -44,14 +44,14 @@ TEST(HostileKeys, CollideInTheStandardLibrary) {
 TEST(HostileKeys, TakeNoLongerThanOthers) {
   std::vector<std::string> plain;
   for (std::size_t i = 0; i < kKeys; ++i) plain.push_back(std::string(26, 'k') + std::to_string(i));
-  const double usual = SecondsToParse(ObjectOf(plain));
-  const double hostile = SecondsToParse(ObjectOf(testing::CollidingKeys::Make(kKeys)));
+  const double usual = SecondsToParse(MakeObject(plain));
+  const double hostile = SecondsToParse(MakeObject(testing::CollidingKeys::Make(kKeys)));
   EXPECT_LT(hostile, std::max(0.3, 10 * usual));
 }
 
 TEST(HostileKeys, UpdateTakesNoLongerThanOthers) {
   JsonValue target = {{"last", 0}};
-  const Result<JsonValue> members = ParseJson(ObjectOf(testing::CollidingKeys::Make(kKeys)));
+  const Result<JsonValue> members = ParseJson(MakeObject(testing::CollidingKeys::Make(kKeys)));
   ASSERT_TRUE(members);
   const auto begin = std::chrono::steady_clock::now();
   target.Update(*members);

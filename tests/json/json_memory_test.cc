@@ -18,7 +18,7 @@ namespace {
 std::atomic<std::int64_t> held_bytes = 0;
 std::atomic<std::int64_t> most_bytes = 0;
 
-std::int64_t HeapBytesOf(void* block) {
+std::int64_t HeapBytes(void* block) {
   constexpr std::int64_t kHead = 8;  // of glibc
   return static_cast<std::int64_t>(::malloc_usable_size(block)) + kHead;
 }
@@ -28,14 +28,14 @@ std::int64_t HeapBytesOf(void* block) {
 void* operator new(std::size_t bytes) {
   void* block = std::malloc(bytes);
   if (block == nullptr) throw std::bad_alloc();
-  const std::int64_t held = held_bytes += HeapBytesOf(block);
+  const std::int64_t held = held_bytes += HeapBytes(block);
   if (held > most_bytes) most_bytes = held;  // one thread at a time allocates in these tests
   return block;
 }
 
 void operator delete(void* block) noexcept {
   if (block == nullptr) return;
-  held_bytes -= HeapBytesOf(block);
+  held_bytes -= HeapBytes(block);
   std::free(block);
 }
 

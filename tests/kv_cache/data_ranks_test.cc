@@ -17,7 +17,7 @@ namespace {
 
 constexpr BlockKey kDataRankRoot = {.bytes = {5}};
 
-CacheShape ShapeOf(int rank, int n_ranks, std::int64_t n_sequences) {
+CacheShape MakeShape(int rank, int n_ranks, std::int64_t n_sequences) {
   return {.keys = {64, 64},
           .sliding_window = 128,
           .ratios = {0, 4, 128},
@@ -28,7 +28,7 @@ CacheShape ShapeOf(int rank, int n_ranks, std::int64_t n_sequences) {
           .stream_bytes = 40};
 }
 
-std::vector<std::byte> StreamOf(int value) {
+std::vector<std::byte> MakeStream(int value) {
   return std::vector<std::byte>(40, static_cast<std::byte>(value));
 }
 
@@ -61,13 +61,13 @@ TEST_F(DataRanksTest, OwnSlotsHaveNoGaps) {
 }
 
 TEST_F(DataRanksTest, ARankHasTheMemoryOfItsOwnSequences) {
-  const std::int64_t of_two = Make(ShapeOf(0, 1, 2)).bytes();
+  const std::int64_t of_two = Make(MakeShape(0, 1, 2)).bytes();
   for (int rank = 0; rank < 3; ++rank) {
-    EXPECT_EQ(Make(ShapeOf(rank, 3, 6)).bytes(), of_two);
-    EXPECT_EQ(Make(ShapeOf(rank, 3, 4)).bytes(), of_two);  // as much as the first
-    EXPECT_EQ(SequenceCache::FullBytes(ShapeOf(rank, 3, 6)), of_two);
+    EXPECT_EQ(Make(MakeShape(rank, 3, 6)).bytes(), of_two);
+    EXPECT_EQ(Make(MakeShape(rank, 3, 4)).bytes(), of_two);  // as much as the first
+    EXPECT_EQ(SequenceCache::FullBytes(MakeShape(rank, 3, 6)), of_two);
   }
-  CacheShape small = ShapeOf(1, 3, 6);
+  CacheShape small = MakeShape(1, 3, 6);
   small.memory_bytes = 3 * of_two / 4;
   const SequenceCache cache = Make(small);
   EXPECT_LE(cache.bytes(), small.memory_bytes);
@@ -75,7 +75,7 @@ TEST_F(DataRanksTest, ARankHasTheMemoryOfItsOwnSequences) {
 }
 
 TEST_F(DataRanksTest, ASequenceTakesTheBlocksOfItsRankAlone) {
-  SequenceCache cache = Make(ShapeOf(0, 2, 4));
+  SequenceCache cache = Make(MakeShape(0, 2, 4));
   ASSERT_TRUE(cache.Extend(1, 0, 300, StoredWindows::kAll));
   EXPECT_EQ(cache.arena(0).in_use(), BlockCounts());
   EXPECT_EQ(cache.arena(1).in_use(), (BlockCounts{3, 3}));
@@ -93,7 +93,7 @@ TEST_F(DataRanksTest, ASequenceTakesTheBlocksOfItsRankAlone) {
 
 // The views of the layers know own slots; what is copied on another rank is noted, and not done.
 TEST_F(DataRanksTest, BytesAreThoseOfOwnSequences) {
-  SequenceCache cache = Make(ShapeOf(1, 2, 4));
+  SequenceCache cache = Make(MakeShape(1, 2, 4));
   std::vector<CacheCopy> notes;
   cache.NoteCopies(&notes);
   for (const std::int32_t sequence : {0, 3}) {
@@ -105,7 +105,7 @@ TEST_F(DataRanksTest, BytesAreThoseOfOwnSequences) {
   std::uint8_t* row = layer.window.Row(1, 5);
   ASSERT_NE(row, nullptr);
   *row = 17;
-  const std::vector<std::byte> stream = StreamOf(4);
+  const std::vector<std::byte> stream = MakeStream(4);
   cache.KeepStreams(std::vector<KeptStream>{{3, 99, stream.data()}});
   cache.Fork(3, 1);
   cache.Fork(0, 2);
@@ -125,7 +125,7 @@ TEST_F(DataRanksTest, BytesAreThoseOfOwnSequences) {
 using DataRanksDeathTest = DataRanksTest;
 
 TEST_F(DataRanksDeathTest, NoSequenceReadsBlocksThatAnotherRankComputed) {
-  SequenceCache cache = Make(ShapeOf(0, 2, 4));
+  SequenceCache cache = Make(MakeShape(0, 2, 4));
   PrefixCache prefix(cache, kDataRankRoot, 1);
   const std::vector<Token> tokens(2 * kBlockTokens, 7);
   std::vector<BlockKey> keys;

@@ -8,7 +8,7 @@
 
 namespace fathom::testing {
 
-inline std::vector<Token> TokensOf(const std::string& letters) {
+inline std::vector<Token> LetterTokens(const std::string& letters) {
   std::vector<Token> tokens;
   for (const char letter : letters) {
     tokens.insert(tokens.end(), kBlockTokens, letter);
@@ -17,9 +17,9 @@ inline std::vector<Token> TokensOf(const std::string& letters) {
 }
 
 // The keys of the blocks behind `root`.
-inline std::vector<BlockKey> KeysOf(const BlockKey& root, const std::string& letters) {
+inline std::vector<BlockKey> LetterKeys(const BlockKey& root, const std::string& letters) {
   std::vector<BlockKey> keys;
-  ExtendKeys(root, TokensOf(letters), keys);
+  ExtendKeys(root, LetterTokens(letters), keys);
   return keys;
 }
 

@@ -16,12 +16,12 @@
 namespace fathom {
 namespace {
 
-using testing::KeysOf;
-using testing::TokensOf;
+using testing::LetterKeys;
+using testing::LetterTokens;
 
 constexpr BlockKey kTestRoot = {.bytes = {1, 2, 3}};
 
-BlockKey KeyOfLast(const std::string& letters) { return KeysOf(kTestRoot, letters).back(); }
+BlockKey KeyOfLast(const std::string& letters) { return LetterKeys(kTestRoot, letters).back(); }
 
 // Three sequences in the memory of twelve window blocks.
 class PrefixCacheTest : public ::testing::Test {
@@ -52,8 +52,8 @@ class PrefixCacheTest : public ::testing::Test {
     for (std::size_t n = 1; n <= letters.size(); ++n) {
       names_[KeyOfLast(letters.substr(0, n))] = letters.substr(0, n);
     }
-    const std::vector<Token> tokens = TokensOf(letters);
-    const std::vector<BlockKey> keys = KeysOf(kTestRoot, letters);
+    const std::vector<Token> tokens = LetterTokens(letters);
+    const std::vector<BlockKey> keys = LetterKeys(kTestRoot, letters);
     const auto n_usable = prefix_->Find(keys, tokens).n_usable;
     prefix_->Attach(slot, keys, n_usable, chains_[slot]);
     for (std::int64_t i = n_usable; i < std::ssize(letters); ++i) {
@@ -79,7 +79,7 @@ class PrefixCacheTest : public ::testing::Test {
     EndMarked(2);
   }
   PrefixCache::Match Find(const std::string& letters) {
-    return prefix_->Find(KeysOf(kTestRoot, letters), TokensOf(letters));
+    return prefix_->Find(LetterKeys(kTestRoot, letters), LetterTokens(letters));
   }
   // Makes room for one window block after the other until there is none more to be had.
   void MakeAllRoom() {
@@ -102,17 +102,17 @@ void ExpectMatch(const PrefixCache::Match& match, std::int64_t n_known, std::int
 }
 
 TEST_F(PrefixCacheTest, KeysFollowFromAllTokensBefore) {
-  std::vector<BlockKey> keys = KeysOf(kTestRoot, "ab");
-  EXPECT_EQ(keys[0], NextBlockKey(kTestRoot, TokensOf("a")));
-  EXPECT_EQ(keys[1], NextBlockKey(keys[0], TokensOf("b")));
+  std::vector<BlockKey> keys = LetterKeys(kTestRoot, "ab");
+  EXPECT_EQ(keys[0], NextBlockKey(kTestRoot, LetterTokens("a")));
+  EXPECT_EQ(keys[1], NextBlockKey(keys[0], LetterTokens("b")));
   EXPECT_NE(KeyOfLast("ab"), KeyOfLast("bb"));
-  std::vector<Token> tokens = TokensOf("abc");
+  std::vector<Token> tokens = LetterTokens("abc");
   tokens.pop_back();  // not a whole block any more
   ExtendKeys(kTestRoot, tokens, keys);
-  EXPECT_EQ(keys, KeysOf(kTestRoot, "ab"));
+  EXPECT_EQ(keys, LetterKeys(kTestRoot, "ab"));
   tokens.push_back('c');
   ExtendKeys(kTestRoot, tokens, keys);
-  EXPECT_EQ(keys, KeysOf(kTestRoot, "abc"));
+  EXPECT_EQ(keys, LetterKeys(kTestRoot, "abc"));
 }
 
 TEST_F(PrefixCacheTest, SaltsMakeOtherKeys) {
@@ -120,8 +120,8 @@ TEST_F(PrefixCacheTest, SaltsMakeOtherKeys) {
   const BlockKey salted = SaltedRoot(kTestRoot, "a");
   EXPECT_NE(salted, kTestRoot);
   EXPECT_NE(salted, SaltedRoot(kTestRoot, "b"));
-  EXPECT_NE(KeysOf(salted, "xy")[0], KeysOf(kTestRoot, "xy")[0]);
-  EXPECT_NE(KeysOf(salted, "xy")[1], KeysOf(kTestRoot, "xy")[1]);
+  EXPECT_NE(LetterKeys(salted, "xy")[0], LetterKeys(kTestRoot, "xy")[0]);
+  EXPECT_NE(LetterKeys(salted, "xy")[1], LetterKeys(kTestRoot, "xy")[1]);
 }
 
 TEST_F(PrefixCacheTest, FindsAsMuchAsIsThere) {
@@ -190,8 +190,8 @@ TEST_F(PrefixCacheTest, TextsShareTheBlocksTheyBeginWith) {
 // Two sequences compute the same side by side: the second one to commit takes the blocks of the
 // first, and its own are free again.
 TEST_F(PrefixCacheTest, TheSecondCommitTakesTheBlocksOfTheFirst) {
-  const std::vector<Token> tokens = TokensOf("ab");
-  const std::vector<BlockKey> keys = KeysOf(kTestRoot, "ab");
+  const std::vector<Token> tokens = LetterTokens("ab");
+  const std::vector<BlockKey> keys = LetterKeys(kTestRoot, "ab");
   for (const std::int32_t slot : {0, 1}) {
     ASSERT_TRUE(cache_->Extend(slot, 0, 256, StoredWindows::kAll));
     cache_->MarkComputed(slot, 256);
@@ -266,7 +266,7 @@ TEST_F(PrefixCacheTest, InsertedBlocksAreFoundAndGoLast) {
   BlockArena& arena = cache_->arena();
   const auto take = [&](BlockKind kind) { return arena.Allocate(kind).value(); };
   names_[KeyOfLast("ab")] = "ab";
-  prefix_->Insert(KeyOfLast("ab"), KeyOfLast("a"), TokensOf("b"), take(BlockKind::kHistory),
+  prefix_->Insert(KeyOfLast("ab"), KeyOfLast("a"), LetterTokens("b"), take(BlockKind::kHistory),
                   kNoBlock);
   ASSERT_TRUE(prefix_->IsConsistent());
   ExpectMatch(Find("abc"), 2, 1);
@@ -284,7 +284,7 @@ TEST_F(PrefixCacheTest, AKeyOfOtherTokensIsNoMatch) {
   Read("a");
   BlockArena& arena = cache_->arena();
   names_[KeyOfLast("ab")] = "a and something else";
-  prefix_->Insert(KeyOfLast("ab"), KeyOfLast("a"), TokensOf("?"),
+  prefix_->Insert(KeyOfLast("ab"), KeyOfLast("a"), LetterTokens("?"),
                   arena.Allocate(BlockKind::kHistory).value(),
                   arena.Allocate(BlockKind::kWindow).value());
   ExpectMatch(Find("abc"), 1, 1);
@@ -309,7 +309,7 @@ TEST_F(PrefixCacheTest, TellsOfWhatIsWorthStoring) {
     const std::string& name = names_.at(leaving.key);
     EXPECT_EQ(leaving.parent,
               name.size() == 1 ? kTestRoot : KeyOfLast(name.substr(0, name.size() - 1)));
-    EXPECT_TRUE(std::ranges::equal(leaving.tokens, TokensOf(name.substr(name.size() - 1))));
+    EXPECT_TRUE(std::ranges::equal(leaving.tokens, LetterTokens(name.substr(name.size() - 1))));
   };
   prefix_->ForEach(chains_[0], tell);
   const std::vector<std::string> expected = {"history abc", "history ab", "window ab", "history a"};

@@ -18,8 +18,8 @@
 namespace fathom {
 namespace {
 
-using testing::KeysOf;
-using testing::TokensOf;
+using testing::LetterKeys;
+using testing::LetterTokens;
 
 constexpr BlockKey kWalkRoot = {.bytes = {9}};
 constexpr std::int32_t kSlots = 4;
@@ -97,8 +97,8 @@ class CacheWalk {
 
   void Begin(std::int32_t slot, Runner& runner) {
     runner.text = RandomText();
-    const std::vector<BlockKey> keys = KeysOf(kWalkRoot, runner.text);
-    const PrefixCache::Match match = prefix_.Find(keys, TokensOf(runner.text));
+    const std::vector<BlockKey> keys = LetterKeys(kWalkRoot, runner.text);
+    const PrefixCache::Match match = prefix_.Find(keys, LetterTokens(runner.text));
     prefix_.Attach(slot, keys, match.n_usable, runner.chain);
     Pin(runner);
     runner.done = match.n_usable * kBlockTokens;
@@ -117,13 +117,13 @@ class CacheWalk {
     ASSERT_TRUE(cache_.Extend(slot, runner.done, n, windows));
     const std::int64_t first = runner.n_blocks();
     runner.done += n;
-    const std::vector<BlockKey> keys = KeysOf(kWalkRoot, runner.text);
+    const std::vector<BlockKey> keys = LetterKeys(kWalkRoot, runner.text);
     for (std::int64_t i = first; i < BlockCount(runner.done); ++i) {
       Write(BlockKind::kHistory, slot, i, keys[static_cast<std::size_t>(i)]);
       Write(BlockKind::kWindow, slot, i, keys[static_cast<std::size_t>(i)]);
     }
     cache_.MarkComputed(slot, runner.done);
-    prefix_.Commit(slot, keys, TokensOf(runner.text), runner.n_blocks(), runner.chain);
+    prefix_.Commit(slot, keys, LetterTokens(runner.text), runner.n_blocks(), runner.chain);
     Pin(runner);
     cache_.Trim(slot);
   }
@@ -175,8 +175,8 @@ class CacheWalk {
 
   // A text that came from elsewhere, with all that is missing of it.
   void Insert(const std::string& text) {
-    const std::vector<BlockKey> keys = KeysOf(kWalkRoot, text);
-    const auto n_known = static_cast<std::size_t>(prefix_.Find(keys, TokensOf(text)).n_known);
+    const std::vector<BlockKey> keys = LetterKeys(kWalkRoot, text);
+    const auto n_known = static_cast<std::size_t>(prefix_.Find(keys, LetterTokens(text)).n_known);
     PrefixChain parents;
     prefix_.PinKnown(std::span(keys).first(n_known), parents);
     const std::string known = text.substr(0, n_known);
@@ -191,7 +191,7 @@ class CacheWalk {
       };
       const std::int32_t history = take(BlockKind::kHistory);
       prefix_.Insert(keys[n_known], n_known == 0 ? kWalkRoot : keys[n_known - 1],
-                     TokensOf(text.substr(n_known, 1)), history,
+                     LetterTokens(text.substr(n_known, 1)), history,
                      with_window ? take(BlockKind::kWindow) : kNoBlock);
       idle_.push_back(text.substr(0, n_known + 1));
       texts_[keys[n_known]] = idle_.back();
@@ -214,7 +214,7 @@ class CacheWalk {
   }
   void Pin(const Runner& runner) {
     const std::string committed = runner.Committed();
-    const std::vector<BlockKey> keys = KeysOf(kWalkRoot, committed);
+    const std::vector<BlockKey> keys = LetterKeys(kWalkRoot, committed);
     for (std::size_t n = 1; n <= committed.size(); ++n) {
       texts_[keys[n - 1]] = committed.substr(0, n);
     }
@@ -237,8 +237,8 @@ class CacheWalk {
       ASSERT_FALSE(idle_.empty());
       EXPECT_EQ(text, idle_.front()) << "not the least recently used";
       EXPECT_FALSE(IsPinned(text));
-      EXPECT_FALSE(texts_.contains(KeysOf(kWalkRoot, text + 'a').back()));
-      EXPECT_FALSE(texts_.contains(KeysOf(kWalkRoot, text + 'b').back()));
+      EXPECT_FALSE(texts_.contains(LetterKeys(kWalkRoot, text + 'a').back()));
+      EXPECT_FALSE(texts_.contains(LetterKeys(kWalkRoot, text + 'b').back()));
       idle_.pop_front();
       texts_.erase(leaving.key);
     }
@@ -267,7 +267,7 @@ class CacheWalk {
     }
     for (std::int32_t slot = 0; slot < kSlots; ++slot) {
       const Runner& runner = runners_[static_cast<std::size_t>(slot)];
-      const std::vector<BlockKey> keys = KeysOf(kWalkRoot, runner.text);
+      const std::vector<BlockKey> keys = LetterKeys(kWalkRoot, runner.text);
       for (std::int64_t i = 0; i < kMostBlocks; ++i) {
         const std::int32_t block = cache_.FindBlock(kind, slot, i);
         n_uses -= block != kNoBlock ? 1 : 0;
@@ -280,8 +280,8 @@ class CacheWalk {
   }
 
   void ExpectFind(const std::string& text) {
-    const std::vector<BlockKey> keys = KeysOf(kWalkRoot, text);
-    const PrefixCache::Match match = prefix_.Find(keys, TokensOf(text));
+    const std::vector<BlockKey> keys = LetterKeys(kWalkRoot, text);
+    const PrefixCache::Match match = prefix_.Find(keys, LetterTokens(text));
     std::int64_t n_known = 0;
     std::int64_t n_usable = 0;
     while (n_known < std::ssize(keys) && texts_.contains(keys[static_cast<std::size_t>(n_known)])) {

@@ -56,7 +56,7 @@ class RandomFillTest : public ::testing::TestWithParam<int> {
   LayerCache& layer() { return cache_->Layer(0); }
 
   // Everything the layer holds for one sequence.
-  std::string BytesOf(std::int32_t sequence) {
+  std::string ReadBytes(std::int32_t sequence) {
     const LayerCache& l = layer();
     std::string all = RowBytes(l.window.rows.blocks, sequence, 0);
     for (const CompressorCache* c : {&l.compressor, &l.indexer}) {
@@ -129,10 +129,10 @@ TEST_P(RandomFillTest, WritesNumbersWhereAQueryReads) {
 
 TEST_P(RandomFillTest, LeavesOtherSequencesAndLaterRowsAlone) {
   ASSERT_TRUE(cache_->Extend(1, 0, kTokens));
-  const std::string zeros = BytesOf(0);
+  const std::string zeros = ReadBytes(0);
   FillLayerRandomly(*cache_, 0, 1, kTokens, 7);
-  EXPECT_EQ(BytesOf(0), zeros);
-  EXPECT_EQ(BytesOf(2), zeros);
+  EXPECT_EQ(ReadBytes(0), zeros);
+  EXPECT_EQ(ReadBytes(2), zeros);
   const CompressorCache& c = layer().compressor;
   if (c.ratio != 0) {
     const std::string rest = RowBytes(c.rows.blocks, 1, kTokens / c.ratio);
@@ -147,15 +147,15 @@ TEST_P(RandomFillTest, TheSeedSaysWhich) {
   FillLayerRandomly(*cache_, 0, 0, kTokens, 7);
   FillLayerRandomly(*cache_, 0, 1, kTokens, 7);
   FillLayerRandomly(*cache_, 0, 2, kTokens, 8);
-  EXPECT_TRUE(BytesOf(0) == BytesOf(1));
-  EXPECT_TRUE(BytesOf(0) != BytesOf(2));
+  EXPECT_TRUE(ReadBytes(0) == ReadBytes(1));
+  EXPECT_TRUE(ReadBytes(0) != ReadBytes(2));
 }
 
 TEST_P(RandomFillTest, TakesAnyNumberOfTokens) {
   for (const std::int64_t n_tokens : {std::int64_t{0}, std::int64_t{1}, kContext}) {
     FillLayerRandomly(*cache_, 0, 2, n_tokens, 1);
   }
-  EXPECT_EQ(BytesOf(1), std::string(BytesOf(1).size(), '\0'));
+  EXPECT_EQ(ReadBytes(1), std::string(ReadBytes(1).size(), '\0'));
 }
 
 INSTANTIATE_TEST_SUITE_P(Ratios, RandomFillTest, ::testing::Values(0, 4, 128));

@@ -87,7 +87,7 @@ class DSparkGolden : public ::testing::TestWithParam<const char*> {
     return batch;
   }
   // The block of a step.
-  Batch BlockOf(std::int64_t step) {
+  Batch MakeBlock(std::int64_t step) {
     std::vector<Token> tokens(static_cast<std::size_t>(session_->block),
                               static_cast<Token>(model().config().dspark->dspark_noise_token_id));
     tokens.front() = session_->anchors[static_cast<std::size_t>(step)];
@@ -175,7 +175,7 @@ TEST_P(DSparkGolden, EveryStageGivesTheOfficialRows) {
       const Bf16* const from = golden.data() + (step * (n_stages + 1) + stage) * rows;
       std::vector<Bf16> streams(from, from + rows);
       const Status ran =
-          drafter().RunStage(stage, BlockOf(step), {streams.data(), session_->block, columns});
+          drafter().RunStage(stage, MakeBlock(step), {streams.data(), session_->block, columns});
       ASSERT_TRUE(ran) << ran.error().message;
       for (std::int64_t k = 0; k < session_->block; ++k) {
         const auto at = static_cast<std::size_t>(k * columns);

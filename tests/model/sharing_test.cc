@@ -472,7 +472,7 @@ TEST_P(ReferenceSharing, BlocksAndForks) {
 
 constexpr auto kRemoteAwaited = testing::TestMemory::kRemoteAwaited;
 
-std::string NameOf(const ::testing::TestParamInfo<SharingCase>& test) {
+std::string TestName(const ::testing::TestParamInfo<SharingCase>& test) {
   const SharingCase& c = test.param;
   return std::string(c.checkpoint) + "_" + (c.isa ? std::string(Name(*c.isa)) : "widest") +
          (c.memory == testing::TestMemory::kHost ? "" : NameOf(c.memory));
@@ -484,9 +484,9 @@ INSTANTIATE_TEST_SUITE_P(Checkpoints, Sharing,
                                            SharingCase{"flash_mini", "oracle/flash-mini", {}},
                                            SharingCase{"base_mini", "oracle/base-mini", {}},
                                            SharingCase{"pro_mini", "oracle/pro-mini", {}}),
-                         NameOf);
+                         TestName);
 INSTANTIATE_TEST_SUITE_P(Checkpoints, ReferenceSharing,
-                         ::testing::Values(SharingCase{"fairy", nullptr, Isa::kScalar}), NameOf);
+                         ::testing::Values(SharingCase{"fairy", nullptr, Isa::kScalar}), TestName);
 
 }  // namespace
 }  // namespace fathom

@@ -70,7 +70,7 @@ class HostMemoryTest : public ::testing::Test {
   }
 
   // The logits of all tokens: a prompt in steps of 24, then one by one.
-  static std::vector<float> LogitsOf(Model& model) {
+  static std::vector<float> ComputeLogits(Model& model) {
     std::vector<float> all;
     Batch batch;
     for (std::int32_t position = 0; position < 90;) {
@@ -100,7 +100,7 @@ TEST_F(HostMemoryTest, StreamedExpertsGiveTheSameBits) {
   Result<LoadedModel> mapped = Load(std::int64_t{1} << 30);
   ASSERT_TRUE(mapped) << mapped.error().message;
   EXPECT_EQ(StreamedExperts::Of(mapped->model()), nullptr);
-  const std::vector<float> expected = LogitsOf(mapped->model());
+  const std::vector<float> expected = ComputeLogits(mapped->model());
   const std::int64_t least = WholePlan(false).needs.LeastSlots();
   for (const auto& [n_slots, n_threads] :
        {std::pair(least, 2), std::pair(least + 3, 1), std::pair(std::int64_t{30}, 2)}) {
@@ -110,7 +110,7 @@ TEST_F(HostMemoryTest, StreamedExpertsGiveTheSameBits) {
     const StreamedExperts* const store = StreamedExperts::Of(streamed->model());
     ASSERT_NE(store, nullptr);
     EXPECT_EQ(store->counts().slots, n_slots);
-    const std::vector<float> found = LogitsOf(streamed->model());
+    const std::vector<float> found = ComputeLogits(streamed->model());
     ASSERT_EQ(found.size(), expected.size());
     EXPECT_EQ(std::memcmp(found.data(), expected.data(), found.size() * sizeof(float)), 0);
     EXPECT_GT(store->counts().read_experts, 48);
@@ -122,12 +122,12 @@ TEST_F(HostMemoryTest, StreamedExpertsGiveTheSameBits) {
 TEST_F(HostMemoryTest, PressureShrinksThePoolAndChangesNoBit) {
   Result<LoadedModel> mapped = Load(std::nullopt);
   ASSERT_TRUE(mapped) << mapped.error().message;
-  const std::vector<float> expected = LogitsOf(mapped->model());
+  const std::vector<float> expected = ComputeLogits(mapped->model());
   const Result<LoadedModel> streamed = Load(MemoryFor(30));
   ASSERT_TRUE(streamed) << streamed.error().message;
   StreamedExperts* const store = StreamedExperts::Of(streamed->model());
   ASSERT_NE(store, nullptr);
-  EXPECT_EQ(LogitsOf(streamed->model()), expected);
+  EXPECT_EQ(ComputeLogits(streamed->model()), expected);
 
   const testing::TemporaryDirectory root;
   std::filesystem::create_directories(root.path() / "proc");
@@ -150,7 +150,7 @@ TEST_F(HostMemoryTest, PressureShrinksThePoolAndChangesNoBit) {
   EXPECT_THAT(guesses, Each(false));
   EXPECT_EQ(governor.slots(), needs.LeastSlots());
   EXPECT_EQ(warnings_.size(), 2u);  // when it begins, and when nothing is left to give
-  EXPECT_EQ(LogitsOf(streamed->model()), expected);
+  EXPECT_EQ(ComputeLogits(streamed->model()), expected);
   EXPECT_EQ(store->counts().slots, needs.LeastSlots());
   std::ofstream(root.path() / "proc/meminfo") << "MemAvailable: 9000000 kB\n";
   watch(118);
@@ -160,12 +160,12 @@ TEST_F(HostMemoryTest, PressureShrinksThePoolAndChangesNoBit) {
 TEST_F(HostMemoryTest, DenseWeightsThatDoNotFitStayMapped) {
   Result<LoadedModel> mapped = Load(std::nullopt);
   ASSERT_TRUE(mapped) << mapped.error().message;
-  const std::vector<float> expected = LogitsOf(mapped->model());
+  const std::vector<float> expected = ComputeLogits(mapped->model());
   const Result<LoadedModel> streamed =
       Load(MemoryFor(WholePlan(false).needs.LeastSlots()) - 4'000'000);
   ASSERT_TRUE(streamed) << streamed.error().message;
   EXPECT_THAT(warnings_, Contains(HasSubstr(" GB of them do not fit; ")));
-  EXPECT_EQ(LogitsOf(streamed->model()), expected);
+  EXPECT_EQ(ComputeLogits(streamed->model()), expected);
 }
 
 TEST_F(HostMemoryTest, BelowTheLeastPoolIsRefused) {

@@ -42,7 +42,7 @@ HostNeeds Needs() {
           .step_tokens = 8};
 }
 
-HostPlan PlanOf(const HostNeeds& needs, std::int64_t megabytes) {
+HostPlan MakePlan(const HostNeeds& needs, std::int64_t megabytes) {
   const Result<HostPlan> plan = PlanHostMemory(needs, megabytes * kMegabyte);
   EXPECT_TRUE(plan) << (plan ? "" : plan.error().message);
   return plan.value_or(HostPlan());
@@ -61,7 +61,7 @@ TEST(HostPlanTest, GivesOutMemoryInTheOrderOfWhatItSaves) {
                         Case{1139, 100, 99, false, false}, Case{1140, 100, 100, true, false},
                         Case{1244, 100, 100, true, false}, Case{1245, 100, 100, true, true}}) {
     SCOPED_TRACE(c.megabytes);
-    const HostPlan plan = PlanOf(Needs(), c.megabytes);
+    const HostPlan plan = MakePlan(Needs(), c.megabytes);
     EXPECT_EQ(plan.resident, c.resident * kMegabyte);
     EXPECT_EQ(plan.streamed, (100 - c.resident) * kMegabyte);
     EXPECT_EQ(plan.n_slots, c.n_slots);
@@ -73,13 +73,13 @@ TEST(HostPlanTest, GivesOutMemoryInTheOrderOfWhatItSaves) {
 TEST(HostPlanTest, ADrafterThatMustDraftComesBeforeFurtherExperts) {
   HostNeeds needs = Needs();
   needs.must_draft = true;
-  EXPECT_EQ(PlanOf(needs, 380).streamed, 5 * kMegabyte);
-  EXPECT_EQ(PlanOf(needs, 385).streamed, 0);
-  EXPECT_TRUE(PlanOf(needs, 385).draft_resident);
-  EXPECT_EQ(PlanOf(needs, 394).n_slots, 24);
-  EXPECT_EQ(PlanOf(needs, 395).n_slots, 25);
-  EXPECT_FALSE(PlanOf(needs, 1244).fits);
-  EXPECT_TRUE(PlanOf(needs, 1245).fits);
+  EXPECT_EQ(MakePlan(needs, 380).streamed, 5 * kMegabyte);
+  EXPECT_EQ(MakePlan(needs, 385).streamed, 0);
+  EXPECT_TRUE(MakePlan(needs, 385).draft_resident);
+  EXPECT_EQ(MakePlan(needs, 394).n_slots, 24);
+  EXPECT_EQ(MakePlan(needs, 395).n_slots, 25);
+  EXPECT_FALSE(MakePlan(needs, 1244).fits);
+  EXPECT_TRUE(MakePlan(needs, 1245).fits);
 }
 
 TEST(HostPlanTest, BelowTheLeastPoolSaysWhatIsEnough) {
@@ -109,11 +109,11 @@ TEST(HostPlanTest, CountsSlots) {
 TEST(HostPlanTest, StepsInPausesNeedMemoryWhereExpertsAreStreamed) {
   HostNeeds needs = Needs();
   needs.pauses = 5 * kMegabyte;
-  EXPECT_EQ(PlanOf(needs, 395).n_slots, 25);
-  EXPECT_EQ(PlanOf(needs, 394).n_slots, 24);
-  EXPECT_EQ(PlanOf(needs, 394).activations(), 15 * kMegabyte);
-  EXPECT_TRUE(PlanOf(needs, 1140).fits);
-  EXPECT_EQ(PlanOf(needs, 1140).activations(), 10 * kMegabyte);
+  EXPECT_EQ(MakePlan(needs, 395).n_slots, 25);
+  EXPECT_EQ(MakePlan(needs, 394).n_slots, 24);
+  EXPECT_EQ(MakePlan(needs, 394).activations(), 15 * kMegabyte);
+  EXPECT_TRUE(MakePlan(needs, 1140).fits);
+  EXPECT_EQ(MakePlan(needs, 1140).activations(), 10 * kMegabyte);
   const Result<HostPlan> least = PlanHostMemory(needs, 285 * kMegabyte - 1);
   ASSERT_FALSE(least);
   EXPECT_THAT(least.error().message, AllOf(HasSubstr("expected at least 285000000 bytes "),
@@ -150,7 +150,7 @@ TEST(HostPlanTest, HitRateIsInterpolatedOverTheLogarithmOfTheShare) {
 }
 
 TEST(HostPlanTest, TimeIsReadingFromDiskAndFromMemoryOfWhichSomeOverlaps) {
-  const HostPlan plan = PlanOf(Needs(), 340);  // 60 MB of the dense weights, no more slots
+  const HostPlan plan = MakePlan(Needs(), 340);  // 60 MB of the dense weights, no more slots
   EXPECT_DOUBLE_EQ(plan.hit_rate, ExpectedHitRate(.24, .24));
   const double read = 40e6 + 120e6 * (1 - plan.hit_rate);
   EXPECT_DOUBLE_EQ(plan.ReadPerToken(), read);
@@ -165,21 +165,21 @@ TEST(HostPlanTest, TimeIsReadingFromDiskAndFromMemoryOfWhichSomeOverlaps) {
                    (1 - plan.hit_rate) * 10 + 1 - .3);  // less is read from memory
   EXPECT_DOUBLE_EQ(plan.ExpertTime({.disk = 100e9, .memory = 10e9}),
                    (1 - plan.hit_rate) / 10 * .7 + 1);
-  const HostPlan fits = PlanOf(Needs(), 2000);
+  const HostPlan fits = MakePlan(Needs(), 2000);
   EXPECT_EQ(fits.ExpertTime({.disk = 1e9, .memory = 10e9}), 1);
   EXPECT_EQ(fits.ReadPerToken(), 0);
   EXPECT_DOUBLE_EQ(fits.SecondsPerToken({.disk = 1e9, .memory = 10e9}), .022);
 }
 
 TEST(HostPlanTest, IsDescribedInOneLine) {
-  EXPECT_EQ(Describe(PlanOf(Needs(), 640), {.disk = 1e9, .memory = 10e9}),
+  EXPECT_EQ(Describe(MakePlan(Needs(), 640), {.disk = 1e9, .memory = 10e9}),
             "0.640 GB of memory: 0.030 GB caches, 0.010 GB activations, 0.100 GB dense weights; 50 "
             "of 100 experts (50.0 %), expected hit rate 0.87, 0.016 GB read per token, 30.4 "
             "tokens/s (disk 1 GB/s, memory 10 GB/s, assumed)");
-  EXPECT_THAT(Describe(PlanOf(Needs(), 340)),
+  EXPECT_THAT(Describe(MakePlan(Needs(), 340)),
               AllOf(HasSubstr("0.060 GB dense weights, 0.040 GB of them do not fit; 24 of 100"),
                     Not(HasSubstr("tokens/s"))));
-  EXPECT_EQ(Describe(PlanOf(Needs(), 1200), {.measured = true}),
+  EXPECT_EQ(Describe(MakePlan(Needs(), 1200), {.measured = true}),
             "1.200 GB of memory: 0.030 GB caches, 0.010 GB activations, 1.100 GB weights; all of "
             "it fits but for the draft head, at most 182 tokens/s (memory 40 GB/s, measured)");
 }
@@ -205,7 +205,7 @@ TEST(HostPlanTest, ARankStreamsWithTheOthers) {
 }
 
 TEST(HostPlanTest, JsonHasEverything) {
-  const JsonValue json = ToJson(PlanOf(Needs(), 640), {.disk = 1e9, .memory = 10e9});
+  const JsonValue json = ToJson(MakePlan(Needs(), 640), {.disk = 1e9, .memory = 10e9});
   for (const char* name : {"memory_bytes",
                            "fits",
                            "cache_bytes",

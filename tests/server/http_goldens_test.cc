@@ -137,7 +137,7 @@ class HttpGoldensTest : public ApiModelTest {
 Json Tool(const Json& function) { return {{"type", "function"}, {"function", function}}; }
 
 // `schemas`: from the golden; null: the golden has none, so the called functions.
-Json BodyOf(const Json& golden, const Json& schemas, const Json& calls) {
+Json MakeBody(const Json& golden, const Json& schemas, const Json& calls) {
   Json body = {{"messages", {{{"role", "user"}, {"content", "Hi"}}}}};
   body["reasoning_effort"] = golden["thinking_mode"] == "thinking" ? "high" : "none";
   if (schemas.is_null()) {
@@ -162,7 +162,7 @@ TEST_F(HttpGoldensTest, TolerantParses) {
         // The goldens are about text, and some values contain the text of a turn token.
         .is_plain = true};
     ExpectEveryCut(golden["name"].get<std::string>(),
-                   BodyOf(golden, golden["tool_schemas"], expected["tool_calls"]),
+                   MakeBody(golden, golden["tool_schemas"], expected["tool_calls"]),
                    {.reasoning = expected["reasoning"].get<std::string>(),
                     .content = expected["content"].get<std::string>(),
                     .calls = expected["tool_calls"],
@@ -194,7 +194,7 @@ TEST_F(HttpGoldensTest, StrictParses) {
     wanted.calls = calls;
     answer_ = {.text = golden["text"].get<std::string>()};
     if (answer_.text.ends_with(kEnd)) answer_.text.resize(answer_.text.size() - kEnd.size());
-    ExpectEveryCut(golden["name"].get<std::string>(), BodyOf(golden, nullptr, calls), wanted);
+    ExpectEveryCut(golden["name"].get<std::string>(), MakeBody(golden, nullptr, calls), wanted);
     ++n_cases;
   }
   EXPECT_GE(n_cases, 8);

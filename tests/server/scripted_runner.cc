@@ -32,8 +32,8 @@ bool Contains(const std::vector<Token>& tokens, Token token) {
 
 // Returns the events of the text, divided as the script asks: an event's token may have no text,
 // and the text of a token may come in parts, the later ones without a token.
-std::vector<StreamEvent> EventsOf(const ScriptedAnswer& answer, std::string_view text,
-                                  const std::vector<Token>& tokens, const Tokenizer& tokenizer) {
+std::vector<StreamEvent> MakeEvents(const ScriptedAnswer& answer, std::string_view text,
+                                    const std::vector<Token>& tokens, const Tokenizer& tokenizer) {
   std::vector<StreamEvent> events;
   for (const Token token : tokens) {
     events.push_back({.token = token, .index = static_cast<std::int64_t>(events.size())});
@@ -114,7 +114,7 @@ class ScriptedRequest final : public RunningRequest {
         event.finish = FinishReason::kLength;
       }
       if (event.finish) event.text += stops.Flush();
-      if (sampling.top_logprobs) event.logprobs = LogprobsOf(event.token);
+      if (sampling.top_logprobs) event.logprobs = MakeLogprobs(event.token);
       events_.push_back(event);
       if (event.finish) return;
     }
@@ -126,12 +126,12 @@ class ScriptedRequest final : public RunningRequest {
     if (answer_.finish == FinishReason::kStop) {
       last.token = kEos;
       ++stats_.generated_tokens;
-      if (sampling.top_logprobs) last.logprobs = LogprobsOf(kEos);
+      if (sampling.top_logprobs) last.logprobs = MakeLogprobs(kEos);
     }
     events_.push_back(last);
   }
 
-  static TokenLogprobs LogprobsOf(Token token) {
+  static TokenLogprobs MakeLogprobs(Token token) {
     const TokenLogprob chosen = {.token = token, .logprob = -0.5f};
     return {.chosen = chosen, .top = {chosen}};
   }
@@ -158,7 +158,7 @@ Result<std::unique_ptr<RunningRequest>> ScriptedRunner::Submit(Request request) 
       tokenizer_.Encode(text, answer->is_plain ? SpecialTokens::kPlainText : SpecialTokens::kParse);
   if (!tokens) return Unexpected(tokens.error());
   ++submitted_;
-  std::vector<StreamEvent> events = EventsOf(*answer, text, *tokens, tokenizer_);
+  std::vector<StreamEvent> events = MakeEvents(*answer, text, *tokens, tokenizer_);
   return std::make_unique<ScriptedRequest>(request, *std::move(answer), std::move(events),
                                            cancelled_);
 }

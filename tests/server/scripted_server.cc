@@ -36,7 +36,7 @@ std::string ScriptName(const std::string& prompt) {
   return prompt.substr(begin, end - begin);
 }
 
-Result<ScriptedAnswer> AnswerOf(const Json& scripts, const std::string& prompt) {
+Result<ScriptedAnswer> ScriptedAnswerTo(const Json& scripts, const std::string& prompt) {
   const std::string name = ScriptName(prompt);
   const Json& script = scripts.contains(name) ? scripts[name] : scripts["default"];
   if (script.contains("refuse")) {
@@ -83,8 +83,8 @@ int Run(const std::string& path, const std::string& key) {
       .compile_constraint = [&](const ConstraintSpec& spec) { return compiler.Compile(spec); },
       .responses = &responses,
       .turns = &turns};
-  ScriptedRunner runner(*tokenizer,
-                        [&](const std::string& prompt) { return AnswerOf(scripts, prompt); });
+  ScriptedRunner runner(
+      *tokenizer, [&](const std::string& prompt) { return ScriptedAnswerTo(scripts, prompt); });
   const EngineMetrics metrics;
   ServiceOptions options = {.version = "scripted",
                             .generation = {.random_bits = SystemRandomBits()}};

@@ -20,7 +20,7 @@ namespace fathom {
 namespace {
 
 // Samples of the Prometheus text by their names with labels.
-std::map<std::string, std::string> SamplesOf(const std::string& text) {
+std::map<std::string, std::string> ReadSamples(const std::string& text) {
   std::map<std::string, std::string> samples;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
@@ -58,7 +58,7 @@ TEST(ServerMetricsTest, CommonNamesHaveTheValuesOfOurs) {
     server.Count({.generates = true, .finish = finish});
   }
   const std::map<std::string, std::string> samples =
-      SamplesOf(server.PrometheusText({}, &engine, "fairy"));
+      ReadSamples(server.PrometheusText({}, &engine, "fairy"));
   const std::pair<std::string, std::string> names[] = {
       {"fathom_running", "vllm:num_requests_running"},
       {"fathom_waiting", "vllm:num_requests_waiting"},
@@ -157,7 +157,7 @@ TEST(ServerMetricsTest, DashboardAsksForWhatThereIs) {
 
 TEST(ServerMetricsTest, ProcessIsMeasured) {
   const std::map<std::string, std::string> samples =
-      SamplesOf(ServerMetrics().PrometheusText({}, nullptr, ""));
+      ReadSamples(ServerMetrics().PrometheusText({}, nullptr, ""));
   EXPECT_GT(std::stod(samples.at("process_resident_memory_bytes")), 1e6);
   EXPECT_GE(std::stod(samples.at("process_virtual_memory_bytes")),
             std::stod(samples.at("process_resident_memory_bytes")));
@@ -170,7 +170,7 @@ TEST(ServerMetricsTest, ProcessIsMeasured) {
 
 TEST(ServerMetricsTest, WithoutAnEngineThereAreTheServersMetricsAlone) {
   const std::string text = ServerMetrics().PrometheusText({.connections = 3}, nullptr, "");
-  EXPECT_EQ(SamplesOf(text).at("fathom_http_connections"), "3");
+  EXPECT_EQ(ReadSamples(text).at("fathom_http_connections"), "3");
   EXPECT_EQ(text.find("vllm:"), std::string::npos);
 }
 

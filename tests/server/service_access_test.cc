@@ -54,7 +54,7 @@ TEST_F(ServiceTest, ClientsHaveMemoriesOfTheirOwn) {
   const HttpFields one = {{"x-api-key", "one"}};
   const HttpFields two = {{"x-api-key", "two"}};
 
-  const Json sent = JsonOf(Ask("POST", "/v1/responses", R"({"input": "Hi"})", one));
+  const Json sent = ReadJson(Ask("POST", "/v1/responses", R"({"input": "Hi"})", one));
   const std::string path = "/v1/responses/" + sent["id"].get<std::string>();
   const std::string next = Json({{"input", "And?"}, {"previous_response_id", sent["id"]}}).dump();
   const std::string item =

@@ -42,15 +42,15 @@ TEST_F(ServiceConstraintTest, AFormThatCannotBeKeptIsRefused) {
       Ask("POST", "/v1/chat/completions",
           R"({"messages": [{"role": "user", "content": "Hi"}], "guided_json": {}})");
   EXPECT_EQ(chat.head.status, 400);
-  EXPECT_EQ(JsonOf(chat)["error"]["code"], "unsatisfiable_schema");
-  EXPECT_EQ(JsonOf(chat)["error"]["param"], "guided_json");
-  EXPECT_EQ(JsonOf(chat)["error"]["errors"][0]["pointer"], "/minimum");
+  EXPECT_EQ(ReadJson(chat)["error"]["code"], "unsatisfiable_schema");
+  EXPECT_EQ(ReadJson(chat)["error"]["param"], "guided_json");
+  EXPECT_EQ(ReadJson(chat)["error"]["errors"][0]["pointer"], "/minimum");
   const FakeExchange message = Ask(
       "POST", "/v1/messages",
       R"({"messages": [{"role": "user", "content": "Hi"}], "output_format": {"type": "json_schema",
           "schema": {}}})");
   EXPECT_EQ(message.head.status, 400);
-  EXPECT_EQ(JsonOf(message)["error"]["errors"][0]["keyword"], "minimum");
+  EXPECT_EQ(ReadJson(message)["error"]["errors"][0]["keyword"], "minimum");
   EXPECT_EQ(runner_.submitted(), 0);
   EXPECT_THAT(Ask("GET", "/metrics").text,
               HasSubstr("fathom_constraints_refused_total{reason=\"unsatisfiable_schema\"} 2\n"));

@@ -67,7 +67,7 @@ class ServiceTest : public ApiModelTest {
     service().Handle({.method = "GET", .path = path, .query = query}, exchange);
     return exchange;
   }
-  static Json JsonOf(const FakeExchange& exchange) {
+  static Json ReadJson(const FakeExchange& exchange) {
     return Json::parse(exchange.text, nullptr, false);
   }
 

@@ -50,7 +50,7 @@ TEST_F(ServiceTest, EveryPathAnswers) {
   for (const char* path : {"/v1", "/v1/embeddings", "//", "/v1/models/", "/../etc/passwd"}) {
     const FakeExchange none = Ask("GET", path);
     EXPECT_EQ(none.head.status, 404) << path;
-    EXPECT_TRUE(JsonOf(none)["error"]["message"].is_string());
+    EXPECT_TRUE(ReadJson(none)["error"]["message"].is_string());
   }
 }
 
@@ -72,7 +72,7 @@ TEST_F(ServiceTest, TurnsThatCameBackAreReplayed) {
                {"tools", {{{"type", "function"}, {"function", {{"name", "f"}}}}}}};
   const FakeExchange first = Ask("POST", "/v1/chat/completions", body.dump());
   EXPECT_EQ(first.Field("X-Exact-Replay"), "");
-  Json message = JsonOf(first)["choices"][0]["message"];
+  Json message = ReadJson(first)["choices"][0]["message"];
   ASSERT_TRUE(message["tool_calls"].is_array()) << first.text;
   message.erase("reasoning");
   message.erase("reasoning_content");
@@ -87,19 +87,19 @@ TEST_F(ServiceTest, TurnsThatCameBackAreReplayed) {
   }
   EXPECT_THAT(Ask("GET", "/metrics").text, HasSubstr("fathom_exact_replay_hits_total 2\n"));
   const FakeExchange tokens = Ask("POST", "/tokenize", body.dump());
-  EXPECT_EQ(JsonOf(tokens)["count"], records_[1].usage.prompt_tokens) << "of the same prompt";
+  EXPECT_EQ(ReadJson(tokens)["count"], records_[1].usage.prompt_tokens) << "of the same prompt";
 }
 
 TEST_F(ServiceTest, RoutesOfResponses) {
   ResponseStore store;
   model_.responses = &store;
-  const std::string id = JsonOf(Ask("POST", "/v1/responses", R"({"input": "Hi"})"))["id"];
+  const std::string id = ReadJson(Ask("POST", "/v1/responses", R"({"input": "Hi"})"))["id"];
   const std::string path = "/v1/responses/" + id;
   FakeExchange stream;
   service().Handle({.method = "GET", .path = path, .query = "stream=true"}, stream);
   EXPECT_THAT(stream.head.content_type, HasSubstr("text/event-stream"));
   EXPECT_THAT(stream.text, HasSubstr("event: response.completed\n"));
-  EXPECT_EQ(JsonOf(Ask("GET", path + "/input_items"))["data"].size(), 1u);
+  EXPECT_EQ(ReadJson(Ask("GET", path + "/input_items"))["data"].size(), 1u);
   EXPECT_EQ(Ask("POST", "/v1/responses/input_tokens", R"({"input": "Hi"})").head.status, 200);
   EXPECT_EQ(Ask("GET", "/v1/responses/input_tokens").Field("Allow"), "POST, OPTIONS")
       << "no response has this id";
@@ -108,11 +108,11 @@ TEST_F(ServiceTest, RoutesOfResponses) {
 }
 
 TEST_F(ServiceTest, ErrorsHaveTheFormOfTheApi) {
-  const Json openai = JsonOf(Ask("POST", "/v1/chat/completions", "{"));
+  const Json openai = ReadJson(Ask("POST", "/v1/chat/completions", "{"));
   EXPECT_EQ(openai["error"]["type"], "invalid_request_error");
-  const Json anthropic = JsonOf(Ask("POST", "/v1/messages", "{"));
+  const Json anthropic = ReadJson(Ask("POST", "/v1/messages", "{"));
   EXPECT_EQ(anthropic["type"], "error");
-  const Json by_field = JsonOf(Ask("GET", "/v1/models/x", "", {{"anthropic-version", "1"}}));
+  const Json by_field = ReadJson(Ask("GET", "/v1/models/x", "", {{"anthropic-version", "1"}}));
   EXPECT_EQ(by_field["type"], "error");
 }
 
@@ -130,7 +130,7 @@ TEST_F(ServiceTest, ARequestThatIsAbortedEnds) {
     });
     Json slots = Json::array();
     while (slots.empty() || slots[0]["output_tokens"] < 2) {
-      slots = JsonOf(Ask("GET", "/slots", "", root));
+      slots = ReadJson(Ask("GET", "/slots", "", root));
     }
     EXPECT_EQ(slots.size(), 1u);
     EXPECT_EQ(slots[0]["id"], "mine");
@@ -152,7 +152,7 @@ TEST_F(ServiceTest, TheIdOfARequestInAnthropicsForm) {
   const FakeExchange refused = Ask("POST", "/v1/messages", "{", {{"X-Request-Id", "mine"}});
   EXPECT_EQ(refused.Field("request-id"), "mine");
   EXPECT_EQ(refused.Field("X-Request-Id"), "mine");
-  EXPECT_EQ(JsonOf(refused)["request_id"], "mine");
+  EXPECT_EQ(ReadJson(refused)["request_id"], "mine");
   const FakeExchange answered = Ask("POST", "/anthropic/v1/messages", kChat);
   EXPECT_EQ(answered.head.status, 200);
   EXPECT_EQ(answered.Field("request-id"), answered.Field("X-Request-Id"));
@@ -163,19 +163,19 @@ TEST_F(ServiceTest, TheIdOfARequestInAnthropicsForm) {
   EXPECT_THAT(failed.text, HasSubstr(R"("request_id":"this")")) << "in the stream";
   const FakeExchange openai = Ask("POST", "/v1/chat/completions", "{");
   EXPECT_EQ(openai.Field("request-id"), "");
-  EXPECT_FALSE(JsonOf(openai).contains("request_id"));
+  EXPECT_FALSE(ReadJson(openai).contains("request_id"));
 }
 
 TEST_F(ServiceTest, NothingRunsInTheBackgroundToBeCancelled) {
   ResponseStore store;
   model_.responses = &store;
-  const Json made = JsonOf(Ask("POST", "/v1/responses", R"({"input": "Hi"})"));
+  const Json made = ReadJson(Ask("POST", "/v1/responses", R"({"input": "Hi"})"));
   const std::string path = "/v1/responses/" + made["id"].get<std::string>();
   EXPECT_EQ(Ask("GET", path).head.status, 200);
   const FakeExchange refused = Ask("POST", path + "/cancel");
   EXPECT_EQ(refused.head.status, 400);
-  EXPECT_EQ(JsonOf(refused)["error"]["message"], "Cannot cancel a synchronous response.");
-  EXPECT_EQ(JsonOf(refused)["error"]["type"], "invalid_request_error");
+  EXPECT_EQ(ReadJson(refused)["error"]["message"], "Cannot cancel a synchronous response.");
+  EXPECT_EQ(ReadJson(refused)["error"]["type"], "invalid_request_error");
   EXPECT_EQ(Ask("POST", "/v1/responses/resp_0/cancel").head.status, 404);
   EXPECT_EQ(Ask("POST", "/v1/responses//cancel").head.status, 404);
   EXPECT_EQ(Ask("GET", path + "/cancel").Field("Allow"), "POST, OPTIONS");
@@ -186,19 +186,19 @@ TEST_F(ServiceTest, NothingRunsInTheBackgroundToBeCancelled) {
 
 TEST_F(ServiceTest, AnswersThatATurnTokenEndsAreCounted) {
   answer_->text = "So.</think>Hello.<｜User｜>And now?";
-  const Json chat = JsonOf(Ask("POST", "/v1/chat/completions", kChat))["choices"][0];
+  const Json chat = ReadJson(Ask("POST", "/v1/chat/completions", kChat))["choices"][0];
   EXPECT_EQ(chat["message"]["content"], "Hello.");
   EXPECT_EQ(chat["finish_reason"], "stop");
   EXPECT_EQ(records_.back().turn_stops, 1);
-  EXPECT_EQ(JsonOf(Ask("POST", "/v1/messages", kChat))["stop_reason"], "end_turn");
+  EXPECT_EQ(ReadJson(Ask("POST", "/v1/messages", kChat))["stop_reason"], "end_turn");
   EXPECT_THAT(Ask("POST", "/v1/completions", R"({"prompt": "Hi"})").text, HasSubstr("<｜User｜>"));
   EXPECT_THAT(Ask("GET", "/metrics").text, HasSubstr("fathom_turn_token_stops_total 2"));
 }
 
 TEST_F(ServiceTest, ControlTokensAreNoText) {
   answer_->text = "So<｜fim▁hole｜>.</think>Hel<｜end▁of▁sentence｜>lo<｜Assistant｜>.";
-  const Json chat = JsonOf(Ask("POST", "/v1/chat/completions",
-                               R"({"ignore_eos": true, "messages": [{"role": "user",
+  const Json chat = ReadJson(Ask("POST", "/v1/chat/completions",
+                                 R"({"ignore_eos": true, "messages": [{"role": "user",
                                    "content": "Hi"}]})"))["choices"][0];
   EXPECT_EQ(chat["message"]["content"], "Hello.");
   EXPECT_EQ(chat["message"]["reasoning_content"], "So.");
@@ -279,15 +279,16 @@ TEST_F(ServiceTest, WhileDraining) {
 
 TEST_F(ServiceTest, OtherNamesAreAnsweredUnlessStrict) {
   const char* body = R"({"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi"}]})";
-  EXPECT_EQ(JsonOf(Ask("POST", "/v1/chat/completions", body))["model"], "gpt-4o");
+  EXPECT_EQ(ReadJson(Ask("POST", "/v1/chat/completions", body))["model"], "gpt-4o");
   options_.strict_model_names = true;
   service_.reset();
-  EXPECT_EQ(JsonOf(Ask("POST", "/v1/chat/completions", body))["error"]["code"], "model_not_found");
+  EXPECT_EQ(ReadJson(Ask("POST", "/v1/chat/completions", body))["error"]["code"],
+            "model_not_found");
   EXPECT_EQ(Ask("POST", "/v1/chat/completions", kChat).head.status, 200) << "none is named";
 }
 
 TEST_F(ServiceTest, StreamsAndWholeAnswersAgree) {
-  const Json whole = JsonOf(Ask("POST", "/v1/chat/completions", kChat));
+  const Json whole = ReadJson(Ask("POST", "/v1/chat/completions", kChat));
   EXPECT_EQ(whole["choices"][0]["message"]["content"], "Hello.");
   const FakeExchange stream = Ask("POST", "/v1/chat/completions", kStream);
   EXPECT_TRUE(stream.is_stream);
@@ -310,7 +311,7 @@ TEST_F(ServiceTest, AClientThatLeavesCancels) {
   EXPECT_EQ(runner_.cancelled(), 3);
   EXPECT_EQ(records_[0].status, 499);
   EXPECT_EQ(records_[0].finish, "cancelled");
-  EXPECT_EQ(JsonOf(Ask("GET", "/load"))["server_load"], 0);
+  EXPECT_EQ(ReadJson(Ask("GET", "/load"))["server_load"], 0);
 }
 
 TEST_F(ServiceTest, AStreamLooksForItsClientOnceAWrite) {
@@ -377,14 +378,14 @@ TEST_F(ServiceTest, RecordsSayWhatHappenedAndNotWhatWasSaid) {
 
 TEST_F(ServiceTest, TokensOfTextsAndChats) {
   const Json text =
-      JsonOf(Ask("POST", "/tokenize", R"({"prompt": "Once upon", "return_token_strs": true})"));
+      ReadJson(Ask("POST", "/tokenize", R"({"prompt": "Once upon", "return_token_strs": true})"));
   EXPECT_EQ(text["count"], text["tokens"].size());
   EXPECT_EQ(text["tokens"][0], 0) << "the begin token";
   EXPECT_EQ(text["token_strs"].size(), text["tokens"].size());
   EXPECT_EQ(text["max_model_len"], model_.limits.max_context);
-  const Json back = JsonOf(Ask("POST", "/detokenize", Json{{"tokens", text["tokens"]}}.dump()));
+  const Json back = ReadJson(Ask("POST", "/detokenize", Json{{"tokens", text["tokens"]}}.dump()));
   EXPECT_EQ(back["prompt"], "<｜begin▁of▁sentence｜>Once upon");
-  EXPECT_GT(JsonOf(Ask("POST", "/tokenize", kChat))["count"], 3);
+  EXPECT_GT(ReadJson(Ask("POST", "/tokenize", kChat))["count"], 3);
   EXPECT_EQ(Ask("POST", "/tokenize", R"({"prompt": ["a", "b"]})").head.status, 400);
   EXPECT_EQ(Ask("POST", "/detokenize", R"({"tokens": [1, 99999999]})").head.status, 400);
   EXPECT_EQ(Ask("POST", "/detokenize", "{}").head.status, 400);
@@ -405,12 +406,12 @@ TEST_F(ServiceTest, ListsOfTokensHaveALimit) {
 }
 
 TEST_F(ServiceTest, ModelsInBothForms) {
-  const Json openai = JsonOf(Ask("GET", "/v1/models"));
+  const Json openai = ReadJson(Ask("GET", "/v1/models"));
   EXPECT_EQ(openai["object"], "list");
   EXPECT_EQ(openai["data"][1]["id"], "a/b");
   EXPECT_EQ(openai["models"], openai["data"]) << "Codex reads this one";
   const Json anthropic =
-      JsonOf(Ask("GET", "/v1/models", "", {{"anthropic-version", "2023-06-01"}}));
+      ReadJson(Ask("GET", "/v1/models", "", {{"anthropic-version", "2023-06-01"}}));
   EXPECT_EQ(anthropic["data"][0]["type"], "model");
   EXPECT_EQ(anthropic["data"][0]["created_at"], "2023-11-14T22:13:20Z");
   EXPECT_EQ(anthropic["has_more"], false);

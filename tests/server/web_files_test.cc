@@ -14,7 +14,7 @@
 namespace fathom {
 namespace {
 
-std::string FieldOf(const HttpResponse& response, std::string_view name) {
+std::string FindField(const HttpResponse& response, std::string_view name) {
   return std::string(HttpRequest{.fields = response.fields}.Field(name));
 }
 
@@ -26,7 +26,7 @@ HttpResponse Get(const std::string& path, HttpFields fields = {}) {
 TEST(WebFilesTest, ThePageAndItsFiles) {
   const HttpResponse page = Get("/");
   EXPECT_EQ(page.status, 200);
-  const std::string policy = FieldOf(page, "Content-Security-Policy");
+  const std::string policy = FindField(page, "Content-Security-Policy");
   constexpr std::string_view kNotInPages = "; frame-ancestors 'none'";
   ASSERT_THAT(policy, ::testing::EndsWith(std::string(kNotInPages)));
   EXPECT_THAT(page.body,
@@ -38,8 +38,8 @@ TEST(WebFilesTest, ThePageAndItsFiles) {
     const HttpResponse file = Get(path);
     EXPECT_EQ(file.status, 200);
     EXPECT_THAT(file.content_type, ::testing::StartsWith(type));
-    EXPECT_EQ(FieldOf(file, "Cache-Control"), "no-cache");
-    const HttpResponse again = Get(path, {{"If-None-Match", FieldOf(file, "ETag")}});
+    EXPECT_EQ(FindField(file, "Cache-Control"), "no-cache");
+    const HttpResponse again = Get(path, {{"If-None-Match", FindField(file, "ETag")}});
     EXPECT_EQ(again.status, 304);
     EXPECT_EQ(again.body, "");
   }

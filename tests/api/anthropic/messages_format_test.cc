@@ -434,7 +434,7 @@ TEST_F(MessagesFormatTest, EveryCutTellsTheSame) {
     SCOPED_TRACE(golden["name"].get<std::string>());
     Prepare("");
     call_.answers.starts_in_reasoning = golden["thinking_mode"] == "thinking";
-    call_.answers.tools = testing::ToolsOf(golden);
+    call_.answers.tools = testing::ReadTools(golden);
     const StreamEvent& last = golden["ended_by"] == "length" ? kCut : kStopped;
     const std::string text = golden["text"].get<std::string>();
     const std::string whole = Tell(Cut({text}, last)).whole.body;

@@ -34,7 +34,7 @@ ChatCompletionRequest ParseFields(const std::string& fields, const RequestDefaul
   return request ? *std::move(request) : ChatCompletionRequest();
 }
 
-std::string ErrorOf(const std::string& fields) {
+std::string ErrorFrom(const std::string& fields) {
   const Result<ChatCompletionRequest> request =
       ParseMessagesRequest(Body(fields), kMessagesLimits, {});
   EXPECT_FALSE(request) << fields;
@@ -85,18 +85,18 @@ TEST(MessagesRequestTest, ReadsEveryField) {
 }
 
 TEST(MessagesRequestTest, WrongFields) {
-  EXPECT_EQ(ErrorOf(R"("max_tokens": 0)"),
+  EXPECT_EQ(ErrorFrom(R"("max_tokens": 0)"),
             "max_tokens: expected an integer of at least 1, found 0");
-  EXPECT_EQ(ErrorOf(R"("max_tokens": -5)"),
+  EXPECT_EQ(ErrorFrom(R"("max_tokens": -5)"),
             "max_tokens: expected an integer of at least 1, found -5");
-  EXPECT_EQ(ErrorOf(R"("temperature": 2.5)"),
+  EXPECT_EQ(ErrorFrom(R"("temperature": 2.5)"),
             "temperature: expected a number from 0 to 2, found 2.5");
-  EXPECT_EQ(ErrorOf(R"("stop_sequences": ["a", ""])"),
+  EXPECT_EQ(ErrorFrom(R"("stop_sequences": ["a", ""])"),
             R"(stop_sequences[1]: expected a string of 1 to 512 characters, found "")");
-  EXPECT_EQ(ErrorOf(R"("stop_sequences": {})"),
+  EXPECT_EQ(ErrorFrom(R"("stop_sequences": {})"),
             "stop_sequences: expected a string or a list of strings, found an object");
-  EXPECT_EQ(ErrorOf(R"("stream": 1)"), "stream: expected true or false, found 1");
-  EXPECT_EQ(ErrorOf(R"("model": 1)"), "model: expected a string, found 1");
+  EXPECT_EQ(ErrorFrom(R"("stream": 1)"), "stream: expected true or false, found 1");
+  EXPECT_EQ(ErrorFrom(R"("model": 1)"), "model: expected a string, found 1");
   for (const char* body : {"", "[]", "{", "null"}) {
     EXPECT_FALSE(ParseMessagesRequest(body, kMessagesLimits, {})) << body;
   }
@@ -115,12 +115,13 @@ TEST(MessagesRequestTest, Thinking) {
       thinks(R"("thinking": {"type": "disabled"}, "output_config": {"effort": "high"})", {}));
   EXPECT_TRUE(thinks(R"("output_config": {"effort": "low"})", chat));
   EXPECT_EQ(ParseFields(R"("output_config": {"effort": "max"})").encoding.effort, "max");
-  EXPECT_EQ(ErrorOf(R"("thinking": true)"), "thinking: expected an object with a type, found true");
-  EXPECT_EQ(ErrorOf(R"("thinking": {"type": "on"})"),
+  EXPECT_EQ(ErrorFrom(R"("thinking": true)"),
+            "thinking: expected an object with a type, found true");
+  EXPECT_EQ(ErrorFrom(R"("thinking": {"type": "on"})"),
             R"(thinking.type: expected enabled, disabled or adaptive, found "on")");
-  EXPECT_EQ(ErrorOf(R"("output_config": {"effort": 5})"),
+  EXPECT_EQ(ErrorFrom(R"("output_config": {"effort": 5})"),
             "output_config.effort: expected a string, found 5");
-  EXPECT_EQ(ErrorOf(R"("output_config": [])"), "output_config: expected an object, found a list");
+  EXPECT_EQ(ErrorFrom(R"("output_config": [])"), "output_config: expected an object, found a list");
 }
 
 TEST(MessagesRequestTest, FormatsOfTheOutput) {
@@ -135,11 +136,11 @@ TEST(MessagesRequestTest, FormatsOfTheOutput) {
     EXPECT_EQ(request.chat.response_format, format) << "the prompt shows it";
   }
   EXPECT_EQ(
-      ErrorOf(R"("output_config": {"format": )" + format + R"(}, "output_format": )" + format),
+      ErrorFrom(R"("output_config": {"format": )" + format + R"(}, "output_format": )" + format),
       "output_format: expected one form of the answer, found output_config.format as well");
-  EXPECT_EQ(ErrorOf(R"("output_config": {"format": {"type": "xml"}})"),
+  EXPECT_EQ(ErrorFrom(R"("output_config": {"format": {"type": "xml"}})"),
             R"(output_config.format.type: expected text, json_object or json_schema, found "xml")");
-  EXPECT_EQ(ErrorOf(R"("output_config": {"format": 1})"),
+  EXPECT_EQ(ErrorFrom(R"("output_config": {"format": 1})"),
             "output_config.format: expected an object with a type, found 1");
   ParseFields(R"("output_config": {"format": null}, "output_format": {"type": "text"})");
 }
@@ -201,7 +202,7 @@ TEST(MessagesRequestTest, ToolsThatClientsRunAreFunctions) {
   EXPECT_THAT(computer["parameters"].dump(), HasSubstr("triple_click"));
   EXPECT_THAT(function(R"("type": "computer_20241022", "name": "computer")").dump(),
               Not(HasSubstr("triple_click")));
-  EXPECT_EQ(ErrorOf(R"("tools": [{"type": "bash_20250124"}])"),
+  EXPECT_EQ(ErrorFrom(R"("tools": [{"type": "bash_20250124"}])"),
             "tools[0].name: expected a string that is not empty, found nothing");
 }
 
@@ -226,27 +227,27 @@ TEST(MessagesRequestTest, ThinkingMayBeOmitted) {
   EXPECT_FALSE(shows(R"("omitted")"));
   EXPECT_TRUE(shows(R"("summarized")"));
   EXPECT_TRUE(shows("null"));
-  EXPECT_EQ(ErrorOf(R"("thinking": {"type": "adaptive", "display": "loud"})"),
+  EXPECT_EQ(ErrorFrom(R"("thinking": {"type": "adaptive", "display": "loud"})"),
             R"(thinking.display: expected summarized or omitted, found "loud")");
 }
 
 TEST(MessagesRequestTest, WrongTools) {
-  EXPECT_EQ(ErrorOf(R"("tools": {})"), "tools: expected a list of tools, found an object");
-  EXPECT_EQ(ErrorOf(R"("tools": [1])"), "tools[0]: expected an object, found 1");
-  EXPECT_EQ(ErrorOf(R"("tools": [{"input_schema": {}}])"),
+  EXPECT_EQ(ErrorFrom(R"("tools": {})"), "tools: expected a list of tools, found an object");
+  EXPECT_EQ(ErrorFrom(R"("tools": [1])"), "tools[0]: expected an object, found 1");
+  EXPECT_EQ(ErrorFrom(R"("tools": [{"input_schema": {}}])"),
             "tools[0].name: expected a string that is not empty, found nothing");
-  EXPECT_EQ(ErrorOf(R"("tools": [{"name": 5, "input_schema": {}}])"),
+  EXPECT_EQ(ErrorFrom(R"("tools": [{"name": 5, "input_schema": {}}])"),
             "tools[0].name: expected a string, found 5");
-  EXPECT_EQ(ErrorOf(R"("tools": [{"name": "f", "description": 5, "input_schema": {}}])"),
+  EXPECT_EQ(ErrorFrom(R"("tools": [{"name": "f", "description": 5, "input_schema": {}}])"),
             "tools[0].description: expected a string, found 5");
   EXPECT_EQ(
-      ErrorOf(R"("tools": [{"type": "", "name": "f", "input_schema": {}}])"),
+      ErrorFrom(R"("tools": [{"type": "", "name": "f", "input_schema": {}}])"),
       R"(tools[0].type: expected custom, bash_*, text_editor_*, memory_* or computer_*, found "")");
-  EXPECT_EQ(ErrorOf(R"("tools": [{"name": "f", "strict": {}, "input_schema": {}}])"),
+  EXPECT_EQ(ErrorFrom(R"("tools": [{"name": "f", "strict": {}, "input_schema": {}}])"),
             "tools[0].strict: expected true or false, found an object");
-  EXPECT_EQ(ErrorOf(R"("tools": [{"name": "f"}])"),
+  EXPECT_EQ(ErrorFrom(R"("tools": [{"name": "f"}])"),
             "tools[0].input_schema: expected an object, found nothing");
-  EXPECT_EQ(ErrorOf(R"("tools": [{"name": "f", "input_schema": "{}"}])"),
+  EXPECT_EQ(ErrorFrom(R"("tools": [{"name": "f", "input_schema": "{}"}])"),
             R"(tools[0].input_schema: expected an object, found "{}")");
   RequestLimits limits = kMessagesLimits;
   limits.max_tools = 1;
@@ -273,15 +274,15 @@ TEST(MessagesRequestTest, ToolChoice) {
   EXPECT_EQ(request.tool_choice.kind, ToolChoice::Kind::kNone);
   EXPECT_THAT(request.chat.tools, IsEmpty());
 
-  EXPECT_EQ(ErrorOf(tools + R"("auto")"),
+  EXPECT_EQ(ErrorFrom(tools + R"("auto")"),
             "tool_choice.type: expected auto, any, tool or none, found nothing");
-  EXPECT_EQ(ErrorOf(tools + R"({"type": "some"})"),
+  EXPECT_EQ(ErrorFrom(tools + R"({"type": "some"})"),
             R"(tool_choice.type: expected auto, any, tool or none, found "some")");
-  EXPECT_EQ(ErrorOf(tools + R"({"type": "tool", "name": "g"})"),
+  EXPECT_EQ(ErrorFrom(tools + R"({"type": "tool", "name": "g"})"),
             R"(tool_choice.name: expected the name of one of the tools, found "g")");
-  EXPECT_EQ(ErrorOf(tools + R"({"type": "tool"})"),
+  EXPECT_EQ(ErrorFrom(tools + R"({"type": "tool"})"),
             "tool_choice.name: expected the name of one of the tools, found nothing");
-  EXPECT_EQ(ErrorOf(R"("tool_choice": {"type": "any"})"),
+  EXPECT_EQ(ErrorFrom(R"("tool_choice": {"type": "any"})"),
             R"(tool_choice.type: expected auto or none without tools, found "any")");
 }
 
@@ -293,7 +294,7 @@ class MessagesBodiesTest : public testing::ApiModelTest {
     model_.profile = *FindProfile("v4-0731");
   }
 
-  static std::string BodyOf(const std::string& name) {
+  static std::string MakeBody(const std::string& name) {
     return testing::ReadFile(testing::ProjectPath("tests/api/bodies/" + name));
   }
   ApiCall Prepare(const std::string& body) const {
@@ -301,11 +302,11 @@ class MessagesBodiesTest : public testing::ApiModelTest {
     EXPECT_TRUE(call) << (call ? "" : call.error().message);
     return call ? *std::move(call) : ApiCall();
   }
-  std::string PromptOf(const std::string& body) const {
+  std::string PromptFrom(const std::string& body) const {
     const ApiCall call = Prepare(body);
     return call.requests.empty() ? "" : *tokenizer_.Decode(call.requests[0].prompt);
   }
-  ApiError ErrorOf(const std::string& body) const {
+  ApiError ErrorFrom(const std::string& body) const {
     const ApiResult<ApiCall> call = kMessages.prepare(body, model_);
     EXPECT_FALSE(call) << body;
     return call ? ApiError() : call.error();
@@ -318,7 +319,7 @@ std::string ToolsBlock(const std::string& schemas) {
 }
 
 TEST_F(MessagesBodiesTest, FirstTurn) {
-  const ApiCall call = Prepare(BodyOf("messages_first_turn.json"));
+  const ApiCall call = Prepare(MakeBody("messages_first_turn.json"));
   ASSERT_THAT(call.requests, SizeIs(1));
   EXPECT_EQ(
       *tokenizer_.Decode(call.requests[0].prompt),
@@ -356,7 +357,7 @@ TEST_F(MessagesBodiesTest, FirstTurn) {
 // The next request of the same conversation begins with the same tokens, whatever the client has
 // changed in what is not said to the model.
 TEST_F(MessagesBodiesTest, TheHeadIsStable) {
-  Json body = Json::parse(BodyOf("messages_first_turn.json"), nullptr, false);
+  Json body = Json::parse(MakeBody("messages_first_turn.json"), nullptr, false);
   const std::vector<Token> prompt = Prepare(body.dump()).requests[0].prompt;
   body["system"][0]["text"] = "x-anthropic-billing-header: cc_version=2.1.37.3a2; cch=00000;";
   body["system"][1].erase("cache_control");
@@ -371,7 +372,7 @@ TEST_F(MessagesBodiesTest, TheHeadIsStable) {
 
 TEST_F(MessagesBodiesTest, ParallelResults) {
   EXPECT_EQ(
-      PromptOf(BodyOf("messages_parallel_results.json")),
+      PromptFrom(MakeBody("messages_parallel_results.json")),
       "<｜begin▁of▁sentence｜>" + std::string(FindEffort(model_.profile, "high")->prefix) +
           "You are a coding agent." +
           ToolsBlock(R"({"name": "Bash", "parameters": {"type": "object", "properties": )"
@@ -397,10 +398,10 @@ TEST_F(MessagesBodiesTest, ParallelResults) {
 }
 
 TEST_F(MessagesBodiesTest, ThinkingReplay) {
-  const std::string body = BodyOf("messages_thinking_replay.json");
+  const std::string body = MakeBody("messages_thinking_replay.json");
   const ApiCall call = Prepare(body);
   EXPECT_EQ(
-      PromptOf(body),
+      PromptFrom(body),
       "<｜begin▁of▁sentence｜>You are a coding agent.<｜User｜>Is 91 prime?<｜Assistant｜></think>"
       "No: 7 · 13.<｜end▁of▁sentence｜>The user has switched to a plan."
       "<｜User｜>notes.txt\n\n97 is prime.\n\nAnd 97?<｜Assistant｜></think>{\"prime\":");
@@ -410,7 +411,7 @@ TEST_F(MessagesBodiesTest, ThinkingReplay) {
   thinking["thinking"]["type"] = "enabled";
   thinking["tools"] = {{{"name", "f"}, {"input_schema", Json::object()}}};
   EXPECT_THAT(
-      PromptOf(thinking.dump()),
+      PromptFrom(thinking.dump()),
       HasSubstr("<｜Assistant｜><think>7 · 13 = 91.</think>No: 7 · 13.<｜end▁of▁sentence｜>"))
       << "with tools the reasoning of earlier turns is kept";
 }
@@ -418,7 +419,7 @@ TEST_F(MessagesBodiesTest, ThinkingReplay) {
 TEST_F(MessagesBodiesTest, AStartedAnswerIsContinuedOutsideTheReasoning) {
   const std::string body = R"({"messages": [{"role": "user", "content": "A title, as JSON"},
       {"role": "assistant", "content": "{"}]})";
-  EXPECT_EQ(PromptOf(body),
+  EXPECT_EQ(PromptFrom(body),
             "<｜begin▁of▁sentence｜><｜User｜>A title, as JSON<｜Assistant｜><think></think>{");
   EXPECT_FALSE(Prepare(body).answers.starts_in_reasoning);
 }
@@ -426,11 +427,11 @@ TEST_F(MessagesBodiesTest, AStartedAnswerIsContinuedOutsideTheReasoning) {
 TEST_F(MessagesBodiesTest, CountsTheTokensOfThePrompt) {
   for (const char* name : {"messages_first_turn.json", "messages_parallel_results.json",
                            "messages_thinking_replay.json"}) {
-    const std::string body = BodyOf(name);
+    const std::string body = MakeBody(name);
     const auto n_tokens = static_cast<std::int64_t>(Prepare(body).requests[0].prompt.size());
     EXPECT_EQ(CountMessageTokens(body, model_).value_or(-1), n_tokens);
   }
-  const std::string body = BodyOf("messages_first_turn.json");
+  const std::string body = MakeBody("messages_first_turn.json");
   const std::int64_t n_tokens = CountMessageTokens(body, model_).value_or(-1);
   model_.limits.max_context = 10;
   EXPECT_EQ(CountMessageTokens(body, model_).value_or(0), n_tokens) << "also of what is too long";
@@ -444,14 +445,14 @@ TEST_F(MessagesBodiesTest, CountsTheTokensOfThePrompt) {
 
 TEST_F(MessagesBodiesTest, Errors) {
   const std::string start = R"({"messages": [{"role": "user", "content": "Hi"}], )";
-  ApiError error = ErrorOf(start + R"("output_config": {"effort": "enormous"}})");
+  ApiError error = ErrorFrom(start + R"("output_config": {"effort": "enormous"}})");
   EXPECT_EQ(error.status, 400);
   EXPECT_EQ(error.param, "output_config.effort");
-  error = ErrorOf(start + R"("output_config": {"format": {"type": "json_schema"}}})");
+  error = ErrorFrom(start + R"("output_config": {"format": {"type": "json_schema"}}})");
   EXPECT_EQ(error.code, "invalid_value");
   EXPECT_EQ(error.param, "output_config.format.schema");
   model_.limits.max_context = 3;
-  error = ErrorOf(start + R"("stream": true})");
+  error = ErrorFrom(start + R"("stream": true})");
   ASSERT_TRUE(error.overflow);
   EXPECT_EQ(error.overflow->max_context, 3);
   EXPECT_GT(error.overflow->prompt_tokens, 3);

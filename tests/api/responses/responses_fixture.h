@@ -55,7 +55,7 @@ class ResponsesTest : public ApiModelTest {
     return call ? *std::move(call) : ApiCall();
   }
 
-  std::string PromptOf(const ApiCall& call) const {
+  std::string PromptFrom(const ApiCall& call) const {
     return *tokenizer_.Decode(call.requests[0].prompt);
   }
 

@@ -433,7 +433,7 @@ TEST_F(ResponsesFormatTest, LogprobsComeWithTheirText) {
 }
 
 // The request that could have led to a golden answer. Tools of any name are those it calls.
-std::string BodyOf(const Json& golden) {
+std::string MakeBody(const Json& golden) {
   Json tools = Json::array();
   const auto add = [&tools](Json function) {
     if (function.is_string()) function = {{"name", function}};
@@ -478,7 +478,7 @@ TEST_F(ResponsesFormatTest, HoweverAnAnswerIsCutTheResponseIsTheSame) {
   int n_compared = 0;
   for (const Json& golden : Json::parse(testing::ReadFile(*path), nullptr, false)) {
     SCOPED_TRACE(golden["name"].get<std::string>());
-    const ApiCall call = Prepare(BodyOf(golden));
+    const ApiCall call = Prepare(MakeBody(golden));
     const std::string text = golden["text"].get<std::string>();
     const FinishReason finish =
         golden["ended_by"] == "length" ? FinishReason::kLength : FinishReason::kStop;

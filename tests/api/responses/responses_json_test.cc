@@ -83,7 +83,7 @@ class ResponsesConversationTest : public testing::ResponsesTest {
 // cache.
 TEST_F(ResponsesConversationTest, TwoTurnsOfCodex) {
   const ApiCall first = Prepare(kCodex);
-  const std::string prompt = PromptOf(first);
+  const std::string prompt = PromptFrom(first);
   EXPECT_THAT(prompt, HasSubstr("running in the Codex CLI.\n\n<permissions instructions>"));
   EXPECT_THAT(prompt, HasSubstr("\"name\": \"shell\", \"description\": \"Runs a shell command.\", "
                                 "\"strict\": false, \"parameters\": {\"type\": \"object\""));
@@ -106,7 +106,7 @@ TEST_F(ResponsesConversationTest, TwoTurnsOfCodex) {
   ASSERT_EQ(body["input"].size(), 3u + 4u + 2u);
   // Outputs stand behind all calls of their turn.
   std::swap(body["input"][6], body["input"][7]);
-  const std::string next = PromptOf(Prepare(body.dump()));
+  const std::string next = PromptFrom(Prepare(body.dump()));
   EXPECT_EQ(next, prompt + kCodexAnswer +
                       "<｜end▁of▁sentence｜><｜User｜><tool_result>out of function_call"
                       "</tool_result>\n\n<tool_result>out of custom_tool_call</tool_result>" +
@@ -133,7 +133,7 @@ TEST_F(ResponsesConversationTest, OpenAiPythonGoesOnByTheIdOfTheResponse) {
                           "<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"f\">\n\n</｜DSML｜invoke>\n"
                           "</｜DSML｜tool_calls><｜end▁of▁sentence｜><｜User｜>"
                           "<tool_result>5</tool_result>";
-  EXPECT_EQ(PromptOf(second), kBegin + ("Shout." + all) + kAssistant)
+  EXPECT_EQ(PromptFrom(second), kBegin + ("Shout." + all) + kAssistant)
       << "instructions are not carried over";
   const Json two = Answer(second, Pieces({"s</think>b"}), true);
   EXPECT_EQ(two["previous_response_id"], id);
@@ -142,14 +142,14 @@ TEST_F(ResponsesConversationTest, OpenAiPythonGoesOnByTheIdOfTheResponse) {
   EXPECT_TRUE(store_.Remove(id));
   const ApiCall third =
       Prepare(R"({"input": "And?", "previous_response_id": )" + two["id"].dump() + "}");
-  EXPECT_EQ(PromptOf(third), kBegin + all + "<｜Assistant｜></think>b<｜end▁of▁sentence｜>" +
-                                 "<｜User｜>And?" + kAssistant);
+  EXPECT_EQ(PromptFrom(third), kBegin + all + "<｜Assistant｜></think>b<｜end▁of▁sentence｜>" +
+                                   "<｜User｜>And?" + kAssistant);
   // An item alone.
   const ApiCall reference =
       Prepare(R"({"input": [{"role": "user", "content": "Hi"},
       {"type": "item_reference", "id": )" +
               two["output"][1]["id"].dump() + R"(}, {"role": "user", "content": "Why?"}]})");
-  EXPECT_THAT(PromptOf(reference), HasSubstr("b<｜end▁of▁sentence｜><｜User｜>Why?"));
+  EXPECT_THAT(PromptFrom(reference), HasSubstr("b<｜end▁of▁sentence｜><｜User｜>Why?"));
 }
 
 TEST_F(ResponsesConversationTest, StoredIsWhatWasSentHoweverItWasSent) {

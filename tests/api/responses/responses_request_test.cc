@@ -20,7 +20,7 @@ using ::testing::StartsWith;
 constexpr RequestLimits kResponsesLimits = {
     .vocab_size = 1000, .max_context = 4096, .max_tools = 3};
 
-ResponsesRequest ParseBodyOf(const std::string& body, const RequestDefaults& defaults = {}) {
+ResponsesRequest ParseWholeBody(const std::string& body, const RequestDefaults& defaults = {}) {
   Result<ResponsesRequest> request =
       ParseResponsesRequest(body, kResponsesLimits, defaults, nullptr);
   EXPECT_TRUE(request) << body << ": " << (request ? "" : request.error().message);
@@ -28,11 +28,11 @@ ResponsesRequest ParseBodyOf(const std::string& body, const RequestDefaults& def
 }
 
 ResponsesRequest WithFields(const std::string& fields, const RequestDefaults& defaults = {}) {
-  return ParseBodyOf(R"({"input": "Hi", )" + fields + "}", defaults);
+  return ParseWholeBody(R"({"input": "Hi", )" + fields + "}", defaults);
 }
 
-std::vector<Message> MessagesOf(const std::string& items) {
-  return ParseBodyOf(R"({"input": [)" + items + "]}").chat.chat.messages;
+std::vector<Message> ReadMessages(const std::string& items) {
+  return ParseWholeBody(R"({"input": [)" + items + "]}").chat.chat.messages;
 }
 
 std::string MessageOfError(const std::string& body) {
@@ -106,7 +106,7 @@ TEST(ResponsesRequestTest, EchoIsJsonWhateverTheClientSent) {
 // Codex sends such a request before its first real one.
 TEST(ResponsesRequestTest, TheProbeOfCodex) {
   for (const char* input : {"[]", R"("")", R"([{"role": "developer", "content": "d"}])"}) {
-    const ResponsesRequest request = ParseBodyOf(
+    const ResponsesRequest request = ParseWholeBody(
         std::string(R"({"instructions": "i", "max_output_tokens": 1, "input": )") + input + "}");
     ASSERT_EQ(request.chat.chat.messages.size(), 2u);
     EXPECT_EQ(request.chat.chat.messages[1].role, Role::kUser);
@@ -119,8 +119,8 @@ TEST(ResponsesRequestTest, AnAnswerAtTheEndIsFollowedByAnother) {
   for (const char* last :
        {R"({"role": "assistant", "content": "b"})",
         R"({"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"})"}) {
-    const ResponsesRequest request =
-        ParseBodyOf(std::string(R"({"input": [{"role": "user", "content": "a"}, )") + last + "]}");
+    const ResponsesRequest request = ParseWholeBody(
+        std::string(R"({"input": [{"role": "user", "content": "a"}, )") + last + "]}");
     ASSERT_EQ(request.chat.chat.messages.size(), 2u) << last;
     EXPECT_EQ(request.chat.chat.messages[1].role, Role::kAssistant);
     EXPECT_TRUE(request.chat.encoding.begins_turn);
@@ -128,7 +128,7 @@ TEST(ResponsesRequestTest, AnAnswerAtTheEndIsFollowedByAnother) {
 }
 
 TEST(ResponsesRequestTest, Messages) {
-  const auto messages = MessagesOf(R"(
+  const auto messages = ReadMessages(R"(
       {"role": "developer", "content": "a"},
       {"type": "message", "role": "system", "content": [{"type": "input_text", "text": "b"}]},
       {"role": "user", "content": [{"type": "input_text", "text": "c"},
@@ -156,7 +156,7 @@ TEST(ResponsesRequestTest, ItemsOfOneTurnAreOneMessage) {
       {"type": "custom_tool_call", "call_id": "c3", "name": "apply_patch", "input": "a\n\"b\""},
       {"type": "local_shell_call", "id": "c4", "status": "completed",
        "action": {"type": "exec", "command": ["ls", "-l"]}})";
-  const auto messages = MessagesOf(turn + R"(,
+  const auto messages = ReadMessages(turn + R"(,
       {"type": "function_call_output", "call_id": "c1", "output": "one"},
       {"type": "function_call_output", "call_id": "c2", "output":
           [{"type": "input_text", "text": "two"}, {"type": "input_image", "image_url": "x"}]},
@@ -178,14 +178,14 @@ TEST(ResponsesRequestTest, ItemsOfOneTurnAreOneMessage) {
   EXPECT_EQ(messages[3].content, "{\"ok\": true}");
   EXPECT_EQ(messages[4].tool_call_id, "c4");
   // Reasoning behind an answer begins the next one.
-  const auto more = MessagesOf(turn + "," + R"({"type": "reasoning", "summary": []})");
+  const auto more = ReadMessages(turn + "," + R"({"type": "reasoning", "summary": []})");
   ASSERT_EQ(more.size(), 2u);
   EXPECT_EQ(more[1].role, Role::kAssistant);
 }
 
 TEST(ResponsesRequestTest, ReasoningInAnyOfItsForms) {
   const auto reasoning_of = [](const std::string& fields) {
-    return MessagesOf(R"({"type": "reasoning", )" + fields + "}")[0].reasoning_content;
+    return ReadMessages(R"({"type": "reasoning", )" + fields + "}")[0].reasoning_content;
   };
   const std::string summary = R"("summary": [{"type": "summary_text", "text": "s"}])";
   EXPECT_EQ(reasoning_of(summary), "s");
@@ -217,11 +217,11 @@ TEST(ReasoningTokenTest, EveryDamageIsSeen) {
 }
 
 TEST(ResponsesRequestTest, WhatOnlyOpenAiRunsIsLeftOut) {
-  const auto messages = MessagesOf(R"({"role": "user", "content": "a"},
+  const auto messages = ReadMessages(R"({"role": "user", "content": "a"},
       {"type": "web_search_call", "id": "ws", "action": {"type": "search"}},
       {"type": "compaction", "encrypted_content": "gAAAA"},
       {"type": "compaction", "encrypted_content": ")" +
-                                   MakeReasoningToken("what was said") + "\"}");
+                                     MakeReasoningToken("what was said") + "\"}");
   ASSERT_EQ(messages.size(), 2u);
   EXPECT_EQ(messages[1].content, "what was said");
 }
@@ -270,7 +270,7 @@ TEST(ResponsesRequestTest, ToolsThatClientsRunAreFunctions) {
 }
 
 TEST(ResponsesRequestTest, CallsOfTheShellAndThePatchToolComeBack) {
-  const auto messages = MessagesOf(R"(
+  const auto messages = ReadMessages(R"(
       {"type": "shell_call", "id": "sh_1", "call_id": "c1", "status": "completed", "action":
           {"commands": ["ls", "pwd"], "timeout_ms": null, "max_output_length": 10.0}},
       {"type": "apply_patch_call", "call_id": "c2", "operation":

@@ -66,28 +66,28 @@ constexpr const char* kToolsOfClients = R"("tools": [{"type": "function", "name"
     {"type": "custom", "name": "c"}, {"type": "local_shell"}, {"type": "shell"},
     {"type": "apply_patch"}])";
 
-std::string InvokeOf(const std::string& tool, const std::string& name, bool is_string,
-                     const std::string& value) {
+std::string MakeInvoke(const std::string& tool, const std::string& name, bool is_string,
+                       const std::string& value) {
   return "<｜DSML｜invoke name=\"" + tool + "\">\n<｜DSML｜parameter name=\"" + name +
          "\" string=\"" + (is_string ? "true" : "false") + "\">" + value +
          "</｜DSML｜parameter>\n</｜DSML｜invoke>\n";
 }
-std::string BlockOf(const std::string& invokes) {
+std::string MakeBlock(const std::string& invokes) {
   return "\n\n<｜DSML｜tool_calls>\n" + invokes + "</｜DSML｜tool_calls>";
 }
 
 TEST_F(ResponsesRoutesTest, CallsOfTheToolsThatClientsRunAreItemsOfTheirOwn) {
   const std::string invokes =
-      InvokeOf("local_shell", "command", false, R"(["ls", "-l"])") +
-      InvokeOf("local_shell", "command", true, "ls | wc") +
-      InvokeOf("shell", "commands", false, R"(["ls", "pwd"])") +
+      MakeInvoke("local_shell", "command", false, R"(["ls", "-l"])") +
+      MakeInvoke("local_shell", "command", true, "ls | wc") +
+      MakeInvoke("shell", "commands", false, R"(["ls", "pwd"])") +
       "<｜DSML｜invoke name=\"apply_patch\">\n"
       "<｜DSML｜parameter name=\"type\" string=\"true\">update_file</｜DSML｜parameter>\n"
       "<｜DSML｜parameter name=\"path\" string=\"true\">a</｜DSML｜parameter>\n"
       "<｜DSML｜parameter name=\"diff\" string=\"true\">@@\n+b</｜DSML｜parameter>\n"
       "</｜DSML｜invoke>\n";
   const ApiCall call = Prepare(R"({"input": "Hi", )" + std::string(kToolsOfClients) + "}");
-  const std::vector<StreamEvent> pieces = Pieces({"</think>", BlockOf(invokes)});
+  const std::vector<StreamEvent> pieces = Pieces({"</think>", MakeBlock(invokes)});
   const Json output = Whole(call, pieces)["output"];
   ASSERT_EQ(output.size(), 4u);
   const auto expect_item = [&](std::size_t i, const std::string& type, const std::string& prefix,
@@ -120,7 +120,7 @@ TEST_F(ResponsesRoutesTest, CallsOfTheToolsThatClientsRunAreItemsOfTheirOwn) {
 TEST_F(ResponsesRoutesTest, TheirResultsComeBack) {
   const std::string tools = std::string(kToolsOfClients);
   const ApiCall call = Prepare(R"({"input": "Hi", )" + tools + "}");
-  const std::string block = BlockOf(InvokeOf("shell", "commands", false, R"(["ls"])"));
+  const std::string block = MakeBlock(MakeInvoke("shell", "commands", false, R"(["ls"])"));
   const Json item = Whole(call, Pieces({"</think>", block}))["output"][0];
   const Json result = {
       {"type", "shell_call_output"},
@@ -129,8 +129,8 @@ TEST_F(ResponsesRoutesTest, TheirResultsComeBack) {
        {{{"stdout", "a"}, {"stderr", ""}, {"outcome", {{"type", "exit"}, {"exit_code", 0}}}}}}};
   const ApiCall next = Prepare(R"({"input": [{"role": "user", "content": "Hi"}, )" + item.dump() +
                                ", " + result.dump() + "], " + tools + "}");
-  EXPECT_EQ(PromptOf(next),
-            PromptOf(call) + "</think>" + block + "<｜end▁of▁sentence｜><｜User｜><tool_result>" +
+  EXPECT_EQ(PromptFrom(next),
+            PromptFrom(call) + "</think>" + block + "<｜end▁of▁sentence｜><｜User｜><tool_result>" +
                 R"([{"stdout": "a", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}])" +
                 "</tool_result><｜Assistant｜><think>");
 }
@@ -154,8 +154,8 @@ std::vector<Json> Joined(const std::vector<Json>& events) {
 
 TEST_F(ResponsesRoutesTest, AStoredResponseIsStreamedAsItWasThen) {
   const std::string calls =
-      BlockOf(InvokeOf("f", "a", true, "x") + InvokeOf("c", "input", true, "y") +
-              InvokeOf("shell", "commands", false, "[]"));
+      MakeBlock(MakeInvoke("f", "a", true, "x") + MakeInvoke("c", "input", true, "y") +
+                MakeInvoke("shell", "commands", false, "[]"));
   for (const char* reasoning : {"", R"("reasoning": {"summary": "auto"}, )"}) {
     for (const FinishReason finish : {FinishReason::kStop, FinishReason::kLength}) {
       for (const std::string& text : {std::string("Hm.</think>Hello."), "Hm.</think>" + calls,

@@ -26,7 +26,7 @@ struct RanksCase {
   std::uint64_t first_seed = 0;
 };
 
-RankCounts DataRanksOf(int n_data, int n_stages, ExpertPath path) {
+RankCounts MakeDataRanks(int n_data, int n_stages, ExpertPath path) {
   return {.n_stages = n_stages, .expert_parallel = true, .n_data = n_data, .expert_path = path};
 }
 
@@ -37,7 +37,7 @@ TEST_P(SchedulesOnRanks, AnswersAreThoseOfEachAlone) {
   if (!directory) GTEST_SKIP() << kNoSharedData;
   const RankCounts& counts = GetParam().counts;
   std::uint32_t number = 0;
-  const ScheduleCounts found = ExpectOneAnswerEachOf(
+  const ScheduleCounts found = ExpectOneAnswerEach(
       *directory,
       [&](const std::filesystem::path& path, const ScheduleSetup& any) {
         // Ranks that stream pause between layers, as a program does, in most schedules.
@@ -79,29 +79,29 @@ std::vector<RanksCase> Layouts() {
       // Pools of the fewest experts, and of half of a rank's.
       {"fairy_tensor_2_streamed", kFairy, {2, 1, true}, TestMemory::kHost, /*slots=*/8},
       {"fairy_tensor_2_streamed_half", kFairy, {2, 1, true}, TestMemory::kHost, /*slots=*/14},
-      {"fairy_data_4_streamed", kFairy, DataRanksOf(4, 1, ExpertPath::kFused), TestMemory::kHost,
+      {"fairy_data_4_streamed", kFairy, MakeDataRanks(4, 1, ExpertPath::kFused), TestMemory::kHost,
        /*slots=*/8},
       {"fairy_tensor_2_stages_2_streamed",
        kFairy,
        {2, 2, true},
        TestMemory::kHost,
        /*slots=*/8},
-      {"flash_mini_data_2_streamed", kFlashMini, DataRanksOf(2, 1, ExpertPath::kGather),
+      {"flash_mini_data_2_streamed", kFlashMini, MakeDataRanks(2, 1, ExpertPath::kGather),
        TestMemory::kHost, /*slots=*/24},
       {"dspark_mini_tensor_2_streamed",
        kDSparkMini,
        {2, 1, true},
        TestMemory::kHost,
        /*slots=*/24},
-      {"fairy_data_2_fused", kFairy, DataRanksOf(2, 1, ExpertPath::kFused)},
-      {"fairy_data_2_gathered", kFairy, DataRanksOf(2, 1, ExpertPath::kGather)},
-      {"fairy_data_4_fused", kFairy, DataRanksOf(4, 1, ExpertPath::kFused)},
-      {"fairy_data_2_stages_2", kFairy, DataRanksOf(2, 2, ExpertPath::kFused)},
-      {"flash_mini_data_2", kFlashMini, DataRanksOf(2, 1, ExpertPath::kGather)},
+      {"fairy_data_2_fused", kFairy, MakeDataRanks(2, 1, ExpertPath::kFused)},
+      {"fairy_data_2_gathered", kFairy, MakeDataRanks(2, 1, ExpertPath::kGather)},
+      {"fairy_data_4_fused", kFairy, MakeDataRanks(4, 1, ExpertPath::kFused)},
+      {"fairy_data_2_stages_2", kFairy, MakeDataRanks(2, 2, ExpertPath::kFused)},
+      {"flash_mini_data_2", kFlashMini, MakeDataRanks(2, 1, ExpertPath::kGather)},
       {"flash_mini_stages_2", kFlashMini, {1, 2, false}},
       {"pro_mini_tensor_2_stages_2", kProMini, {2, 2, true}},
       {"dspark_mini_tensor_2", kDSparkMini, {2, 1, true}},
-      {"dspark_mini_data_2", kDSparkMini, DataRanksOf(2, 1, ExpertPath::kFused)},
+      {"dspark_mini_data_2", kDSparkMini, MakeDataRanks(2, 1, ExpertPath::kFused)},
       {"base_mini_stages_4", kBaseMini, {1, 4, false}}};
   std::uint64_t next_seed = 1;
   for (RanksCase& layout : layouts) {

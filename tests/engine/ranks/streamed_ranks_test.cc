@@ -42,7 +42,7 @@ class StreamedLeader : public ::testing::TestWithParam<RankCounts> {
             .max_logit_rows = kSequences};
   }
   // The place in the files of an expert.
-  FileRange PlaceOf(std::int64_t block, std::int32_t expert) const {
+  FileRange FindRange(std::int64_t block, std::int32_t expert) const {
     const Checkpoint checkpoint = Checkpoint::Open(directory_).value();
     const ModelConfig config = ReadModelConfig(directory_ / "config.json").value();
     const ModelWeights weights = BindWeights(checkpoint, config, nullptr).value();
@@ -52,7 +52,7 @@ class StreamedLeader : public ::testing::TestWithParam<RankCounts> {
     return files.Ranges(static_cast<std::size_t>(block * config.n_routed_experts + expert)).front();
   }
   // Sequences whose first token uses the expert, by a model in one process.
-  std::set<std::int32_t> UsersOf(std::int64_t block, std::int32_t expert) {
+  std::set<std::int32_t> FindUsers(std::int64_t block, std::int32_t expert) {
     std::set<std::int32_t> users;
     std::int64_t next = 0;
     alone_.model().ObserveRouting([&](Matrix<const std::int32_t> ids) {
@@ -75,7 +75,7 @@ class StreamedLeader : public ::testing::TestWithParam<RankCounts> {
     const Matrix<const float> logits = alone_.model().Logits(rows).value();
     return {logits.data, logits.data + logits.cols};
   }
-  static std::vector<float> LogitsOf(LanguageModel& model, std::int32_t row) {
+  static std::vector<float> ComputeLogits(LanguageModel& model, std::int32_t row) {
     const std::vector<std::int32_t> rows = {row};
     EXPECT_TRUE(model.StartLogits(rows, 0));
     const Result<Matrix<const float>> logits = model.FinishLogits(0);
@@ -103,11 +103,11 @@ TEST_P(StreamedLeader, LearnsWhichSequencesHaveFailed) {
   while (users.empty() || std::ssize(users) == kSequences) {
     ASSERT_GE(--block, 0);
     for (expert = 7; expert >= 0; --expert) {
-      users = UsersOf(block, expert);
+      users = FindUsers(block, expert);
       if (!users.empty() && std::ssize(users) < kSequences) break;
     }
   }
-  const FileRange broken = PlaceOf(block, expert);
+  const FileRange broken = FindRange(block, expert);
   std::atomic<bool> fails = true;
   RanksModel model(directory_, GetParam(), Sizes(), /*small_memory=*/false, TestMemory::kHost,
                    {.slots = 8, .n_read_threads = 4, .open = OpenBroken(broken, fails)});
@@ -123,7 +123,7 @@ TEST_P(StreamedLeader, LearnsWhichSequencesHaveFailed) {
     EXPECT_EQ(found, users);
     for (std::int32_t slot = 0; slot < kSequences; ++slot) {
       if (users.contains(slot)) continue;
-      EXPECT_EQ(LogitsOf(model, slot), ExpectedLogits(slot, 1)) << "sequence " << slot;
+      EXPECT_EQ(ComputeLogits(model, slot), ExpectedLogits(slot, 1)) << "sequence " << slot;
     }
   }
   // Whichever rank has the expert.
@@ -146,7 +146,7 @@ TEST_P(StreamedLeader, LearnsWhichSequencesHaveFailed) {
     EXPECT_EQ(failed.size(), 0u);
   }
   for (std::int32_t slot = 0; slot < kSequences; ++slot) {
-    EXPECT_EQ(LogitsOf(model, slot), ExpectedLogits(slot, 2)) << "sequence " << slot;
+    EXPECT_EQ(ComputeLogits(model, slot), ExpectedLogits(slot, 2)) << "sequence " << slot;
   }
 }
 
@@ -169,13 +169,13 @@ TEST_P(StreamedLeader, FailuresOfAPassAndOfItsPausesStayApart) {
   while (!divides(of_pass) || !divides(of_pauses)) {
     ASSERT_GE(--block, 0);
     for (expert = 7; expert >= 0; --expert) {
-      const std::set<std::int32_t> users = UsersOf(block, expert);
+      const std::set<std::int32_t> users = FindUsers(block, expert);
       of_pass = in_half(users, true);
       of_pauses = in_half(users, false);
       if (divides(of_pass) && divides(of_pauses)) break;
     }
   }
-  const FileRange broken = PlaceOf(block, expert);
+  const FileRange broken = FindRange(block, expert);
   std::atomic<bool> fails = true;
   ModelOptions sizes = Sizes();
   sizes.pause_tokens = kHalf;
@@ -195,7 +195,7 @@ TEST_P(StreamedLeader, FailuresOfAPassAndOfItsPausesStayApart) {
     EXPECT_EQ(found(), fails ? of_pauses : std::set<std::int32_t>());
     for (std::int32_t slot = kHalf; slot < kSequences; ++slot) {
       if (found().contains(slot)) continue;
-      EXPECT_EQ(LogitsOf(model, slot - kHalf), ExpectedLogits(slot, 1)) << "sequence " << slot;
+      EXPECT_EQ(ComputeLogits(model, slot - kHalf), ExpectedLogits(slot, 1)) << "sequence " << slot;
     }
     const Result<PassProgress> progress = model.ContinuePass(failed);
     ASSERT_TRUE(progress) << progress.error().message;
@@ -204,7 +204,7 @@ TEST_P(StreamedLeader, FailuresOfAPassAndOfItsPausesStayApart) {
   EXPECT_EQ(found(), of_pass);
   for (std::int32_t slot = 0; slot < kHalf; ++slot) {
     if (of_pass.contains(slot)) continue;
-    EXPECT_EQ(LogitsOf(model, slot), ExpectedLogits(slot, 1)) << "sequence " << slot;
+    EXPECT_EQ(ComputeLogits(model, slot), ExpectedLogits(slot, 1)) << "sequence " << slot;
   }
   // A pass that stops halfway: its blocks go to others.
   fails = false;
@@ -214,7 +214,7 @@ TEST_P(StreamedLeader, FailuresOfAPassAndOfItsPausesStayApart) {
   for (const std::int32_t slot : {3, 1, 0, 2}) {
     ASSERT_TRUE(model.ForwardEach(TokenOfEach(0, slot, slot + 1), failed));
     EXPECT_TRUE(failed.empty());
-    EXPECT_EQ(LogitsOf(model, 0), ExpectedLogits(slot, 1)) << "sequence " << slot;
+    EXPECT_EQ(ComputeLogits(model, 0), ExpectedLogits(slot, 1)) << "sequence " << slot;
   }
 }
 

@@ -24,7 +24,7 @@ constexpr std::int64_t kRows = 96, kColumns = 128;
 constexpr int kExpertsOfFile = 3;
 
 // A tensor of expert e: w1, w2, w3 with their scales.
-TensorSpec TensorOf(int e, int matrix, bool scales) {
+TensorSpec MakeTensor(int e, int matrix, bool scales) {
   return {fmt::format("layers.0.ffn.experts.{}.w{}.{}", e, matrix, scales ? "scale" : "weight"),
           scales ? DType::kF8E8M0 : DType::kI8,
           {kRows, scales ? kColumns / 32 : kColumns / 2}};
@@ -97,8 +97,8 @@ class ExpertCheckpoint {
  private:
   Weight Bind(int e, int matrix) const {
     return {.format = WeightFormat::kFp4,
-            .data = checkpoint_.Find(TensorOf(e, matrix, false).name)->bytes.data(),
-            .scales = checkpoint_.Find(TensorOf(e, matrix, true).name)->bytes.data(),
+            .data = checkpoint_.Find(MakeTensor(e, matrix, false).name)->bytes.data(),
+            .scales = checkpoint_.Find(MakeTensor(e, matrix, true).name)->bytes.data(),
             .n = kRows,
             .k = kColumns};
   }
@@ -121,7 +121,7 @@ std::vector<TensorSpec> PublishedOrder() {
   std::vector<TensorSpec> tensors;
   for (const bool scales : {false, true}) {
     for (int e = 0; e < kExpertsOfFile; ++e) {
-      for (const int matrix : {1, 2, 3}) tensors.push_back(TensorOf(e, matrix, scales));
+      for (const int matrix : {1, 2, 3}) tensors.push_back(MakeTensor(e, matrix, scales));
     }
   }
   return tensors;

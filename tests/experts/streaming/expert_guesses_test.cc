@@ -41,7 +41,7 @@ ModelOptions Guessing(StreamingOptions streaming) {
   return options;
 }
 
-StreamingCounts CountsOf(TestModel& loaded) {
+StreamingCounts ReadCounts(TestModel& loaded) {
   return StreamedExperts::Of(loaded.model())->counts();
 }
 
@@ -86,7 +86,7 @@ TEST_P(GuessBits, AreThoseOfAModelInMemory) {
         ExpectSameBits(expected, RunAlone(streamed.model(), tokens, chunks), kGuessTokens,
                        fmt::format("{} slots, at random: {}", slots, guesses_at_random));
       }
-      const GuessCounts counts = CountsOf(streamed).guesses;
+      const GuessCounts counts = ReadCounts(streamed).guesses;
       EXPECT_GE(counts.experts, counts.useful);
       EXPECT_GE(counts.experts, counts.reads);
       EXPECT_GE(counts.reads, counts.withdrawn);
@@ -107,7 +107,7 @@ TEST(ExpertGuesses, AreCountedBeforeAnyIsRead) {
     TestModel streamed(Fairy(), Guessing({.slots = 12, .guesses = mode}));
     const auto tokens = RandomTokens(streamed.model().config(), GuessPolicy::kWindowTokens, 3);
     RunAlone(streamed.model(), tokens, {1});
-    const GuessCounts counts = CountsOf(streamed).guesses;
+    const GuessCounts counts = ReadCounts(streamed).guesses;
     EXPECT_EQ(counts.experts > 0, mode != GuessMode::kOff);
     EXPECT_EQ(counts.reads > 0, mode == GuessMode::kOn);
   }
@@ -117,9 +117,9 @@ TEST(ExpertGuesses, AreMadeForFewTokensOnly) {
   TestModel streamed(Fairy(), Guessing({.slots = 12, .guesses = GuessMode::kOn}));
   const auto tokens = RandomTokens(streamed.model().config(), 45, 3);
   RunAlone(streamed.model(), tokens, {ExpertGuesses::kMostTokens + 1});
-  EXPECT_EQ(CountsOf(streamed).guesses.experts, 0);
+  EXPECT_EQ(ReadCounts(streamed).guesses.experts, 0);
   RunAlone(streamed.model(), tokens, {ExpertGuesses::kMostTokens});
-  EXPECT_GT(CountsOf(streamed).guesses.experts, 0);
+  EXPECT_GT(ReadCounts(streamed).guesses.experts, 0);
 }
 
 // Memory is short: nothing is guessed, and no slots are kept for guesses.
@@ -215,7 +215,7 @@ TEST(ExpertGuesses, FailNothingWhenTheyCannotBeRead) {
   for (int i = 0; i < 1000 && guess.n_broken() == 0; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  const StreamingCounts counts = CountsOf(guess.model());
+  const StreamingCounts counts = ReadCounts(guess.model());
   EXPECT_GT(guess.n_broken(), 0);
   EXPECT_EQ(counts.failed_reads, 0);
   EXPECT_GT(counts.guesses.reads, 0);

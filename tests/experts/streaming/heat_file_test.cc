@@ -85,7 +85,7 @@ std::unique_ptr<TestModel> LoadWith(StreamingOptions streaming) {
 }
 
 // The counts of a run of the tokens.
-StreamingCounts RunOf(TestModel& loaded, const std::vector<Token>& tokens) {
+StreamingCounts CountRun(TestModel& loaded, const std::vector<Token>& tokens) {
   testing::RunAlone(loaded.model(), tokens, {1});
   return StreamedExperts::Of(loaded.model())->counts();
 }
@@ -101,7 +101,7 @@ TEST(StreamedHeat, TheNextRunBeginsWithTheExpertsThatWereUsedMost) {
   StreamingCounts cold;
   {
     const auto loaded = LoadWith({.save_heat = save});
-    cold = RunOf(*loaded, tokens);
+    cold = CountRun(*loaded, tokens);
     EXPECT_EQ(n_saved, 0) << "ten minutes have not passed";
   }
   EXPECT_EQ(n_saved, 1);
@@ -110,7 +110,7 @@ TEST(StreamedHeat, TheNextRunBeginsWithTheExpertsThatWereUsedMost) {
   EXPECT_EQ(sum, cold.uses());
   {
     const auto loaded = LoadWith({.heat = heat, .save_heat = save, .save_interval = {}});
-    const StreamingCounts warm = RunOf(*loaded, tokens);
+    const StreamingCounts warm = CountRun(*loaded, tokens);
     EXPECT_GT(warm.hits(), cold.hits());
     EXPECT_EQ(n_saved, 1 + static_cast<int>(tokens.size()));
   }

@@ -70,8 +70,8 @@ double ShareOfPool(const Trace& trace) {
 }
 
 // The share of hits if the key with the smallest score goes; score_of(use, key) of each use.
-double ShareOf(const Trace& trace,
-               const std::function<double(std::int64_t use, std::uint32_t key)>& score_of) {
+double HitShare(const Trace& trace,
+                const std::function<double(std::int64_t use, std::uint32_t key)>& score_of) {
   std::map<std::uint32_t, double> scores;  // of the keys in memory
   std::set<std::pair<double, std::uint32_t>> order;
   std::int64_t n_hits = 0, n_uses = 0;
@@ -100,7 +100,7 @@ double ShareOfOptimum(const Trace& trace) {
   for (std::size_t i = uses.size(); i-- > 0;) {
     next[i] = std::exchange(seen[uses[i]], static_cast<double>(i));
   }
-  return ShareOf(
+  return HitShare(
       trace, [&](std::int64_t use, std::uint32_t) { return -next[static_cast<std::size_t>(use)]; });
 }
 
@@ -123,9 +123,9 @@ TEST(PolicyReplay, ThePoolIsCloseToTheBetterPolicy) {
   for (const auto& [name, trace] : traces) {
     const double pool = ShareOfPool(trace);
     const double recent =
-        ShareOf(trace, [](std::int64_t use, std::uint32_t) { return static_cast<double>(use); });
+        HitShare(trace, [](std::int64_t use, std::uint32_t) { return static_cast<double>(use); });
     std::vector<double> counts(kTraceKeys);
-    const double frequent = ShareOf(trace, [&](std::int64_t use, std::uint32_t key) {
+    const double frequent = HitShare(trace, [&](std::int64_t use, std::uint32_t key) {
       if (use % (36 * PolicyRace::kHalvingTokens) == 0) {
         for (double& count : counts) count = std::floor(count / 2);
       }

@@ -100,7 +100,8 @@ class NaiveDirectory {
 };
 
 // Chooses one of some keys.
-std::optional<std::uint32_t> OneOf(const std::vector<std::uint32_t>& keys, std::mt19937& random) {
+std::optional<std::uint32_t> ChooseOne(const std::vector<std::uint32_t>& keys,
+                                       std::mt19937& random) {
   if (keys.empty()) return {};
   return keys[random() % keys.size()];
 }
@@ -139,7 +140,7 @@ TEST(SlotDirectory, IsTheNaiveOne) {
           }
           break;
         case 4:
-          if (const auto one = OneOf(naive.KeysIn(false, random() % 2 == 0), random)) {
+          if (const auto one = ChooseOne(naive.KeysIn(false, random() % 2 == 0), random)) {
             if (random() % 5 == 0 && naive.at(*one).n_leases == 0) {
               directory.MarkFree(directory.FindSlot(*one));
               naive.Erase(*one);
@@ -157,7 +158,7 @@ TEST(SlotDirectory, IsTheNaiveOne) {
           break;
         case 6:
         case 7:
-          if (const auto one = OneOf(naive.KeysIn(random() % 4 != 0, true), random)) {
+          if (const auto one = ChooseOne(naive.KeysIn(random() % 4 != 0, true), random)) {
             directory.Release(directory.FindSlot(*one), is_scan);
             naive.Release(*one, is_scan);
           }

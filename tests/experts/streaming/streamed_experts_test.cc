@@ -52,7 +52,7 @@ ModelOptions Streamed(StreamingOptions streaming) {
   return options;
 }
 
-StreamingCounts StreamingCountsOf(TestModel& loaded) {
+StreamingCounts ReadStreamingCounts(TestModel& loaded) {
   StreamedExperts* const experts = StreamedExperts::Of(loaded.model());
   Check(experts != nullptr, "a model whose experts are streamed");
   return experts->counts();
@@ -96,7 +96,7 @@ class StreamedBits : public ::testing::TestWithParam<testing::CheckpointCase> {
       testing::ExpectSameBits(*expected_, testing::RunAlone(streamed.model(), tokens_, chunks),
                               kStreamedTokens, what);
     }
-    EXPECT_GT(StreamingCountsOf(streamed).read_bytes, 0) << what;
+    EXPECT_GT(ReadStreamingCounts(streamed).read_bytes, 0) << what;
   }
 
   std::optional<std::filesystem::path> directory_;
@@ -199,7 +199,7 @@ TEST(StreamedExperts, ReadsWhatItMissesAndNothingElse) {
                   return kReadFile;
                 })}));
   testing::RunAlone(streamed.model(), testing::RandomTokens(streamed.model().config(), 60, 3), {1});
-  const StreamingCounts counts = StreamingCountsOf(streamed);
+  const StreamingCounts counts = ReadStreamingCounts(streamed);
   EXPECT_EQ(counts.read_experts, counts.uses() - counts.hits());
   EXPECT_EQ(counts.failed_reads, 0);
   EXPECT_EQ(counts.read_bytes, read_bytes);
@@ -221,7 +221,7 @@ TEST(StreamedExperts, ReadsEachExpertOfAPromptOnce) {
   Batch batch;
   batch.Add(0, 0, testing::RandomTokens(config, kStreamedTokens, 3));
   ASSERT_TRUE(streamed.model().Forward(batch));
-  const StreamingCounts counts = StreamingCountsOf(streamed);
+  const StreamingCounts counts = ReadStreamingCounts(streamed);
   EXPECT_GE(counts.uses(), config.num_hidden_layers * config.n_routed_experts - 3)
       << "so many tokens use nearly all experts";
   EXPECT_EQ(counts.read_experts, counts.uses());
@@ -233,9 +233,9 @@ TEST(StreamedExperts, APromptDoesNotFlushThePool) {
   options.with_draft = false;
   TestModel streamed(Fairy(), options);
   const auto misses_of_answer = [&] {
-    const StreamingCounts before = StreamingCountsOf(streamed);
+    const StreamingCounts before = ReadStreamingCounts(streamed);
     EXPECT_TRUE(streamed.model().Forward(One(7)));
-    const StreamingCounts after = StreamingCountsOf(streamed);
+    const StreamingCounts after = ReadStreamingCounts(streamed);
     return after.read_experts - before.read_experts;
   };
   for (int i = 0; i < 200; ++i) misses_of_answer();
@@ -251,7 +251,7 @@ TEST(StreamedExperts, ReadsExpertsOfHashLayersAhead) {
   options.with_draft = false;
   TestModel streamed(Fairy(), options);
   testing::RunAlone(streamed.model(), testing::RandomTokens(streamed.model().config(), 60, 3), {1});
-  const StreamingCounts counts = StreamingCountsOf(streamed);
+  const StreamingCounts counts = ReadStreamingCounts(streamed);
   EXPECT_EQ(counts.ahead_experts, counts.hash_uses - counts.hash_hits);
   EXPECT_EQ(counts.ahead_used, counts.ahead_experts);
   EXPECT_GT(counts.ahead_experts, 0);
@@ -355,7 +355,7 @@ TEST_F(StreamedFaults, ADiskThatFailsFailsTheStepAndNamesThePlace) {
                 AllOf(HasSubstr("storage_error: "), HasSubstr(".safetensors, offset "),
                       HasSubstr("Input/output error (errno 5)")));
   }
-  EXPECT_TRUE(StreamingCountsOf(*streamed_).DiskFails(std::chrono::steady_clock::now()));
+  EXPECT_TRUE(ReadStreamingCounts(*streamed_).DiskFails(std::chrono::steady_clock::now()));
   fails = false;
   ExpectRight("after the fault");
 }
@@ -380,18 +380,18 @@ class StreamedCompany : public StreamedFaults {
   static constexpr std::int32_t kBrokenExpert = 3;
 
   // The token of a sequence at a position.
-  Token TokenOf(std::int32_t sequence, std::int32_t position) const {
+  Token ChooseToken(std::int32_t sequence, std::int32_t position) const {
     return tokens_[static_cast<std::size_t>(sequence * 10 + position)];
   }
   Batch All(std::int32_t position) const {
     Batch batch;
     for (std::int32_t slot = 0; slot < kSequences; ++slot) {
-      batch.Add(slot, position, std::vector<Token>{TokenOf(slot, position)});
+      batch.Add(slot, position, std::vector<Token>{ChooseToken(slot, position)});
     }
     return batch;
   }
   // The sequences whose first token uses the expert in the block.
-  std::set<std::int32_t> UsersOf(std::int64_t block, std::int32_t expert) {
+  std::set<std::int32_t> FindUsers(std::int64_t block, std::int32_t expert) {
     std::set<std::int32_t> users;
     for (std::int32_t slot = 0; slot < kSequences; ++slot) {
       std::int64_t next = 0;
@@ -401,18 +401,18 @@ class StreamedCompany : public StreamedFaults {
           users.insert(slot);
         }
       });
-      EXPECT_TRUE(in_memory_.model().Forward(One(TokenOf(slot, 0))));
+      EXPECT_TRUE(in_memory_.model().Forward(One(ChooseToken(slot, 0))));
     }
     in_memory_.model().ObserveRouting({});
     return users;
   }
   std::vector<float> LogitsInMemory(std::int32_t slot, std::int32_t n_tokens) {
     for (std::int32_t position = 0; position < n_tokens; ++position) {
-      EXPECT_TRUE(in_memory_.model().Forward(One(TokenOf(slot, position), position)));
+      EXPECT_TRUE(in_memory_.model().Forward(One(ChooseToken(slot, position), position)));
     }
-    return RowOf(in_memory_.model(), 0);
+    return ReadRow(in_memory_.model(), 0);
   }
-  static std::vector<float> RowOf(Model& model, std::int32_t row) {
+  static std::vector<float> ReadRow(Model& model, std::int32_t row) {
     const std::vector<std::int32_t> rows = {row};
     const auto logits = model.Logits(rows);
     EXPECT_TRUE(logits);
@@ -452,7 +452,7 @@ class StreamedCompany : public StreamedFaults {
     EXPECT_EQ(found, users);
     for (std::int32_t slot = 0; slot < kSequences; ++slot) {
       if (users.contains(slot)) continue;
-      EXPECT_EQ(RowOf(streamed_->model(), slot), LogitsInMemory(slot, 1)) << "sequence " << slot;
+      EXPECT_EQ(ReadRow(streamed_->model(), slot), LogitsInMemory(slot, 1)) << "sequence " << slot;
     }
   }
   void ExpectAllAgain() {
@@ -461,7 +461,7 @@ class StreamedCompany : public StreamedFaults {
       ASSERT_TRUE(streamed_->model().Forward(All(position)));
     }
     for (std::int32_t slot = 0; slot < kSequences; ++slot) {
-      EXPECT_EQ(RowOf(streamed_->model(), slot), LogitsInMemory(slot, 2)) << "sequence " << slot;
+      EXPECT_EQ(ReadRow(streamed_->model(), slot), LogitsInMemory(slot, 2)) << "sequence " << slot;
     }
   }
 
@@ -474,7 +474,7 @@ class StreamedCompany : public StreamedFaults {
 TEST_F(StreamedCompany, OnlySequencesThatNeedTheBrokenExpertFail) {
   int n_isolated = 0;
   for (std::int64_t block = 0; block < in_memory_.model().config().num_hidden_layers; ++block) {
-    const std::set<std::int32_t> users = UsersOf(block, kBrokenExpert);
+    const std::set<std::int32_t> users = FindUsers(block, kBrokenExpert);
     if (users.empty() || std::ssize(users) == kSequences) continue;
     ++n_isolated;
     LoadBroken(block, Breaks(), {.slots = 16});
@@ -487,7 +487,7 @@ TEST_F(StreamedCompany, OnlySequencesThatNeedTheBrokenExpertFail) {
 // A caller of Forward without a list of failures must not take the rows for results.
 TEST_F(StreamedCompany, WithoutAListOfFailuresTheStepFails) {
   const std::int64_t block = in_memory_.model().config().num_hidden_layers - 1;
-  ASSERT_FALSE(UsersOf(block, kBrokenExpert).empty());
+  ASSERT_FALSE(FindUsers(block, kBrokenExpert).empty());
   LoadBroken(block, Breaks(), {.slots = 16});
   const Status ran = streamed_->model().Forward(All(0));
   ASSERT_FALSE(ran);
@@ -547,7 +547,7 @@ TEST_F(StreamedFaults, AReadThatHangsIsReportedAndFailsTheStep) {
 // The second step does not wait for the read again.
 TEST_F(StreamedCompany, OnlySequencesThatNeedAHungReadFail) {
   const std::int64_t block = in_memory_.model().config().num_hidden_layers - 1;
-  const std::set<std::int32_t> users = UsersOf(block, kBrokenExpert);
+  const std::set<std::int32_t> users = FindUsers(block, kBrokenExpert);
   ASSERT_FALSE(users.empty());
   ASSERT_LT(std::ssize(users), kSequences);
   Hang hang;
@@ -559,16 +559,16 @@ TEST_F(StreamedCompany, OnlySequencesThatNeedAHungReadFail) {
              },
              {.slots = 16, .longest_read = std::chrono::milliseconds(300)});
   ExpectOthersGoOn(users, "a read has not ended for 0.");
-  const StreamingCounts first = StreamingCountsOf(*streamed_);
+  const StreamingCounts first = ReadStreamingCounts(*streamed_);
   EXPECT_GE(first.stall_seconds, 0.3);
   EXPECT_GT(first.stall_busy_seconds, 0.15) << "all the time, but for threads that are late";
   EXPECT_LE(first.stall_busy_seconds, first.stall_seconds);
   ExpectOthersGoOn(users, "a read has not ended for 0.");
-  EXPECT_LT(StreamingCountsOf(*streamed_).stall_seconds - first.stall_seconds, 0.3)
+  EXPECT_LT(ReadStreamingCounts(*streamed_).stall_seconds - first.stall_seconds, 0.3)
       << "the longest read";
-  const std::int64_t n_read = StreamingCountsOf(*streamed_).read_experts;
+  const std::int64_t n_read = ReadStreamingCounts(*streamed_).read_experts;
   hang.End();
-  while (StreamingCountsOf(*streamed_).read_experts == n_read) std::this_thread::yield();
+  while (ReadStreamingCounts(*streamed_).read_experts == n_read) std::this_thread::yield();
   ExpectAllAgain();
 }
 

@@ -37,9 +37,11 @@ using testing::Sequence;
 
 constexpr std::int64_t kRankTokens = 90;
 
-int SizeOf(const RankCounts& counts) { return counts.n_tensor * counts.n_data * counts.n_stages; }
+int CountRanks(const RankCounts& counts) {
+  return counts.n_tensor * counts.n_data * counts.n_stages;
+}
 
-std::string NameOf(const RankCounts& counts) {
+std::string LayoutName(const RankCounts& counts) {
   return fmt::format("{} tensor ranks, {} data ranks, {} stages, experts {}{}", counts.n_tensor,
                      counts.n_data, counts.n_stages,
                      !counts.expert_parallel                     ? "whole"
@@ -80,7 +82,7 @@ class StreamedRanks : public testing::ExpectedSequence {
                  const std::function<StreamingOptions(const ModelShard&)>& streaming,
                  const std::function<void(Model&, Communicator&)>& run,
                  const ModelOptions& sizes = Sizes()) {
-    testing::RunRanks(SizeOf(counts), [&](Communicator& all) {
+    testing::RunRanks(CountRanks(counts), [&](Communicator& all) {
       Result<std::unique_ptr<RankGroups>> groups = RankGroups::Join(all, config_, weights_, counts);
       ASSERT_TRUE(groups.has_value()) << groups.error().message;
       const ModelRanks& ranks = (*groups)->ranks();
@@ -108,7 +110,7 @@ TEST_P(StreamedRanks, AnyLayoutAndPoolGivesTheSameBits) {
   const std::vector<std::int64_t> parts = {1'000'000, 10, 2};
   std::size_t n_layouts = 0;
   for (const RankCounts& counts : Layouts()) {
-    if (!CheckCounts(config_, counts, SizeOf(counts))) continue;
+    if (!CheckCounts(config_, counts, CountRanks(counts))) continue;
     for (const std::int64_t part : parts) {
       if (!is_small && part != parts[n_layouts % parts.size()]) continue;
       std::atomic<std::int64_t> read_bytes = 0;
@@ -120,10 +122,10 @@ TEST_P(StreamedRanks, AnyLayoutAndPoolGivesTheSameBits) {
             const Sequence found = testing::RunAlone(model, tokens_, {60, 17, 1});
             if (rank == 0) {
               testing::ExpectSameBits(*expected_, found, kRankTokens,
-                                      fmt::format("{}, 1/{}", NameOf(counts), part));
+                                      fmt::format("{}, 1/{}", LayoutName(counts), part));
             }
             const StreamingCounts read = StreamedExperts::Of(model)->counts();
-            EXPECT_GT(read.read_bytes, 0) << NameOf(counts) << ", rank " << rank;
+            EXPECT_GT(read.read_bytes, 0) << LayoutName(counts) << ", rank " << rank;
             EXPECT_EQ(read.read_experts,
                       read.uses() - read.hits() - read.ahead_used + read.ahead_experts);
             EXPECT_EQ(read.tokens, kRankTokens);
@@ -206,17 +208,17 @@ class StreamedRankFaults : public StreamedRanks {
     alone_ = std::make_unique<testing::TestModel>(*directory_, Sizes());
   }
 
-  Token TokenOf(std::int32_t sequence, std::int32_t position) const {
+  Token ChooseToken(std::int32_t sequence, std::int32_t position) const {
     return tokens_[static_cast<std::size_t>(sequence * 10 + position)];
   }
   Batch All(std::int32_t position, std::int32_t first = 0, std::int32_t end = kSequences) const {
     Batch batch;
     for (std::int32_t slot = first; slot < end; ++slot) {
-      batch.Add(slot, position, std::vector<Token>{TokenOf(slot, position)});
+      batch.Add(slot, position, std::vector<Token>{ChooseToken(slot, position)});
     }
     return batch;
   }
-  std::set<std::int32_t> UsersOf(std::int64_t block) {
+  std::set<std::int32_t> FindUsers(std::int64_t block) {
     std::set<std::int32_t> users;
     for (std::int32_t slot = 0; slot < kSequences; ++slot) {
       std::int64_t next = 0;
@@ -231,7 +233,7 @@ class StreamedRankFaults : public StreamedRanks {
     alone_->model().ObserveRouting({});
     return users;
   }
-  static std::vector<float> LogitsOf(Model& model, int n_rows) {
+  static std::vector<float> ComputeLogits(Model& model, int n_rows) {
     std::vector<std::int32_t> rows;
     for (std::int32_t row = 0; row < n_rows; ++row) rows.push_back(row);
     const auto logits = model.Logits(rows);
@@ -244,7 +246,7 @@ class StreamedRankFaults : public StreamedRanks {
     for (std::int32_t position = 0; position < n_steps; ++position) {
       EXPECT_TRUE(alone_->model().Forward(All(position)));
     }
-    return LogitsOf(alone_->model(), kSequences);
+    return ComputeLogits(alone_->model(), kSequences);
   }
   // For models whose reads of one expert fail as soon as all ranks have called Break.
   StreamingOptions Breaking(const ModelShard& shard) {
@@ -284,15 +286,15 @@ TEST_P(StreamedRankFaults, OnlySequencesThatNeedTheBrokenExpertFailOnAllRanks) {
   int n_isolated = 0;
   for (const RankCounts& counts : Layouts()) {
     if (!counts.expert_parallel || counts.n_stages > 1 ||
-        !CheckCounts(config_, counts, SizeOf(counts))) {
+        !CheckCounts(config_, counts, CountRanks(counts))) {
       continue;
     }
     for (std::int64_t block = 0; block < config_.num_hidden_layers; ++block) {
-      const std::set<std::int32_t> users = UsersOf(block);
+      const std::set<std::int32_t> users = FindUsers(block);
       if (users.empty() || std::ssize(users) == kSequences) continue;
       ++n_isolated;
       fails_ = false;
-      const std::string what = fmt::format("{}, block {}", NameOf(counts), block);
+      const std::string what = fmt::format("{}, block {}", LayoutName(counts), block);
       RunModels(
           counts, [&](const ModelShard& shard) { return Breaking(shard); },
           [&](Model& model, Communicator& all) {
@@ -310,7 +312,7 @@ TEST_P(StreamedRankFaults, OnlySequencesThatNeedTheBrokenExpertFailOnAllRanks) {
                                 HasSubstr("errno 5")));
             }
             EXPECT_EQ(found, users) << what << ", rank " << rank;
-            const std::vector<float> logits = LogitsOf(model, kSequences);
+            const std::vector<float> logits = ComputeLogits(model, kSequences);
             for (std::int32_t slot = 0; rank == 0 && slot < kSequences; ++slot) {
               const auto first = slot * n_vocab;
               EXPECT_TRUE(users.contains(slot) ||
@@ -325,7 +327,7 @@ TEST_P(StreamedRankFaults, OnlySequencesThatNeedTheBrokenExpertFailOnAllRanks) {
               ASSERT_TRUE(model.Forward(All(position), failed));
               EXPECT_EQ(failed.size(), 0u) << what;
             }
-            const std::vector<float> after = LogitsOf(model, kSequences);
+            const std::vector<float> after = ComputeLogits(model, kSequences);
             EXPECT_TRUE(rank != 0 || after == two) << what << ", after the fault";
           });
     }
@@ -336,11 +338,11 @@ TEST_P(StreamedRankFaults, OnlySequencesThatNeedTheBrokenExpertFailOnAllRanks) {
 // Where ranks cannot go on with the other sequences, the rank that cannot read says why.
 TEST_P(StreamedRankFaults, InStagesTheStepFails) {
   std::int64_t block = config_.num_hidden_layers - 1;
-  while (UsersOf(block).empty()) --block;
+  while (FindUsers(block).empty()) --block;
   for (const RankCounts& counts :
        {RankCounts{.n_stages = 2}, RankCounts{.n_tensor = 2},
         RankCounts{.n_tensor = 2, .n_stages = 2, .expert_parallel = true}}) {
-    if (!CheckCounts(config_, counts, SizeOf(counts))) continue;
+    if (!CheckCounts(config_, counts, CountRanks(counts))) continue;
     std::atomic<int> n_named = 0;
     fails_ = false;
     RunModels(
@@ -352,7 +354,7 @@ TEST_P(StreamedRankFaults, InStagesTheStepFails) {
           EXPECT_TRUE(failed.empty());
           if (!ran && ran.error().message.starts_with("storage_error: ")) ++n_named;
         });
-    EXPECT_GE(n_named, 1) << NameOf(counts);
+    EXPECT_GE(n_named, 1) << LayoutName(counts);
   }
 }
 

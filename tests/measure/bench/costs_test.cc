@@ -134,7 +134,7 @@ TEST(AttentionCosts, PrefillAverageIsThePublishedOne) {
   EXPECT_NEAR(flops / 4096 * 1e-9, 1.99, 0.0051);
 }
 
-std::vector<std::string> DifferencesOf(const std::filesystem::path& directory) {
+std::vector<std::string> FindDifferences(const std::filesystem::path& directory) {
   const Result<ModelConfig> config = ReadModelConfig(directory / "config.json");
   const Result<Checkpoint> checkpoint = Checkpoint::Open(directory);
   if (!config || !checkpoint) {
@@ -145,13 +145,13 @@ std::vector<std::string> DifferencesOf(const std::filesystem::path& directory) {
 }
 
 TEST(CheckedCosts, EveryFormatAgreesWithItsTensors) {
-  EXPECT_THAT(DifferencesOf(testing::ProjectPath("models/fairy")), IsEmpty());
+  EXPECT_THAT(FindDifferences(testing::ProjectPath("models/fairy")), IsEmpty());
   for (const testing::NativeOptions& options :
        {testing::NativeOptions{},
         testing::NativeOptions{.experts = ExpertDType::kFp8, .scales = DType::kF32}}) {
     const testing::TemporaryDirectory directory;
     testing::WriteSparseCheckpoint(directory.path(), ConfigText("Flash"), options);
-    EXPECT_THAT(DifferencesOf(directory.path()), IsEmpty());
+    EXPECT_THAT(FindDifferences(directory.path()), IsEmpty());
   }
 }
 

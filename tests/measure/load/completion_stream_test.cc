@@ -13,8 +13,8 @@ namespace {
 using ::testing::HasSubstr;
 
 // Event i comes at second i + 1.
-RequestRecord RecordOf(const std::vector<std::string>& events, std::string* content = nullptr,
-                       LoadEndpoint endpoint = LoadEndpoint::kChat) {
+RequestRecord ReadRecord(const std::vector<std::string>& events, std::string* content = nullptr,
+                         LoadEndpoint endpoint = LoadEndpoint::kChat) {
   CompletionStream stream(endpoint);
   double time_s = 0;
   for (const std::string& event : events) {
@@ -28,11 +28,11 @@ RequestRecord RecordOf(const std::vector<std::string>& events, std::string* cont
 
 TEST(CompletionStreamTest, ReadsCompletionsWithUsageAtTheEnd) {
   const RequestRecord record =
-      RecordOf({R"({"choices":[{"text":"a"}],"usage":null})", R"({"choices":[{"text":"b"}]})",
-                R"({"choices":[{"text":"","finish_reason":"length"}]})",
-                R"({"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":5,)"
-                R"("prompt_tokens_details":{"cached_tokens":4}}})",
-                "[DONE]"});
+      ReadRecord({R"({"choices":[{"text":"a"}],"usage":null})", R"({"choices":[{"text":"b"}]})",
+                  R"({"choices":[{"text":"","finish_reason":"length"}]})",
+                  R"({"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":5,)"
+                  R"("prompt_tokens_details":{"cached_tokens":4}}})",
+                  "[DONE]"});
   EXPECT_TRUE(record.successful()) << record.message;
   EXPECT_EQ(record.n_input, 10);
   EXPECT_EQ(record.n_cached, 4);
@@ -44,12 +44,12 @@ TEST(CompletionStreamTest, ReadsCompletionsWithUsageAtTheEnd) {
 }
 
 TEST(CompletionStreamTest, UsageOfEveryChunkSaysHowManyTokensItBrings) {
-  const RequestRecord record =
-      RecordOf({R"({"choices":[{"text":"a"}],"usage":{"prompt_tokens":3,"completion_tokens":1}})",
-                R"({"choices":[{"text":"bcd"}],"usage":{"prompt_tokens":3,"completion_tokens":4}})",
-                R"({"choices":[{"text":""}],"usage":{"prompt_tokens":3,"completion_tokens":5}})",
-                R"({"choices":[{"text":""}],"usage":{"prompt_tokens":3,"completion_tokens":5}})",
-                R"({"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":5}})", "[DONE]"});
+  const RequestRecord record = ReadRecord(
+      {R"({"choices":[{"text":"a"}],"usage":{"prompt_tokens":3,"completion_tokens":1}})",
+       R"({"choices":[{"text":"bcd"}],"usage":{"prompt_tokens":3,"completion_tokens":4}})",
+       R"({"choices":[{"text":""}],"usage":{"prompt_tokens":3,"completion_tokens":5}})",
+       R"({"choices":[{"text":""}],"usage":{"prompt_tokens":3,"completion_tokens":5}})",
+       R"({"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":5}})", "[DONE]"});
   EXPECT_EQ(record.n_output, 5);
   ASSERT_EQ(record.chunks.size(), 3u);
   EXPECT_EQ(record.chunks[1].n_tokens, 3);
@@ -59,7 +59,7 @@ TEST(CompletionStreamTest, UsageOfEveryChunkSaysHowManyTokensItBrings) {
 
 TEST(CompletionStreamTest, ReadsChats) {
   std::string content;
-  const RequestRecord record = RecordOf(
+  const RequestRecord record = ReadRecord(
       {R"({"choices":[{"delta":{"role":"assistant","content":""}}]})",
        R"({"choices":[{"delta":{"reasoning_content":"hm","reasoning":"hm"}}]})",
        R"({"choices":[{"delta":{"content":"x"}}]})", R"({"choices":[{"delta":{"content":"y"}}]})",
@@ -75,7 +75,7 @@ TEST(CompletionStreamTest, ReadsChats) {
 
 TEST(CompletionStreamTest, ReadsResponses) {
   std::string content;
-  const RequestRecord record = RecordOf(
+  const RequestRecord record = ReadRecord(
       {R"({"type":"response.created","response":{"error":null,"usage":null}})",
        R"({"type":"response.output_item.added","item":{"type":"reasoning"}})",
        R"({"type":"response.reasoning_text.delta","delta":"hm"})",
@@ -100,7 +100,7 @@ TEST(CompletionStreamTest, ReadsResponses) {
 
 TEST(CompletionStreamTest, ReadsMessages) {
   std::string content;
-  const RequestRecord record = RecordOf(
+  const RequestRecord record = ReadRecord(
       {R"({"type":"message_start","message":{"usage":{"input_tokens":5,)"
        R"("cache_creation_input_tokens":1,"cache_read_input_tokens":3,"output_tokens":1}}})",
        R"({"type":"ping"})", R"({"type":"content_block_start","content_block":{"type":"text"}})",
@@ -141,7 +141,7 @@ TEST(CompletionStreamTest, FailuresOfTheOtherApisSayWhat) {
        "busy"},
       {LoadEndpoint::kMessages, {"[]"}, "no JSON object"}};
   for (const auto& [endpoint, events, message] : cases) {
-    const RequestRecord record = RecordOf(events, nullptr, endpoint);
+    const RequestRecord record = ReadRecord(events, nullptr, endpoint);
     EXPECT_EQ(record.failure, "error in the stream");
     EXPECT_THAT(record.message, HasSubstr(message));
   }
@@ -157,14 +157,14 @@ TEST(CompletionStreamTest, FailuresSayWhat) {
       {{"{", "[DONE]"}, "no JSON"},
       {{"[]", "[DONE]"}, "no JSON object"}};
   for (const auto& [events, message] : cases) {
-    const RequestRecord record = RecordOf(events);
+    const RequestRecord record = ReadRecord(events);
     EXPECT_EQ(record.failure, "error in the stream");
     EXPECT_THAT(record.message, HasSubstr(message));
   }
 }
 
 TEST(CompletionStreamTest, OddUsageDoesNoHarm) {
-  const RequestRecord record = RecordOf(
+  const RequestRecord record = ReadRecord(
       {R"({"choices":[{"text":"a"}],"usage":{"completion_tokens":-5}})",
        R"({"choices":{"a":1},"usage":{"completion_tokens":"x","prompt_tokens":1e9}})",
        R"({"choices":[3],"usage":{"prompt_tokens_details":7,"completion_tokens":2}})", "[DONE]"});

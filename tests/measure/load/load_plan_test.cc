@@ -22,7 +22,7 @@ struct Moments {
 };
 
 template <class Draw>
-Moments MomentsOf(Draw draw) {
+Moments ComputeMoments(Draw draw) {
   double sum = 0;
   double squares = 0;
   for (int i = 0; i < kDraws; ++i) {
@@ -42,14 +42,14 @@ RandomStream Stream(std::uint64_t seed = 1) {
 TEST(RandomStreamTest, HasTheMomentsOfItsDistributions) {
   RandomStream random = Stream();
   const double error = 5 / std::sqrt(kDraws);
-  const Moments uniform = MomentsOf([&] { return random.Uniform(); });
+  const Moments uniform = ComputeMoments([&] { return random.Uniform(); });
   EXPECT_NEAR(uniform.mean, 0.5, error * uniform.deviation);
   EXPECT_NEAR(uniform.deviation, std::sqrt(1.0 / 12), 0.01);
-  const Moments normal = MomentsOf([&] { return random.Normal(); });
+  const Moments normal = ComputeMoments([&] { return random.Normal(); });
   EXPECT_NEAR(normal.mean, 0, error);
   EXPECT_NEAR(normal.deviation, 1, error);
   for (const double shape : {0.25, 1.0, 4.0}) {
-    const Moments gamma = MomentsOf([&] { return random.Gamma(shape); });
+    const Moments gamma = ComputeMoments([&] { return random.Gamma(shape); });
     EXPECT_NEAR(gamma.mean, 1, error / std::sqrt(shape)) << shape;
     EXPECT_NEAR(gamma.deviation, 1 / std::sqrt(shape), 0.1 / std::sqrt(shape)) << shape;
   }
@@ -68,7 +68,7 @@ TEST(LengthTest, UniformReachesBothEnds) {
   ASSERT_TRUE(length);
   RandomStream random = Stream();
   std::set<std::int64_t> seen;
-  const Moments moments = MomentsOf([&] {
+  const Moments moments = ComputeMoments([&] {
     const std::int64_t drawn = length->Draw(random);
     seen.insert(drawn);
     return drawn;
@@ -82,14 +82,14 @@ TEST(LengthTest, LogNormalHasItsMean) {
   ASSERT_TRUE(length);
   RandomStream random = Stream();
   std::vector<double> logarithms;
-  const Moments moments = MomentsOf([&] {
+  const Moments moments = ComputeMoments([&] {
     const std::int64_t drawn = length->Draw(random);
     logarithms.push_back(std::log(static_cast<double>(drawn)));
     return drawn;
   });
   EXPECT_NEAR(moments.mean, 800, 5 * moments.deviation / std::sqrt(kDraws));
   std::size_t next = 0;
-  EXPECT_NEAR(MomentsOf([&] { return logarithms[next++]; }).deviation, 0.7, 0.02);
+  EXPECT_NEAR(ComputeMoments([&] { return logarithms[next++]; }).deviation, 0.7, 0.02);
 }
 
 TEST(LengthTest, LogNormalIsNeverEmpty) {
@@ -136,7 +136,7 @@ TEST(ArrivalTest, GapsHaveTheRateAndTheSpreadAskedFor) {
     const Arrival arrival = *ParseArrival(kind);
     ArrivalTimes times({.rate = 2, .arrival = arrival}, 7);
     double last = times.Next();
-    const Moments gaps = MomentsOf([&] {
+    const Moments gaps = ComputeMoments([&] {
       const double now = times.Next();
       EXPECT_GE(now, last);
       return now - std::exchange(last, now);

@@ -29,7 +29,7 @@ using testing::StreamHeader;
 
 std::string Event(const std::string& data) { return ChunkText("data: " + data + "\n\n"); }
 
-json BodyOf(const std::string& request) {
+json MakeBody(const std::string& request) {
   return json::parse(request.substr(request.find("\r\n\r\n") + 4), nullptr, false);
 }
 
@@ -50,12 +50,12 @@ void Answer(ScriptedConnection& connection, const json& body, milliseconds gap) 
 ScriptedPeer::Script Answers(milliseconds gap) {
   return [gap](ScriptedConnection& connection) {
     while (const auto request = connection.ReadRequest()) {
-      Answer(connection, BodyOf(*request), gap);
+      Answer(connection, MakeBody(*request), gap);
     }
   };
 }
 
-LoadJob JobOf(const ScriptedPeer& server) {
+LoadJob MakeJob(const ScriptedPeer& server) {
   return {.target = {.url = server.url(), .model = "m"},
           .workload = {.input = {.low = 7}, .output = {.low = 3}}};
 }
@@ -75,7 +75,7 @@ int MostAtOnce(const std::vector<RequestRecord>& records) {
 
 TEST(LoadRunnerTest, AClosedLoopKeepsSoManyRunning) {
   const ScriptedPeer server(Answers(milliseconds(2)));
-  LoadJob job = JobOf(server);
+  LoadJob job = MakeJob(server);
   job.level.concurrency = 3;
   job.n_conversations = 12;
   const LoadResult result = RunLoad(job, GoOn);
@@ -99,7 +99,7 @@ TEST(LoadRunnerTest, AClosedLoopKeepsSoManyRunning) {
 
 TEST(LoadRunnerTest, FewerRequestsThanStreamsAreEnough) {
   const ScriptedPeer server(Answers(milliseconds(0)));
-  LoadJob job = JobOf(server);
+  LoadJob job = MakeJob(server);
   job.level.concurrency = 8;
   job.n_conversations = 2;
   EXPECT_EQ(RunLoad(job, GoOn).records.size(), 2u);
@@ -109,7 +109,7 @@ TEST(LoadRunnerTest, FewerRequestsThanStreamsAreEnough) {
 // Each request takes 60 ms and one is due every 10 ms: an open loop does not wait for answers.
 TEST(LoadRunnerTest, AnOpenLoopBeginsWhenRequestsAreDue) {
   const ScriptedPeer server(Answers(milliseconds(20)));
-  LoadJob job = JobOf(server);
+  LoadJob job = MakeJob(server);
   job.level = {.rate = 100, .arrival = {.kind = ArrivalKind::kConstant}};
   job.n_conversations = 10;
   LoadResult result = RunLoad(job, GoOn);
@@ -125,7 +125,7 @@ TEST(LoadRunnerTest, AnOpenLoopBeginsWhenRequestsAreDue) {
 
 TEST(LoadRunnerTest, TimeEndsALevelAndWaitsForWhatRuns) {
   const ScriptedPeer server(Answers(milliseconds(10)));
-  LoadJob job = JobOf(server);
+  LoadJob job = MakeJob(server);
   job.seconds = 0.1;
   const LoadResult result = RunLoad(job, GoOn);
   EXPECT_FALSE(result.interrupted);
@@ -144,7 +144,7 @@ TEST(LoadRunnerTest, TheSameJobAsksTheSame) {
   std::vector<std::string> prompts;
   const ScriptedPeer server([&](ScriptedConnection& connection) {
     while (const auto request = connection.ReadRequest()) {
-      const json body = BodyOf(*request);
+      const json body = MakeBody(*request);
       {
         const std::lock_guard lock(mutex);
         prompts.push_back(body["prompt"].dump());
@@ -152,7 +152,7 @@ TEST(LoadRunnerTest, TheSameJobAsksTheSame) {
       Answer(connection, body, milliseconds(0));
     }
   });
-  LoadJob job = JobOf(server);
+  LoadJob job = MakeJob(server);
   job.n_conversations = 3;
   RunLoad(job, GoOn);
   RunLoad(job, GoOn);
@@ -169,12 +169,12 @@ TEST(LoadRunnerTest, TurnsCarryWhatWasSaid) {
   std::vector<json> bodies;
   const ScriptedPeer server([&](ScriptedConnection& connection) {
     while (const auto request = connection.ReadRequest()) {
-      bodies.push_back(BodyOf(*request));
+      bodies.push_back(MakeBody(*request));
       connection.Write(StreamHeader() + Event(R"({"choices":[{"delta":{"content":"answer"}}]})") +
                        Event("[DONE]") + StreamEnd());
     }
   });
-  LoadJob job = JobOf(server);
+  LoadJob job = MakeJob(server);
   job.target.endpoint = LoadEndpoint::kChat;
   job.workload.n_turns = 3;
   job.n_conversations = 1;
@@ -212,7 +212,7 @@ TEST_P(LoadRunnerApiTest, CountsTokensAndCarriesWhatWasSaid) {
       connection.Write(StreamEnd());
     }
   });
-  LoadJob job = JobOf(server);
+  LoadJob job = MakeJob(server);
   job.target.endpoint = GetParam().endpoint;
   job.workload.n_turns = 2;
   job.n_conversations = 1;
@@ -227,7 +227,7 @@ TEST_P(LoadRunnerApiTest, CountsTokensAndCarriesWhatWasSaid) {
   }
   ASSERT_EQ(requests.size(), 2u);
   EXPECT_TRUE(requests[1].starts_with("POST " + std::string(GetParam().path) + " HTTP/1.1\r\n"));
-  const json turns = BodyOf(requests[1])[GetParam().asked];
+  const json turns = MakeBody(requests[1])[GetParam().asked];
   ASSERT_EQ(turns.size(), 3u);
   EXPECT_EQ(turns[1], (json{{"role", "assistant"}, {"content", "word"}}));
 }
@@ -269,11 +269,11 @@ TEST(LoadRunnerTest, FailuresAreRecordedAndTheLoadGoesOn) {
                            StreamEnd());
           break;
         default:
-          Answer(connection, BodyOf(*request), milliseconds(0));
+          Answer(connection, MakeBody(*request), milliseconds(0));
       }
     }
   });
-  LoadJob job = JobOf(server);
+  LoadJob job = MakeJob(server);
   job.n_conversations = 4;
   std::int64_t n_failed = 0;
   const LoadResult result = RunLoad(job, [&](const LoadProgress& progress) {
@@ -301,7 +301,7 @@ TEST(LoadRunnerTest, TheWatchCancelsWhatRuns) {
   });
   for (const std::optional<double> rate : {std::optional<double>(), std::optional<double>(1)}) {
     n_waiting = 0;
-    LoadJob job = JobOf(server);
+    LoadJob job = MakeJob(server);
     job.level = {.rate = rate, .concurrency = 2};
     job.n_conversations = 1000;
     const int n_wanted = rate ? 1 : 2;

@@ -21,7 +21,7 @@ ModelConfig SmallConfig() {
   return config;
 }
 
-std::string ErrorOf(const std::string& text) {
+std::string ErrorFrom(const std::string& text) {
   const Result<ExpertLoad> load = ParseExpertTrace(text, "t.json", SmallConfig());
   return load ? "" : load.error().message;
 }
@@ -76,25 +76,25 @@ TEST(ExpertLoadTest, LinesAreCounted) {
   ASSERT_TRUE(load.has_value()) << load.error().message;
   EXPECT_EQ((*load)[0], (std::vector<double>{1, 0.5, 0.5, 0}));
   EXPECT_EQ((*load)[1], (std::vector<double>{0, 0, 1, 1}));
-  EXPECT_EQ(ErrorOf("{\"layer\": 1, \"experts\": [3, 2]}"), "");  // a single line too
+  EXPECT_EQ(ErrorFrom("{\"layer\": 1, \"experts\": [3, 2]}"), "");  // a single line too
 }
 
 TEST(ExpertLoadTest, ErrorsNameFileLineAndField) {
-  EXPECT_EQ(ErrorOf(" \n"), "t.json: expected loads or chosen experts, found nothing");
-  EXPECT_EQ(ErrorOf("{}"), "t.json: loads: expected a value, found nothing");
-  EXPECT_EQ(ErrorOf(R"({"loads": 5})"),
+  EXPECT_EQ(ErrorFrom(" \n"), "t.json: expected loads or chosen experts, found nothing");
+  EXPECT_EQ(ErrorFrom("{}"), "t.json: loads: expected a value, found nothing");
+  EXPECT_EQ(ErrorFrom(R"({"loads": 5})"),
             "t.json: loads: expected 2 lists, one for each layer, found a number");
-  EXPECT_EQ(ErrorOf(R"({"loads": [[1], [1], [1]]})"),
+  EXPECT_EQ(ErrorFrom(R"({"loads": [[1], [1], [1]]})"),
             "t.json: loads: expected 2 lists, one for each layer, found 3 lists");
-  EXPECT_EQ(ErrorOf(R"({"loads": [[1, 2, 3, 4], [1, 2, 3]]})"),
+  EXPECT_EQ(ErrorFrom(R"({"loads": [[1, 2, 3, 4], [1, 2, 3]]})"),
             "t.json: loads[1]: expected 4 numbers, one for each expert, found 3");
-  EXPECT_EQ(ErrorOf(R"({"loads": [[1, 2, 3, -4]]})"),
+  EXPECT_EQ(ErrorFrom(R"({"loads": [[1, 2, 3, -4]]})"),
             "t.json: loads[0][3]: expected a number from 0 to 1000000000000000, found -4");
-  EXPECT_EQ(ErrorOf("{\"layer\": 0, \"experts\": [0]}\n{\"layer\": 2, \"experts\": [0]}"),
+  EXPECT_EQ(ErrorFrom("{\"layer\": 0, \"experts\": [0]}\n{\"layer\": 2, \"experts\": [0]}"),
             "t.json: line 2: layer: expected an integer from 0 to 1, found 2");
-  EXPECT_EQ(ErrorOf("{\"layer\": 0, \"experts\": [0]}\n{\"layer\": 1, \"experts\": [4]}"),
+  EXPECT_EQ(ErrorFrom("{\"layer\": 0, \"experts\": [0]}\n{\"layer\": 1, \"experts\": [4]}"),
             "t.json: line 2: experts[0]: expected an integer from 0 to 3, found 4");
-  EXPECT_EQ(ErrorOf("{\"layer\": 0, \"experts\": [0]}\n7").substr(0, 16), "t.json: line 2: ");
+  EXPECT_EQ(ErrorFrom("{\"layer\": 0, \"experts\": [0]}\n7").substr(0, 16), "t.json: line 2: ");
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ Plan Make(const Hardware& machine, const Workload& workload) {
   return MakePlan(FlashSizes(), machine, ZipfLoad(FlashConfig(), 0.5), workload).value();
 }
 
-const PlanRow& RowOf(const Plan& plan, const std::string& flags) {
+const PlanRow& FindRow(const Plan& plan, const std::string& flags) {
   const auto row = std::find_if(plan.rows.begin(), plan.rows.end(), [&](const PlanRow& candidate) {
     return Flags(candidate.layout) == flags;
   });
@@ -74,7 +74,7 @@ TEST(PlannerTest, SaysWhatDoesNotFit) {
 
 TEST(PlannerTest, CapacityIsTheMostThatThereIsMemoryFor) {
   const Plan plan = Make(RoundMachine(1, 2), {.context = 65536, .concurrency = 2});
-  const PlanRow& row = RowOf(plan, "--tp 2 --pp 1 --ep 2");
+  const PlanRow& row = FindRow(plan, "--tp 2 --pp 1 --ep 2");
   ASSERT_TRUE(row.fits()) << row.problem;
   const double room = 100e9 - static_cast<double>(row.weights + row.workspace);
   const auto bytes = [&](std::int64_t n) {
@@ -89,9 +89,9 @@ TEST(PlannerTest, CapacityIsTheMostThatThereIsMemoryFor) {
 TEST(PlannerTest, ReplicasAddUp) {
   Hardware machine = RoundMachine(1, 1);
   machine.device.memory_bytes = 200e9;
-  const PlanRow one = RowOf(Make(machine, {.concurrency = 4}), "--tp 1 --pp 1 --ep 1");
+  const PlanRow one = FindRow(Make(machine, {.concurrency = 4}), "--tp 1 --pp 1 --ep 1");
   machine.devices_per_node = 4;
-  const PlanRow four = RowOf(Make(machine, {.concurrency = 16}), "--tp 1 --pp 1 --ep 1");
+  const PlanRow four = FindRow(Make(machine, {.concurrency = 16}), "--tp 1 --pp 1 --ep 1");
   EXPECT_EQ(four.layout.n_replicas, 4);
   EXPECT_EQ(four.most_sequences, 4 * one.most_sequences);
   EXPECT_DOUBLE_EQ(four.tokens_per_second, 4 * one.tokens_per_second);
@@ -113,32 +113,32 @@ TEST(PlannerTest, SaysWhatBalancingBrings) {
   const Plan plain = plan(std::nullopt);
   const Plan balanced = plan(64);
   for (const PlanRow& row : balanced.rows) {
-    const PlanRow& before = RowOf(plain, Flags(row.layout));
+    const PlanRow& before = FindRow(plain, Flags(row.layout));
     EXPECT_EQ(row.plain_tokens_per_second, before.tokens_per_second) << Flags(row.layout);
     EXPECT_EQ(before.plain_tokens_per_second, before.tokens_per_second);
     if (row.layout.n_expert() == 1) {
       EXPECT_EQ(row.plain_tokens_per_second, row.tokens_per_second);
     }
   }
-  const PlanRow& row = RowOf(balanced, "--tp 8 --pp 1 --ep 8");
+  const PlanRow& row = FindRow(balanced, "--tp 8 --pp 1 --ep 8");
   EXPECT_GT(row.tokens_per_second, 1.1 * row.plain_tokens_per_second);
 }
 
 TEST(PlannerTest, PipelinesOverlap) {
   const Hardware machine = RoundMachine(1, 4);
   const std::string flags = "--tp 1 --pp 4 --ep 1";
-  const PlanRow serial = RowOf(Make(machine, {.concurrency = 512, .micro_batches = 1}), flags);
+  const PlanRow serial = FindRow(Make(machine, {.concurrency = 512, .micro_batches = 1}), flags);
   EXPECT_DOUBLE_EQ(serial.token_seconds, serial.token_time.Total());
-  const PlanRow overlapped = RowOf(Make(machine, {.concurrency = 512}), flags);
+  const PlanRow overlapped = FindRow(Make(machine, {.concurrency = 512}), flags);
   EXPECT_LT(overlapped.token_seconds, serial.token_seconds);
   EXPECT_DOUBLE_EQ(
-      RowOf(Make(machine, {.concurrency = 512, .micro_batches = 4}), flags).token_seconds,
+      FindRow(Make(machine, {.concurrency = 512, .micro_batches = 4}), flags).token_seconds,
       overlapped.token_seconds);
   // One sequence has no parts.
-  EXPECT_DOUBLE_EQ(RowOf(Make(machine, {.micro_batches = 4}), flags).token_seconds,
-                   RowOf(Make(machine, {}), flags).token_seconds);
-  const double one = RowOf(Make(machine, {.prompt = 512}), flags).first_token_seconds;
-  const double four = RowOf(Make(machine, {.prompt = 2048}), flags).first_token_seconds;
+  EXPECT_DOUBLE_EQ(FindRow(Make(machine, {.micro_batches = 4}), flags).token_seconds,
+                   FindRow(Make(machine, {}), flags).token_seconds);
+  const double one = FindRow(Make(machine, {.prompt = 512}), flags).first_token_seconds;
+  const double four = FindRow(Make(machine, {.prompt = 2048}), flags).first_token_seconds;
   EXPECT_LT(four, 2.5 * one);  // 1 + 3 / 4 for equal stages
   EXPECT_GT(four, 1.5 * one);
 }
@@ -181,21 +181,21 @@ TEST(PlannerTest, BetterHardwareIsNeverSlower) {
 TEST(PlannerTest, MoreWorkTakesLonger) {
   const Hardware machine = RoundMachine(1, 8);
   const std::string flags = "--tp 8 --pp 1 --ep 8";
-  const PlanRow base = RowOf(Make(machine, {.concurrency = 8}), flags);
-  EXPECT_GT(RowOf(Make(machine, {.concurrency = 16}), flags).token_seconds, base.token_seconds);
-  EXPECT_GT(RowOf(Make(machine, {.context = 100'000, .concurrency = 8}), flags).token_seconds,
+  const PlanRow base = FindRow(Make(machine, {.concurrency = 8}), flags);
+  EXPECT_GT(FindRow(Make(machine, {.concurrency = 16}), flags).token_seconds, base.token_seconds);
+  EXPECT_GT(FindRow(Make(machine, {.context = 100'000, .concurrency = 8}), flags).token_seconds,
             base.token_seconds);
-  EXPECT_GT(RowOf(Make(machine, {.prompt = 4096, .concurrency = 8}), flags).first_token_seconds,
+  EXPECT_GT(FindRow(Make(machine, {.prompt = 4096, .concurrency = 8}), flags).first_token_seconds,
             base.first_token_seconds);
 }
 
 TEST(PlannerTest, ReplicasThatDoNotDivideAreSaidByTheRow) {
   const Plan plan = Make(RoundMachine(1, 8), {.experts = {.n_redundant = 3}});
-  const PlanRow& row = RowOf(plan, "--tp 8 --pp 1 --ep 8");
+  const PlanRow& row = FindRow(plan, "--tp 8 --pp 1 --ep 8");
   EXPECT_EQ(row.problem.substr(0, 19), "--redundant-experts");
   EXPECT_EQ(row.token_seconds, 0);
   // Nothing is replicated if nothing is shared.
-  EXPECT_GT(RowOf(plan, "--tp 8 --pp 1 --ep 1").token_seconds, 0);
+  EXPECT_GT(FindRow(plan, "--tp 8 --pp 1 --ep 1").token_seconds, 0);
 }
 
 TEST(PlannerTest, RefusesMoreThanTheModelHas) {

@@ -24,8 +24,8 @@ StepWork Decoding(std::int64_t n) {
           .n_logit_rows = n};
 }
 
-StageTime TimeOf(const Hardware& machine, const ParallelLayout& layout, int stage,
-                 const StepWork& work, const ExpertOptions& options = {}) {
+StageTime ComputeTime(const Hardware& machine, const ParallelLayout& layout, int stage,
+                      const StepWork& work, const ExpertOptions& options = {}) {
   StepTimes times(FlashSizes(), machine, ZipfLoad(FlashConfig(), 0), layout, options);
   return times.Of(stage, work);
 }
@@ -40,12 +40,12 @@ TEST(StepTimeTest, ReadingTakesTheBytesOfTheFormulas) {
     const double experts = 43 * 256 * (1 - std::pow(1 - 6.0 / 256, tokens));
     const double bytes = costs.Dense(n, n).bytes + costs.RoutedBytes(experts) +
                          tokens * costs.Attention(kDepth).bytes;
-    EXPECT_NEAR(TimeOf(machine, {}, 0, Decoding(n)).Total() * 1e12 / bytes, 1, 1e-9) << n;
+    EXPECT_NEAR(ComputeTime(machine, {}, 0, Decoding(n)).Total() * 1e12 / bytes, 1, 1e-9) << n;
   }
   // Half of the rate takes twice as long.
-  const double whole = TimeOf(machine, {}, 0, Decoding(8)).Total();
+  const double whole = ComputeTime(machine, {}, 0, Decoding(8)).Total();
   machine.memory_efficiency = 0.5;
-  EXPECT_NEAR(TimeOf(machine, {}, 0, Decoding(8)).Total() / whole, 2, 1e-9);
+  EXPECT_NEAR(ComputeTime(machine, {}, 0, Decoding(8)).Total() / whole, 2, 1e-9);
 }
 
 TEST(StepTimeTest, ComputingTakesTheOperationsOfTheFormulas) {
@@ -57,17 +57,17 @@ TEST(StepTimeTest, ComputingTakesTheOperationsOfTheFormulas) {
                        64 * costs.Attention(kDepth).flops;
   const StepWork work = {
       .n_tokens = 64, .position = kDepth, .last_position = kDepth + 32, .n_logit_rows = 1};
-  EXPECT_NEAR(TimeOf(machine, {}, 0, work).Total() * 1e12 / flops, 1, 1e-9);
+  EXPECT_NEAR(ComputeTime(machine, {}, 0, work).Total() * 1e12 / flops, 1, 1e-9);
 }
 
 TEST(StepTimeTest, OverheadsAreOfStepsAndLayers) {
   Hardware machine = RoundMachine(1, 2);
   machine.step_seconds = 0.5;
   machine.layer_seconds = 0.25;
-  EXPECT_DOUBLE_EQ(TimeOf(machine, {}, 0, Decoding(1)).overhead, 0.5 + 43 * 0.25);
+  EXPECT_DOUBLE_EQ(ComputeTime(machine, {}, 0, Decoding(1)).overhead, 0.5 + 43 * 0.25);
   const ParallelLayout stages = {.n_stages = 2};
-  EXPECT_DOUBLE_EQ(TimeOf(machine, stages, 0, Decoding(1)).overhead +
-                       TimeOf(machine, stages, 1, Decoding(1)).overhead,
+  EXPECT_DOUBLE_EQ(ComputeTime(machine, stages, 0, Decoding(1)).overhead +
+                       ComputeTime(machine, stages, 1, Decoding(1)).overhead,
                    2 * 0.5 + 43 * 0.25);
 }
 
@@ -76,9 +76,9 @@ TEST(StepTimeTest, StagesAddUpToTheWhole) {
   const Hardware machine = RoundMachine(1, 4);
   StageTime sum;
   for (int stage = 0; stage < 4; ++stage) {
-    sum += TimeOf(machine, {.n_stages = 4}, stage, Decoding(4));
+    sum += ComputeTime(machine, {.n_stages = 4}, stage, Decoding(4));
   }
-  const StageTime whole = TimeOf(machine, {}, 0, Decoding(4));
+  const StageTime whole = ComputeTime(machine, {}, 0, Decoding(4));
   EXPECT_NEAR(sum.dense / whole.dense, 1, 1e-12);
   EXPECT_NEAR(sum.experts / whole.experts, 1, 1e-12);
   EXPECT_NEAR(sum.attention / whole.attention, 1, 1e-12);
@@ -89,13 +89,13 @@ TEST(StepTimeTest, StagesAddUpToTheWhole) {
 
 // Computed by hand, for a token on two tensor ranks without expert ranks.
 TEST(StepTimeTest, TensorRanksExchangeTwoSumsALayer) {
-  const StageTime time = TimeOf(RoundMachine(1, 2), {.n_tensor = 2}, 0, Decoding(1));
+  const StageTime time = ComputeTime(RoundMachine(1, 2), {.n_tensor = 2}, 0, Decoding(1));
   const double sum = 4 * 4096 / 2 / 100e9;  // seconds of half a row of numbers
   const double layer = 2 * ((1e-6 + 4 * sum) + (1e-6 + sum));
   const double embedding = 1e-6 + 2 * 4096 / 100e9;
   const double logits = 1e-6 + 4 * 129280 / 2 / 100e9;
   EXPECT_NEAR(time.exchange, 43 * layer + embedding + logits, 1e-12);
-  const StageTime alone = TimeOf(RoundMachine(1, 1), {}, 0, Decoding(1));
+  const StageTime alone = ComputeTime(RoundMachine(1, 1), {}, 0, Decoding(1));
   EXPECT_LT(time.dense, alone.dense);
   EXPECT_GT(time.dense, alone.dense / 2);  // not everything is cut
   EXPECT_NEAR(time.experts / alone.experts, 1, 1e-12);
@@ -112,8 +112,8 @@ TEST(StepTimeTest, TensorRanksSendTheRowsThatTheyDivide) {
   divided.decode_context_parallel = true;
   constexpr double kChoosing = 21;  // layers
   const StepWork work = {.position = 8'191, .last_position = 8'191};
-  const StageTime all = TimeOf(machine, whole, 0, work);
-  const StageTime some = TimeOf(machine, divided, 0, work);
+  const StageTime all = ComputeTime(machine, whole, 0, work);
+  const StageTime some = ComputeTime(machine, divided, 0, work);
   EXPECT_NEAR(some.attention, all.attention / 4, 1e-12);
   const double lists = 1e-6 + 512 * 8 * 3 / 100e9;
   const double rows = 1e-6 + 512 * 584 * 3 / 4 / 100e9;
@@ -135,14 +135,15 @@ TEST(StepTimeTest, TensorRanksShareTheChoiceOfRows) {
     const auto n_rows = static_cast<double>((position + 1) / 4 * n_tokens);
     return kChoosing * n_rows * 64 * (2 * 128 + 3) / 2e12;
   };
-  EXPECT_NEAR(TimeOf(machine, layout, 0, work(1, 8'191)).attention, scoring(1, 8'191), 1e-12);
-  EXPECT_NEAR(TimeOf(machine, layout, 0, work(1, 65'535)).attention, scoring(1, 65'535) / 4, 1e-12);
-  EXPECT_NEAR(TimeOf(machine, layout, 0, work(512, 8'191)).attention, scoring(512, 8'191) / 4,
+  EXPECT_NEAR(ComputeTime(machine, layout, 0, work(1, 8'191)).attention, scoring(1, 8'191), 1e-12);
+  EXPECT_NEAR(ComputeTime(machine, layout, 0, work(1, 65'535)).attention, scoring(1, 65'535) / 4,
+              1e-12);
+  EXPECT_NEAR(ComputeTime(machine, layout, 0, work(512, 8'191)).attention, scoring(512, 8'191) / 4,
               1e-12);
   // Lists of 512 rows, of 8 bytes, to three others.
   const auto told = [&](std::int64_t n_tokens, std::int64_t position) {
-    return TimeOf(machine, layout, 0, work(n_tokens, position)).exchange -
-           TimeOf(machine, layout, 0, work(n_tokens, 0)).exchange;
+    return ComputeTime(machine, layout, 0, work(n_tokens, position)).exchange -
+           ComputeTime(machine, layout, 0, work(n_tokens, 0)).exchange;
   };
   EXPECT_EQ(told(1, 8'191), 0);
   EXPECT_NEAR(told(1, 65'535), kChoosing * (1e-6 + 512 * 8 * 3 / 100e9), 1e-12);
@@ -150,16 +151,16 @@ TEST(StepTimeTest, TensorRanksShareTheChoiceOfRows) {
   // Queries of 64 heads from 1024 numbers, weights from 4096, as bf16.
   const double queries = 2 * 512.0 * 64 * (128 * 1024 + 4096) * kChoosing;
   machine.device.bf16_flops = 1e12;
-  EXPECT_NEAR(TimeOf(machine, layout, 0, work(512, 0)).dense -
-                  TimeOf(machine, layout, 0, work(512, 8'191)).dense,
+  EXPECT_NEAR(ComputeTime(machine, layout, 0, work(512, 0)).dense -
+                  ComputeTime(machine, layout, 0, work(512, 8'191)).dense,
               queries * 3 / 4 / 1e12, 1e-9);
 }
 
 TEST(StepTimeTest, ExpertRanksShareTheExpertsAndTellTheirRows) {
   const ParallelLayout layout = {.n_tensor = 2, .expert_parallel = true};
   const Hardware machine = RoundMachine(1, 2);
-  const StageTime time = TimeOf(machine, layout, 0, Decoding(1));
-  const StageTime whole = TimeOf(machine, {.n_tensor = 2}, 0, Decoding(1));
+  const StageTime time = ComputeTime(machine, layout, 0, Decoding(1));
+  const StageTime whole = ComputeTime(machine, {.n_tensor = 2}, 0, Decoding(1));
   EXPECT_LT(time.experts, whole.experts);
   EXPECT_GT(time.experts, whole.experts / 2);  // one of the two has more of six
   // The busiest rank's rows, of 8 KB each, to the other rank: 3 and 0.56 deviations.
@@ -178,10 +179,10 @@ TEST(StepTimeTest, FusedExchangeHidesBehindTheExperts) {
   const ExpertOptions fused = {.exchange = ExpertExchange::kFused};
   machine.node.bytes_per_second = kNoLimit;
   machine.node.latency = 0;
-  const double experts = TimeOf(machine, layout, 0, work, fused).experts;
-  EXPECT_DOUBLE_EQ(TimeOf(machine, layout, 0, work, fused).exchange, 0);
+  const double experts = ComputeTime(machine, layout, 0, work, fused).experts;
+  EXPECT_DOUBLE_EQ(ComputeTime(machine, layout, 0, work, fused).exchange, 0);
   machine.node.latency = experts / 43;  // of two rounds, half is hidden
-  const double moved = TimeOf(machine, layout, 0, work, fused).exchange;
+  const double moved = ComputeTime(machine, layout, 0, work, fused).exchange;
   EXPECT_NEAR(moved / experts, 1, 1e-6);
 }
 
@@ -196,7 +197,7 @@ TEST(StepTimeTest, ImbalanceSlowsTheExpertsAndBalancingHelps) {
     EXPECT_EQ(n_redundant.has_value(), times.imbalance() != times.plain_imbalance());
     return times.Of(0, work).experts;
   };
-  const double even = TimeOf(machine, layout, 0, work).experts;
+  const double even = ComputeTime(machine, layout, 0, work).experts;
   const double skewed = experts(1, std::nullopt);
   const double balanced = experts(1, 64);
   EXPECT_GT(skewed, 1.3 * even);

@@ -17,7 +17,7 @@ namespace {
 
 constexpr DType kTypes[] = {DType::kF32, DType::kBF16, DType::kF8E4M3, DType::kI8, DType::kF8E8M0};
 
-SliceTensor TensorOf(DType dtype, std::int64_t size) {
+SliceTensor MakeTensor(DType dtype, std::int64_t size) {
   return {.name = "layers.0.x", .dtype = dtype, .shape = {size}, .mean = 0.5, .deviation = 0.02};
 }
 
@@ -32,7 +32,7 @@ struct Moments {
   double deviation;
 };
 
-Moments MomentsOf(const std::vector<double>& values) {
+Moments ComputeMoments(const std::vector<double>& values) {
   double sum = 0;
   double squares = 0;
   for (const double value : values) {
@@ -58,7 +58,7 @@ std::vector<double> Numbers(const std::vector<std::byte>& bytes,
 
 TEST(RandomValuesTest, AnyPartIsThatPartOfTheWhole) {
   for (const DType dtype : kTypes) {
-    const SliceTensor tensor = TensorOf(dtype, 1003);
+    const SliceTensor tensor = MakeTensor(dtype, 1003);
     const std::vector<std::byte> whole = Values(tensor);
     for (const std::size_t first : {std::size_t{0}, std::size_t{4}, std::size_t{500}}) {
       std::vector<std::byte> part(whole.size() - first);
@@ -98,7 +98,7 @@ TEST(RandomValuesTest, TheExpertsOfATokenDiffer) {
 
 TEST(RandomValuesTest, SeedAndNameDecide) {
   for (const DType dtype : kTypes) {
-    const SliceTensor tensor = TensorOf(dtype, 1000);
+    const SliceTensor tensor = MakeTensor(dtype, 1000);
     SliceTensor other = tensor;
     other.name = "layers.0.y";
     EXPECT_EQ(Values(tensor), Values(tensor)) << Name(dtype);
@@ -116,7 +116,7 @@ TEST(RandomValuesTest, BytesDoNotChangeBetweenVersions) {
        {73, 227, 192, 201, 162, 49, 50, 88},
        {121, 121, 121, 121, 121, 121, 121, 121}}};
   for (std::size_t i = 0; i < std::size(kTypes); ++i) {
-    const std::vector<std::byte> bytes = Values(TensorOf(kTypes[i], 8));
+    const std::vector<std::byte> bytes = Values(MakeTensor(kTypes[i], 8));
     std::array<int, 8> first;
     for (std::size_t b = 0; b < first.size(); ++b) {
       first[b] = std::to_integer<int>(bytes[b]);
@@ -130,22 +130,22 @@ constexpr std::int64_t kMany = 1 << 20;
 constexpr double kOff = 0.005;
 
 TEST(RandomValuesTest, FloatsHaveTheirMeanAndDeviation) {
-  const Moments f32 = MomentsOf(Numbers<float>(Values(TensorOf(DType::kF32, kMany)),
-                                               [](float x, auto& to) { to.push_back(x); }));
+  const Moments f32 = ComputeMoments(Numbers<float>(Values(MakeTensor(DType::kF32, kMany)),
+                                                    [](float x, auto& to) { to.push_back(x); }));
   EXPECT_NEAR(f32.mean, 0.5, kOff * 0.02);
   EXPECT_NEAR(f32.deviation, 0.02, kOff * 0.02);
-  const Moments bf16 = MomentsOf(Numbers<Bf16>(Values(TensorOf(DType::kBF16, kMany)),
-                                               [](Bf16 x, auto& to) { to.push_back(ToFloat(x)); }));
+  const Moments bf16 = ComputeMoments(Numbers<Bf16>(
+      Values(MakeTensor(DType::kBF16, kMany)), [](Bf16 x, auto& to) { to.push_back(ToFloat(x)); }));
   EXPECT_NEAR(bf16.mean, 0.5, kOff * 0.02);
   EXPECT_NEAR(bf16.deviation, 0.02, kOff * 0.02);
 }
 
 TEST(RandomValuesTest, E4m3CodesAreRoundedNormalValues) {
-  const std::vector<std::byte> codes = Values(TensorOf(DType::kF8E4M3, kMany));
+  const std::vector<std::byte> codes = Values(MakeTensor(DType::kF8E4M3, kMany));
   std::int64_t n_subnormal = 0;
   std::int64_t n_nan = 0;
   const Moments moments =
-      MomentsOf(Numbers<std::uint8_t>(codes, [&](std::uint8_t code, std::vector<double>& to) {
+      ComputeMoments(Numbers<std::uint8_t>(codes, [&](std::uint8_t code, std::vector<double>& to) {
         n_nan += (code & 0x7F) == 0x7F;
         n_subnormal += (code & 0x78) == 0;
         to.push_back(E4m3ToFloat(code));
@@ -161,8 +161,8 @@ TEST(RandomValuesTest, E4m3CodesAreRoundedNormalValues) {
 
 TEST(RandomValuesTest, E2m1CodesAreRoundedNormalValues) {
   std::array<std::int64_t, 16> counts = {};
-  const Moments moments = MomentsOf(Numbers<std::uint8_t>(
-      Values(TensorOf(DType::kI8, kMany / 2)), [&](std::uint8_t pair, std::vector<double>& to) {
+  const Moments moments = ComputeMoments(Numbers<std::uint8_t>(
+      Values(MakeTensor(DType::kI8, kMany / 2)), [&](std::uint8_t pair, std::vector<double>& to) {
         for (const int code : {pair & 15, pair >> 4}) {
           ++counts[static_cast<std::size_t>(code)];
           to.push_back(E2m1ToFloat(static_cast<std::uint8_t>(code)));
@@ -178,7 +178,7 @@ TEST(RandomValuesTest, E2m1CodesAreRoundedNormalValues) {
 }
 
 TEST(RandomValuesTest, ScalesHaveTheirRootMeanSquare) {
-  SliceTensor tensor = TensorOf(DType::kF8E8M0, kMany);
+  SliceTensor tensor = MakeTensor(DType::kF8E8M0, kMany);
   for (const double wanted : {0.0089, 0.0156, 0x1p-7, 1.0, 3.99}) {
     tensor.deviation = wanted;
     double squares = 0;
