@@ -161,6 +161,18 @@ TEST_P(ConformanceLinear, ManyColumns) {
   }
 }
 
+// Rows around the longest for which the loops for one row of activations have room.
+TEST_P(ConformanceLinear, LongRows) {
+  Data data(21);
+  for (const WeightFormat format : {WeightFormat::kFp8, WeightFormat::kFp4}) {
+    for (const std::int64_t blocks : {128, 129}) {
+      const OwnedWeight w =
+          MakeWeight(data, format, ScaleFormat::kE8m0, {.n = 9, .k = 128 * blocks}, Kind::kNormal);
+      Compare(data, w.view, 1, Kind::kNormal);
+    }
+  }
+}
+
 TEST_P(ConformanceLinear, PartsOfK) {
   Data data(5);
   for (const WeightFormat format :

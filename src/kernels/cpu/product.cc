@@ -5,6 +5,7 @@
 #include "kernels/cpu/product_folded.h"
 #include "kernels/cpu/product_formats.h"
 #include "kernels/cpu/product_integers.h"
+#include "kernels/cpu/product_one_row.h"
 #include "kernels/cpu/product_panel.h"
 #include "kernels/cpu/product_rows.h"
 #include "kernels/cpu/simd.h"
@@ -30,6 +31,10 @@ constexpr int kFewRows = kRegisters == 32 ? 8 : (kMakesOneByOne<Format> ? 3 : 2)
 template <class Format>
 requires kScales<Format>
 constexpr int kFewRows<Format> = Scaled<Format>::kFewestRows - 1;
+
+// Products with one row of activations have loops of their own: product_one_row.h.
+template <class Format>
+constexpr bool kHasOneRow = kMakesOneByOne<Format> && !Format::kWholeBlocks;
 
 // Weight rows at once: those of a group, where their sums fit the registers or operands are made
 // one by one.
@@ -291,6 +296,9 @@ void MultiplyFewRows(const cpu::Product& product, int64_t first, int64_t end) {
 
 template <class Format>
 void MultiplyFew(const cpu::Product& product, int64_t first, int64_t end) {
+  if constexpr (kHasOneRow<Format>) {
+    if (OneRow<Format>::Takes(product)) return OneRow<Format>(product).Multiply(first, end);
+  }
   WithConstant<kFewRows<Format>>(
       product.t, [&](auto rows) { MultiplyFewRows<Format, rows.kValue>(product, first, end); });
 }
