@@ -13,9 +13,6 @@
 namespace fathom::KERNEL_ISA {
 namespace {
 
-// Prefetch distance, into the second-level cache: the first-level cache has room for a shorter
-// distance only, which does not cover the time of a page walk. Measured.
-constexpr int64_t kPrefetchBytes = 4096;
 constexpr int64_t kTileBytes = 128 * 1024;  // of weights that stay in the second-level cache while
                                             // groups of activation rows pass over them
 
@@ -164,9 +161,12 @@ template <class Format, int kRows, int kColumns>
   }
   for (int64_t block = first; block < end; ++block) {
     for (const WeightRow& row : weights) {
-      const uint8_t* ahead = row.bytes + block * Format::kBlockBytes + kPrefetchBytes;
+      const uint8_t* bytes = row.bytes + block * Format::kBlockBytes;
       for (int64_t line = 0; line < Format::kBlockBytes; line += 64) {
-        __builtin_prefetch(ahead + line, 0, 2);
+        __builtin_prefetch(bytes + kPrefetchBytes + line, 0, 2);
+        if constexpr (kRows == 1 && kRegisters == 32) {
+          __builtin_prefetch(bytes + kSecondPrefetchBytes + line, 0, 3);
+        }
       }
     }
     AddBlock<Format, kRows, kColumns>(weights, block, rows, block, sums);
