@@ -58,9 +58,9 @@ struct Loops {
   float (*multiply_adds)(std::int64_t count);
 };
 
-Loops LoopsOf(Isa isa) {
+Loops MakeLoops(Isa isa) {
   if (isa == Isa::kScalar) return {ReadPlainly, MultiplyAddPlainly};
-  const cpu::Kernels& kernels = cpu::TableOf(isa);
+  const cpu::Kernels& kernels = cpu::KernelsFor(isa);
   return {kernels.read_memory, kernels.multiply_adds};
 }
 
@@ -176,7 +176,7 @@ Result<std::unique_ptr<RooflineProbe>> MakeHostRooflineProbe(Isa isa, int n_thre
     return MakeError(memory.error().code, "memory to measure the bandwidth with: {}",
                      memory.error().message);
   }
-  return std::make_unique<HostRooflineProbe>(LoopsOf(isa), n_threads, processors,
+  return std::make_unique<HostRooflineProbe>(MakeLoops(isa), n_threads, processors,
                                              *std::move(memory), bytes / n_threads);
 }
 

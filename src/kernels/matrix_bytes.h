@@ -11,19 +11,21 @@
 namespace fathom {
 
 template <class T>
-std::int64_t SizeOf(const Matrix<T>& matrix) {
+std::int64_t SizeInBytes(const Matrix<T>& matrix) {
   return matrix.data == nullptr ? 0
                                 : matrix.rows * matrix.cols * static_cast<std::int64_t>(sizeof(T));
 }
-inline std::int64_t SizeOf(const RopeRows& rope) { return SizeOf(rope.cos) + SizeOf(rope.sin); }
+inline std::int64_t SizeInBytes(const RopeRows& rope) {
+  return SizeInBytes(rope.cos) + SizeInBytes(rope.sin);
+}
 // Nothing for weights that the backend does not have.
-inline std::int64_t SizeOf(const Weight& w) {
+inline std::int64_t SizeInBytes(const Weight& w) {
   return w.data == nullptr ? 0 : std::ssize(w.Bytes()) + std::ssize(w.ScaleBytes());
 }
 // Adds the bytes of the matrices and weights, each once.
 template <class... Part>
 std::int64_t SumOfSizes(const Part&... parts) {
-  return (SizeOf(parts) + ... + 0);
+  return (SizeInBytes(parts) + ... + 0);
 }
 
 }  // namespace fathom

@@ -103,7 +103,7 @@ std::string_view Name(WeightFormat format) {
 }
 
 // The checkpoint's order of the sizes: [n, k].
-std::string NameOf(std::string_view operation, const Weight& w) {
+std::string OperationName(std::string_view operation, const Weight& w) {
   return fmt::format("{} {} [{}, {}]", operation, Name(w.format), w.n, w.k);
 }
 
@@ -129,7 +129,7 @@ WorkCost CostOfExperts(Matrix<const Bf16> x, const Routing& routing, const Exper
     const ExpertWeights& expert = experts.experts[static_cast<std::size_t>(id)];
     for (const Weight* const w : {&expert.w1, &expert.w2, &expert.w3}) {
       multiply_adds += w->n * w->k;
-      if (!is_chosen[static_cast<std::size_t>(id)]) bytes += SizeOf(*w);
+      if (!is_chosen[static_cast<std::size_t>(id)]) bytes += SizeInBytes(*w);
     }
     is_chosen[static_cast<std::size_t>(id)] = true;
   }
@@ -155,7 +155,7 @@ WorkCost CostOfAttention(const AttentionInput& input, const BatchView& batch,
 WorkCost CostOfScores(Matrix<const std::uint8_t> queries, std::int64_t scored,
                       std::int64_t out_bytes) {
   const std::int64_t heads = queries.cols / kPackedIndexBytes;
-  return Computes(SizeOf(queries) + scored * kPackedIndexBytes + out_bytes,
+  return Computes(SizeInBytes(queries) + scored * kPackedIndexBytes + out_bytes,
                   scored * heads * kIndexDim);
 }
 
@@ -192,7 +192,7 @@ void ProfiledBackend::FillRopeRows(const BatchView& batch, std::span<const float
 }
 
 void ProfiledBackend::Embed(const BatchView& batch, Matrix<const Bf16> table, Matrix<Bf16> out) {
-  const Timer timer(*this, [&] { return Piece{"Embed", Moves(2 * SizeOf(out))}; });
+  const Timer timer(*this, [&] { return Piece{"Embed", Moves(2 * SizeInBytes(out))}; });
   backend_->Embed(batch, table, out);
 }
 
@@ -205,19 +205,23 @@ void ProfiledBackend::RmsNorm(Matrix<const Bf16> x, std::span<const Bf16> weight
 }
 
 void ProfiledBackend::Linear(Matrix<const Bf16> x, const Weight& w, Matrix<Bf16> out) {
-  const Timer timer(*this, [&] { return Piece{NameOf("Linear", w), CostOfProduct(x, w, out)}; });
+  const Timer timer(*this, [&] {
+    return Piece{OperationName("Linear", w), CostOfProduct(x, w, out)};
+  });
   backend_->Linear(x, w, out);
 }
 
 void ProfiledBackend::Linear(Matrix<const Bf16> x, const Weight& w, Matrix<float> out) {
-  const Timer timer(*this, [&] { return Piece{NameOf("Linear", w), CostOfProduct(x, w, out)}; });
+  const Timer timer(*this, [&] {
+    return Piece{OperationName("Linear", w), CostOfProduct(x, w, out)};
+  });
   backend_->Linear(x, w, out);
 }
 
 void ProfiledBackend::GroupedLinear(Matrix<const Bf16> x, const Weight& w, std::int64_t groups,
                                     Matrix<Bf16> out) {
   const Timer timer(*this, [&] {
-    return Piece{NameOf("GroupedLinear", w), CostOfProduct(x, w, out)};
+    return Piece{OperationName("GroupedLinear", w), CostOfProduct(x, w, out)};
   });
   backend_->GroupedLinear(x, w, groups, out);
 }
@@ -257,7 +261,7 @@ void ProfiledBackend::AddToStreams(Matrix<const Bf16> x, Matrix<Bf16> streams) {
 void ProfiledBackend::MeanOfStreams(Matrix<const Bf16> streams, std::int64_t first_column,
                                     Matrix<Bf16> out) {
   const Timer timer(*this, [&] {
-    return Piece{"MeanOfStreams", Moves(SizeOf(streams) + SizeOf(streams) / kStreams)};
+    return Piece{"MeanOfStreams", Moves(SizeInBytes(streams) + SizeInBytes(streams) / kStreams)};
   });
   backend_->MeanOfStreams(streams, first_column, out);
 }
@@ -306,7 +310,7 @@ void ProfiledBackend::SelectRows(Matrix<const std::uint8_t> queries,
       const std::int64_t visible = VisibleRows(position, cache.ratio);
       scored += visible > rows.cols ? visible : 0;
     }
-    return Piece{"SelectRows", CostOfScores(queries, scored, SizeOf(rows))};
+    return Piece{"SelectRows", CostOfScores(queries, scored, SizeInBytes(rows))};
   });
   backend_->SelectRows(queries, head_weights, batch, cache, rows);
 }
@@ -317,14 +321,14 @@ void ProfiledBackend::BestRows(Matrix<const std::uint8_t> queries, Matrix<const 
   const Timer timer(*this, [&] {
     std::int64_t scored = 0;
     for (const RowRange& range : ranges) scored += range.n_rows();
-    return Piece{"BestRows", CostOfScores(queries, scored, SizeOf(best))};
+    return Piece{"BestRows", CostOfScores(queries, scored, SizeInBytes(best))};
   });
   backend_->BestRows(queries, head_weights, batch, cache, ranges, best);
 }
 
 void ProfiledBackend::CopyRows(std::span<const SequenceRow> rows, const CompressorCache& cache,
                                Matrix<std::uint8_t> out) {
-  const Timer timer(*this, [&] { return Piece{"CopyRows", Moves(2 * SizeOf(out))}; });
+  const Timer timer(*this, [&] { return Piece{"CopyRows", Moves(2 * SizeInBytes(out))}; });
   backend_->CopyRows(rows, cache, out);
 }
 
@@ -340,7 +344,7 @@ void ProfiledBackend::AppendWindow(Matrix<const Bf16> keys, const BatchView& bat
                                    WindowCache& cache) {
   const Timer timer(*this, [&] {
     const std::int64_t written = keys.rows * KeyBytes(cache.rows.layout);
-    return Piece{"AppendWindow", Moves(SizeOf(keys) + written)};
+    return Piece{"AppendWindow", Moves(SizeInBytes(keys) + written)};
   });
   backend_->AppendWindow(keys, batch, cache);
 }
@@ -380,7 +384,7 @@ void ProfiledBackend::CombineExperts(Matrix<const Bf16> rows, Matrix<const Bf16>
 
 void ProfiledBackend::ChooseTokens(Matrix<const float> logits, std::span<const SamplingRow> rows,
                                    std::span<TokenChoice> choices) {
-  const Timer timer(*this, [&] { return Piece{"ChooseTokens", Moves(SizeOf(logits))}; });
+  const Timer timer(*this, [&] { return Piece{"ChooseTokens", Moves(SizeInBytes(logits))}; });
   backend_->ChooseTokens(logits, rows, choices);
 }
 

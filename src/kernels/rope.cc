@@ -43,7 +43,7 @@ double Exp(double x) {
 }
 
 // Returns the dimension that turns `rotations` times over `length` positions.
-double DimensionOf(double rotations, std::int64_t rope_dims, float base, std::int64_t length) {
+double FindDimension(double rotations, std::int64_t rope_dims, float base, std::int64_t length) {
   return static_cast<double>(rope_dims) *
          Log(static_cast<double>(length) / (rotations * 2.0 * kPi)) /
          (2.0 * Log(static_cast<double>(base)));
@@ -63,9 +63,9 @@ std::vector<float> RopeFrequencies(std::int64_t rope_dims, float base, const Yar
   if (yarn.original_length == 0) return frequencies;
   const double last = static_cast<double>(rope_dims - 1);
   const auto low = static_cast<float>(std::max(
-      std::floor(DimensionOf(yarn.beta_fast, rope_dims, base, yarn.original_length)), 0.0));
+      std::floor(FindDimension(yarn.beta_fast, rope_dims, base, yarn.original_length)), 0.0));
   auto high = static_cast<float>(std::min(
-      std::ceil(DimensionOf(yarn.beta_slow, rope_dims, base, yarn.original_length)), last));
+      std::ceil(FindDimension(yarn.beta_slow, rope_dims, base, yarn.original_length)), last));
   if (low == high) {
     high += 0.001f;  // as in the official code: avoids a division by zero
   }

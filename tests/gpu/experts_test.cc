@@ -22,7 +22,7 @@ using emulator::Visiting;
 
 constexpr std::int64_t kExpertTokens = 7;
 
-ModelOptions OptionsOf(const testing::CheckpointCase& checkpoint, HostExpertChoice choice) {
+ModelOptions MakeOptions(const testing::CheckpointCase& checkpoint, HostExpertChoice choice) {
   return {.max_context = kExpertTokens,
           .max_batch_tokens = kExpertTokens,
           .max_logit_rows = kExpertTokens,
@@ -64,7 +64,7 @@ TEST_P(GpuExperts, GiveTheBitsOfTheCpuWhereverTheyAre) {
   if (!directory) {
     GTEST_SKIP() << testing::kNoSharedData;
   }
-  const ModelOptions options = OptionsOf(GetParam(), HostExpertChoice::kAuto);
+  const ModelOptions options = MakeOptions(GetParam(), HostExpertChoice::kAuto);
   testing::TestModel cpu(*directory, options);
   EXPECT_EQ(cpu.model().memory_plan(), nullptr);
   const std::vector<Token> tokens = testing::RandomTokens(cpu.model().config(), kExpertTokens, 3);
@@ -81,7 +81,7 @@ TEST_P(GpuExperts, GiveTheBitsOfTheCpuWhereverTheyAre) {
                                  .visiting = Visiting::kDescending,
                                  .runs_when_awaited = places.host_computes,
                                  .memory_bytes = FreeFor(needs, n_wanted)};
-    testing::TestModel model(*directory, OptionsOf(GetParam(), places.choice),
+    testing::TestModel model(*directory, MakeOptions(GetParam(), places.choice),
                              testing::OnEmulatedGpu(gpu));
     const MemoryPlan& plan = *model.model().memory_plan();
     EXPECT_EQ(plan.free, gpu.memory_bytes);
@@ -100,7 +100,7 @@ INSTANTIATE_TEST_SUITE_P(Checkpoints, GpuExperts,
 TEST(GpuMemory, ThatIsTooSmallIsAnError) {
   const auto directory = testing::kFairy.Directory();
   ASSERT_TRUE(directory);
-  const ModelOptions options = OptionsOf(testing::kFairy, HostExpertChoice::kAuto);
+  const ModelOptions options = MakeOptions(testing::kFairy, HostExpertChoice::kAuto);
   const std::int64_t least = FreeFor(NeedsOnGpu(*directory, options), 0);
   const auto load = [&](std::int64_t bytes) {
     const std::unique_ptr<Backend> backend =
@@ -120,7 +120,7 @@ TEST(GpuMemory, ThatIsTooSmallIsAnError) {
 TEST(GpuMemory, WithoutABackendOfTheHostItComputesNoExperts) {
   const auto directory = testing::kFairy.Directory();
   ASSERT_TRUE(directory);
-  const ModelOptions options = OptionsOf(testing::kFairy, HostExpertChoice::kCpu);
+  const ModelOptions options = MakeOptions(testing::kFairy, HostExpertChoice::kCpu);
   const std::int64_t bytes = FreeFor(NeedsOnGpu(*directory, options), 5);
   const Result<std::unique_ptr<GpuBackend>> gpu =
       GpuBackend::Make(MakeEmulatorDriver({.memory_bytes = bytes}));

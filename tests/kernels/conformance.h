@@ -97,7 +97,7 @@ class Conformance : public ::testing::TestWithParam<Subject> {
   void AddBackend(int n_threads);
 
   // Runs `compute` on every backend and expects the bytes that the reference returns. What compute
-  // returns has been waited for: BytesOf does it.
+  // returns has been waited for: ReadBytes does it.
   void ExpectSame(const std::string& what,
                   const std::function<std::vector<std::byte>(Backend&)>& compute);
 
@@ -120,7 +120,7 @@ void Append(std::vector<std::byte>& bytes, const Array<T>& result) {
   bytes.insert(bytes.end(), more.begin(), more.end());
 }
 template <class... T>
-std::vector<std::byte> BytesOf(Backend& backend, const Array<T>&... results) {
+std::vector<std::byte> ReadBytes(Backend& backend, const Array<T>&... results) {
   const Status ended = backend.Synchronize();
   EXPECT_TRUE(ended) << (ended ? "" : ended.error().message);
   std::vector<std::byte> bytes;

@@ -84,7 +84,7 @@ TEST_P(ConformanceCache, AppendWindow) {
                                      .row_of_position_0 = row_of_position_0};
                 BeginStep(backend, batch);
                 backend.AppendWindow(keys.As(batch.n(), layout.head_dim), batch.View(), cache);
-                return BytesOf(backend, rows);
+                return ReadBytes(backend, rows);
               });
         }
       }
@@ -165,7 +165,7 @@ class ConformanceCompress : public ConformanceCache {
                         .norm_eps = 1e-6f,
                         .frequencies = frequencies.all()},
                        batch.View(), cache);
-      return BytesOf(backend, new_scores, rows, new_tail_values, new_tail_scores, new_end_rows);
+      return ReadBytes(backend, new_scores, rows, new_tail_values, new_tail_scores, new_end_rows);
     });
   }
 };
@@ -271,7 +271,7 @@ TEST_P(ConformanceIndex, SelectRows) {
         BeginStep(backend, batch);
         backend.SelectRows(queries.As(t, heads * kPackedIndexBytes), weights.As(t, heads),
                            batch.View(), cache, rows.As(t, top));
-        return BytesOf(backend, rows);
+        return ReadBytes(backend, rows);
       });
     }
   });
@@ -299,7 +299,7 @@ TEST_P(ConformanceIndex, BestRows) {
         BeginStep(backend, batch);
         backend.BestRows(queries.As(t, heads * kPackedIndexBytes), weights.As(t, heads),
                          batch.View(), cache, ranges, best.As(t, top));
-        return BytesOf(backend, best);
+        return ReadBytes(backend, best);
       });
     }
   });
@@ -384,7 +384,7 @@ class ConformanceAttention : public ConformanceCache {
                  BeginStep(backend, batch);
                  backend.SparseAttention(input, batch.View(), cache,
                                          out.As(t, c.heads * c.head_dim));
-                 return BytesOf(backend, out);
+                 return ReadBytes(backend, out);
                });
   }
 };
@@ -471,7 +471,7 @@ TEST_P(ConformanceCache, CopyRows) {
           std::equal(out.Row(i), out.Row(i) + out.cols, rows.Row(row.sequence, row.row / 4)))
           << i;
     }
-    return BytesOf(backend, found);
+    return ReadBytes(backend, found);
   });
 }
 

@@ -78,7 +78,7 @@ class ConformanceLinear : public Conformance {
                  Array<float> exact(t * w.n);
                  backend.Linear(x.As(t, w.k), w, rounded.As(t, w.n));
                  backend.Linear(x.As(t, w.k), w, exact.As(t, w.n));
-                 return BytesOf(backend, rounded, exact);
+                 return ReadBytes(backend, rounded, exact);
                });
   }
 
@@ -221,7 +221,7 @@ TEST_P(ConformanceLinear, Grouped) {
         ExpectSame(fmt::format("groups {} k {} t {}", c.groups, c.k, t), [&](Backend& backend) {
           Array<Bf16> out(t * w.view.n);
           backend.GroupedLinear(x.As(t, c.groups * c.k), w.view, c.groups, out.As(t, w.view.n));
-          return BytesOf(backend, out);
+          return ReadBytes(backend, out);
         });
       }
     }
@@ -260,7 +260,7 @@ TEST_P(ConformanceLinear, GroupedNearTheSmallestNumbers) {
                        [&](Backend& backend) {
                          Array<Bf16> out(t * w.view.n);
                          backend.GroupedLinear(x.As(t, 2 * kWidth), w.view, 2, out.As(t, w.view.n));
-                         return BytesOf(backend, out);
+                         return ReadBytes(backend, out);
                        });
           }
         }
@@ -305,7 +305,7 @@ TEST_P(ConformanceLinear, Experts) {
                    std::fill(rows.all().begin(), rows.all().end(), ToBf16(7.0f));
                    backend.ExpertRows(x.As(t, kHidden), routing, backend.BindExperts(0, experts),
                                       10.0f, rows.As(t * kChosen, kHidden));
-                   return BytesOf(backend, rows);
+                   return ReadBytes(backend, rows);
                  });
     }
   }

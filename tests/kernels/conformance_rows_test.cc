@@ -25,7 +25,7 @@ TEST_P(ConformanceRows, RmsNorm) {
           Array<Bf16> in_place = x;
           backend.RmsNorm(x.As(t, d), weight.all(), 1e-6f, out.As(t, d));
           backend.RmsNorm(in_place.As(t, d), weight.all(), 1e-6f, in_place.As(t, d));
-          return BytesOf(backend, out, in_place);
+          return ReadBytes(backend, out, in_place);
         });
       }
     }
@@ -44,7 +44,7 @@ TEST_P(ConformanceRows, SwiGlu) {
           Array<Bf16> in_place = gate;
           backend.SwiGlu(gate.As(t, f), up.As(t, f), 10.0f, out.As(t, f));
           backend.SwiGlu(in_place.As(t, f), up.As(t, f), 10.0f, in_place.As(t, f));
-          return BytesOf(backend, out, in_place);
+          return ReadBytes(backend, out, in_place);
         });
       }
     }
@@ -64,7 +64,7 @@ TEST_P(ConformanceRows, Add) {
         backend.Add(x.As(t, n), y.As(t, n), out.As(t, n));
         backend.Add(into_x.As(t, n), y.As(t, n), into_x.As(t, n));
         backend.Add(x.As(t, n), into_y.As(t, n), into_y.As(t, n));
-        return BytesOf(backend, out, into_x, into_y);
+        return ReadBytes(backend, out, into_x, into_y);
       });
     }
   }
@@ -94,7 +94,7 @@ struct HyperData {
       backend.AddToStreams(y.As(t, d), added.As(t, 4 * d));
       backend.MeanOfStreams(streams.As(t, 4 * d), 0, means.As(t, 2 * d + 3));
       backend.MeanOfStreams(mixed.As(t, 4 * d), d + 1, means.As(t, 2 * d + 3));
-      return BytesOf(backend, pre, head, post, comb, mixed, added, means);
+      return ReadBytes(backend, pre, head, post, comb, mixed, added, means);
     };
   }
 
@@ -140,7 +140,7 @@ TEST_P(ConformanceRows, QueryHeads) {
         ExpectSame(fmt::format("head_dim {} t {}", head_dim, t), [&](Backend& backend) {
           Array<Bf16> out = q;
           backend.QueryHeads(out.As(t, kHeads * head_dim), head_dim, 1e-6f, angles.View());
-          return BytesOf(backend, out);
+          return ReadBytes(backend, out);
         });
       }
     }
@@ -160,7 +160,7 @@ TEST_P(ConformanceRows, WindowKeys) {
           ExpectSame(fmt::format("plain {} pairs {} t {}", plain, pairs, t), [&](Backend& backend) {
             Array<Bf16> out = kv;
             backend.WindowKeys(out.As(t, width), norm.all(), 1e-6f, angles.View());
-            return BytesOf(backend, out);
+            return ReadBytes(backend, out);
           });
         }
       }
@@ -179,7 +179,7 @@ TEST_P(ConformanceRows, IndexQueries) {
           Array<std::uint8_t> out(t * heads * kPackedIndexBytes);
           backend.IndexQueries(q.As(t, heads * kIndexDim), angles.View(),
                                out.As(t, heads * kPackedIndexBytes));
-          return BytesOf(backend, out);
+          return ReadBytes(backend, out);
         });
       }
     }
@@ -202,7 +202,7 @@ TEST_P(ConformanceRows, Route) {
           Array<float> weights(t * kChosen);
           backend.Route(logits.As(t, n_experts), bias.all(), 1.5f,
                         {ids.As(t, kChosen), weights.As(t, kChosen)});
-          return BytesOf(backend, ids, weights);
+          return ReadBytes(backend, ids, weights);
         });
       }
     }
@@ -222,7 +222,7 @@ TEST_P(ConformanceRows, CombineExperts) {
             Array<Bf16> in_place = shared;
             backend.CombineExperts(rows.As(t * k, d), shared.As(t, d), out.As(t, d));
             backend.CombineExperts(rows.As(t * k, d), in_place.As(t, d), in_place.As(t, d));
-            return BytesOf(backend, out, in_place);
+            return ReadBytes(backend, out, in_place);
           });
         }
       }

@@ -51,7 +51,7 @@ TEST_P(ConformanceStep, Embed) {
           Array<Bf16> out(t * copies * d);
           BeginStep(backend, batch);
           backend.Embed(batch.View(), table.As(kVocabulary, d), out.As(t, copies * d));
-          return BytesOf(backend, out);
+          return ReadBytes(backend, out);
         });
       }
     }
@@ -71,7 +71,7 @@ TEST_P(ConformanceStep, FillRopeRows) {
         Array<float> cos(t * pairs), sin(t * pairs);
         BeginStep(backend, batch);
         backend.FillRopeRows(batch.View(), frequencies.all(), cos.As(t, pairs), sin.As(t, pairs));
-        return BytesOf(backend, cos, sin);
+        return ReadBytes(backend, cos, sin);
       });
     }
   }
@@ -87,7 +87,7 @@ TEST_P(ConformanceStep, FillRopeRowsOfSomeRows) {
     Array<float> cos(10), sin(10);
     BeginStep(backend, batch);
     backend.FillRopeRows(batch.View().Rows(7, 5), frequencies.all(), cos.As(5, 2), sin.As(5, 2));
-    return BytesOf(backend, cos, sin);
+    return ReadBytes(backend, cos, sin);
   });
 }
 
@@ -109,7 +109,7 @@ TEST_P(ConformanceStep, RouteByToken) {
       BeginStep(backend, batch);
       backend.RouteByToken(batch.View(), logits.As(t, kExperts), table.As(kVocabulary, kChosen),
                            1.5f, {ids.As(t, kChosen), weights.As(t, kChosen)});
-      return BytesOf(backend, ids, weights);
+      return ReadBytes(backend, ids, weights);
     });
   }
 }
@@ -127,7 +127,7 @@ TEST_P(ConformanceStep, CopyPieces) {
     pieces.push_back({to.data() + 100000, from.data(), 99000});
     backend.CopyPieces(pieces);
     backend.CopyPieces({});
-    return BytesOf(backend, to);
+    return ReadBytes(backend, to);
   });
 }
 
@@ -142,7 +142,7 @@ TEST_P(ConformanceStep, ChangesOfTables) {
       changes.push_back({table.data() + i, i % 5 == 0 ? kNoBlock : 3 * i});
     }
     EXPECT_TRUE(backend.BeginStep(batch.View(), changes));
-    return BytesOf(backend, table);
+    return ReadBytes(backend, table);
   });
 }
 

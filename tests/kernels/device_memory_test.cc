@@ -27,16 +27,16 @@ std::vector<std::byte> Counted(int n) {
   return bytes;
 }
 
-struct MemoryOf {
+struct NamedMemory {
   std::string name;
   std::function<std::unique_ptr<Backend>()> make;
 };
 
-void PrintTo(const MemoryOf& memory, std::ostream* out) { *out << memory.name; }
+void PrintTo(const NamedMemory& memory, std::ostream* out) { *out << memory.name; }
 
 // The reference with every kind of memory, and a GPU.
-std::vector<MemoryOf> Memories() {
-  std::vector<MemoryOf> memories;
+std::vector<NamedMemory> Memories() {
+  std::vector<NamedMemory> memories;
   for (const TestMemory memory : testing::kTestMemories) {
     memories.push_back(
         {testing::NameOf(memory), [memory] { return testing::MakeReference(memory); }});
@@ -50,7 +50,7 @@ std::vector<MemoryOf> Memories() {
   return memories;
 }
 
-class DeviceMemory : public ::testing::TestWithParam<MemoryOf> {
+class DeviceMemory : public ::testing::TestWithParam<NamedMemory> {
  protected:
   void SetUp() override { ASSERT_TRUE(backend_->Reserve({.max_tokens = 4})); }
 

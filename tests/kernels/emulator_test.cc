@@ -39,7 +39,7 @@ class Emulator : public ::testing::TestWithParam<std::tuple<int, Visiting>> {
             .memory_bytes = 1 << 20};
   }
   // The error of a kernel with one block.
-  std::string ErrorOf(const Kernel& kernel, std::int64_t dynamic_bytes = 0) {
+  std::string RunForError(const Kernel& kernel, std::int64_t dynamic_bytes = 0) {
     std::vector<std::int32_t> out(256);
     const FaultyArguments arguments = {out.data()};
     BlockRunner runner(wave_size(), kSharedBytes, visiting(), 1);
@@ -74,35 +74,37 @@ TEST_P(Emulator, ThreadsMeet) {
 }
 
 TEST_P(Emulator, FindsRaces) {
-  EXPECT_THAT(ErrorOf(RacyReadKernel()), HasSubstr("kernel Tested, block (0, 0): a race: thread "));
-  EXPECT_THAT(ErrorOf(RacyWriteKernel()), HasSubstr("writes 'numbers' at 0, which thread "));
-  EXPECT_THAT(ErrorOf(WriteBehindReadKernel()), HasSubstr("a race: thread "));
+  EXPECT_THAT(RunForError(RacyReadKernel()),
+              HasSubstr("kernel Tested, block (0, 0): a race: thread "));
+  EXPECT_THAT(RunForError(RacyWriteKernel()), HasSubstr("writes 'numbers' at 0, which thread "));
+  EXPECT_THAT(RunForError(WriteBehindReadKernel()), HasSubstr("a race: thread "));
 }
 
 TEST_P(Emulator, FindsReadsOfWhatNobodyHasWritten) {
-  EXPECT_THAT(ErrorOf(UnwrittenReadKernel()), HasSubstr("which nobody has written"));
+  EXPECT_THAT(RunForError(UnwrittenReadKernel()), HasSubstr("which nobody has written"));
 }
 
 TEST_P(Emulator, ChecksIndices) {
-  EXPECT_THAT(ErrorOf(IndexKernel()), HasSubstr("expected an index below 16"));
+  EXPECT_THAT(RunForError(IndexKernel()), HasSubstr("expected an index below 16"));
 }
 
 TEST_P(Emulator, FindsDivergence) {
-  EXPECT_THAT(ErrorOf(DivergentBarrierKernel()),
+  EXPECT_THAT(RunForError(DivergentBarrierKernel()),
               AllOf(HasSubstr("kernel Tested, block (0, 0): expected all threads at one meeting "
                               "point, found: thread 0 waits at SyncBlock (emulator_kernels.cc:"),
                     HasSubstr("thread 1 has ended")));
-  EXPECT_THAT(ErrorOf(DivergentShuffleKernel()),
+  EXPECT_THAT(RunForError(DivergentShuffleKernel()),
               AllOf(HasSubstr("kernel Tested, "), HasSubstr("in one collective"),
                     HasSubstr("waits at Shuffle (emulator_kernels.cc:")));
 }
 
 TEST_P(Emulator, GivesDynamicSharedMemory) {
-  EXPECT_EQ(ErrorOf(DynamicKernel(), 16 + 4 * 256), "");
+  EXPECT_EQ(RunForError(DynamicKernel(), 16 + 4 * 256), "");
   EXPECT_EQ(out_.front(), 255 * 256 / 2);
-  EXPECT_THAT(ErrorOf(DynamicKernel(), 4 * 256),
+  EXPECT_THAT(RunForError(DynamicKernel(), 4 * 256),
               HasSubstr("shared memory 'numbers' ends at byte 1040 of 1024"));
-  EXPECT_THAT(ErrorOf(DynamicKernel(), kSharedBytes + 16), HasSubstr("of 49152 bytes are used"));
+  EXPECT_THAT(RunForError(DynamicKernel(), kSharedBytes + 16),
+              HasSubstr("of 49152 bytes are used"));
 }
 
 // The driver with a kernel of the device sources: the reference's bits.

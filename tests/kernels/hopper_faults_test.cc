@@ -28,8 +28,8 @@ class HopperFaults : public HopperRuns {
                                .tile_rows = 8,
                                .tile_columns = 32}),
         out_.data()};
-    return ErrorOf(fathom_emulated_HopperFaulty(),
-                   {.threads = 128, .shared_bytes = kHopperFaultShared}, arguments);
+    return RunForError(fathom_emulated_HopperFaulty(),
+                       {.threads = 128, .shared_bytes = kHopperFaultShared}, arguments);
   }
   std::vector<float> out_;
 };
@@ -104,10 +104,11 @@ TEST_P(HopperFaults, OfWhatIsNotOver) {
 TEST_P(HopperFaults, OfALaunch) {
   std::vector<float> numbers(64 * kSumCluster);
   const ClusterSumArguments arguments = {numbers.data(), numbers.data()};
-  EXPECT_THAT(ErrorOf(fathom_emulated_ClusterSum(),
-                      {.x = kSumCluster, .threads = 64, .shared_bytes = kHopperSharedBytes + 16},
-                      arguments),
-              HasSubstr("expected at most 232448 bytes of shared memory, found 232464"));
+  EXPECT_THAT(
+      RunForError(fathom_emulated_ClusterSum(),
+                  {.x = kSumCluster, .threads = 64, .shared_bytes = kHopperSharedBytes + 16},
+                  arguments),
+      HasSubstr("expected at most 232448 bytes of shared memory, found 232464"));
 }
 
 TEST_P(HopperFaults, OfSharedMemoryAndMeetings) {

@@ -33,8 +33,8 @@ class HopperRuns
   bool IsLatest() const { return std::get<1>(GetParam()) == emulator::Asynchrony::kLatest; }
   // The error of a run, or nothing.
   template <class Arguments>
-  std::string ErrorOf(const emulator::Kernel& kernel, const GpuGrid& grid,
-                      const Arguments& arguments) const {
+  std::string RunForError(const emulator::Kernel& kernel, const GpuGrid& grid,
+                          const Arguments& arguments) const {
     emulator::BlockRunner runner(32, kHopperSharedBytes, std::get<0>(GetParam()), 3,
                                  std::get<1>(GetParam()));
     const Status status = runner.Run("Tested", kernel, grid, &arguments);

@@ -78,7 +78,7 @@ TEST_P(Hopper, MultipliesTilesThatCopiesBring) {
     std::vector<float> found(64 * 64, -1.0f);
     const TiledProductArguments arguments = {SwizzledMap(a, kDepth), SwizzledMap(b, kDepth), kDepth,
                                              found.data()};
-    ASSERT_EQ(ErrorOf(kernel, {.threads = 256, .shared_bytes = kTiledProductShared}, arguments),
+    ASSERT_EQ(RunForError(kernel, {.threads = 256, .shared_bytes = kTiledProductShared}, arguments),
               "");
     EXPECT_EQ(found, ExpectedProduct(format, a, b, kDepth, std::vector<float>(64 * 64)));
   }
@@ -96,8 +96,9 @@ TEST_P(Hopper, MultipliesRegistersAndTilesOfThreads) {
     AlignedVector<std::uint16_t> b = RandomNumbers(format, columns * 32, 4);
     std::vector<float> found(64 * columns);
     const RegisterProductArguments arguments = {a.data(), b.data(), found.data()};
-    ASSERT_EQ(ErrorOf(kernel, {.threads = 128, .shared_bytes = kRegisterProductShared}, arguments),
-              "");
+    ASSERT_EQ(
+        RunForError(kernel, {.threads = 128, .shared_bytes = kRegisterProductShared}, arguments),
+        "");
     EXPECT_EQ(found, ExpectedProduct(format, a, b, 32, std::vector<float>(64 * columns)));
   }
 }
@@ -121,7 +122,7 @@ TEST_P(Hopper, MultipliesByAWarp) {
       found.resize(2 * start.size());
       const WarpProductArguments arguments = {a.data(), (has_columns ? columns : rows).data(),
                                               has_columns, found.data()};
-      ASSERT_EQ(ErrorOf(kernel, {.threads = 32, .shared_bytes = kWarpProductShared}, arguments),
+      ASSERT_EQ(RunForError(kernel, {.threads = 32, .shared_bytes = kWarpProductShared}, arguments),
                 "");
       EXPECT_THAT(std::span(found).first(start.size()), ::testing::ElementsAreArray(expected));
       // The matrices of A, transposed: thread l has numbers 2 (l % 4) and the next of column l / 4.
@@ -143,9 +144,10 @@ TEST_P(Hopper, SumsOverTheBlocksOfACluster) {
   std::iota(x.begin(), x.end(), 1.0f);
   std::vector<float> found(kBlocks);
   const ClusterSumArguments arguments = {x.data(), found.data()};
-  ASSERT_EQ(ErrorOf(fathom_emulated_ClusterSum(),
-                    {.x = kBlocks, .threads = 64, .shared_bytes = kClusterSumShared}, arguments),
-            "");
+  ASSERT_EQ(
+      RunForError(fathom_emulated_ClusterSum(),
+                  {.x = kBlocks, .threads = 64, .shared_bytes = kClusterSumShared}, arguments),
+      "");
   for (std::size_t block = 0; block < kBlocks; ++block) {
     const auto first =
         x.begin() + static_cast<std::ptrdiff_t>(block / kSumCluster * kSumCluster * 64);
@@ -155,12 +157,12 @@ TEST_P(Hopper, SumsOverTheBlocksOfACluster) {
 
 TEST_P(Hopper, MovesRegistersBetweenWarpgroups) {
   std::vector<std::int32_t> found(384);
-  ASSERT_EQ(ErrorOf(fathom_emulated_MoveRegisters(), {.threads = 384},
-                    MoveRegistersArguments{true, found.data()}),
+  ASSERT_EQ(RunForError(fathom_emulated_MoveRegisters(), {.threads = 384},
+                        MoveRegistersArguments{true, found.data()}),
             "");
   EXPECT_THAT(found, ::testing::Each(1));
-  EXPECT_THAT(ErrorOf(fathom_emulated_MoveRegisters(), {.threads = 384},
-                      MoveRegistersArguments{false, found.data()}),
+  EXPECT_THAT(RunForError(fathom_emulated_MoveRegisters(), {.threads = 384},
+                          MoveRegistersArguments{false, found.data()}),
               ::testing::HasSubstr("waits at TakeRegisters (hopper_meetings.cu:"));
 }
 
@@ -188,8 +190,8 @@ TEST_P(Hopper, CopiesTilesWithZerosAroundTheMatrix) {
       std::vector<unsigned char> found(static_cast<std::size_t>(bytes));
       const TileCopyArguments arguments = {emulator::ToTensorMap(tile), column, row, bytes,
                                            found.data()};
-      ASSERT_EQ(ErrorOf(fathom_emulated_TileCopy(),
-                        {.threads = 64, .shared_bytes = kTileCopyShared}, arguments),
+      ASSERT_EQ(RunForError(fathom_emulated_TileCopy(),
+                            {.threads = 64, .shared_bytes = kTileCopyShared}, arguments),
                 "");
       for (std::int64_t i = 0; i < 9 * columns; ++i) {
         const std::int64_t r = i / columns;

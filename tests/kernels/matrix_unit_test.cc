@@ -38,7 +38,7 @@ const UnitCase kCases[] = {{kSm80Mma, kF16Operand},       {kSm80Mma, kBf16Operan
 int Bits(const OperandFormat& format) { return format.format == MatrixFormat::kE4m3 ? 8 : 16; }
 
 // The number of a code, by the definition of its format.
-double NumberOf(const OperandFormat& format, std::uint32_t bits) {
+double ToNumber(const OperandFormat& format, std::uint32_t bits) {
   if (format.format == MatrixFormat::kE4m3) return gpu::Fp8ToFloat<gpu::E4m3Fn>(bits);
   if (format.format == MatrixFormat::kBf16) return std::bit_cast<float>(bits << 16);
   const double sign = (bits & 0x8000) != 0 ? -1 : 1;
@@ -48,7 +48,7 @@ double NumberOf(const OperandFormat& format, std::uint32_t bits) {
   return sign * std::ldexp(exponent == 0 ? fraction : 1 + fraction, std::max(exponent, 1) - 15);
 }
 
-int ExponentOf(double number, int smallest) {
+int FindExponent(double number, int smallest) {
   return number == 0 ? smallest : std::max(std::ilogb(number), smallest);
 }
 
@@ -80,11 +80,11 @@ float FusedSumOfDoubles(const UnitCase& tested, const std::vector<double>& a,
                         const std::vector<double>& b, float c) {
   const MatrixUnit& unit = tested.unit;
   const int smallest = tested.operand.smallest_exponent;
-  const int c_exponent = ExponentOf(c, -126);
+  const int c_exponent = FindExponent(c, -126);
   int largest = unit.toward_zero ? c_exponent : -126;
   for (std::size_t i = 0; i < a.size(); ++i) {
     if (a[i] * b[i] != 0) {
-      largest = std::max(largest, ExponentOf(a[i], smallest) + ExponentOf(b[i], smallest));
+      largest = std::max(largest, FindExponent(a[i], smallest) + FindExponent(b[i], smallest));
     }
   }
   Wide sum = 0;
@@ -120,7 +120,7 @@ class MatrixUnits : public ::testing::TestWithParam<UnitCase> {
   // The code of a power of two that the format has.
   std::uint32_t PowerOfTwo(int exponent) const {
     for (std::uint32_t bits = 0; bits < 1u << (Bits(tested().operand) - 1); ++bits) {
-      if (NumberOf(tested().operand, bits) == std::ldexp(1.0, exponent)) return bits;
+      if (ToNumber(tested().operand, bits) == std::ldexp(1.0, exponent)) return bits;
     }
     ADD_FAILURE() << "no power of two " << exponent;
     return 0;
@@ -161,7 +161,7 @@ TEST_P(MatrixUnits, RandomSumsAreThoseOfTheDefinition) {
         if (random() % 4 == 0) {
           bits &= (2u << (Bits(format) - 1)) - 1 - (mask >> 1) + ((1u << format.fraction_bits) - 1);
         }
-        const double number = NumberOf(format, bits);
+        const double number = ToNumber(format, bits);
         if (!std::isfinite(number)) continue;
         codes[side].push_back(bits);
         numbers[side].push_back(number);
@@ -195,7 +195,7 @@ TEST_P(MatrixUnits, SumsWithoutCutsAreExact) {
       for (auto& side : codes) {
         side.push_back(small[random() % 4]);
         if (random() % 2 == 0) side.back() = Negative(side.back());
-        product *= NumberOf(tested().operand, side.back());
+        product *= ToNumber(tested().operand, side.back());
       }
       sum += static_cast<Wide>(product);
     }

@@ -33,7 +33,7 @@ TEST(Roofline, EveryPatternReadsEveryByteOnce) {
     if (isa == Isa::kScalar) {
       continue;
     }
-    const cpu::Kernels& kernels = cpu::TableOf(isa);
+    const cpu::Kernels& kernels = cpu::KernelsFor(isa);
     for (const int streams : {1, 4}) {
       for (const std::int64_t distance : {0, 512, 4096}) {
         EXPECT_EQ(kernels.read_memory(words.data(), 3 * cpu::kReadUnit, {streams, distance}),

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kLaunchFailure = 719;  // as both vendors number it
 
-const emulator::Kernel& KernelOf(std::string_view name) {
+const emulator::Kernel& FindKernel(std::string_view name) {
   const auto* const found = std::ranges::find(kGpuKernelNames, name);
   return emulator::FindKernel(static_cast<GpuKernel>(found - std::begin(kGpuKernelNames)));
 }
@@ -27,13 +27,13 @@ int RunLaunch(FakeGpuDriver& driver, const FakeLaunch& launch) {
                         .threads = static_cast<int>(launch.grid[3]),
                         .shared_bytes = launch.grid[6]};
   // A vector's bytes have the alignment of every struct.
-  return runner.Run(launch.kernel, KernelOf(launch.kernel), grid, launch.arguments.data())
+  return runner.Run(launch.kernel, FindKernel(launch.kernel), grid, launch.arguments.data())
              ? 0
              : kLaunchFailure;
 }
 
 std::size_t ArgumentBytes(const FakeGpuDriver&, const std::string& kernel) {
-  return KernelOf(kernel).argument_bytes;
+  return FindKernel(kernel).argument_bytes;
 }
 
 }  // namespace fathom::testing

@@ -40,7 +40,7 @@ FakeGpuDriver& Driver() {
   return driver;
 }
 
-int ErrorOf(const std::map<std::string, int>& errors, const char* function) {
+int FindError(const std::map<std::string, int>& errors, const char* function) {
   const auto found = errors.find(function);
   return found == errors.end() ? 0 : found->second;
 }
@@ -48,7 +48,7 @@ int ErrorOf(const std::map<std::string, int>& errors, const char* function) {
 // Runs `make` and counts what it made, unless the function is to fail.
 template <class Make>
 int MakeOne(const char* function, const char* kind, const Make& make) {
-  if (const int error = ErrorOf(Driver().errors, function); error != 0) return error;
+  if (const int error = FindError(Driver().errors, function); error != 0) return error;
   make();
   ++Driver().live[kind];
   return 0;
@@ -63,8 +63,8 @@ int FreeOne(const char* kind, void* what) {
 // `work` returns an error, 0 for none.
 int Enqueue(const char* function, std::function<int()> work) {
   FakeGpuDriver& driver = Driver();
-  if (const int error = ErrorOf(driver.errors, function); error != 0) return error;
-  const int failure = ErrorOf(driver.work_errors, function);
+  if (const int error = FindError(driver.errors, function); error != 0) return error;
+  const int failure = FindError(driver.work_errors, function);
   const auto run = [failure, work = std::move(work)] {
     const int error = failure == 0 ? work() : failure;
     if (Driver().failed == 0) Driver().failed = error;
@@ -88,7 +88,7 @@ int EnqueueCopy(const char* function, void* to, const void* from, std::size_t by
 // Runs the work that was enqueued before the n-th piece, counted from the first ever.
 int RunBefore(const char* function, std::uint64_t n) {
   FakeGpuDriver& driver = Driver();
-  if (const int error = ErrorOf(driver.errors, function); error != 0) return error;
+  if (const int error = FindError(driver.errors, function); error != 0) return error;
   while (!driver.queue.empty() && driver.n_enqueued - driver.queue.size() < n) {
     driver.queue.front()();
     driver.queue.pop_front();
@@ -114,7 +114,7 @@ void* Allocate(std::size_t bytes) {
   return std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
 }
 
-const FakeGpu* GpuOf(int device) {
+const FakeGpu* FindGpu(int device) {
   const std::vector<FakeGpu>& gpus = Driver().gpus;
   const auto number = static_cast<std::size_t>(device);
   return device >= 0 && number < gpus.size() ? &gpus[number] : nullptr;
@@ -130,7 +130,7 @@ extern "C" {
 FakeGpuDriver* fake_gpu_driver() { return &Driver(); }
 
 int FakeInitialize(unsigned) {
-  if (const int error = ErrorOf(Driver().errors, "initialize"); error != 0) return error;
+  if (const int error = FindError(Driver().errors, "initialize"); error != 0) return error;
   return Driver().gpus.empty() ? kNoDevice : 0;
 }
 int FakeCudaVersion(int* version) {
@@ -149,26 +149,26 @@ int FakeErrorText(int error, const char** text) {
 
 int FakeDeviceCount(int* count) {
   *count = static_cast<int>(Driver().gpus.size());
-  return ErrorOf(Driver().errors, "device_count");
+  return FindError(Driver().errors, "device_count");
 }
 int FakeDevice(int* device, int number) {
   *device = number;
-  return ErrorOf(Driver().errors, "device");
+  return FindError(Driver().errors, "device");
 }
 int FakeDeviceName(char* name, int length, int device) {
-  const FakeGpu* const gpu = GpuOf(device);
+  const FakeGpu* const gpu = FindGpu(device);
   if (gpu == nullptr) return kInvalidValue;
   const std::size_t n = gpu->name.copy(name, static_cast<std::size_t>(length) - 1);
   name[n] = '\0';
-  return ErrorOf(Driver().errors, "device_name");
+  return FindError(Driver().errors, "device_name");
 }
 int FakeDeviceMemory(std::size_t* bytes, int device) {
-  *bytes = GpuOf(device)->memory_bytes;
+  *bytes = FindGpu(device)->memory_bytes;
   return 0;
 }
 // The numbers of both vendors' attributes differ.
 int FakeDeviceAttribute(int* value, int attribute, int device) {
-  const FakeGpu* const gpu = GpuOf(device);
+  const FakeGpu* const gpu = FindGpu(device);
   const std::map<int, int> values = {{10, 32},
                                      {16, 132},
                                      {75, gpu->capability / 10},
@@ -180,26 +180,26 @@ int FakeDeviceAttribute(int* value, int attribute, int device) {
   const auto found = values.find(attribute);
   if (found == values.end()) return kInvalidValue;
   *value = found->second;
-  return ErrorOf(Driver().errors, "device_attribute");
+  return FindError(Driver().errors, "device_attribute");
 }
 int FakeDeviceProperties(void* properties, int device) {
   constexpr std::size_t kArchitectureAt = 1160;
-  const std::string& name = GpuOf(device)->architecture;
+  const std::string& name = FindGpu(device)->architecture;
   std::memcpy(static_cast<char*>(properties) + kArchitectureAt, name.c_str(), name.size() + 1);
-  return ErrorOf(Driver().errors, "device_properties");
+  return FindError(Driver().errors, "device_properties");
 }
 
 int FakeRetainContext(void** context, int) {
   return MakeOne("retain_context", "context", [&] { *context = &Driver(); });
 }
 int FakeReleaseContext(int) { return FreeOne("context", nullptr); }
-int FakeSetContext(void*) { return ErrorOf(Driver().errors, "set_context"); }
-int FakeSetDevice(int) { return ErrorOf(Driver().errors, "set_device"); }
+int FakeSetContext(void*) { return FindError(Driver().errors, "set_context"); }
+int FakeSetDevice(int) { return FindError(Driver().errors, "set_device"); }
 
 int FakeMemory(std::size_t* free, std::size_t* total) {
   *free = Driver().free_bytes;
   *total = Driver().gpus.front().memory_bytes;
-  return ErrorOf(Driver().errors, "memory");
+  return FindError(Driver().errors, "memory");
 }
 int FakeAllocate(void** address, std::size_t bytes) {
   if (bytes > Driver().free_bytes) return kOutOfMemory;
@@ -219,7 +219,7 @@ int FakeAllocateHost(void** address, std::size_t bytes, unsigned) {
 int FakeFreeHost(void* address) { return FreeOne("host memory", address); }
 int FakeAddressOfHost(void** address, void* host, unsigned) {
   *address = static_cast<char*>(host) + (Driver().moves_host_memory ? 4096 : 0);
-  return ErrorOf(Driver().errors, "address_of_host");
+  return FindError(Driver().errors, "address_of_host");
 }
 int FakeFill(void* to, unsigned char value, std::size_t bytes, void*) {
   return Enqueue("fill", [=] {
@@ -247,7 +247,7 @@ int FakeMakeEvent(void** event, unsigned flags) {
 }
 int FakeRecordEvent(void* event, void*) {
   EventAt(event).n_before = Driver().n_enqueued;
-  return ErrorOf(Driver().errors, "record_event");
+  return FindError(Driver().errors, "record_event");
 }
 int FakeWaitForEvent(void* event) { return RunBefore("wait_for_event", EventAt(event).n_before); }
 // Each piece of work takes a millisecond.
@@ -255,7 +255,7 @@ int FakeElapsedTime(float* milliseconds, void* first, void* last) {
   constexpr unsigned kWithoutTime = 2;
   if (((EventAt(first).flags | EventAt(last).flags) & kWithoutTime) != 0) return kInvalidValue;
   *milliseconds = static_cast<float>(EventAt(last).n_before - EventAt(first).n_before);
-  return ErrorOf(Driver().errors, "elapsed_time");
+  return FindError(Driver().errors, "elapsed_time");
 }
 int FakeFreeEvent(void* event) { return FreeOne("event", event); }
 
@@ -271,11 +271,11 @@ int FakeFindFunction(void** function, void*, const char* name) {
   const auto found = std::find(kernels.begin(), kernels.end(), name);
   if (found == kernels.end()) return kNotFound;
   *function = &*found;
-  return ErrorOf(Driver().errors, "find_function");
+  return FindError(Driver().errors, "find_function");
 }
 int FakeSetFunctionAttribute(void*, int, int value) {
   Driver().shared_bytes_allowed = value;
-  return ErrorOf(Driver().errors, "set_function_attribute");
+  return FindError(Driver().errors, "set_function_attribute");
 }
 int FakeLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                      unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
@@ -289,7 +289,7 @@ int FakeLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsigned 
 }
 
 int FakeBeginCapture(void*, int) {
-  const int error = ErrorOf(Driver().errors, "begin_capture");
+  const int error = FindError(Driver().errors, "begin_capture");
   Driver().captures = error == 0;
   return error;
 }
@@ -305,7 +305,7 @@ int FakeFreeGraph(void* graph) { return FreeGraph("graph", graph); }
 int FakeFreeReadyGraph(void* ready) { return FreeGraph("ready graph", ready); }
 int FakeLaunchGraph(void* ready, void*) {
   FakeGpuDriver& driver = Driver();
-  if (const int error = ErrorOf(driver.errors, "launch_graph"); error != 0) return error;
+  if (const int error = FindError(driver.errors, "launch_graph"); error != 0) return error;
   ++driver.n_graphs_launched;
   for (const std::function<void()>& run : GraphAt(ready)) {
     driver.queue.push_back(run);

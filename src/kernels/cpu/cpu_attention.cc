@@ -170,7 +170,7 @@ void CpuBackend::SparseAttention(const AttentionInput& input, const BatchView& b
       task.q = Bits(input.q.Row(row) + head * head_dim);
       task.heads = std::min(task_heads, heads - head);
       task.sinks = input.sinks.data() + head;
-      task.rope = RotaryOf(input.rope, row);
+      task.rope = RotaryRowAt(input.rope, row);
       task.out = Bits(out.Row(row) + head * head_dim);
       kernels_.attention(task);
     }

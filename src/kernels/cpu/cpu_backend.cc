@@ -20,7 +20,7 @@ constexpr std::int64_t kGateWork = 4;  // work per number of a gate's row: rows 
 
 CpuBackend::CpuBackend(Isa isa, int n_threads, std::span<const int> processors)
     : isa_(isa),
-      kernels_(cpu::TableOf(isa)),
+      kernels_(cpu::KernelsFor(isa)),
       processors_(processors.begin(), processors.end()),
       team_(n_threads, processors),
       name_(fmt::format("cpu {}, {} thread{}", fathom::Name(isa), n_threads,
@@ -164,7 +164,7 @@ void CpuBackend::QueryHeads(Matrix<Bf16> q, std::int64_t head_dim, float eps,
   const std::int64_t heads = q.cols / head_dim;
   ForItems(q.rows * heads, head_dim * kElementWork, [&](std::int64_t first, std::int64_t end) {
     for (std::int64_t i = first; i < end; ++i) {
-      kernels_.query_head(Bits(q.data + i * head_dim), head_dim, eps, RotaryOf(rope, i / heads));
+      kernels_.query_head(Bits(q.data + i * head_dim), head_dim, eps, RotaryRowAt(rope, i / heads));
     }
   });
 }
@@ -177,7 +177,7 @@ void CpuBackend::WindowKeys(Matrix<Bf16> kv, std::span<const Bf16> norm, float e
     for (std::int64_t row = first; row < end; ++row) {
       std::uint16_t* key = Bits(kv.Row(row));
       kernels_.rms_norm(key, Bits(norm.data()), eps, kv.cols, key);
-      kernels_.rotate(key + plain, RotaryOf(rope, row));
+      kernels_.rotate(key + plain, RotaryRowAt(rope, row));
       kernels_.simulate_fp8(key, plain);
     }
   });

@@ -117,9 +117,9 @@ class CpuBackend final : public ReferenceBackend {
     bool shares_rows = false;  // on the calling thread: all threads share the rows
   };
   struct IndexInput;
-  std::span<const ScoredRow> BestOf(const IndexInput& input, std::int64_t token,
-                                    const RowRange& range, std::int64_t n_best,
-                                    const IndexWorker& worker);
+  std::span<const ScoredRow> ChooseBestRows(const IndexInput& input, std::int64_t token,
+                                            const RowRange& range, std::int64_t n_best,
+                                            const IndexWorker& worker);
   template <class Choose>
   void ForTokens(const IndexInput& input, std::int64_t n_best, const Choose& choose);
   void StoreTail(const CompressorInput& input, const BatchView& batch, CompressorCache& cache);
@@ -145,12 +145,12 @@ inline const std::uint16_t* Bits(const Bf16* x) {
 }
 inline std::uint16_t* Bits(Bf16* x) { return reinterpret_cast<std::uint16_t*>(x); }
 
-inline cpu::RotaryRow RotaryOf(const RopeRows& rope, std::int64_t row) {
+inline cpu::RotaryRow RotaryRowAt(const RopeRows& rope, std::int64_t row) {
   return {rope.cos.Row(row), rope.sin.Row(row), rope.cos.cols};
 }
 
 // Describes the product of w with prepared rows; the caller sets x, t and the output. quantize:
 // whether FP8 weights take quantised activations.
-cpu::Product ProductOf(const Weight& w, bool quantize);
+cpu::Product MakeProduct(const Weight& w, bool quantize);
 
 }  // namespace fathom

@@ -110,7 +110,7 @@ void CpuBackend::MultiplyInputs(std::span<const ExpertWeights> experts) {
       if (first < end) {
         const Weight& w = gate ? experts[e].w1 : experts[e].w3;
         cpu::Product& product = scratch_.products[count++];
-        product = WithRows(ProductOf(w, /*quantize=*/true), end - first);
+        product = WithRows(MakeProduct(w, /*quantize=*/true), end - first);
         product.x = scratch_.activations.data();
         product.x_scales = scratch_.scales.data();
         product.rows_in = scratch_.pair_tokens.data() + first;
@@ -129,7 +129,7 @@ void CpuBackend::MultiplyHidden(std::span<const ExpertWeights> experts, Matrix<B
     const std::int32_t end = scratch_.first_pair[e + 1];
     if (first < end) {
       cpu::Product& product = scratch_.products[count++];
-      product = WithRows(ProductOf(experts[e].w2, /*quantize=*/true), end - first);
+      product = WithRows(MakeProduct(experts[e].w2, /*quantize=*/true), end - first);
       product.x = scratch_.hidden.data() + first * product.x_stride;
       product.x_scales = scratch_.hidden_scales.data() + first * product.scale_stride;
       product.rows_out = scratch_.pair_rows.data() + first;
@@ -145,13 +145,13 @@ void CpuBackend::ExpertTile(Matrix<const Bf16> x, const Routing& routing,
                             std::span<const ExpertWeights> experts, float clamp,
                             Matrix<Bf16> rows) {
   SortPairs(routing, std::ssize(experts));
-  const cpu::ProductFormat format = ProductOf(experts[0].w1, /*quantize=*/true).format;
+  const cpu::ProductFormat format = MakeProduct(experts[0].w1, /*quantize=*/true).format;
   // If ranks share the experts and compute them in chunks, most tokens have no expert in a call.
   Prepare(format, x.data, x.cols, x.rows, x.cols, scratch_.activations.data(),
           scratch_.scales.data(), routing.ids);
   MultiplyInputs(experts);
   const std::int64_t width = experts[0].w1.n;
-  const cpu::ProductFormat hidden_format = ProductOf(experts[0].w2, /*quantize=*/true).format;
+  const cpu::ProductFormat hidden_format = MakeProduct(experts[0].w2, /*quantize=*/true).format;
   const std::int32_t n_pairs = scratch_.first_pair[experts.size()];
   ForItems(n_pairs, width * kActivationWork, [&](std::int64_t first, std::int64_t end) {
     for (std::int64_t i = first; i < end; ++i) {

@@ -106,7 +106,7 @@ void ChooseBest(const cpu::Kernels& kernels, std::span<const float> scores, cons
   std::sort(best.begin(), best.end());
 }
 
-cpu::IndexTask TaskOf(const IndexQueryBlock& block) {
+cpu::IndexTask MakeTask(const IndexQueryBlock& block) {
   return {.bytes = block.bytes.data(),
           .offsets = block.offsets.data(),
           .scales = block.scales.data(),
@@ -125,7 +125,7 @@ void CpuBackend::IndexQueries(Matrix<const Bf16> q, const RopeRows& rope,
     for (std::int64_t i = first; i < end; ++i) {
       Bf16 x[kIndexDim];
       std::copy_n(q.data + i * kIndexDim, kIndexDim, x);
-      kernels_.rotate(Bits(x) + kIndexDim - 2 * pairs, RotaryOf(rope, i / heads));
+      kernels_.rotate(Bits(x) + kIndexDim - 2 * pairs, RotaryRowAt(rope, i / heads));
       kernels_.pack_index(Bits(x), out.data + i * kPackedIndexBytes);
     }
   });
@@ -144,9 +144,9 @@ struct CpuBackend::IndexInput {
 
 // Returns the best rows of a range for one token, at most n_best, in order, in the scratch memory
 // of this worker.
-std::span<const ScoredRow> CpuBackend::BestOf(const IndexInput& input, std::int64_t token,
-                                              const RowRange& range, std::int64_t n_best,
-                                              const IndexWorker& worker) {
+std::span<const ScoredRow> CpuBackend::ChooseBestRows(const IndexInput& input, std::int64_t token,
+                                                      const RowRange& range, std::int64_t n_best,
+                                                      const IndexWorker& worker) {
   const auto n = static_cast<std::size_t>(range.n_rows());
   const std::span<float> scores = Piece(scratch_.row_scores, worker.piece, team_.n_threads());
   const std::span<ScoredRow> order = Piece(scratch_.row_order, worker.piece, team_.n_threads());
@@ -157,7 +157,7 @@ std::span<const ScoredRow> CpuBackend::BestOf(const IndexInput& input, std::int6
   const BlockRows& rows = input.cache.packed_rows;
   const std::int32_t sequence = input.batch.SegmentOf(token).sequence;
   const auto score = [&](std::int64_t first, std::int64_t end) {
-    cpu::IndexTask task = TaskOf(block);
+    cpu::IndexTask task = MakeTask(block);
     for (; first < end; first += task.end) {
       const std::int64_t row = range.first + first;
       task.rows = rows.Row(sequence, row);
@@ -212,7 +212,7 @@ void CpuBackend::SelectRows(Matrix<const std::uint8_t> queries, Matrix<const Bf1
     Check(visible <= cache.Capacity(), "SelectRows: more rows than the cache holds");
     if (visible <= rows.cols) return ChooseAll(visible, rows.RowSpan(token));
     Check(cache.share.n == 1, "SelectRows: rows that other ranks have");
-    const auto best = BestOf(input, token, {0, visible}, rows.cols, worker);
+    const auto best = ChooseBestRows(input, token, {0, visible}, rows.cols, worker);
     std::transform(best.begin(), best.end(), rows.Row(token), RowOf);
   });
 }
@@ -228,7 +228,7 @@ void CpuBackend::BestRows(Matrix<const std::uint8_t> queries, Matrix<const Bf16>
   }
   ForTokens(input, best.cols, [&](std::int64_t token, const IndexWorker& worker) {
     const auto found =
-        BestOf(input, token, ranges[static_cast<std::size_t>(token)], best.cols, worker);
+        ChooseBestRows(input, token, ranges[static_cast<std::size_t>(token)], best.cols, worker);
     std::fill_n(std::copy(found.begin(), found.end(), best.Row(token)),
                 best.cols - std::ssize(found), kNoScoredRow);
   });

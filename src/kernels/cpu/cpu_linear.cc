@@ -23,7 +23,7 @@ std::int64_t FirstColumn(std::int64_t begin, std::int64_t column_work, std::int6
 }
 
 // Activations are quantised for FP8 and FP4 weights, or never.
-cpu::ProductFormat FormatOf(const Weight& w, bool quantize) {
+cpu::ProductFormat ChooseFormat(const Weight& w, bool quantize) {
   switch (w.format) {
     case WeightFormat::kF32:
       return cpu::ProductFormat::kF32;
@@ -41,9 +41,9 @@ cpu::ProductFormat FormatOf(const Weight& w, bool quantize) {
 
 }  // namespace
 
-cpu::Product ProductOf(const Weight& w, bool quantize) {
+cpu::Product MakeProduct(const Weight& w, bool quantize) {
   CheckWeight(w);
-  return {.format = FormatOf(w, quantize),
+  return {.format = ChooseFormat(w, quantize),
           .e8m0_scales = w.format != WeightFormat::kFp8 || w.scale_format == ScaleFormat::kE8m0,
           .weights = reinterpret_cast<const std::uint8_t*>(w.data),
           .scales = reinterpret_cast<const std::uint8_t*>(w.scales),
@@ -116,7 +116,7 @@ void CpuBackend::Prepare(cpu::ProductFormat format, const Bf16* x, std::int64_t 
 template <class Out>
 void CpuBackend::MultiplyDense(Matrix<const Bf16> x, const Weight& w, Matrix<Out> out) {
   CheckLinear(x, w, out.rows, out.cols);
-  cpu::Product product = ProductOf(w, /*quantize=*/true);
+  cpu::Product product = MakeProduct(w, /*quantize=*/true);
   product.x = scratch_.activations.data();
   product.x_stride = cpu::PreparedStride(w.k);
   product.x_scales = scratch_.scales.data();
@@ -164,7 +164,7 @@ void CpuBackend::GroupedLinear(Matrix<const Bf16> x, const Weight& w, std::int64
       std::array<cpu::Product, kMaxChunk> products;
       for (std::int64_t i = 0; i < n_groups; ++i) {
         cpu::Product& product = products[static_cast<std::size_t>(i)];
-        product = ProductOf(w, /*quantize=*/false);
+        product = MakeProduct(w, /*quantize=*/false);
         float* prepared = scratch_.activations.data() + i * t * stride;
         float* scales = scratch_.scales.data() + i * t * scale_stride;
         Prepare(product.format, x.Row(first) + (group + i) * w.k, x.cols, t, w.k, prepared, scales);

@@ -4,7 +4,7 @@
 
 namespace fathom::cpu {
 
-const Kernels& TableOf(Isa isa) {
+const Kernels& KernelsFor(Isa isa) {
   Check(isa != Isa::kScalar, "the scalar instruction set is the reference backend");
   switch (isa) {
     case Isa::kAmx:

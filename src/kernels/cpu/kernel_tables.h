@@ -8,6 +8,6 @@ namespace fathom::cpu {
 
 // isa: any but kScalar, which has no vector kernels. Only call the kernels on a machine with this
 // instruction set.
-const Kernels& TableOf(Isa isa);
+const Kernels& KernelsFor(Isa isa);
 
 }  // namespace fathom::cpu

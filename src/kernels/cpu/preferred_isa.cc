@@ -32,8 +32,8 @@ bool PairsAreSlower() {
   double floats = std::numeric_limits<double>::infinity();
   volatile std::int32_t sink = 0;
   for (int round = 0; round < kTimings; ++round) {
-    pairs = std::min(pairs, Seconds(cpu::TableOf(Isa::kAvx512Bf16), sink));
-    floats = std::min(floats, Seconds(cpu::TableOf(Isa::kAvx512), sink));
+    pairs = std::min(pairs, Seconds(cpu::KernelsFor(Isa::kAvx512Bf16), sink));
+    floats = std::min(floats, Seconds(cpu::KernelsFor(Isa::kAvx512), sink));
   }
   return pairs > floats;
 }

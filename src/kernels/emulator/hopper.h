@@ -56,7 +56,7 @@ class Hopper {
   Hopper(RunningKernel& running, std::size_t n_blocks);
 
   // --- Shared memory; addresses may be those of other blocks of the cluster ---
-  static std::uint32_t AddressOf(int rank, std::int64_t offset);
+  static std::uint32_t SharedAddress(int rank, std::int64_t offset);
   void Read(Block& block, std::uint32_t address, std::span<std::byte> to);
   void Write(Block& block, std::uint32_t address, std::span<const std::byte> from);
   void FenceProxy(Block& block);
@@ -164,7 +164,7 @@ class Hopper {
 
   std::size_t Index(const Block& block) const { return Index(block.rank(), block.thread()); }
   std::size_t Index(int rank, int thread) const;
-  Thread& ThreadOf(const Block& block) { return threads_[Index(block)]; }
+  Thread& FindThread(const Block& block) { return threads_[Index(block)]; }
   // Finds `bytes` bytes, or fails.
   Place Find(Block& block, std::uint32_t address, std::int64_t bytes, std::string_view what);
   Barrier& FindBarrier(Block& block, std::uint32_t address, std::string_view what);
@@ -187,7 +187,7 @@ class Hopper {
   void BeginProduct(Block& block, std::span<void* const> calls);
   void Compute(Product& product);
   void FinishProduct(Warpgroup& warpgroup);
-  Warpgroup& WarpgroupOf(const Block& block);
+  Warpgroup& FindWarpgroup(const Block& block);
 
   RunningKernel& running_;
   std::vector<Window> windows_;

@@ -39,7 +39,7 @@ void Hopper::InitBarrier(Block& block, std::uint32_t address, int count) {
   threads_[self].inits_unfenced = true;
 }
 
-void Hopper::FenceBarrierInit(Block& block) { ThreadOf(block).inits_unfenced = false; }
+void Hopper::FenceBarrierInit(Block& block) { FindThread(block).inits_unfenced = false; }
 
 Hopper::Barrier& Hopper::FindBarrier(Block& block, std::uint32_t address, std::string_view what) {
   const auto found = barriers_.find(address);
@@ -48,7 +48,7 @@ Hopper::Barrier& Hopper::FindBarrier(Block& block, std::uint32_t address, std::s
                            what, std::int64_t{address & 0xFFFFFF} - kFirstAddress));
   }
   Barrier& barrier = found->second;
-  if (ThreadOf(block).clock.Seen(barrier.owner) < barrier.owner_count) {
+  if (FindThread(block).clock.Seen(barrier.owner) < barrier.owner_count) {
     block.Fail(
         fmt::format("thread {} {} a barrier that another thread has made, without a meeting "
                     "between them",
@@ -89,7 +89,7 @@ void Hopper::Arrive(Block& block, std::uint32_t address, std::int64_t bytes) {
     block.Fail(fmt::format("thread {} arrives at a barrier: expected at most {} bytes, found {}",
                            block.thread(), kMostBytes, barrier.bytes));
   }
-  barrier.arrived.Join(ThreadOf(block).clock);
+  barrier.arrived.Join(FindThread(block).clock);
   Tick(Index(block));
   --barrier.pending;
   if (const std::string_view wrong = EndPhase(barrier); !wrong.empty()) {
@@ -102,7 +102,7 @@ void Hopper::WaitBarrier(Block& block, std::uint32_t address, int parity,
   Barrier& barrier = FindBarrier(block, address, "waits for");
   block.WaitUntil([&] { return (barrier.phase & 1) != static_cast<std::uint32_t>(parity); }, point);
   barrier.awaited = true;
-  ThreadOf(block).clock.Join(barrier.ended);
+  FindThread(block).clock.Join(barrier.ended);
 }
 
 void Hopper::CopyBytes(Block& block, std::uint32_t to, const void* from, std::int64_t bytes,
@@ -165,7 +165,7 @@ void Hopper::BeginCopy(Block& block, std::string_view operation) {
         fmt::format("thread {} copies with a barrier that was made without a FenceBarrierInit",
                     block.thread()));
   }
-  const Clock& clock = ThreadOf(block).clock;
+  const Clock& clock = FindThread(block).clock;
   Window& window = windows_[static_cast<std::size_t>(copy.rank)];
   for (const Piece& piece : copy.pieces) {
     for (std::size_t i = piece.to; i < piece.to + kPieceBytes; ++i) {

@@ -7,11 +7,11 @@
 #include "kernels/emulator/language.h"
 #include "kernels/emulator/warp_matrix.h"
 
-#define HOPPER_KERNEL(Name, threads, cluster, argument)                 \
-  static void Name(argument);                                           \
-  extern "C" ::fathom::emulator::Kernel fathom_emulated_##Name() {      \
-    return ::fathom::emulator::KernelOf<&Name>::Make(threads, cluster); \
-  }                                                                     \
+#define HOPPER_KERNEL(Name, threads, cluster, argument)                    \
+  static void Name(argument);                                              \
+  extern "C" ::fathom::emulator::Kernel fathom_emulated_##Name() {         \
+    return ::fathom::emulator::KernelMaker<&Name>::Make(threads, cluster); \
+  }                                                                        \
   static void Name(argument)
 #define HOPPER_SHARED(name) const ::fathom::SharedWindow name
 
@@ -26,7 +26,7 @@ inline Hopper& RunningHopper() { return Block::Running().hopper(); }
 class SharedWindow {
  public:
   uint32_t Address(int64_t offset) const {
-    return emulator::Hopper::AddressOf(emulator::Block::Running().rank(), offset);
+    return emulator::Hopper::SharedAddress(emulator::Block::Running().rank(), offset);
   }
   template <class T>
   T Load(int64_t offset) const {
@@ -40,14 +40,14 @@ class SharedWindow {
   T LoadFrom(int rank, int64_t offset) const {
     T value;
     emulator::RunningHopper().Read(emulator::Block::Running(),
-                                   emulator::Hopper::AddressOf(rank, offset),
+                                   emulator::Hopper::SharedAddress(rank, offset),
                                    std::as_writable_bytes(std::span(&value, 1)));
     return value;
   }
   template <class T>
   void StoreTo(int rank, int64_t offset, T value) const {
     emulator::RunningHopper().Write(emulator::Block::Running(),
-                                    emulator::Hopper::AddressOf(rank, offset),
+                                    emulator::Hopper::SharedAddress(rank, offset),
                                     std::as_bytes(std::span(&value, 1)));
   }
 };

@@ -39,7 +39,7 @@ void Hopper::SetError(std::string_view what) {
   }
 }
 
-std::uint32_t Hopper::AddressOf(int rank, std::int64_t offset) {
+std::uint32_t Hopper::SharedAddress(int rank, std::int64_t offset) {
   return static_cast<std::uint32_t>(rank + 1) << 24 |
          (kFirstAddress + static_cast<std::uint32_t>(offset));
 }
@@ -108,7 +108,7 @@ void Hopper::CheckWritable(Block& block, const Byte& byte, const Clock& clock, b
 
 void Hopper::Read(Block& block, std::uint32_t address, std::span<std::byte> to) {
   const Place place = Find(block, address, static_cast<std::int64_t>(to.size()), "reads");
-  const Clock& clock = ThreadOf(block).clock;
+  const Clock& clock = FindThread(block).clock;
   for (std::size_t i = 0; i < to.size(); ++i) {
     const Byte& byte = place.window->bytes[place.offset + i];
     if (byte.writer == Byte::Writer::kNobody) {
@@ -135,7 +135,7 @@ void Hopper::Write(Block& block, std::uint32_t address, std::span<const std::byt
 }
 
 void Hopper::FenceProxy(Block& block) {
-  ThreadOf(block).clock.Fence();
+  FindThread(block).clock.Fence();
   Tick(Index(block));  // what is written from here on is not fenced
 }
 
@@ -152,14 +152,14 @@ void Hopper::PassBlockBarrier(int rank) {
 
 void Hopper::Meet(Block& block, Meeting& meeting, int count, const MeetingPoint& point) {
   const std::uint64_t number = meeting.n_passed;
-  meeting.clock.Join(ThreadOf(block).clock);
+  meeting.clock.Join(FindThread(block).clock);
   if (++meeting.n_arrived == count) {
     meeting.n_arrived = 0;
     ++meeting.n_passed;
     meeting.passed = std::exchange(meeting.clock, Clock());
   }
   block.WaitUntil([&] { return meeting.n_passed > number; }, point);
-  ThreadOf(block).clock.Join(meeting.passed);
+  FindThread(block).clock.Join(meeting.passed);
   Tick(Index(block));
 }
 

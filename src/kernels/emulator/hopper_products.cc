@@ -45,7 +45,7 @@ int FragmentColumn(int thread, int i) { return thread % 4 * 2 + i / 4 * 8 + i % 
 
 }  // namespace
 
-Hopper::Warpgroup& Hopper::WarpgroupOf(const Block& block) {
+Hopper::Warpgroup& Hopper::FindWarpgroup(const Block& block) {
   return warpgroups_[Index(block) / kWarpgroup];
 }
 
@@ -54,13 +54,13 @@ void Hopper::Touch(Block& block, AsyncRegisters& registers) {
     block.Fail(fmt::format("thread {} uses registers of an unfinished product of its warpgroup",
                            block.thread()));
   }
-  registers.touched = ThreadOf(block).wgmma_fences;
+  registers.touched = FindThread(block).wgmma_fences;
 }
 
-void Hopper::WgmmaFence(Block& block) { ++ThreadOf(block).wgmma_fences; }
+void Hopper::WgmmaFence(Block& block) { ++FindThread(block).wgmma_fences; }
 
 void Hopper::Multiply(Block& block, WarpgroupProduct& product, const MeetingPoint& point) {
-  const Thread& thread = ThreadOf(block);
+  const Thread& thread = FindThread(block);
   for (const AsyncRegisters* registers : {product.accumulator, product.a}) {
     if (registers != nullptr && registers->touched >= thread.wgmma_fences) {
       block.Fail(
@@ -78,7 +78,7 @@ void Hopper::MultiplyAll(std::span<void* const> calls) {
 }
 
 void Hopper::BeginProduct(Block& block, std::span<void* const> calls) {
-  Warpgroup& warpgroup = WarpgroupOf(block);
+  Warpgroup& warpgroup = FindWarpgroup(block);
   Product& product = warpgroup.products.emplace_back();
   product.rank = block.rank();
   const std::size_t first = Index(block) / kWarpgroup * kWarpgroup;
@@ -202,7 +202,7 @@ void Hopper::CommitProducts(Block& block, const MeetingPoint& point) {
       kWarpgroup, nullptr,
       [](std::span<void* const>) {
         Block& last = Block::Running();
-        Warpgroup& warpgroup = last.hopper().WarpgroupOf(last);
+        Warpgroup& warpgroup = last.hopper().FindWarpgroup(last);
         warpgroup.groups.push_back(std::exchange(warpgroup.n_uncommitted, 0));
       },
       point);
@@ -214,7 +214,7 @@ void Hopper::WaitProducts(Block& block, int n_pending, const MeetingPoint& point
       [](std::span<void* const> calls) {
         Block& last = Block::Running();
         Hopper& hopper = last.hopper();
-        Warpgroup& warpgroup = hopper.WarpgroupOf(last);
+        Warpgroup& warpgroup = hopper.FindWarpgroup(last);
         const auto allowed = static_cast<std::size_t>(*static_cast<const int*>(calls.front()));
         while (warpgroup.groups.size() > allowed) {
           for (int i = 0; i < warpgroup.groups.front(); ++i) {
@@ -227,7 +227,7 @@ void Hopper::WaitProducts(Block& block, int n_pending, const MeetingPoint& point
 }
 
 void Hopper::SetRegisters(Block& block, int count, bool more, const MeetingPoint& point) {
-  Warpgroup& warpgroup = WarpgroupOf(block);
+  Warpgroup& warpgroup = FindWarpgroup(block);
   const bool fits = more ? count >= warpgroup.registers : count <= warpgroup.registers;
   if (count % 8 != 0 || count < 24 || count > 256 || !fits) {
     block.Fail(

@@ -17,7 +17,7 @@
 #define GPU_KERNEL(Name, argument)                                 \
   static void Name(argument);                                      \
   extern "C" ::fathom::emulator::Kernel fathom_emulated_##Name() { \
-    return ::fathom::emulator::KernelOf<&Name>::Make();            \
+    return ::fathom::emulator::KernelMaker<&Name>::Make();         \
   }                                                                \
   static void Name(argument)
 #define GPU_SHARED(T, name, count)               \
@@ -34,9 +34,9 @@ namespace fathom {
 namespace emulator {
 
 template <auto kKernel>
-struct KernelOf;
+struct KernelMaker;
 template <class Arguments, void (*kKernel)(Arguments)>
-struct KernelOf<kKernel> {
+struct KernelMaker<kKernel> {
   static Kernel Make(int most_threads = kMaxBlockThreads, int cluster = 1) {
     return {[](const void* arguments) { kKernel(*static_cast<const Arguments*>(arguments)); },
             sizeof(Arguments), most_threads, cluster};

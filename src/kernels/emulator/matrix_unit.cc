@@ -22,7 +22,7 @@ struct Layout {
   bool has_infinity;
 };
 
-constexpr Layout LayoutOf(MatrixFormat format) {
+constexpr Layout FindLayout(MatrixFormat format) {
   switch (format) {
     case MatrixFormat::kF16:
       return {10, 5, true};
@@ -138,7 +138,7 @@ float AddFused(const MatrixUnit& unit, const MatrixNumber* a, const MatrixNumber
 }  // namespace
 
 MatrixNumber ToMatrixNumber(MatrixFormat format, std::uint32_t bits) {
-  const Layout layout = LayoutOf(format);
+  const Layout layout = FindLayout(format);
   const std::uint32_t fraction_mask = (1u << layout.fraction_bits) - 1;
   const std::uint32_t exponent_mask = (1u << layout.exponent_bits) - 1;
   const std::uint32_t fraction = bits & fraction_mask;

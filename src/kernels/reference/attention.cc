@@ -57,8 +57,8 @@ KeyList KeysOfBlock(const AttentionInput& input, const BatchView& batch, const L
 }
 
 // The keys that row `row` of the batch sees.
-KeyList KeysOf(const AttentionInput& input, const BatchView& batch, const LayerCache& cache,
-               std::int64_t row, FaultWord& fault) {
+KeyList FindKeys(const AttentionInput& input, const BatchView& batch, const LayerCache& cache,
+                 std::int64_t row, FaultWord& fault) {
   if (input.sees_whole_segment) return KeysOfBlock(input, batch, cache, row, fault);
   const Segment& segment = batch.SegmentOf(row);
   const std::int64_t position = batch.positions[static_cast<std::size_t>(row)];
@@ -178,7 +178,7 @@ void ReferenceBackend::SparseAttention(const AttentionInput& input, const BatchV
   const std::int64_t head_dim = input.keys.cols;
   const std::int64_t pairs = input.rope.cos.cols;
   for (std::int64_t row = 0; row < out.rows; ++row) {
-    const KeyList keys = KeysOf(input, batch, cache, row, fault_);
+    const KeyList keys = FindKeys(input, batch, cache, row, fault_);
     for (std::int64_t head = 0; head < std::ssize(input.sinks); ++head) {
       Bf16* o = out.Row(row) + head * head_dim;
       AttendHead(input.q.Row(row) + head * head_dim, keys,

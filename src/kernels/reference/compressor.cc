@@ -38,18 +38,18 @@ Slot SlotAt(const CompressorInput& input, const Segment& segment, const Compress
 }
 
 // The softmax over the slots of one channel, applied to their values. Slot s of n reads column
-// channel_of(s).
-template <class ChannelOf>
-float Pool(const std::vector<Slot>& slots, const ChannelOf& channel_of) {
+// read_channel(s).
+template <class ReadChannel>
+float Pool(const std::vector<Slot>& slots, const ReadChannel& read_channel) {
   float maximum = kMinusInfinity;
   for (std::size_t s = 0; s < slots.size(); ++s) {
     if (slots[s].scores != nullptr) {
-      maximum = std::max(maximum, slots[s].scores[channel_of(s)]);
+      maximum = std::max(maximum, slots[s].scores[read_channel(s)]);
     }
   }
   const auto p = [&](std::size_t s) {
     return slots[s].scores == nullptr ? 0.0f
-                                      : Exp<ScalarOps>(slots[s].scores[channel_of(s)] - maximum);
+                                      : Exp<ScalarOps>(slots[s].scores[read_channel(s)] - maximum);
   };
   float sum = 0.0f;
   for (std::size_t s = 0; s < slots.size(); ++s) {
@@ -57,7 +57,7 @@ float Pool(const std::vector<Slot>& slots, const ChannelOf& channel_of) {
   }
   float pooled = 0.0f;
   for (std::size_t s = 0; s < slots.size(); ++s) {
-    const float value = slots[s].values == nullptr ? 0.0f : slots[s].values[channel_of(s)];
+    const float value = slots[s].values == nullptr ? 0.0f : slots[s].values[read_channel(s)];
     pooled = pooled + p(s) / sum * value;
   }
   return pooled;

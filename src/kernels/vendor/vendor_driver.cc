@@ -134,24 +134,24 @@ class VendorDriver::Timer : public GpuTimer {
 
   void Mark(int mark) override {
     if (!driver_.Ready()) return;
-    driver_.Keep("", driver_.api_.record_event(EventOf(mark), driver_.stream_));
+    driver_.Keep("", driver_.api_.record_event(Event(mark), driver_.stream_));
   }
 
   Result<double> SecondsBetween(int first, int last) override {
     float milliseconds = 0;
     for (const int mark : {first, last}) {
-      if (driver_.Ready()) driver_.Keep("", driver_.api_.wait_for_event(EventOf(mark)));
+      if (driver_.Ready()) driver_.Keep("", driver_.api_.wait_for_event(Event(mark)));
     }
     if (driver_.failure_) {
       driver_.Keep("the time of its work",
-                   driver_.api_.elapsed_time(&milliseconds, EventOf(first), EventOf(last)));
+                   driver_.api_.elapsed_time(&milliseconds, Event(first), Event(last)));
     }
     if (!driver_.failure_) return Unexpected(driver_.failure_.error());
     return 1e-3 * static_cast<double>(milliseconds);
   }
 
  private:
-  void* EventOf(int mark) const { return events_.at(static_cast<std::size_t>(mark)); }
+  void* Event(int mark) const { return events_.at(static_cast<std::size_t>(mark)); }
 
   VendorDriver& driver_;
   std::vector<void*> events_;

@@ -12,30 +12,30 @@ using emulator::MatrixFormat;
 
 constexpr int kKinds = 6;
 
-int BitsOf(MatrixFormat format) { return format == MatrixFormat::kE4m3 ? 8 : 16; }
+int CodeBits(MatrixFormat format) { return format == MatrixFormat::kE4m3 ? 8 : 16; }
 int FractionBits(MatrixFormat format) {
   return format == MatrixFormat::kF16 ? 10 : format == MatrixFormat::kBf16 ? 7 : 3;
 }
-int ExponentBits(MatrixFormat format) { return BitsOf(format) - 1 - FractionBits(format); }
+int ExponentBits(MatrixFormat format) { return CodeBits(format) - 1 - FractionBits(format); }
 
 // Makes numbers of a format as their codes.
 class Codes {
  public:
   Codes(MatrixFormat format, std::uint32_t seed) : format_(format), random_(seed) {}
 
-  std::uint32_t Any() { return Random(0, (1u << BitsOf(format_)) - 1); }
+  std::uint32_t Any() { return Random(0, (1u << CodeBits(format_)) - 1); }
   // With exponents around that of 1, at most `spread` away.
   std::uint32_t Finite(std::uint32_t spread) {
     const std::uint32_t bias = (1u << (ExponentBits(format_) - 1)) - 1;
     const std::uint32_t most = std::min(spread, bias - 1);
     const std::uint32_t exponent = bias + Random(0, 2 * most) - most;
-    return Random(0, 1) << (BitsOf(format_) - 1) | exponent << FractionBits(format_) |
+    return Random(0, 1) << (CodeBits(format_) - 1) | exponent << FractionBits(format_) |
            Random(0, (1u << FractionBits(format_)) - 1);
   }
   std::uint32_t Subnormal() {
-    return Random(0, 1) << (BitsOf(format_) - 1) | Random(0, (1u << FractionBits(format_)) - 1);
+    return Random(0, 1) << (CodeBits(format_) - 1) | Random(0, (1u << FractionBits(format_)) - 1);
   }
-  std::uint32_t Negated(std::uint32_t code) const { return code ^ 1u << (BitsOf(format_) - 1); }
+  std::uint32_t Negated(std::uint32_t code) const { return code ^ 1u << (CodeBits(format_) - 1); }
   std::uint32_t Random(std::uint32_t first, std::uint32_t last) {
     return std::uniform_int_distribution<std::uint32_t>(first, last)(random_);
   }
@@ -72,14 +72,14 @@ void SetCode(std::uint32_t* words, int bits, int i, std::uint32_t code) {
 
 // A vector of 32 bytes. Those that cancel are x, -x, y, -y, ... against a vector of pairs.
 void FillVector(Codes& codes, MatrixFormat format, int kind, bool is_column, std::uint32_t* words) {
-  const int n = 256 / BitsOf(format);
+  const int n = 256 / CodeBits(format);
   for (int i = 0; i < n; ++i) {
     std::uint32_t code = codes.OfKind(kind);
     if (kind == 3 && i % 2 == 1 && codes.Random(0, 7) != 0) {
-      const std::uint32_t before = CodeAt(words, BitsOf(format), i - 1);
+      const std::uint32_t before = CodeAt(words, CodeBits(format), i - 1);
       code = is_column ? before : codes.Negated(before);
     }
-    SetCode(words, BitsOf(format), i, code);
+    SetCode(words, CodeBits(format), i, code);
   }
 }
 
@@ -96,8 +96,8 @@ float Accumulator(Codes& codes, int kind) {
 
 std::vector<emulator::MatrixNumber> Numbers(MatrixFormat format, const std::uint32_t* words) {
   std::vector<emulator::MatrixNumber> numbers;
-  for (int i = 0; i < 256 / BitsOf(format); ++i) {
-    numbers.push_back(emulator::ToMatrixNumber(format, CodeAt(words, BitsOf(format), i)));
+  for (int i = 0; i < 256 / CodeBits(format); ++i) {
+    numbers.push_back(emulator::ToMatrixNumber(format, CodeAt(words, CodeBits(format), i)));
   }
   return numbers;
 }

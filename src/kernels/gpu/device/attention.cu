@@ -31,7 +31,7 @@ struct RowSlots {
            (a.selected.cols > 0 ? a.selected.cols : VisibleRows(a.batch.positions[row], a.ratio));
   }
 
-  GPU_DEVICE static SlotKey KeyOf(const AttentionArguments& a, int64_t row, int64_t slot) {
+  GPU_DEVICE static SlotKey FindKey(const AttentionArguments& a, int64_t row, int64_t slot) {
     const Segment& segment = SegmentOf(a.batch, row);
     const int64_t position = a.batch.positions[row];
     if (slot < a.sliding_window) {
@@ -68,7 +68,7 @@ struct BlockSlots {
            FilledSlots(segment.first_position, static_cast<int32_t>(a.sliding_window));
   }
 
-  GPU_DEVICE static SlotKey KeyOf(const AttentionArguments& a, int64_t row, int64_t slot) {
+  GPU_DEVICE static SlotKey FindKey(const AttentionArguments& a, int64_t row, int64_t slot) {
     const Segment& segment = SegmentOf(a.batch, row);
     const int32_t end = segment.first_position;
     const auto window = static_cast<int32_t>(a.sliding_window);
@@ -79,7 +79,7 @@ struct BlockSlots {
   }
 };
 
-GPU_DEVICE float NumberOf(const SlotKey& key, const KeyLayout& layout, int64_t i) {
+GPU_DEVICE float ReadNumber(const SlotKey& key, const KeyLayout& layout, int64_t i) {
   return ToFloat(key.own != nullptr ? key.own[i] : KeyNumber(key.cached, layout, i));
 }
 
@@ -129,7 +129,7 @@ GPU_DEVICE void Attend(const AttentionArguments& a) {
     const int n = static_cast<int>(rest < kAttentionBlock ? rest : kAttentionBlock);
     SyncBlock();
     if (ThreadX() < n) {
-      const SlotKey key = Slots::KeyOf(a, row, first + ThreadX());
+      const SlotKey key = Slots::FindKey(a, row, first + ThreadX());
       own[ThreadX()] = key.own;
       cached[ThreadX()] = key.cached;
     }
@@ -153,7 +153,7 @@ GPU_DEVICE void Attend(const AttentionArguments& a) {
         const int64_t begin = item % n_chains * kScoreChain;
         const int64_t end = begin + kScoreChain < head_dim ? begin + kScoreChain : head_dim;
         for (int64_t i = begin; i < end; ++i) {
-          chain = Fma(ToFloat(q[i]), NumberOf(key, layout, i), chain);
+          chain = Fma(ToFloat(q[i]), ReadNumber(key, layout, i), chain);
         }
       }
       chains[item] = chain;
@@ -192,7 +192,7 @@ GPU_DEVICE void Attend(const AttentionArguments& a) {
       float value = o[i] * c;
       for (int j = 0; j < n; ++j) {
         if (is_present(j)) {
-          value = Fma(RoundToBf16(p[j]), NumberOf(key_of(j), layout, i), value);
+          value = Fma(RoundToBf16(p[j]), ReadNumber(key_of(j), layout, i), value);
         }
       }
       o[i] = value;

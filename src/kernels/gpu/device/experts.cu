@@ -18,7 +18,7 @@ struct ExpertItem {
   const ExpertWeights* expert = nullptr;  // null: unknown, or another device or the host has it
 };
 
-GPU_DEVICE ExpertItem ExpertItemOf(const ExpertArguments& a, int64_t n_outputs) {
+GPU_DEVICE ExpertItem MakeExpertItem(const ExpertArguments& a, int64_t n_outputs) {
   const int64_t outputs_of_block = BlockThreads() / kGroupThreads;
   const int64_t tiles = TileCount(n_outputs, outputs_of_block);
   const int64_t i = BlockX() % tiles * outputs_of_block + ThreadX() / kGroupThreads;
@@ -31,8 +31,8 @@ GPU_DEVICE ExpertItem ExpertItemOf(const ExpertArguments& a, int64_t n_outputs) 
 }
 
 // The product of a row of activations, in either form, with row i of any weight. In lane 0.
-GPU_DEVICE float ProductOf(const PlainRows& x, const QuantizedRows& quantized, int64_t row,
-                           const Weight& w, int64_t i) {
+GPU_DEVICE float MultiplyRow(const PlainRows& x, const QuantizedRows& quantized, int64_t row,
+                             const Weight& w, int64_t i) {
   float sum = 0.0f;
   switch (w.format) {
     case WeightFormat::kF32:
@@ -53,7 +53,7 @@ GPU_DEVICE float ProductOf(const PlainRows& x, const QuantizedRows& quantized, i
 
 // hidden = bf16(weight * silu(min(gate, clamp)) * clamp(up)).
 GPU_KERNEL(ExpertHidden, ExpertArguments a) {
-  const ExpertItem item = ExpertItemOf(a, a.hidden.cols);
+  const ExpertItem item = MakeExpertItem(a, a.hidden.cols);
   if (item.expert == nullptr) {
     if (ThreadX() == 0 && !item.is_known && a.ids.data[item.row] != kRemoteExpert) {
       SetFault(a.fault, Fault::kUnknownExpert, a.first_token + item.row / a.ids.cols);
@@ -62,17 +62,17 @@ GPU_KERNEL(ExpertHidden, ExpertArguments a) {
   }
   const int64_t token = item.row / a.ids.cols;
   const QuantizedRows quantized = {a.codes, a.scales};
-  const Bf16 gate = ToBf16(ProductOf({a.x}, quantized, token, item.expert->w1, item.i));
-  const Bf16 up = ToBf16(ProductOf({a.x}, quantized, token, item.expert->w3, item.i));
+  const Bf16 gate = ToBf16(MultiplyRow({a.x}, quantized, token, item.expert->w1, item.i));
+  const Bf16 up = ToBf16(MultiplyRow({a.x}, quantized, token, item.expert->w3, item.i));
   if (GroupLane() == 0 && item.is_real) {
     a.hidden.Row(item.row)[item.i] = ToBf16(a.weights[item.row] * Activate(gate, up, a.clamp));
   }
 }
 
 GPU_KERNEL(ExpertOutput, ExpertArguments a) {
-  const ExpertItem item = ExpertItemOf(a, a.rows.cols);
+  const ExpertItem item = MakeExpertItem(a, a.rows.cols);
   if (item.expert == nullptr) return;
-  const float sum = ProductOf({a.hidden}, {a.codes, a.scales}, item.row, item.expert->w2, item.i);
+  const float sum = MultiplyRow({a.hidden}, {a.codes, a.scales}, item.row, item.expert->w2, item.i);
   if (GroupLane() == 0 && item.is_real) {
     a.rows.Row(item.row)[item.i] = ToBf16(sum);
   }

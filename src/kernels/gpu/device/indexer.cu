@@ -31,7 +31,7 @@ GPU_DEVICE float PackedProduct(const uint8_t* q, const uint8_t* k) {
 }
 
 // The places of the sequence's rows that are scored for the i-th token of the call.
-GPU_DEVICE RowRange RangeOf(const ChooseRowsArguments& a, int64_t i) {
+GPU_DEVICE RowRange FindRange(const ChooseRowsArguments& a, int64_t i) {
   if (a.ranges != nullptr) return a.ranges[i];
   const int64_t visible = VisibleRows(a.batch.positions[a.first_token + i], a.ratio);
   return {0, visible > a.chosen.cols ? visible : 0};
@@ -122,7 +122,7 @@ GPU_KERNEL(IndexScores, ChooseRowsArguments a) {
   const int64_t rows_of_block = BlockThreads() / kGroupThreads;
   const int64_t tiles = TileCount(a.most_rows, rows_of_block);
   const int64_t token = BlockX() / tiles;
-  const RowRange range = RangeOf(a, token);
+  const RowRange range = FindRange(a, token);
   const int64_t first = BlockX() % tiles * rows_of_block;
   if (first >= range.end - range.first) return;
   const int64_t n_rows = range.end - range.first;
@@ -150,7 +150,7 @@ GPU_KERNEL(ChooseRows, ChooseRowsArguments a) {
   GPU_SHARED(int32_t, tie_sums, kMaxBlockThreads);
   GPU_DYNAMIC_SHARED(ScoredRow, chosen, 0, a.sorted);
   const int64_t row = a.first_token + BlockX();
-  const RowRange range = RangeOf(a, BlockX());
+  const RowRange range = FindRange(a, BlockX());
   const int64_t n = range.end - range.first;
   const int64_t top = a.ranges == nullptr ? a.chosen.cols : a.best.cols;
   const int64_t count = n < top ? n : top;

@@ -17,7 +17,7 @@ struct LinearItem {
 };
 
 // Groups of a block have neighbouring rows of w.
-GPU_DEVICE LinearItem ItemOf(const LinearArguments& a) {
+GPU_DEVICE LinearItem MakeItem(const LinearArguments& a) {
   const int64_t rows_of_block = BlockThreads() / kGroupThreads;
   const int64_t tiles = TileCount(a.w.n, rows_of_block);
   const int64_t i = BlockX() % tiles * rows_of_block + ThreadX() / kGroupThreads;
@@ -51,7 +51,7 @@ GPU_DEVICE void Multiply(const LinearArguments& a, const LinearItem& item,
 }
 
 // The columns of x that belong to the group of the item's row of w.
-GPU_DEVICE PlainRows PlainRowsOf(const LinearArguments& a, const LinearItem& item) {
+GPU_DEVICE PlainRows MakePlainRows(const LinearArguments& a, const LinearItem& item) {
   return {a.x, item.i / (a.w.n / a.groups) * a.w.k};
 }
 
@@ -81,18 +81,18 @@ GPU_KERNEL(QuantizeRows, QuantizeRowsArguments a) {
 }
 
 GPU_KERNEL(LinearFp8, LinearArguments a) {
-  Multiply<Fp8Product>(a, ItemOf(a), {a.codes, a.scales});
+  Multiply<Fp8Product>(a, MakeItem(a), {a.codes, a.scales});
 }
 GPU_KERNEL(LinearFp4, LinearArguments a) {
-  Multiply<Fp4Product>(a, ItemOf(a), {a.codes, a.scales});
+  Multiply<Fp4Product>(a, MakeItem(a), {a.codes, a.scales});
 }
 GPU_KERNEL(LinearPlain, LinearArguments a) {
-  const LinearItem item = ItemOf(a);
-  Multiply<PlainProduct>(a, item, PlainRowsOf(a, item));
+  const LinearItem item = MakeItem(a);
+  Multiply<PlainProduct>(a, item, MakePlainRows(a, item));
 }
 GPU_KERNEL(LinearByBlocks, LinearArguments a) {
-  const LinearItem item = ItemOf(a);
-  Multiply<BlockProduct>(a, item, PlainRowsOf(a, item));
+  const LinearItem item = MakeItem(a);
+  Multiply<BlockProduct>(a, item, MakePlainRows(a, item));
 }
 
 }  // namespace fathom::gpu

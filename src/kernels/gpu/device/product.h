@@ -48,7 +48,7 @@ GPU_DEVICE const uint8_t* WeightRow(const Weight& w, int64_t i) {
 }
 
 // The scale of kFp8 block (row / 128, block).
-GPU_DEVICE float Fp8ScaleOf(const Weight& w, int64_t row, int64_t block) {
+GPU_DEVICE float Fp8Scale(const Weight& w, int64_t row, int64_t block) {
   const int64_t i = row / kFp8Block * w.ScaleColumns() + block;
   return w.scale_format == ScaleFormat::kE8m0
              ? E8m0ToFloat(reinterpret_cast<const uint8_t*>(w.scales)[i])
@@ -79,7 +79,7 @@ struct Fp8Product {
       for (int j = 0; j < 8; ++j) {
         b[j] = E4m3ToFloat(static_cast<uint8_t>(words[j / 4] >> (8 * (j % 4))));
       }
-      const float weight_scale = Fp8ScaleOf(w, i, block);
+      const float weight_scale = Fp8Scale(w, i, block);
       GPU_UNROLL
       for (int t = 0; t < kTokens; ++t) {
         const int64_t row = RowInRange(first_row + t, x.codes.rows);
@@ -197,7 +197,7 @@ struct BlockProduct {
       float power = 1.0f;
       float factor = 1.0f;
       if (is_fp8) {
-        power = Fp8ScaleOf(w, i, block);
+        power = Fp8Scale(w, i, block);
         if (w.scale_format == ScaleFormat::kF32) {
           const uint32_t bits = __builtin_bit_cast(uint32_t, power);
           power = __builtin_bit_cast(float, bits & 0x7F800000u);

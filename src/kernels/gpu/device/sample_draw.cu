@@ -9,7 +9,7 @@ namespace fathom::gpu {
 namespace {
 
 // Smaller for a larger score; zeros of both signs are equal.
-constexpr uint64_t OrderOf(double score) {
+constexpr uint64_t ScoreOrder(double score) {
   const auto bits = std::bit_cast<uint64_t>(score + 0.0);
   return bits >> 63 != 0 ? bits : 0x7FFFFFFFFFFFFFFFu - bits;
 }
@@ -21,9 +21,9 @@ struct DrawnRow {
   OrderedToken last = kLastOfAll;
   float temperature = 1.0f;
 
-  GPU_DEVICE float LogitOf(int64_t i) const {
+  GPU_DEVICE float Logit(int64_t i) const {
     if (keys == nullptr) return ScaledLogit(row.logits[i], row.largest, temperature);
-    return InOrder(keys[i], i) <= last ? ScaledLogitOf(keys[i]) : kExcludedLogit;
+    return InOrder(keys[i], i) <= last ? KeyToScaledLogit(keys[i]) : kExcludedLogit;
   }
 };
 
@@ -56,7 +56,7 @@ GPU_DEVICE NoisyMaximum DrawFromTile(const DrawnRow& drawn, const Tile& tile,
     GPU_UNROLL
     for (int i = 0; i < 4; ++i) {
       const int64_t token = 4 * four + i;
-      z[i] = token < tile.end ? drawn.LogitOf(token) : kExcludedLogit;
+      z[i] = token < tile.end ? drawn.Logit(token) : kExcludedLogit;
       largest = z[i] > largest ? z[i] : largest;
     }
     if (largest == kExcludedLogit || maximum.OutOfReach(largest)) continue;
@@ -77,14 +77,14 @@ GPU_DEVICE NoisyMaximum DrawFromTile(const DrawnRow& drawn, const Tile& tile,
 GPU_KERNEL(DrawTokens, SamplingArguments a) {
   GPU_SHARED(uint64_t, numbers, kMaxBlockThreads);
   static_assert(kTileTokens % 4 == 0);
-  const Tile tile = TileOf(a);
+  const Tile tile = FindTile(a);
   const SamplingRule& rule = a.rules[tile.row];
   if (rule.is_greedy) return;
   const DrawnRow drawn = FindDrawnRow(a, tile.row);
   if (!drawn.row.HasToken()) return;
   const NoisyMaximum maximum =
       DrawFromTile(drawn, tile, GumbelNoise(rule.seed, rule.position, rule.choice));
-  const uint64_t order = OrderOf(maximum.score());
+  const uint64_t order = ScoreOrder(maximum.score());
   const uint64_t best = SmallestOfBlock(order, numbers);
   const auto token = static_cast<uint64_t>(order == best ? maximum.token() : kNoToken);
   const uint64_t lowest = SmallestOfBlock(token, numbers);

@@ -13,8 +13,8 @@ inline constexpr uint32_t kDroppedKey = 0xFFFFFFFFu;
 inline constexpr OrderedToken kLastOfAll = 0x7F800000FFFFFFFFu;  // behind z = -inf
 
 // z <= 0; zeros of both signs are equal.
-constexpr uint32_t KeyOf(float z) { return std::bit_cast<uint32_t>(0.0f - z); }
-constexpr float ScaledLogitOf(uint32_t key) { return -std::bit_cast<float>(key); }
+constexpr uint32_t SortKey(float z) { return std::bit_cast<uint32_t>(0.0f - z); }
+constexpr float KeyToScaledLogit(uint32_t key) { return -std::bit_cast<float>(key); }
 constexpr OrderedToken InOrder(uint32_t key, int64_t token) {
   return OrderedToken{key} << 32 | static_cast<uint32_t>(token);
 }
@@ -28,7 +28,7 @@ struct Tile {
   int64_t first = 0;
   int64_t end = 0;
 };
-GPU_DEVICE Tile TileOf(const SamplingArguments& a) {
+GPU_DEVICE Tile FindTile(const SamplingArguments& a) {
   const int64_t row = BlockX() / a.scans.cols;
   const int64_t index = BlockX() % a.scans.cols;
   const int64_t first = index * kTileTokens;

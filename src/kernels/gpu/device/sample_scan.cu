@@ -10,7 +10,7 @@ namespace fathom::gpu {
 // that will be changed; the second one, of these rows, only finds the largest logit.
 GPU_KERNEL(ScanLogits, SamplingArguments a) {
   GPU_SHARED(uint64_t, numbers, kMaxBlockThreads);
-  const Tile tile = TileOf(a);
+  const Tile tile = FindTile(a);
   const bool changes = a.rules[tile.row].changes_logits;
   if (a.changed_only && !changes) return;
   const float* const logits = a.changed_only ? a.changed.Row(tile.row) : a.logits.Row(tile.row);

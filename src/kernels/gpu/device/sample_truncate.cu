@@ -21,9 +21,9 @@ struct FoundKey {
 
 // Finds the smallest key with which the weights of all tokens up to it are at least `wanted`, which
 // is not more than the weights of all.
-template <class WeightOf, class Shared>
+template <class ReadWeight, class Shared>
 GPU_DEVICE FoundKey FindKey(const uint32_t* keys, int64_t n, uint64_t wanted,
-                            const WeightOf& weight_of, Shared& shared) {
+                            const ReadWeight& read_weight, Shared& shared) {
   FoundKey found;
   for (int shift = 30; shift >= 0; shift -= 2) {
     uint64_t sums[kDigits] = {};
@@ -31,7 +31,7 @@ GPU_DEVICE FoundKey FindKey(const uint32_t* keys, int64_t n, uint64_t wanted,
       const uint32_t key = keys[i];
       if (uint64_t{key} >> (shift + 2) != uint64_t{found.key} >> (shift + 2)) continue;
       const uint32_t digit = key >> shift & 3;
-      const uint64_t weight = weight_of(i);
+      const uint64_t weight = read_weight(i);
       GPU_UNROLL
       for (uint32_t d = 0; d < kDigits; ++d) {
         sums[d] += digit == d ? weight : 0;
@@ -93,10 +93,10 @@ GPU_DEVICE Token FindTie(const uint32_t* keys, int64_t n, uint32_t key, uint64_t
 }
 
 GPU_DEVICE uint64_t WeightOfKey(uint32_t key, double largest) {
-  return ProbabilityWeight(static_cast<double>(ScaledLogitOf(key)), largest);
+  return ProbabilityWeight(static_cast<double>(KeyToScaledLogit(key)), largest);
 }
 
-GPU_DEVICE double LargestWeightOf(const KeptTokens& kept) {
+GPU_DEVICE double LargestKeptWeight(const KeptTokens& kept) {
   return LargestWeight(static_cast<size_t>(kept.n));
 }
 
@@ -105,7 +105,7 @@ GPU_DEVICE double LargestWeightOf(const KeptTokens& kept) {
 // A block per tile: the keys of its candidates, and their number.
 GPU_KERNEL(OrderTokens, SamplingArguments a) {
   GPU_SHARED(uint64_t, numbers, kMaxBlockThreads);
-  const Tile tile = TileOf(a);
+  const Tile tile = FindTile(a);
   const SamplingRule& rule = a.rules[tile.row];
   if (!Truncates(rule)) return;
   const SampledRow row = FindRow(a, tile.row);
@@ -116,7 +116,7 @@ GPU_KERNEL(OrderTokens, SamplingArguments a) {
     const float logit = row.logits[i];
     const float z = ScaledLogit(logit, row.largest, rule.temperature);
     const bool is_dropped = logit == kExcludedLogit || static_cast<double>(z) < rule.lowest;
-    keys[i] = is_dropped ? kDroppedKey : KeyOf(z);
+    keys[i] = is_dropped ? kDroppedKey : SortKey(z);
     count[0] += is_dropped ? 0 : 1;
   }
   SumOfBlock(count, numbers);
@@ -151,11 +151,11 @@ GPU_KERNEL(KeepTopK, SamplingArguments a) {
 
 // A block per tile.
 GPU_KERNEL(WeighTokens, SamplingArguments a) {
-  const Tile tile = TileOf(a);
+  const Tile tile = FindTile(a);
   const SamplingRule& rule = a.rules[tile.row];
   if (!Truncates(rule) || rule.top_p >= 1 || !FindRow(a, tile.row).HasToken()) return;
   const KeptTokens kept = a.kept[tile.row];
-  const double largest = LargestWeightOf(kept);
+  const double largest = LargestKeptWeight(kept);
   for (int64_t i = tile.first + ThreadX(); i < tile.end; i += BlockThreads()) {
     const uint32_t key = a.keys.Row(tile.row)[i];
     a.weights.Row(tile.row)[i] = InOrder(key, i) <= kept.last ? WeightOfKey(key, largest) : 0;
@@ -180,7 +180,7 @@ GPU_KERNEL(KeepTopP, SamplingArguments a) {
   const uint32_t* const keys = a.keys.Row(row);
   const FoundKey found = FindKey(
       keys, n, wanted, [weights](int64_t i) { return weights[i]; }, numbers);
-  const uint64_t weight = WeightOfKey(found.key, LargestWeightOf(a.kept[row]));
+  const uint64_t weight = WeightOfKey(found.key, LargestKeptWeight(a.kept[row]));
   const uint64_t ties = (wanted - found.before + weight - 1) / weight;
   const Token token = FindTie(keys, n, found.key, ties, numbers);
   if (ThreadX() == 0) {
