@@ -1,6 +1,7 @@
 // Matrix products (docs/numerics.md 2). With few rows of activations a row of weights is expanded
 // in registers, block by block, and multiplied with all of them: one sequential stream of weights.
-// With many, product_panel.h and product_folded.h.
+// With many, product_panel.h, product_folded.h and product_scaled.h; with one, where registers are
+// few, product_one_row.h.
 #include "kernels/cpu/isa_functions.h"
 #include "kernels/cpu/product_folded.h"
 #include "kernels/cpu/product_formats.h"
@@ -163,10 +164,7 @@ template <class Format, int kRows, int kColumns>
     for (const WeightRow& row : weights) {
       const uint8_t* bytes = row.bytes + block * Format::kBlockBytes;
       for (int64_t line = 0; line < Format::kBlockBytes; line += 64) {
-        __builtin_prefetch(bytes + kPrefetchBytes + line, 0, 2);
-        if constexpr (kRows == 1 && kRegisters == 32) {
-          __builtin_prefetch(bytes + kSecondPrefetchBytes + line, 0, 3);
-        }
+        PrefetchAhead<kRows == 1 && kRegisters == 32>(bytes + line);
       }
     }
     AddBlock<Format, kRows, kColumns>(weights, block, rows, block, sums);

@@ -16,13 +16,6 @@
 namespace fathom::KERNEL_ISA {
 namespace {
 
-// Prefetch distance, into the second-level cache: the first-level cache has room for a shorter
-// distance only, which does not cover the time of a page walk. Measured.
-constexpr int64_t kPrefetchBytes = 4096;
-// With one row, distance of a second prefetch, into the first-level cache: it pays where a block
-// takes few instructions for its bytes. Measured.
-constexpr int64_t kSecondPrefetchBytes = 1024;
-
 // Rows, or parts of rows, whose sums wait.
 constexpr int64_t kWaitingSums = 16;
 static_assert(kWaitingSums >= kMaxParts);
@@ -91,10 +84,7 @@ template <class Format>
     for (int64_t block = 0; block < blocks; ++block) {
       for (int64_t line = 0; line < Format::kBlockBytes; line += 64) {
         for (const uint8_t* bytes : streams.bytes) {
-          __builtin_prefetch(bytes + kPrefetchBytes + line, 0, 2);
-          if constexpr (!Format::kIntegers) {
-            __builtin_prefetch(bytes + kSecondPrefetchBytes + line, 0, 3);
-          }
+          PrefetchAhead<!Format::kIntegers>(bytes + line);
         }
       }
       AddStreams<Format>(streams, input, to);
