@@ -76,12 +76,12 @@ struct Matrix {
 };
 
 template <class T>
-std::span<std::byte> BytesOf(Matrix<T> matrix) {
+std::span<std::byte> AsBytes(Matrix<T> matrix) {
   return std::as_writable_bytes(
       std::span(matrix.data, static_cast<std::size_t>(matrix.rows * matrix.cols)));
 }
 template <class T>
-std::span<const std::byte> BytesOf(Matrix<const T> matrix) {
+std::span<const std::byte> AsBytes(Matrix<const T> matrix) {
   return std::as_bytes(std::span(matrix.data, static_cast<std::size_t>(matrix.rows * matrix.cols)));
 }
 

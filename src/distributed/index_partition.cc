@@ -110,7 +110,7 @@ void IndexPartition::Choose(Matrix<const ScoredRow> lists, Matrix<std::int32_t> 
     for (std::int32_t& row : rows.RowSpan(token)) {
       const auto best = std::min_element(heads.begin(), heads.end(),
                                          [](const auto* a, const auto* b) { return *a < *b; });
-      row = RowOf(*(*best)++);
+      row = ToRow(*(*best)++);
     }
   }
 }

@@ -33,7 +33,7 @@ Status LogitGather::Start(std::int64_t n, int slot) {
   taken = {.taken = true, .n = n, .exchange = nullptr};
   if (IsWhole() || n == 0) return {};
   if (ranks_.all->rank() == 0) return Receive(n, slot);
-  return ranks_.shard.is_last_stage() ? ranks_.all->Send(0, BytesOf(Shard(n))) : Status();
+  return ranks_.shard.is_last_stage() ? ranks_.all->Send(0, AsBytes(Shard(n))) : Status();
 }
 
 Status LogitGather::Receive(std::int64_t n, int slot) {
@@ -42,7 +42,7 @@ Status LogitGather::Receive(std::int64_t n, int slot) {
   incoming_.clear();
   for (int r = 0; r < shard.n_stage_ranks(); ++r) {
     if (first + r != 0) {
-      incoming_.push_back({first + r, BytesOf(RankShard(r, n, slot))});
+      incoming_.push_back({first + r, AsBytes(RankShard(r, n, slot))});
     }
   }
   Result<std::unique_ptr<Exchange>> started = ranks_.all->Start({}, incoming_);

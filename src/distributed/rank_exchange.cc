@@ -30,7 +30,7 @@ PackedRows::PackedRows(std::int64_t n_rows, int n_ranks, const RowOwner& owner)
 Status PackedRows::Share(Communicator& ranks, Matrix<Bf16> packed) const {
   return SharePieces(ranks, [&](int rank) {
     const auto r = static_cast<std::size_t>(rank);
-    return BytesOf(packed.Rows(first_[r], first_[r + 1] - first_[r]));
+    return AsBytes(packed.Rows(first_[r], first_[r + 1] - first_[r]));
   });
 }
 

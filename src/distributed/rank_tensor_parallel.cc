@@ -106,7 +106,7 @@ Status RankTensorParallel::BeginStreams(const BatchView& batch, Matrix<const Bf1
     const Matrix<Bf16> staged =
         backend_.OnHost() ? a.streams : buffers_.staged_streams.Rows(0, a.streams.rows);
     Status status = backend_.Synchronize();
-    if (status) status = ranks_.stages->Receive(shard().stage - 1, BytesOf(staged));
+    if (status) status = ranks_.stages->Receive(shard().stage - 1, AsBytes(staged));
     if (status) UnstageFromHost(backend_, staged, a.streams);
     return status;
   }
@@ -117,7 +117,7 @@ Status RankTensorParallel::EndStreams(Matrix<Bf16> streams) {
   if (stage_.is_last) return {};
   const Matrix<Bf16> staged = StageForHost(backend_, streams, buffers_.staged_streams);
   Status status = backend_.Synchronize();
-  if (status) status = ranks_.stages->Send(shard().stage + 1, BytesOf(staged));
+  if (status) status = ranks_.stages->Send(shard().stage + 1, AsBytes(staged));
   return status;
 }
 
@@ -165,7 +165,7 @@ Status RankTensorParallel::SelectRows(const IndexInput& input) {
   if (shared) {
     shared = SharePieces(*ranks_.tensor, [&](int rank) {
       const IndexRange& range = index_.RankRange(rank);
-      return BytesOf(lists.Rows(range.first_list, range.n_tokens));
+      return AsBytes(lists.Rows(range.first_list, range.n_tokens));
     });
   }
   if (shared) {
@@ -198,7 +198,7 @@ Status RankTensorParallel::SparseAttention(const AttentionInput& input, const Ba
     backend_.CopyRows(rows_.own_rows(), cache.compressor, rows_of(shard().tensor_rank));
     Status shared = backend_.Synchronize();
     if (shared) {
-      shared = SharePieces(*ranks_.tensor, [&](int rank) { return BytesOf(rows_of(rank)); });
+      shared = SharePieces(*ranks_.tensor, [&](int rank) { return AsBytes(rows_of(rank)); });
     }
     if (!shared) return shared;
     AttentionInput some = input;

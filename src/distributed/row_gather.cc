@@ -53,7 +53,7 @@ std::int64_t RowGather::Gather(const BatchView& batch, Matrix<std::int32_t> sele
     if (token == first || segment_of(token) != segment_of(token - 1)) {
       ++turn_;
     }
-    const std::int32_t sequence = batch.SegmentOf(token).sequence;
+    const std::int32_t sequence = batch.FindSegment(token).sequence;
     for (std::int32_t& row : selected.RowSpan(token)) {
       row = row < 0 ? row : AssignSlot(sequence, row) * shard_.n + row % shard_.n;
     }

@@ -32,7 +32,7 @@ struct BatchView {
   std::span<const Segment> segments;
 
   std::int64_t n_tokens() const { return static_cast<std::int64_t>(tokens.size()); }
-  const Segment& SegmentOf(std::int64_t row) const {
+  const Segment& FindSegment(std::int64_t row) const {
     return segments[static_cast<std::size_t>(segment_of_row[static_cast<std::size_t>(row)])];
   }
   // Returns some of the rows, with all segments, which count the rows of the whole batch.
@@ -106,7 +106,7 @@ struct CacheShard {
 
   constexpr bool Has(std::int64_t row) const { return row % n == rank; }
   // Convert between a row of the sequence and its place in the share.
-  constexpr std::int64_t PlaceOf(std::int64_t row) const { return row / n; }
+  constexpr std::int64_t ToPlace(std::int64_t row) const { return row / n; }
   constexpr std::int64_t RowIn(std::int64_t place) const { return place * n + rank; }
   // Returns how many of rows [0, end) are in the share.
   constexpr std::int64_t CountBefore(std::int64_t end) const { return (end + n - 1 - rank) / n; }

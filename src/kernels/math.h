@@ -27,8 +27,8 @@ struct ScalarOps {
   static constexpr I SetInt(int32_t a) { return a; }
   static constexpr I Add(I a, I b) { return a + b; }
   static constexpr I Subtract(I a, I b) { return a - b; }
-  static constexpr I Halve(I a) { return a >> 1; }        // arithmetic shift
-  static constexpr I ExponentOf(I a) { return a >> 23; }  // arithmetic shift
+  static constexpr I Halve(I a) { return a >> 1; }      // arithmetic shift
+  static constexpr I Exponent(I a) { return a >> 23; }  // arithmetic shift
   static constexpr I ToExponent(I a) { return static_cast<I>(static_cast<uint32_t>(a) << 23); }
 };
 
@@ -72,7 +72,7 @@ static constexpr typename Ops::F Log1p(typename Ops::F y) {
   const F u = one + y;
   const F lost = (y - (u - one)) / u;  // the rounding error of 1 + y, to first order
   // u = 2^e m with m in [sqrt(1/2), sqrt(2)).
-  const I e = Ops::ExponentOf(Ops::Subtract(Ops::Bits(u), Ops::SetInt(0x3F3504F3)));
+  const I e = Ops::Exponent(Ops::Subtract(Ops::Bits(u), Ops::SetInt(0x3F3504F3)));
   const F m = Ops::FromBits(Ops::Subtract(Ops::Bits(u), Ops::ToExponent(e)));
   const F n = Ops::ToFloat(e);
   // log(1 + f) = f - f^2/2 + s (f^2/2 + R), s = f / (2 + f), R = 2 s^2 (1/3 + s^2/5 + s^4/7 + ...):

@@ -29,7 +29,7 @@ constexpr ScoredRow ToScoredRow(float score, std::int64_t row) {
   const std::uint32_t descending = (bits >> 31) != 0 ? bits : 0x7FFFFFFFu - bits;
   return ScoredRow{descending} << 32 | static_cast<std::uint32_t>(row);
 }
-constexpr std::int32_t RowOf(ScoredRow scored) {
+constexpr std::int32_t ToRow(ScoredRow scored) {
   return static_cast<std::int32_t>(scored & 0xFFFFFFFFu);
 }
 

@@ -373,13 +373,13 @@ Status Model::RunLayer(std::int64_t layer, const Batch& batch, Matrix<Bf16> stre
   if (Status extended = m.ExtendCache(view); !extended) return extended;
   const Result<Step> step = m.MakeStep(Pass::kMain, view);
   if (!step) return Unexpected(step.error());
-  m.backend.Upload(step->a.streams.data, BytesOf(streams));
+  m.backend.Upload(step->a.streams.data, AsBytes(streams));
   if (Status ran = RunBlock(*step, m.weights.layers[static_cast<std::size_t>(layer)],
                             m.BlockCache(layer), step->a.streams);
       !ran) {
     return ran;
   }
-  m.backend.Download(BytesOf(streams), step->a.streams.data);
+  m.backend.Download(AsBytes(streams), step->a.streams.data);
   return m.backend.Synchronize();
 }
 

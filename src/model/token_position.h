@@ -15,7 +15,7 @@ struct TokenPosition {
 };
 
 inline TokenPosition RowPosition(const BatchView& batch, std::int64_t row) {
-  return {batch.SegmentOf(row).sequence, batch.positions[static_cast<std::size_t>(row)]};
+  return {batch.FindSegment(row).sequence, batch.positions[static_cast<std::size_t>(row)]};
 }
 
 inline void ListPositions(const BatchView& batch, std::vector<TokenPosition>& positions) {

@@ -92,7 +92,7 @@ TEST(RowGather, EveryTokenFindsItsRowsAndNoneTravelsTwice) {
           }
           ASSERT_LT(found[at], std::ssize(buffer));
           EXPECT_EQ(buffer[static_cast<std::size_t>(found[at])],
-                    Row(batch.SegmentOf(i / kGatheredTop).sequence, step.rows[at]));
+                    Row(batch.FindSegment(i / kGatheredTop).sequence, step.rows[at]));
         }
       }
       EXPECT_EQ(n_turns == 1, most_rows == 10'000);

@@ -39,7 +39,7 @@ std::vector<NamedMemory> Memories() {
   std::vector<NamedMemory> memories;
   for (const TestMemory memory : testing::kTestMemories) {
     memories.push_back(
-        {testing::NameOf(memory), [memory] { return testing::MakeReference(memory); }});
+        {testing::Name(memory), [memory] { return testing::MakeReference(memory); }});
   }
   for (const bool when_awaited : {false, true}) {
     memories.push_back({when_awaited ? "GpuAwaited" : "Gpu", [when_awaited] {

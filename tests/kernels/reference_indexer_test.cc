@@ -129,7 +129,7 @@ TEST(ReferenceIndexer, BestRowsInOrder) {
     std::vector<std::pair<double, std::int64_t>> ranked;
     for (std::int64_t c = 0; c < visible; ++c) {
       const std::uint8_t* key =
-          selection.rows.view().Row(view.SegmentOf(row).sequence * capacity + c);
+          selection.rows.view().Row(view.FindSegment(row).sequence * capacity + c);
       double sum = 0.0;
       for (std::int64_t h = 0; h < heads; ++h) {
         double dot = 0.0;
@@ -205,7 +205,7 @@ TEST(ReferenceIndexer, ListsOfPiecesMergeToTheChoice) {
       }
       std::sort(lists.begin(), lists.end());
       for (std::int64_t i = 0; i < kTop; ++i) {
-        EXPECT_EQ(RowOf(lists[static_cast<std::size_t>(i)]), expected.at(0, i)) << piece;
+        EXPECT_EQ(ToRow(lists[static_cast<std::size_t>(i)]), expected.at(0, i)) << piece;
       }
     }
     EXPECT_THAT(selection.Best(query, weights, batch, {5, 5}, 2),

@@ -16,7 +16,7 @@ namespace {
 
 class DiskBlocksTest : public ::testing::TestWithParam<testing::TestMemory> {};
 INSTANTIATE_TEST_SUITE_P(Memory, DiskBlocksTest, ::testing::ValuesIn(testing::kTestMemories),
-                         [](const auto& memory) { return testing::NameOf(memory.param); });
+                         [](const auto& memory) { return testing::Name(memory.param); });
 
 TEST_P(DiskBlocksTest, ABlockComesBackAsItWas) {
   const std::unique_ptr<Backend> backend = testing::MakeReference(GetParam());

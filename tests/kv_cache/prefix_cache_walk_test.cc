@@ -332,7 +332,7 @@ TEST_P(PrefixCacheWalk, AgreesWithItsModel) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Memory, PrefixCacheWalk, ::testing::ValuesIn(testing::kTestMemories),
-                         [](const auto& memory) { return testing::NameOf(memory.param); });
+                         [](const auto& memory) { return testing::Name(memory.param); });
 
 }  // namespace
 }  // namespace fathom

@@ -285,7 +285,7 @@ class SequenceCacheBytes : public ::testing::TestWithParam<testing::TestMemory> 
   std::unique_ptr<Backend> backend_ = testing::MakeReference(GetParam());
 };
 INSTANTIATE_TEST_SUITE_P(Memory, SequenceCacheBytes, ::testing::ValuesIn(testing::kTestMemories),
-                         [](const auto& memory) { return testing::NameOf(memory.param); });
+                         [](const auto& memory) { return testing::Name(memory.param); });
 
 // Two sequences whose tables share blocks: what one writes the other does not see.
 TEST_P(SequenceCacheBytes, ASharedBlockIsCopiedBeforeItIsWritten) {

@@ -105,7 +105,7 @@ TEST_P(Bits, AnyMemory) {
     const auto loaded = Load({.memory = memory});
     for (const std::int64_t chunk : {std::int64_t{7}, kTokens}) {
       ExpectSame(testing::RunAlone(loaded->model(), tokens_, {chunk}),
-                 NameOf(memory) + " memory, chunks of " + std::to_string(chunk));
+                 Name(memory) + " memory, chunks of " + std::to_string(chunk));
     }
   }
 }

@@ -475,7 +475,7 @@ constexpr auto kRemoteAwaited = testing::TestMemory::kRemoteAwaited;
 std::string TestName(const ::testing::TestParamInfo<SharingCase>& test) {
   const SharingCase& c = test.param;
   return std::string(c.checkpoint) + "_" + (c.isa ? std::string(Name(*c.isa)) : "widest") +
-         (c.memory == testing::TestMemory::kHost ? "" : NameOf(c.memory));
+         (c.memory == testing::TestMemory::kHost ? "" : Name(c.memory));
 }
 
 INSTANTIATE_TEST_SUITE_P(Checkpoints, Sharing,

@@ -415,7 +415,7 @@ void RemoteBackend::CombineExperts(Matrix<const Bf16> rows, Matrix<const Bf16> s
   });
 }
 
-std::string NameOf(TestMemory memory) {
+std::string Name(TestMemory memory) {
   switch (memory) {
     case TestMemory::kHost:
       return "Host";

@@ -157,7 +157,7 @@ enum class TestMemory {
 };
 inline constexpr TestMemory kTestMemories[] = {TestMemory::kHost, TestMemory::kRemote,
                                                TestMemory::kRemoteAwaited};
-std::string NameOf(TestMemory memory);
+std::string Name(TestMemory memory);
 // `host` itself, or behind a wall.
 std::unique_ptr<Backend> WithMemory(std::unique_ptr<Backend> host, TestMemory memory);
 // The reference backend with that memory.

@@ -85,7 +85,7 @@ Status RowSender::Send(int to, Matrix<const std::int32_t> ids, Matrix<const Bf16
     }
   }
   if (n_rows_ == first) return {};
-  const Outgoing message = {to, BytesOf(memory_.Rows(first, n_rows_ - first))};
+  const Outgoing message = {to, AsBytes(memory_.Rows(first, n_rows_ - first))};
   return outbox_.Send({&message, 1});
 }
 
@@ -113,7 +113,7 @@ Status RowReceiver::Begin(Matrix<const std::int32_t> ids, Matrix<const std::int3
   for (Message& message : messages_) {
     message.first = first;
     first += message.count;
-    incoming_.push_back({message.from, BytesOf(memory_.Rows(message.first, message.count))});
+    incoming_.push_back({message.from, AsBytes(memory_.Rows(message.first, message.count))});
   }
   Result<std::unique_ptr<Exchange>> started = ranks_.Start({}, incoming_);
   if (!started) return Unexpected(started.error());

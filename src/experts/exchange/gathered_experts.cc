@@ -87,7 +87,7 @@ Result<GatheredExperts::Tokens> GatheredExperts::GatherTokens(const ExpertWork& 
   const auto add = [&](auto matrix) {
     std::int64_t row = 0;
     for (const std::int64_t n : work.tokens_of_rank) {
-      pieces_.push_back(BytesOf(matrix.Rows(row, n)));
+      pieces_.push_back(AsBytes(matrix.Rows(row, n)));
       row += n;
     }
   };

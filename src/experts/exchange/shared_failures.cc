@@ -53,7 +53,7 @@ void SharedFailures::Begin(const BatchView& whole) {
   segments_.clear();
   own_rows_.clear();
   for (std::int32_t row = 0; row < whole.n_tokens(); ++row) {
-    if (data_.IsOwn(whole.SegmentOf(row).sequence)) own_rows_.push_back(row);
+    if (data_.IsOwn(whole.FindSegment(row).sequence)) own_rows_.push_back(row);
   }
 }
 

@@ -133,7 +133,7 @@ Status SlicedExperts::ExpectSums() {
   for (int owner = 0; owner < ranks_->size(); ++owner) {
     for (int chunk = 0; owner != ranks_->rank() && chunk < experts_.n_chunks(); ++chunk) {
       if (const Piece rows = CompleteWith(owner, chunk); rows.count > 0) {
-        incoming_.push_back({owner, BytesOf(views_.sums.Rows(rows.first, rows.count))});
+        incoming_.push_back({owner, AsBytes(views_.sums.Rows(rows.first, rows.count))});
       }
     }
   }
@@ -201,7 +201,7 @@ Status SlicedExperts::SendSums(const ExpertWork& work, int n_computed) {
     backend_.CombineExperts(work.rows.Rows(complete.first * k, complete.count * k), sums, sums);
     if (Status done = backend_.Synchronize(); !done) return done;
     for (int step = 1; step < ranks_->size(); ++step) {
-      const Outgoing message = {(ranks_->rank() + step) % ranks_->size(), BytesOf(sums)};
+      const Outgoing message = {(ranks_->rank() + step) % ranks_->size(), AsBytes(sums)};
       if (Status sent = sum_outbox_.Send({&message, 1}); !sent) return sent;
     }
   }

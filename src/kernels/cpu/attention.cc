@@ -59,7 +59,8 @@ void UnpackKey(const uint8_t* packed, const KeyLayout& layout, uint16_t* values)
   const int64_t plain = PlainDims(layout);
   const uint8_t* scales = packed + ScaleOffset(layout);
   for (int64_t first = 0; first < plain; first += kSimulationGroup) {
-    const F32 scale = Set(FloatOf(static_cast<uint32_t>(scales[first / kSimulationGroup]) << 23));
+    const F32 scale =
+        Set(BitsToFloat(static_cast<uint32_t>(scales[first / kSimulationGroup]) << 23));
     for (int64_t i = first; i < first + kSimulationGroup; i += kChunk) {
       F32 even;
       F32 odd;

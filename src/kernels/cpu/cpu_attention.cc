@@ -45,7 +45,7 @@ void ListKeys(const AttentionInput& input, const BatchView& batch, const LayerCa
               std::int64_t row, std::span<const std::uint8_t*> keys, cpu::AttentionTask& task,
               FaultWord& fault) {
   constexpr auto kTooMany = "SparseAttention: more keys than Reserve announced";
-  const Segment& segment = batch.SegmentOf(row);
+  const Segment& segment = batch.FindSegment(row);
   if (input.sees_whole_segment) {
     return ListKeysOfBlock(input, segment, cache, row, keys, task, fault);
   }
@@ -187,7 +187,7 @@ void CpuBackend::Compress(const CompressorInput& input, const BatchView& batch,
   const std::int64_t inputs = input.scores.cols;
   ForItems(batch.n_tokens(), inputs * kElementWork, [&](std::int64_t first, std::int64_t end) {
     for (std::int64_t row = first; row < end; ++row) {
-      const Segment& segment = batch.SegmentOf(row);
+      const Segment& segment = batch.FindSegment(row);
       const std::int64_t position = segment.first_position + row - segment.first_row;
       kernels_.add(input.ape + position % cache.ratio * inputs, inputs, input.scores.Row(row));
     }
@@ -206,7 +206,7 @@ void CpuBackend::Compress(const CompressorInput& input, const BatchView& batch,
       std::uint16_t* row = Bits(Piece(scratch_.row, worker, team_.n_threads()).data());
       for (std::int64_t w = first_row + first; w < first_row + end; ++w) {
         if (!cache.share.Has(w)) continue;
-        const std::int64_t place = cache.share.PlaceOf(w);
+        const std::int64_t place = cache.share.ToPlace(w);
         PoolRow(kernels_, input, segment, cache, w, fault_, row);
         kernels_.rms_norm(row, Bits(input.norm.data()), input.norm_eps, width, row);
         RopeAngles(w * cache.ratio, input.frequencies, angles.data(), angles.data() + pairs);

@@ -155,7 +155,7 @@ std::span<const ScoredRow> CpuBackend::ChooseBestRows(const IndexInput& input, s
   IndexQueryBlock block;
   LayOutQueries(input.queries.RowSpan(token), input.head_weights.RowSpan(token), block);
   const BlockRows& rows = input.cache.packed_rows;
-  const std::int32_t sequence = input.batch.SegmentOf(token).sequence;
+  const std::int32_t sequence = input.batch.FindSegment(token).sequence;
   const auto score = [&](std::int64_t first, std::int64_t end) {
     cpu::IndexTask task = MakeTask(block);
     for (; first < end; first += task.end) {
@@ -213,7 +213,7 @@ void CpuBackend::SelectRows(Matrix<const std::uint8_t> queries, Matrix<const Bf1
     if (visible <= rows.cols) return ChooseAll(visible, rows.RowSpan(token));
     Check(cache.share.n == 1, "SelectRows: rows that other ranks have");
     const auto best = ChooseBestRows(input, token, {0, visible}, rows.cols, worker);
-    std::transform(best.begin(), best.end(), rows.Row(token), RowOf);
+    std::transform(best.begin(), best.end(), rows.Row(token), ToRow);
   });
 }
 

@@ -96,7 +96,7 @@ void LoadBlock(const cpu::HyperWeights& w, int64_t width, const uint16_t* stream
   }
 }
 
-int64_t VectorsOf(const cpu::HyperWeights& w) { return (w.gates + kLanes - 1) / kLanes; }
+int64_t CountVectors(const cpu::HyperWeights& w) { return (w.gates + kLanes - 1) / kLanes; }
 
 void ClearSums(int64_t count, MixSums& sums) {
   for (int64_t t = 0; t < count; ++t) {
@@ -153,7 +153,7 @@ void ForSquareChains(const uint16_t* x, int64_t width, int64_t first, int64_t en
 template <class AfterBlock>
 void SumBlocks(const cpu::HyperWeights& w, int64_t width, const uint16_t* streams, int64_t count,
                int64_t first, int64_t end, MixSums& sums, const AfterBlock& after_block) {
-  const int64_t vectors = VectorsOf(w);
+  const int64_t vectors = CountVectors(w);
   MixBlock block;
   for (int64_t row = w.gates; row < vectors * kLanes; ++row) {  // lanes without a gate
     __builtin_memset(block.fn[row], 0, sizeof(block.fn[row]));
@@ -250,7 +250,7 @@ void Mix(const cpu::HyperWeights& w, const cpu::HyperRows& rows, int64_t first_r
          float (*m)[kGates]) {
   const int64_t width = kStreams * rows.d;
   const int64_t blocks = (width + kChain - 1) / kChain;
-  const int64_t vectors = VectorsOf(w);
+  const int64_t vectors = CountVectors(w);
   const uint16_t* streams = rows.streams + first_row * width;
   MixSums sums;
   float squares[kTokens] = {};
@@ -377,7 +377,7 @@ void MixDown(const uint16_t* x, int64_t d, const float* pre, uint16_t* out) {
 void HyperChains(const cpu::HyperWeights& w, const cpu::HyperRows& rows, int64_t first,
                  int64_t end) {
   const int64_t width = kStreams * rows.d;
-  const int64_t vectors = VectorsOf(w);
+  const int64_t vectors = CountVectors(w);
   MixSums sums;
   SumBlocks(w, width, rows.streams, rows.count, first, end, sums, [&](int64_t block) {
     float* chains = rows.chains + block * rows.count * cpu::kHyperLanes;

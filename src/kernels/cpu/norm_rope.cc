@@ -102,7 +102,7 @@ void QueryHead(uint16_t* q, int64_t head_dim, float eps, const cpu::RotaryRow& r
     lanes[part] = lanes[part] + RoundToBf16(value * value);
   });
   const float mean = RoundToBf16(TreeSum(lanes) / static_cast<float>(head_dim));
-  const F32 s = Set(RoundToBf16(1.0f / SquareRootOf(RoundToBf16(mean + eps))));
+  const F32 s = Set(RoundToBf16(1.0f / ScalarSquareRoot(RoundToBf16(mean + eps))));
   ForVectors(head_dim,
              [&](int64_t i, int n) { StoreBf16Some(q + i, LoadBf16Some(q + i, n) * s, n); });
   RotatePairs(q + head_dim - 2 * rope.pairs, rope, 1.0f);
@@ -136,7 +136,7 @@ void PackKey(const uint16_t* x, const KeyLayout& layout, uint8_t* packed) {
     for (int64_t i = 0; i < kSimulationGroup; ++i) {
       packed[first + i] = static_cast<uint8_t>(codes[i]);
     }
-    scales[first / kSimulationGroup] = static_cast<uint8_t>(BitsOf(scale) >> 23);
+    scales[first / kSimulationGroup] = static_cast<uint8_t>(FloatToBits(scale) >> 23);
   }
   __builtin_memcpy(packed + plain, x + plain, static_cast<size_t>(2 * layout.rope_dims));
 }
@@ -163,7 +163,7 @@ void PackIndex(const uint16_t* x, uint8_t* packed) {
       packed[group * kIndexGroup / 2 + i] =
           static_cast<uint8_t>(codes[2 * i] | codes[2 * i + 1] << 4);
     }
-    packed[kIndexDim / 2 + group] = static_cast<uint8_t>(BitsOf(scale) >> 23);
+    packed[kIndexDim / 2 + group] = static_cast<uint8_t>(FloatToBits(scale) >> 23);
   }
 }
 

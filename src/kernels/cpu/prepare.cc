@@ -53,11 +53,11 @@ void StoreOperands(const float* values, float factor, float* out, const Columns&
   for (int j = 0; j < kOperands; ++j) {
     for (int lane = 0; lane < 16; ++lane) {
       const float first = values[columns(j, lane, 0)] * factor;
-      uint32_t bits = BitsOf(first);
+      uint32_t bits = FloatToBits(first);
       if constexpr (kOperandColumns == 2) {
-        bits = (bits & 0xFFFF0000u) | BitsOf(values[columns(j, lane, 1)] * factor) >> 16;
+        bits = (bits & 0xFFFF0000u) | FloatToBits(values[columns(j, lane, 1)] * factor) >> 16;
       }
-      out[(lane / kLanes * kOperands + j) * kLanes + lane % kLanes] = FloatOf(bits);
+      out[(lane / kLanes * kOperands + j) * kLanes + lane % kLanes] = BitsToFloat(bits);
     }
   }
 }
@@ -144,7 +144,7 @@ void PrepareFp4Integers(const uint16_t* x, int64_t k, float* out, float* scales)
   for (int64_t block = 0; block < k / kBlock; ++block) {
     float values[kBlock];
     const float scale = QuantizeBlock(x + block * kBlock, values);
-    scales[block] = FloatOf(StoreIntegers(values, scale, out + block * Fp4Integers::kXFloats));
+    scales[block] = BitsToFloat(StoreIntegers(values, scale, out + block * Fp4Integers::kXFloats));
   }
 }
 

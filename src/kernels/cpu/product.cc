@@ -95,7 +95,7 @@ template <class Format, int kRows, int kColumns, int kOpen>
   }
   Format::Add(
       [&](int j, int c) __attribute__((always_inline)) { return operands[c].Next(j); },
-      [&](int c) { return operands[c].ScaleOf(); }, x, x_scales, slice, lanes);
+      [&](int c) { return operands[c].ScaleValue(); }, x, x_scales, slice, lanes);
 }
 
 // Adds a part of the lanes, for one block of kColumns weight rows.
@@ -202,7 +202,7 @@ struct Group {
   int count;
 
   // An absent column repeats the last one.
-  int64_t RowOf(int column) const { return first + (column < count ? column : count - 1) * stride; }
+  int64_t Row(int column) const { return first + (column < count ? column : count - 1) * stride; }
 };
 
 // The sums of every part of k, added over the lanes.
@@ -230,7 +230,7 @@ template <class Format, int kRows>
                                             PartSums<kRows>& parts) {
   WeightRow weights[kGroup];
   for (int c = 0; c < kGroup; ++c) {
-    weights[c] = RowOf(product, group.RowOf(c));
+    weights[c] = WeightRowAt(product, group.Row(c));
   }
   const int64_t blocks = product.k / kBlock;
   const auto first = [&](int p) { return blocks * p / product.k_parts; };
@@ -268,7 +268,7 @@ void MultiplyGroup(const cpu::Product& product, const Group& group,
   AddParts(product.k_parts, kRows * kGroup, parts[0][0], kRows * kGroup);
   for (int m = 0; m < kRows; ++m) {
     for (int i = 0; i < group.count; ++i) {
-      WriteValue(product, m, group.RowOf(i), parts[0][m][i]);
+      WriteValue(product, m, group.Row(i), parts[0][m][i]);
     }
   }
 }
@@ -326,7 +326,7 @@ void MultiplyMany(const cpu::Product& product, int64_t first, int64_t end) {
 template <class Format>
 void MultiplyFormat(const cpu::Product& product, int64_t first, int64_t end) {
   if constexpr (Format::kFolds) {
-    if (product.t >= FoldingOf<Format>(product).fewest_rows) {
+    if (product.t >= FindFolding<Format>(product).fewest_rows) {
       return MultiplyManyFolded<Format>(product, first, end);
     }
   }

@@ -18,7 +18,7 @@ namespace {
 constexpr int kFoldedGroups = kBlock / kGroup;
 
 template <class Format>
-const Folding& FoldingOf(const cpu::Product& product) {
+const Folding& FindFolding(const cpu::Product& product) {
   return product.format == cpu::ProductFormat::kFp8 ? Format::kQuantized : Format::kUnquantized;
 }
 
@@ -105,7 +105,7 @@ template <class Format>
 void SumFolded(const cpu::Product& product, const FoldedColumns& columns, int64_t first,
                int64_t end, const ProductRow* rows, int count_rows, RowSums<Format>* sums,
                SharedValues& values) {
-  const Folding& folding = FoldingOf<Format>(product);
+  const Folding& folding = FindFolding<Format>(product);
   FoldedRows<Format> folded;
   Panel<Format> panel;
   for (int64_t block = first; block < end; block += kPanelBlocks<Format>) {
@@ -146,7 +146,7 @@ void MultiplyShared(const cpu::Product& product, int64_t n, int count, int64_t f
   FoldedColumns columns;
   columns.groups = (count + kGroup - 1) / kGroup;
   for (int c = 0; c < columns.groups * kGroup; ++c) {  // an absent column repeats the last one
-    columns.weights[c / kGroup][c % kGroup] = RowOf(product, n + (c < count ? c : count - 1));
+    columns.weights[c / kGroup][c % kGroup] = WeightRowAt(product, n + (c < count ? c : count - 1));
   }
   const int64_t blocks = product.k / kBlock;
   SharedValues parts[kMaxParts];

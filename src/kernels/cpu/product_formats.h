@@ -217,7 +217,7 @@ struct Fp8 : CommonFormat {
     float scale;
     Fp8Bytes four;
 
-    float ScaleOf() const { return scale; }
+    float ScaleValue() const { return scale; }
 
     [[gnu::always_inline]] F32 Next(int j) {
       if (j % 4 == 0) {
@@ -320,12 +320,12 @@ struct Fp8AsBf16 : Fp8 {
   [[gnu::always_inline]] static void Expand(const WeightRow& row, int64_t block, int part,
                                             Block (&out)[1]) {
     Fp8::Expand(row, block, part, out);
-    const uint32_t bits = BitsOf(out[0].scale);
-    const float factor = FloatOf((bits & 0x807FFFFFu) | 0x3F800000u);
+    const uint32_t bits = FloatToBits(out[0].scale);
+    const float factor = BitsToFloat((bits & 0x807FFFFFu) | 0x3F800000u);
     for (Operand& w : out[0].w) {
       w = ScaledFp8(w, factor);
     }
-    out[0].scale = FloatOf(bits & 0x7F800000u);
+    out[0].scale = BitsToFloat(bits & 0x7F800000u);
   }
 };
 

@@ -48,7 +48,7 @@ struct Fp4Integers : CommonFormat {
     int part;
     I32 two;
 
-    [[gnu::always_inline]] F32 ScaleOf() const { return ExpandFp4Scales(scales, part); }
+    [[gnu::always_inline]] F32 ScaleValue() const { return ExpandFp4Scales(scales, part); }
 
     [[gnu::always_inline]] I32 Next(int j) {
       if (j % 2 == 0) {
@@ -74,7 +74,7 @@ struct Fp4Integers : CommonFormat {
     for (int j = 0; j < kOperands; ++j) {
       out[0].w[j] = operands.Next(j);
     }
-    out[0].scale = operands.ScaleOf();
+    out[0].scale = operands.ScaleValue();
   }
 
   template <int kRows, int kColumns, class Weights, class Scales>
@@ -171,7 +171,7 @@ struct Fp4Integers : CommonFormat {
     uint32_t marked = 0;
 #pragma GCC unroll 8
     for (int m = 0; m < kRows; ++m) {
-      marked |= BitsOf(*marks[m]);
+      marked |= FloatToBits(*marks[m]);
     }
     if ((marked >> slice & 1) == 0) [[likely]] {
       return;
@@ -179,7 +179,7 @@ struct Fp4Integers : CommonFormat {
     ForgetMemory();
 #pragma GCC unroll 8
     for (int m = 0; m < kRows; ++m) {
-      if ((BitsOf(*marks[m]) >> slice & 1) != 0) {
+      if ((FloatToBits(*marks[m]) >> slice & 1) != 0) {
         add(m, x[m]);
       }
     }

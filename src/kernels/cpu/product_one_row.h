@@ -64,7 +64,7 @@ template <class Format>
     } else {
       const float* const marks[1] = {input.scales};
       Format::Add(
-          weight, [&](int c) { return operands[c].ScaleOf(); }, x, marks, part, lanes);
+          weight, [&](int c) { return operands[c].ScaleValue(); }, x, marks, part, lanes);
     }
   }
 }
@@ -139,7 +139,7 @@ class OneRow {
   void MultiplyRows(int64_t first, int count, int64_t stride, int n_streams) {
     Streams streams;
     for (int c = 0; c < kGroup; ++c) {
-      const WeightRow weights = RowOf(product_, first + c * stride);
+      const WeightRow weights = WeightRowAt(product_, first + c * stride);
       streams.bytes[c] = weights.bytes;
       streams.scales[c] = weights.scales;
     }

@@ -288,7 +288,7 @@ void SumPanel(const cpu::Product& product, int64_t n, int count, const ProductRo
               int count_rows, StripValues& values, int64_t column) {
   WeightRow weights[kGroup];
   for (int c = 0; c < kGroup; ++c) {  // an absent column repeats the last one
-    weights[c] = RowOf(product, n + (c < count ? c : count - 1));
+    weights[c] = WeightRowAt(product, n + (c < count ? c : count - 1));
   }
   const int64_t blocks = product.k / kBlock;
   const bool scaled = ScalesFit<Format>(weights, blocks);

@@ -29,7 +29,7 @@ ProductRow RowOfActivations(const cpu::Product& product, int64_t i) {
           Format::kByBlocks ? product.x_scales + row * product.scale_stride : nullptr};
 }
 
-inline WeightRow RowOf(const cpu::Product& product, int64_t n) {
+inline WeightRow WeightRowAt(const cpu::Product& product, int64_t n) {
   const int64_t scale_bytes =
       product.scale_columns * (product.e8m0_scales ? 1 : static_cast<int64_t>(sizeof(float)));
   // FP8 scales belong to 128 weight rows, FP4 scales to one.

@@ -193,7 +193,7 @@ struct WeightTile {
   WeightTile(const cpu::Product& product, int64_t n)
       : row_bytes(product.row_bytes),
         scale_bytes(product.format == cpu::ProductFormat::kFp4 ? product.scale_columns : 0) {
-    const WeightRow row = RowOf(product, n);
+    const WeightRow row = WeightRowAt(product, n);
     bytes = row.bytes;
     scales = row.scales;
   }

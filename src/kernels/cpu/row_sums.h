@@ -6,7 +6,7 @@
 namespace fathom::KERNEL_ISA {
 namespace {
 
-inline float SquareRootOf(float x) { return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(x))); }
+inline float ScalarSquareRoot(float x) { return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(x))); }
 
 // Returns the sum of x[i]^2, i < n, in the order of products with BF16 weights: 32 lanes.
 inline float SumOfSquares(const uint16_t* x, int64_t n) {
@@ -43,7 +43,7 @@ inline float SumOfSquares(const uint16_t* x, int64_t n) {
 
 // Returns the factor of the RMS norm for n numbers with this sum of squares.
 inline float InverseNorm(float sum_of_squares, int64_t n, float eps) {
-  return 1.0f / SquareRootOf(sum_of_squares / static_cast<float>(n) + eps);
+  return 1.0f / ScalarSquareRoot(sum_of_squares / static_cast<float>(n) + eps);
 }
 
 }  // namespace

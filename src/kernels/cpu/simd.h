@@ -38,7 +38,7 @@ struct VectorOps {
   static I Add(I a, I b) { return KERNEL_ISA::Add(a, b); }
   static I Subtract(I a, I b) { return KERNEL_ISA::Subtract(a, b); }
   static I Halve(I a) { return ShiftRightSigned<1>(a); }
-  static I ExponentOf(I a) { return ShiftRightSigned<23>(a); }
+  static I Exponent(I a) { return ShiftRightSigned<23>(a); }
   static I ToExponent(I a) { return ShiftLeft<23>(a); }
 };
 
@@ -49,12 +49,12 @@ struct VectorOps {
 // --- Scalars: the conversions of base/float_types.h, whose inline functions must not be
 // instantiated here.
 
-inline float FloatOf(uint32_t bits) { return __builtin_bit_cast(float, bits); }
-inline uint32_t BitsOf(float x) { return __builtin_bit_cast(uint32_t, x); }
-inline float FromBf16(uint16_t x) { return FloatOf(static_cast<uint32_t>(x) << 16); }
+inline float BitsToFloat(uint32_t bits) { return __builtin_bit_cast(float, bits); }
+inline uint32_t FloatToBits(float x) { return __builtin_bit_cast(uint32_t, x); }
+inline float FromBf16(uint16_t x) { return BitsToFloat(static_cast<uint32_t>(x) << 16); }
 
 inline uint16_t ToBf16(float x) {
-  const uint32_t bits = BitsOf(x);
+  const uint32_t bits = FloatToBits(x);
   if ((bits & 0x7FFFFFFFu) > 0x7F800000u) return static_cast<uint16_t>((bits >> 16) | 0x0040u);
   return static_cast<uint16_t>((bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16);
 }
@@ -62,14 +62,14 @@ inline uint16_t ToBf16(float x) {
 inline float RoundToBf16(float x) { return FromBf16(ToBf16(x)); }
 
 inline float FromE8m0(uint8_t byte) {
-  return FloatOf(byte == 0 ? 0x00400000u : static_cast<uint32_t>(byte) << 23);
+  return BitsToFloat(byte == 0 ? 0x00400000u : static_cast<uint32_t>(byte) << 23);
 }
 
 inline float PowerOfTwoScale(float magnitude, float floor, float format_maximum) {
   const float clamped = magnitude > floor ? magnitude : floor;
-  const uint32_t bits = BitsOf(clamped * (1.0f / format_maximum));
+  const uint32_t bits = FloatToBits(clamped * (1.0f / format_maximum));
   const uint32_t exponent = (bits >> 23) + ((bits & 0x7FFFFFu) != 0 ? 1u : 0u);
-  return FloatOf(exponent << 23);
+  return BitsToFloat(exponent << 23);
 }
 
 // --- Rounding

@@ -52,9 +52,9 @@ void HostExperts::Begin(GpuDriver& driver, Matrix<const Bf16> x, const Routing& 
   x_ = RowsIn<Bf16>(x_memory_, x.rows, x.cols);
   routing_ = {RowsIn<std::int32_t>(ids_memory_, routing.ids.rows, routing.ids.cols),
               RowsIn<float>(weights_memory_, routing.ids.rows, routing.ids.cols)};
-  driver.Download(BytesOf(routing_.ids), routing.ids.data);
-  driver.Download(BytesOf(routing_.weights), routing.weights.data);
-  driver.Download(BytesOf(x_), x.data);
+  driver.Download(AsBytes(routing_.ids), routing.ids.data);
+  driver.Download(AsBytes(routing_.weights), routing.weights.data);
+  driver.Download(AsBytes(x_), x.data);
   arrived_ = driver.Mark();
 }
 
@@ -84,7 +84,7 @@ Status HostExperts::End(GpuDriver& driver, std::int64_t block, float clamp, Matr
     std::int64_t end = first;
     while (is_computed(end)) ++end;
     if (end > first) {
-      driver.Upload(rows.Row(first), BytesOf(computed.Rows(first, end - first)));
+      driver.Upload(rows.Row(first), AsBytes(computed.Rows(first, end - first)));
       first = end;
     }
   }

@@ -40,7 +40,7 @@ Key Unpack(const std::uint8_t* packed, const KeyLayout& layout, std::int64_t row
 // then the block's own.
 KeyList KeysOfBlock(const AttentionInput& input, const BatchView& batch, const LayerCache& cache,
                     std::int64_t row, FaultWord& fault) {
-  const Segment& segment = batch.SegmentOf(row);
+  const Segment& segment = batch.FindSegment(row);
   KeyList keys;
   const std::int32_t end = segment.first_position;
   const auto window = static_cast<std::int32_t>(input.sliding_window);
@@ -60,7 +60,7 @@ KeyList KeysOfBlock(const AttentionInput& input, const BatchView& batch, const L
 KeyList FindKeys(const AttentionInput& input, const BatchView& batch, const LayerCache& cache,
                  std::int64_t row, FaultWord& fault) {
   if (input.sees_whole_segment) return KeysOfBlock(input, batch, cache, row, fault);
-  const Segment& segment = batch.SegmentOf(row);
+  const Segment& segment = batch.FindSegment(row);
   const std::int64_t position = batch.positions[static_cast<std::size_t>(row)];
   KeyList keys;
   for (std::int64_t p = std::max<std::int64_t>(0, position - input.sliding_window + 1);
@@ -194,7 +194,7 @@ void ReferenceBackend::CopyRows(std::span<const SequenceRow> rows, const Compres
   CheckCopyRows(rows, cache, out);
   for (std::int64_t i = 0; i < out.rows; ++i) {
     const SequenceRow& row = rows[static_cast<std::size_t>(i)];
-    std::copy_n(cache.rows.Row(row.sequence, cache.share.PlaceOf(row.row)), out.cols, out.Row(i));
+    std::copy_n(cache.rows.Row(row.sequence, cache.share.ToPlace(row.row)), out.cols, out.Row(i));
   }
 }
 

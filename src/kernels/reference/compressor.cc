@@ -87,10 +87,10 @@ void MakeRow(const CompressorInput& input, const Segment& segment, std::int64_t 
   RotatePairs(row.data() + plain, pairs, angles.data(), angles.data() + pairs);
   if (cache.IsPacked()) {
     RotateHadamard(row.data());
-    PackFp4(row.data(), cache.packed_rows.Row(segment.sequence, cache.share.PlaceOf(w)));
+    PackFp4(row.data(), cache.packed_rows.Row(segment.sequence, cache.share.ToPlace(w)));
   } else {
     PackKey(row.data(), cache.rows.layout,
-            cache.rows.Row(segment.sequence, cache.share.PlaceOf(w)));
+            cache.rows.Row(segment.sequence, cache.share.ToPlace(w)));
   }
 }
 

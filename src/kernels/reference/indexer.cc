@@ -119,7 +119,7 @@ void ReferenceBackend::SelectRows(Matrix<const std::uint8_t> queries,
     Check(cache.share.n == 1, "SelectRows: rows that other ranks have");
     const std::vector<std::int32_t> chosen =
         Best(Scores(queries.RowSpan(row), head_weights.RowSpan(row), cache.packed_rows,
-                    batch.SegmentOf(row).sequence, {0, visible}),
+                    batch.FindSegment(row).sequence, {0, visible}),
              rows.cols);
     std::copy(chosen.begin(), chosen.end(), rows.Row(row));
   }
@@ -134,7 +134,7 @@ void ReferenceBackend::BestRows(Matrix<const std::uint8_t> queries, Matrix<const
     const RowRange& range = ranges[static_cast<std::size_t>(row)];
     const std::vector<float> scores =
         Scores(queries.RowSpan(row), head_weights.RowSpan(row), cache.packed_rows,
-               batch.SegmentOf(row).sequence, range);
+               batch.FindSegment(row).sequence, range);
     std::fill_n(best.Row(row), best.cols, kNoScoredRow);
     ScoredRow* next = best.Row(row);
     for (const std::int32_t place : Best(scores, std::min(range.n_rows(), best.cols))) {

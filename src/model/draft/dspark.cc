@@ -485,7 +485,7 @@ Status DSparkDrafter::StoreKeys(const Batch& batch, Matrix<const Bf16> features)
   if (!step) return Unexpected(step.error());
   Check(features.rows == step->a.draft_input.rows && features.cols == step->a.draft_input.cols,
         "features [t, targets * hidden]");
-  step->backend.Upload(step->a.draft_input.data, BytesOf(features));
+  step->backend.Upload(step->a.draft_input.data, AsBytes(features));
   AppendKeys(*step);
   return step->backend.Synchronize();
 }
@@ -496,13 +496,13 @@ Status DSparkDrafter::RunStage(std::int64_t stage, const Batch& blocks, Matrix<B
   step->is_draft_block = true;
   Check(streams.rows == step->a.draft_streams.rows && streams.cols == step->a.draft_streams.cols,
         "streams [t, 4 * hidden]");
-  step->backend.Upload(step->a.draft_streams.data, BytesOf(Matrix<const Bf16>(streams)));
+  step->backend.Upload(step->a.draft_streams.data, AsBytes(Matrix<const Bf16>(streams)));
   const BlockWeights& block = weights().blocks[static_cast<std::size_t>(stage)];
   if (Status ran = RunBlock(*step, block, model_.BlockCache(block.index), step->a.draft_streams);
       !ran) {
     return ran;
   }
-  step->backend.Download(BytesOf(streams), step->a.draft_streams.data);
+  step->backend.Download(AsBytes(streams), step->a.draft_streams.data);
   return step->backend.Synchronize();
 }
 

@@ -117,7 +117,7 @@ Status MtpDrafter::Commit(const Batch& next, std::span<const std::int32_t> strea
   const BatchView view = next.View();
   if (source == StreamSource::kKept) {
     return Forward(view, [&](std::int64_t i) -> const void* {
-      return model_.cache->Stream(view.SegmentOf(i).sequence);
+      return model_.cache->Stream(view.FindSegment(i).sequence);
     });
   }
   const Matrix<const Bf16> streams = model_.workspace->activations().streams;
@@ -174,7 +174,7 @@ void MtpDrafter::CopyStreams(const BatchView& next, const FindStream& find_strea
   std::vector<PieceCopy>& copies = model_.copies;
   copies.clear();
   for (std::int64_t i = 0; i < next.n_tokens(); ++i) {
-    if (model_.parts.tensor->IsLocal(next.SegmentOf(i).sequence)) {
+    if (model_.parts.tensor->IsLocal(next.FindSegment(i).sequence)) {
       copies.push_back({to.Row(std::ssize(copies)), find_stream(i),
                         to.cols * static_cast<std::int64_t>(sizeof(Bf16))});
     }

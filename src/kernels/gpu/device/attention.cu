@@ -32,7 +32,7 @@ struct RowSlots {
   }
 
   GPU_DEVICE static SlotKey FindKey(const AttentionArguments& a, int64_t row, int64_t slot) {
-    const Segment& segment = SegmentOf(a.batch, row);
+    const Segment& segment = FindSegment(a.batch, row);
     const int64_t position = a.batch.positions[row];
     if (slot < a.sliding_window) {
       const int64_t before = position - a.sliding_window + 1;
@@ -63,13 +63,13 @@ struct RowSlots {
 // kernel of its own: both kinds together need more registers than some architectures have.
 struct BlockSlots {
   GPU_DEVICE static int64_t Count(const AttentionArguments& a, int64_t row) {
-    const Segment& segment = SegmentOf(a.batch, row);
+    const Segment& segment = FindSegment(a.batch, row);
     return segment.n_tokens +
            FilledSlots(segment.first_position, static_cast<int32_t>(a.sliding_window));
   }
 
   GPU_DEVICE static SlotKey FindKey(const AttentionArguments& a, int64_t row, int64_t slot) {
-    const Segment& segment = SegmentOf(a.batch, row);
+    const Segment& segment = FindSegment(a.batch, row);
     const int32_t end = segment.first_position;
     const auto window = static_cast<int32_t>(a.sliding_window);
     const int32_t n_filled = FilledSlots(end, window);
@@ -225,7 +225,7 @@ GPU_KERNEL(SparseAttention, AttentionArguments a) { Attend<RowSlots>(a); }
 GPU_KERNEL(BlockAttention, AttentionArguments a) { Attend<BlockSlots>(a); }
 
 GPU_KERNEL(AppendWindow, AppendWindowArguments a) {
-  const Segment& segment = SegmentOf(a.batch, BlockX());
+  const Segment& segment = FindSegment(a.batch, BlockX());
   uint8_t* const row = a.cache.Row(segment.sequence, a.batch.positions[BlockX()]);
   if (row == nullptr) return;
   const Bf16* const key = a.keys.Row(BlockX());
@@ -234,7 +234,7 @@ GPU_KERNEL(AppendWindow, AppendWindowArguments a) {
 
 GPU_KERNEL(CopyRows, CopyRowsArguments a) {
   const SequenceRow& row = a.rows[BlockX()];
-  const uint8_t* const from = a.cached.Row(row.sequence, a.share.PlaceOf(row.row));
+  const uint8_t* const from = a.cached.Row(row.sequence, a.share.ToPlace(row.row));
   uint8_t* const to = a.out.Row(BlockX());
   for (int64_t i = ThreadX(); i < a.out.cols; i += BlockThreads()) {
     to[i] = from[i];

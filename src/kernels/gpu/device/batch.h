@@ -9,7 +9,7 @@
 
 namespace fathom::gpu {
 
-GPU_DEVICE const Segment& SegmentOf(const DeviceBatch& batch, int64_t row) {
+GPU_DEVICE const Segment& FindSegment(const DeviceBatch& batch, int64_t row) {
   return batch.segments[batch.segment_of_row[row]];
 }
 

@@ -95,7 +95,7 @@ GPU_KERNEL(CompressRows, CompressArguments a) {
   GPU_SHARED(float, factor, 1);
   GPU_SHARED(float, rotated, kIndexDim);
   GPU_DYNAMIC_SHARED(Bf16, x, 0, a.width);
-  const Segment& segment = SegmentOf(a.batch, BlockX());
+  const Segment& segment = FindSegment(a.batch, BlockX());
   const int64_t end = a.batch.positions[BlockX()] + int64_t{1};
   const int64_t w = end / a.cache.ratio - 1;
   if (end % a.cache.ratio != 0 || !a.cache.share.Has(w)) return;
@@ -133,7 +133,7 @@ GPU_KERNEL(CompressRows, CompressArguments a) {
     x[i + 1] = pair.y;
   }
   SyncBlock();
-  const int64_t place = a.cache.share.PlaceOf(w);
+  const int64_t place = a.cache.share.ToPlace(w);
   if (a.cache.IsPacked()) {
     PackIndexVector(x, rotated, a.cache.packed_rows.Row(segment.sequence, place));
   } else {
@@ -148,7 +148,7 @@ GPU_KERNEL(KeepInputs, CompressArguments a) {
   if (i >= a.scores.rows * inputs) return;
   const int64_t row = i / inputs;
   const int64_t channel = i % inputs;
-  const Segment& segment = SegmentOf(a.batch, row);
+  const Segment& segment = FindSegment(a.batch, row);
   const int64_t position = a.batch.positions[row];
   const CompressorCache& cache = a.cache;
   const int64_t end = static_cast<int64_t>(segment.first_position) + segment.n_tokens;

@@ -129,7 +129,7 @@ GPU_KERNEL(IndexScores, ChooseRowsArguments a) {
   const int64_t i = first + ThreadX() / kGroupThreads;
   const int64_t place = range.first + (i < n_rows ? i : n_rows - 1);
   const int64_t row = a.first_token + token;
-  const uint8_t* const key = a.rows.Row(SegmentOf(a.batch, row).sequence, place);
+  const uint8_t* const key = a.rows.Row(FindSegment(a.batch, row).sequence, place);
   float lane = 0.0f;
   for (int64_t head = GroupLane(); head < a.head_weights.cols; head += kGroupThreads) {
     const float weight = RoundToBf16(ToFloat(a.head_weights.Row(row)[head]) * a.weight_scale);
@@ -205,7 +205,7 @@ GPU_KERNEL(ChooseRows, ChooseRowsArguments a) {
   for (int64_t i = ThreadX(); i < top; i += BlockThreads()) {
     const ScoredRow scored = chosen[i];
     if (a.ranges == nullptr) {
-      a.chosen.Row(row)[i] = RowOf(scored);
+      a.chosen.Row(row)[i] = ToRow(scored);
     } else {
       a.best.Row(row)[i] = scored;
     }

@@ -53,7 +53,7 @@ GPU_DEVICE SampledRow FindRow(const SamplingArguments& a, int64_t row) {
     best = scan.best < best ? scan.best : best;
     found.first_bad = scan.first_bad < found.first_bad ? scan.first_bad : found.first_bad;
   }
-  found.best = RowOf(best);
+  found.best = ToRow(best);
   found.largest = found.logits[found.best];
   return found;
 }
