@@ -10,6 +10,7 @@ import time
 import unittest
 import unittest.mock
 import urllib.error
+import urllib.request
 from pathlib import Path
 
 from serve_test import STORY, post, stream, text_of
@@ -216,10 +217,6 @@ class ServeRanksTest(unittest.TestCase):
                                       MALLOC_TOP_PAD_="0"):
             server = self.serve("--max-batch-tokens", "65536", "--max-sequences", "1",
                                 launch=launch)
-        post(server.url, "/v1/completions", {**STORY, "max_tokens": 4})  # all have loaded
-        ranks = children_of(server.process.pid)
-        n_bytes = int(Path(f"/proc/{ranks[1]}/statm").read_text().split()[0]) * PAGE
-        resource.prlimit(ranks[1], resource.RLIMIT_AS, (n_bytes, n_bytes))
         codes = []
 
         def whole():
@@ -229,11 +226,20 @@ class ServeRanksTest(unittest.TestCase):
             except urllib.error.HTTPError as error:
                 codes.append(error.code)
 
-        # One runs, one waits.
-        threads = [threading.Thread(target=whole) for _ in range(2)]
-        start = time.monotonic()
-        for thread in threads:
-            thread.start()
+        # A short one holds the only place until two long ones wait.
+        body = {**STORY, "max_tokens": 60000, "stream": True}
+        request = urllib.request.Request(server.url + "/v1/completions", json.dumps(body).encode(),
+                                         {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=60) as short:
+            short.readline()
+            threads = [threading.Thread(target=whole) for _ in range(2)]
+            for thread in threads:
+                thread.start()
+            wait_until(lambda: metric(server.url, "fathom_waiting") == 2)
+            ranks = children_of(server.process.pid)
+            n_bytes = int(Path(f"/proc/{ranks[1]}/statm").read_text().split()[0]) * PAGE
+            resource.prlimit(ranks[1], resource.RLIMIT_AS, (n_bytes, n_bytes))
+            start = time.monotonic()
         self.expect_end(server, ranks, start, 1, "out of memory")
         for thread in threads:
             thread.join(timeout=10)
