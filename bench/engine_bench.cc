@@ -1,11 +1,12 @@
 // The engine with many streams: its cost beside the model, the gain of drafts, the gain of shared
 // weights.
 //
-//   engine_bench --model DIR --streams 1,16,64 [--draft auto --acceptance 0.8] [--prompt N]
+//   engine_bench --model DIR --streams 1,16,64 [--draft auto,1,2 --acceptance 0.8] [--prompt N]
 //                [--tokens N] [--start] [--schema FILE] [--pairs N]
 //
-// A row per number of streams: every stream has its own reader thread, as in a server. The engine
-// times its calls of the model (EngineMetrics); the rest of a step is the engine's cost.
+// A row per number of streams and depth of drafts: every stream has its own reader thread, as in a
+// server. The engine times its calls of the model (EngineMetrics); the rest of a step is the
+// engine's cost.
 //
 // --start measures a new engine, prompts included: what it learns of drafts counts. --pairs N
 // compares such starts with and without drafts, one after the other in turns, so that whatever else
@@ -49,7 +50,7 @@ struct Options {
   std::vector<int> streams = {1, 16, 64};
   std::int64_t n_prompt = 32;
   std::int64_t n_tokens = 64;
-  std::string draft = "off";
+  std::vector<std::string> drafts = {"off"};
   double acceptance = -1;  // as it is
   double temperature = 0;
   int n_threads = 2;
@@ -202,31 +203,38 @@ std::unique_ptr<LanguageModel> Adapt(const Options& options, Model& model) {
 }
 
 // Reads and checks the used weights, which no row is to pay for.
-void WarmUp(Options options, LanguageModel& model, const DraftOptions& draft, int n_streams) {
+void WarmUp(Options options, LanguageModel& model, std::string_view draft, int n_streams) {
   options.n_tokens = std::min<std::int64_t>(options.n_tokens, 32);
-  Measure(options, model, draft, n_streams);
+  Measure(options, model, ParseDrafts(draft), n_streams);
 }
 
 // One side of a pair.
 struct Side {
   LanguageModel* model = nullptr;
-  DraftOptions draft{};
+  std::string draft = "off";
   std::shared_ptr<const Constraint> constraint{};
 };
 
+// Whether some of the drafts need the head of the checkpoint.
+bool NeedHead(const std::vector<std::string>& drafts) {
+  return std::ranges::any_of(drafts,
+                             [](const std::string& draft) { return ParseDrafts(draft).enabled; });
+}
+
 void RunRows(const Options& options, Backend& backend) {
-  const DraftOptions draft = ParseDrafts(options.draft);
-  const std::unique_ptr<Model> model = Load(options, backend, draft.enabled);
+  const std::unique_ptr<Model> model = Load(options, backend, NeedHead(options.drafts));
   const std::unique_ptr<LanguageModel> adapter = Adapt(options, *model);
   const std::shared_ptr<const Constraint> constraint = ReadConstraint(options, *adapter);
   fmt::print("{:>8} {:>6} {:>10} {:>9} {:>12} {:>12} {:>9} {:>9} {:>9}\n", "streams", "draft",
              "tokens/s", "step ms", "engine us", "tokens/step", "drafted", "accepted", "kv MB");
   for (const int n_streams : options.streams) {
-    if (options.at_start) WarmUp(options, *adapter, draft, n_streams);
-    const Row row = Measure(options, *adapter, draft, n_streams, constraint);
-    fmt::print("{:>8} {:>6} {:>10.1f} {:>9.3f} {:>12.1f} {:>12.3f} {:>9.2f} {:>9.2f} {:>9.2f}\n",
-               n_streams, options.draft, row.tokens_per_second, row.step_ms, row.engine_us,
-               row.tokens_per_step, row.drafted, row.accepted, row.kv_mb);
+    for (const std::string& draft : options.drafts) {
+      if (options.at_start) WarmUp(options, *adapter, draft, n_streams);
+      const Row row = Measure(options, *adapter, ParseDrafts(draft), n_streams, constraint);
+      fmt::print("{:>8} {:>6} {:>10.1f} {:>9.3f} {:>12.1f} {:>12.3f} {:>9.2f} {:>9.2f} {:>9.2f}\n",
+                 n_streams, draft, row.tokens_per_second, row.step_ms, row.engine_us,
+                 row.tokens_per_step, row.drafted, row.accepted, row.kv_mb);
+    }
   }
 }
 
@@ -236,71 +244,106 @@ double Median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
-// The speed that the bytes of its steps promise where drafts are right at this rate, with the best
-// depth, in units of the speed without drafts.
-double Promise(const DraftCosts& costs, int n_streams, double acceptance, std::int64_t max_depth) {
+// The speed that the bytes of its steps promise where drafts are right at this rate, in units of
+// the speed without drafts: at this depth, or with 0 at the best.
+double Promise(const DraftCosts& costs, int n_streams, double acceptance, std::int64_t at_depth,
+               std::int64_t max_depth) {
   double best = 1;
   double yield = 1;
   double all_right = 1;
   for (std::int64_t depth = 1; depth <= max_depth && costs.IsKnown(); ++depth) {
     all_right *= acceptance;
     yield += all_right;
-    best = std::max(best, yield / costs.Ratio(n_streams, depth));
+    const double promise = yield / costs.Ratio(n_streams, depth);
+    if (depth == at_depth) return promise;
+    best = std::max(best, promise);
   }
   return best;
 }
 
-void ComparePairs(const Options& options, const Side& without, const Side& with) {
+// Runs of two sides in turns.
+struct Pairs {
+  std::vector<double> off, on, ratios, cpu, drafted, per_step;
+
+  void Add(const Row& without, const Row& with) {
+    off.push_back(without.tokens_per_second);
+    on.push_back(with.tokens_per_second);
+    ratios.push_back(on.back() / off.back());
+    cpu.push_back(without.cpu_seconds / with.cpu_seconds);
+    drafted.push_back(with.drafted);
+    per_step.push_back(with.tokens_per_step);
+  }
+};
+
+void PrintPairs(const Options& options, const Side& with, int n_streams, const Pairs& pairs) {
+  const auto [lowest, highest] = std::minmax_element(pairs.ratios.begin(), pairs.ratios.end());
+  const double promise =
+      Promise(with.model->CostsOfDrafts(), n_streams, std::max(options.acceptance, 0.0),
+              ParseDrafts(with.draft).depth, with.model->Limits().max_draft_depth);
+  fmt::print(
+      "{:>8} {:>6} {:>10.1f} {:>10.1f} {:>7.3f} {:>7.3f} {:>7.3f} {:>7.3f} {:>8.2f} {:>12.3f} "
+      "{:>8.3f}\n",
+      n_streams, with.draft, Median(pairs.off), Median(pairs.on), Median(pairs.ratios), *lowest,
+      *highest, Median(pairs.cpu), Median(pairs.drafted), Median(pairs.per_step), promise);
+}
+
+// Measures both sides, one right behind the other.
+void MeasurePair(const Options& options, const Side& without, const Side& with, int n_streams,
+                 bool is_with_first, Pairs& pairs) {
+  Row rows[2];
+  for (const bool is_with : {is_with_first, !is_with_first}) {
+    const Side& side = is_with ? with : without;
+    rows[is_with ? 1 : 0] =
+        Measure(options, *side.model, ParseDrafts(side.draft), n_streams, side.constraint);
+  }
+  pairs.Add(rows[0], rows[1]);
+}
+
+void ComparePairs(const Options& options, const Side& without, const std::vector<Side>& sides) {
   fmt::print("{:>8} {:>6} {:>10} {:>10} {:>7} {:>7} {:>7} {:>7} {:>8} {:>12} {:>8}\n", "streams",
              "draft", "off t/s", "tokens/s", "ratio", "lowest", "highest", "cpu", "drafted",
              "tokens/step", "promise");
   for (const int n_streams : options.streams) {
     WarmUp(options, *without.model, without.draft, n_streams);
-    WarmUp(options, *with.model, with.draft, n_streams);
-    std::vector<double> off, on, ratios, cpu, drafted, per_step;
-    for (int pair = 0; pair < options.n_pairs; ++pair) {
-      Row rows[2];
-      for (const bool is_on : {pair % 2 == 0, pair % 2 != 0}) {
-        const Side& side = is_on ? with : without;
-        rows[is_on ? 1 : 0] = Measure(options, *side.model, side.draft, n_streams, side.constraint);
+    std::vector<Pairs> pairs(sides.size());
+    for (const Side& side : sides) WarmUp(options, *side.model, side.draft, n_streams);
+    for (int turn = 0; turn < options.n_pairs; ++turn) {
+      for (std::size_t i = 0; i < sides.size(); ++i) {
+        MeasurePair(options, without, sides[i], n_streams, turn % 2 == 0, pairs[i]);
       }
-      off.push_back(rows[0].tokens_per_second);
-      on.push_back(rows[1].tokens_per_second);
-      ratios.push_back(on.back() / off.back());
-      cpu.push_back(rows[0].cpu_seconds / rows[1].cpu_seconds);
-      drafted.push_back(rows[1].drafted);
-      per_step.push_back(rows[1].tokens_per_step);
     }
-    const auto [lowest, highest] = std::minmax_element(ratios.begin(), ratios.end());
-    fmt::print(
-        "{:>8} {:>6} {:>10.1f} {:>10.1f} {:>7.3f} {:>7.3f} {:>7.3f} {:>7.3f} {:>8.2f} "
-        "{:>12.3f} {:>8.3f}\n",
-        n_streams, options.draft, Median(off), Median(on), Median(ratios), *lowest, *highest,
-        Median(cpu), Median(drafted), Median(per_step),
-        Promise(with.model->CostsOfDrafts(), n_streams, std::max(options.acceptance, 0.0),
-                with.model->Limits().max_draft_depth));
+    for (std::size_t i = 0; i < sides.size(); ++i) {
+      PrintPairs(options, sides[i], n_streams, pairs[i]);
+    }
   }
 }
 
 // The model without drafts is loaded without drafter.
 void RunDraftPairs(Options options, Backend& backend) {
   options.at_start = true;
-  const DraftOptions draft = ParseDrafts(options.draft);
-  Check(draft.enabled || draft.lookups, "--pairs: expected --schema, or --draft but off");
+  for (const std::string& draft : options.drafts) {
+    const DraftOptions parsed = ParseDrafts(draft);
+    Check(parsed.enabled || parsed.lookups, "--pairs: expected --schema, or --draft but off");
+  }
   const std::unique_ptr<Model> plain = Load(options, backend, false);
-  const std::unique_ptr<Model> drafting = Load(options, backend, draft.enabled);
+  const std::unique_ptr<Model> drafting = Load(options, backend, NeedHead(options.drafts));
   const std::unique_ptr<LanguageModel> without = Adapt(options, *plain);
   const std::unique_ptr<LanguageModel> with = Adapt(options, *drafting);
-  ComparePairs(options, {.model = without.get()}, {.model = with.get(), .draft = draft});
+  std::vector<Side> sides;
+  for (const std::string& draft : options.drafts) {
+    sides.push_back({.model = with.get(), .draft = draft});
+  }
+  ComparePairs(options, {.model = without.get()}, sides);
 }
 
 void RunSchemaPairs(const Options& options, Backend& backend) {
-  const DraftOptions draft = ParseDrafts(options.draft);
-  const std::unique_ptr<Model> model = Load(options, backend, draft.enabled);
+  const std::unique_ptr<Model> model = Load(options, backend, NeedHead(options.drafts));
   const std::unique_ptr<LanguageModel> adapter = Adapt(options, *model);
-  ComparePairs(
-      options, {.model = adapter.get(), .draft = draft},
-      {.model = adapter.get(), .draft = draft, .constraint = ReadConstraint(options, *adapter)});
+  const std::shared_ptr<const Constraint> constraint = ReadConstraint(options, *adapter);
+  for (const std::string& draft : options.drafts) {
+    ComparePairs(options, {.model = adapter.get(), .draft = draft},
+                 {{.model = adapter.get(), .draft = draft, .constraint = constraint}});
+  }
 }
 
 void RunPairs(const Options& options, Backend& backend) {
@@ -323,8 +366,10 @@ int main(int argc, char** argv) {
   app.add_option("--streams", options.streams, "Numbers of streams")->delimiter(',');
   app.add_option("--prompt", options.n_prompt, "Tokens of each prompt");
   app.add_option("--tokens", options.n_tokens, "Tokens to generate for each stream");
-  app.add_option("--draft", options.draft,
-                 "off, auto, lookup, all, tokens drafted per step, or lookup: and tokens");
+  app.add_option("--draft", options.drafts,
+                 "off, auto, lookup, all, tokens drafted per step, or lookup: and tokens; several "
+                 "are measured in turns")
+      ->delimiter(',');
   app.add_option("--acceptance", options.acceptance, "Accept drafts at this rate, right or wrong");
   app.add_option("--temperature", options.temperature, "0 is greedy");
   app.add_option("--threads", options.n_threads, "Threads of the model");
