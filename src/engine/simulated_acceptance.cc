@@ -1,6 +1,7 @@
 #include "engine/simulated_acceptance.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "sampling/philox.h"
@@ -11,10 +12,14 @@ namespace {
 // Above, and with a minus below, whatever a model and the penalties make of a logit.
 constexpr float kBeyondLogits = 1e9f;
 
-// A random number in [0, 1) that depends on the position of the sequence alone.
-double RandomShare(std::int32_t sequence, std::int32_t position) {
-  const std::uint32_t bits = Philox({0, 0}, {static_cast<std::uint32_t>(sequence),
-                                             static_cast<std::uint32_t>(position), 0, 0})[0];
+// Drafts at one index of which the rate holds to less than one draft. Few enough that a short
+// answer has the rate, too; more than a program tries at its start.
+constexpr std::int64_t kBlock = 20;
+
+// A random number in [0, 1) of the n-th draft at an index.
+double RandomShare(std::int64_t index, std::int64_t n) {
+  const std::uint32_t bits =
+      Philox({0, 0}, {static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(n), 0, 0})[0];
   return static_cast<double>(bits) * 0x1p-32;
 }
 
@@ -43,22 +48,51 @@ Status SimulatedAcceptance::ForwardEach(const Batch& batch, std::vector<Sequence
 }
 
 void SimulatedAcceptance::ListDrafts(const BatchView& view) {
-  drafts_.assign(view.tokens.size(), {});
+  drafts_.assign(view.tokens.size(), kNoDraft);
   for (const Segment& segment : view.segments) {
     for (std::int32_t i = 0; i + 1 < segment.n_tokens; ++i) {
       const auto row = static_cast<std::size_t>(segment.first_row + i);
-      drafts_[row] = {
-          .token = view.tokens[row + 1],
-          .is_right = RandomShare(segment.sequence, segment.first_position + i) < rate_};
+      drafts_[row] = view.tokens[row + 1];
     }
   }
+  asked_ = {};
+}
+
+// Decides in random order, so many of each block that the share keeps to the rate (Knuth, The Art
+// of Computer Programming 2, 3.4.2, algorithm S).
+bool SimulatedAcceptance::Decide(std::size_t index) {
+  if (index >= verified_.size()) verified_.resize(index + 1);
+  auto& [n, n_right] = verified_[index];
+  const std::int64_t block_end = (n / kBlock + 1) * kBlock;
+  const auto right_left =
+      static_cast<double>(std::llround(rate_ * static_cast<double>(block_end)) - n_right);
+  const bool is_right =
+      RandomShare(static_cast<std::int64_t>(index), n) * static_cast<double>(block_end - n) <
+      right_left;
+  ++n;
+  n_right += is_right ? 1 : 0;
+  return is_right;
+}
+
+// A draft behind a wrong one is not verified.
+SimulatedAcceptance::Draft SimulatedAcceptance::Ask(std::int32_t row) {
+  const Token token = drafts_[static_cast<std::size_t>(row)];
+  if (token == kNoDraft) {
+    asked_ = {};
+    return {};
+  }
+  if (row != asked_.next_row) asked_ = {};
+  asked_.next_row = row + 1;
+  asked_.all_right = asked_.all_right && Decide(asked_.n_drafts);
+  ++asked_.n_drafts;
+  return {.token = token, .is_right = asked_.all_right};
 }
 
 Status SimulatedAcceptance::StartLogits(std::span<const std::int32_t> rows, int slot) {
   std::vector<Draft>& asked = by_slot_[static_cast<std::size_t>(slot)];
   asked.clear();
   for (const std::int32_t row : rows) {
-    asked.push_back(drafts_[static_cast<std::size_t>(row)]);
+    asked.push_back(Ask(row));
   }
   return model_->StartLogits(rows, slot);
 }

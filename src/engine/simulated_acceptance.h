@@ -1,6 +1,7 @@
 // SimulatedAcceptance: a model that finds drafts right at a given rate, for measurements of speed.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -12,7 +13,9 @@ namespace fathom {
 
 // Changes the logits that verify drafted tokens so that the token is chosen, or is not chosen: the
 // answers are those of no model. A row of a batch verifies a draft if another token of its segment
-// follows and its logits are asked for. One thread at a time.
+// follows and its logits are asked for. Of every 20 drafts at the same index, so many are right as
+// the rate says, in random order: two short answers differ by what was measured, and not by the
+// luck of their drafts. One thread at a time.
 class SimulatedAcceptance : public ForwardingModel {
  public:
   // rate: the share of drafts that are right, 0 to 1.
@@ -36,11 +39,27 @@ class SimulatedAcceptance : public ForwardingModel {
     bool is_right = false;
   };
 
+  // The drafts of a segment whose logits were asked for last.
+  struct Asked {
+    std::int32_t next_row = -1;
+    std::size_t n_drafts = 0;
+    bool all_right = true;
+  };
+  // Drafts at one index.
+  struct Verified {
+    std::int64_t n = 0;
+    std::int64_t n_right = 0;
+  };
+
   void ListDrafts(const BatchView& batch);
+  bool Decide(std::size_t index);
+  Draft Ask(std::int32_t row);
 
   const std::unique_ptr<LanguageModel> model_;
   const double rate_;
-  std::vector<Draft> drafts_;                // by row of the last batch
+  std::vector<Token> drafts_;  // by row of the last batch
+  Asked asked_;
+  std::vector<Verified> verified_;           // by index
   std::vector<std::vector<Draft>> by_slot_;  // by row of the logits
   std::vector<std::vector<float>> logits_;   // by slot
 };

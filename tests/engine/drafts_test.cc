@@ -124,6 +124,29 @@ TEST(SimulatedAcceptance, AcceptsAtTheRate) {
   }
 }
 
+// Whatever the depth: of the drafts that were verified, those before them being right.
+TEST(SimulatedAcceptance, KeepsToTheRateInAShortAnswer) {
+  for (const double rate : {0.2, 0.5, 0.8}) {
+    for (std::int64_t depth = 1; depth <= 4; ++depth) {
+      SimulatedAcceptance model(std::make_unique<FakeModel>(MakeLimits(4)), rate);
+      EngineMetrics metrics;
+      GenerateAnswer(model, {.enabled = true, .depth = depth},
+                     {.prompt = MakePrompt(20),
+                      .sampling = {.seed = 1, .max_tokens = 256, .ignore_eos = true}},
+                     metrics);
+      const MetricsSnapshot found = metrics.Snapshot();
+      std::int64_t n_drafted = found.drafted[0];
+      for (std::size_t i = 0; i < static_cast<std::size_t>(depth); ++i) {
+        const auto n = static_cast<double>(found.drafted[i]);
+        // Blocks of 20, of which the last is cut.
+        EXPECT_NEAR(static_cast<double>(found.accepted[i]), rate * n, 5) << rate << " at " << i;
+        EXPECT_LE(static_cast<std::int64_t>(found.drafted[i]), n_drafted) << rate << " at " << i;
+        n_drafted = static_cast<std::int64_t>(found.accepted[i]);
+      }
+    }
+  }
+}
+
 TEST(SimulatedAcceptance, WithoutDraftsTheAnswerIsTheModels) {
   const Request request = {.prompt = MakePrompt(20), .sampling = {.seed = 1, .max_tokens = 20}};
   SimulatedAcceptance model(std::make_unique<FakeModel>(kLimits), 0.5);
