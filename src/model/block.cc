@@ -54,6 +54,13 @@ Status SelectRows(const Step& step, const IndexerWeights& weights, CompressorCac
        }});
 }
 
+// a.u -> a.kv: the keys of the window.
+void WindowKeys(const Step& step, const AttentionWeights& weights, const RopeRows& rope) {
+  const Activations& a = step.a;
+  step.backend.Linear(a.u, weights.wkv, a.kv);
+  step.backend.WindowKeys(a.kv, weights.kv_norm, step.config.rms_norm_eps, rope);
+}
+
 // a.u -> a.y (docs/spec/model.md 5). The weights may be those of some heads and output groups.
 Status Attention(const Step& step, const AttentionWeights& weights, LayerCache& cache) {
   Backend& backend = step.backend;
@@ -69,8 +76,7 @@ Status Attention(const Step& step, const AttentionWeights& weights, LayerCache& 
   backend.Linear(a.qr, weights.wq_b, q);
   backend.QueryHeads(q, config.head_dim, config.rms_norm_eps, rope);
 
-  backend.Linear(a.u, weights.wkv, a.kv);
-  backend.WindowKeys(a.kv, weights.kv_norm, config.rms_norm_eps, rope);
+  WindowKeys(step, weights, rope);
 
   Matrix<const std::int32_t> selected;
   if (cache.ratio != 0) {
@@ -96,6 +102,14 @@ Status Attention(const Step& step, const AttentionWeights& weights, LayerCache& 
 
   backend.GroupedLinear(heads_out, weights.wo_a, weights.wo_a.n / config.o_lora_rank, latent);
   return step.tensor.RowParallelLinear(latent, weights.wo_b, a.y);
+}
+
+// streams -> a.u, and the mix of the streams.
+void PrepareAttention(const Step& step, const BlockWeights& weights, Matrix<const Bf16> streams) {
+  const Activations& a = step.a;
+  step.backend.HcPre(streams, weights.hc_attn, step.hc_options(), a.u,
+                     {.post = a.hc_post, .comb = a.hc_comb});
+  step.backend.RmsNorm(a.u, weights.attn_norm, step.config.rms_norm_eps, a.u);
 }
 
 // a.u -> a.y: the expert that every token has. The weights may be those of some of its columns.
@@ -143,6 +157,13 @@ Status MixtureOfExperts(const Step& step, const BlockWeights& block, const Block
 
 }  // namespace
 
+void StoreWindowKeys(const Step& step, const BlockWeights& weights, LayerCache& cache,
+                     Matrix<const Bf16> streams) {
+  PrepareAttention(step, weights, streams);
+  WindowKeys(step, weights.attn, step.Rope(cache.ratio));
+  step.backend.AppendWindow(step.a.kv, step.batch, cache.window);
+}
+
 Status RunBlock(const Step& step, const BlockWeights& weights, LayerCache& cache,
                 Matrix<Bf16> streams, const BlockWeights* next) {
   Backend& backend = step.backend;
@@ -151,8 +172,7 @@ Status RunBlock(const Step& step, const BlockWeights& weights, LayerCache& cache
   const float eps = step.config.rms_norm_eps;
 
   if (Status begun = step.store.BeginBlock(weights.index); !begun) return begun;
-  backend.HcPre(streams, weights.hc_attn, step.hc_options(), a.u, mix);
-  backend.RmsNorm(a.u, weights.attn_norm, eps, a.u);
+  PrepareAttention(step, weights, streams);
   if (Status ran = Attention(step, weights.attn, cache); !ran) return ran;
   backend.HcPost(a.y, mix, streams);
 

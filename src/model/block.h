@@ -49,4 +49,9 @@ struct Step {
 Status RunBlock(const Step& step, const BlockWeights& weights, LayerCache& cache,
                 Matrix<Bf16> streams, const BlockWeights* next = nullptr);
 
+// Stores the keys that RunBlock stores of a block of ratio 0, where its outputs are not wanted: a
+// fraction of its work. streams [t, 4 d].
+void StoreWindowKeys(const Step& step, const BlockWeights& weights, LayerCache& cache,
+                     Matrix<const Bf16> streams);
+
 }  // namespace fathom

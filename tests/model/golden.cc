@@ -139,9 +139,15 @@ ModelLogits RunModel(Model& model, const std::vector<Token>& tokens,
     std::iota(stream_rows.begin(), stream_rows.end(), 0);
     const Status drafted = model.drafter()->Commit(batch, stream_rows, StreamSource::kForward);
     EXPECT_TRUE(drafted) << (drafted ? "" : drafted.error().message);
+    const std::vector<std::int32_t> rows = RowsWanted(positions, first, n_mtp);
+    const std::vector<float> drafts = LogitsOfDrafts(*model.drafter(), rows);
+    const auto n_rows = static_cast<std::int64_t>(rows.size());
     CollectLogits(
-        RowsWanted(positions, first, n_mtp), first, tile,
-        [&](auto rows) { return LogitsOfDrafts(*model.drafter(), rows); }, mtp_logits);
+        rows, first, n_rows,
+        [&](auto) {
+          return Matrix<const float>{drafts.data(), n_rows, model.config().vocab_size};
+        },
+        mtp_logits);
   }
   return {InOrder(logits, positions), InOrder(mtp_logits, positions)};
 }

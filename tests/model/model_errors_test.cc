@@ -219,7 +219,12 @@ TEST(ModelForwardErrors, MtpExpertsAreCheckedToo) {
   Batch next;
   next.Add(0, 0, std::vector<Token>{7});
   const std::vector<std::int32_t> rows = {0};
-  const Status ran = broken.model().drafter()->Commit(next, rows, StreamSource::kForward);
+  // Keys need no experts; drafts do.
+  Drafter& drafter = *broken.model().drafter();
+  ASSERT_TRUE(drafter.Commit(next, rows, StreamSource::kForward));
+  const Status ran = drafter.Propose(
+      std::vector<DraftRequest>{{.row = 0, .n_drafts = 1}},
+      [](const DraftLogits& /*found*/, std::span<Token> /*tokens*/) { return Status(); });
   ASSERT_FALSE(ran);
   EXPECT_THAT(ran.error().message,
               AllOf(HasSubstr("mtp.0.ffn.experts."), HasSubstr(".w3.scale: expected finite")));

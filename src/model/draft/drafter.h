@@ -87,8 +87,8 @@ class Drafter {
   virtual Status Commit(const Batch& next, std::span<const std::int32_t> stream_rows,
                         StreamSource source) = 0;
   // Drafts tokens behind rows of the last Commit, and has `choose` choose each of them from its
-  // logits. Afterwards these rows are gone, unless each request asked for one draft. Errors: those
-  // of `choose` and of Model::Forward.
+  // logits; requests name a row once. Afterwards these rows are gone, unless each request asked for
+  // one draft. Errors: those of `choose` and of Model::Forward.
   virtual Status Propose(std::span<const DraftRequest> requests, const ChooseDrafts& choose) = 0;
   // Propose for a model that ChoosesTokens: the logits stay on the backend.
   virtual Status ProposeTokens(std::span<const DraftRequest> requests,

@@ -1,5 +1,8 @@
 #include "model/draft/mtp.h"
 
+#include <algorithm>
+#include <numeric>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
@@ -76,6 +79,12 @@ MtpDrafter::MtpDrafter(ModelState& model)
           .forward = passes_.forward} {
   choices_.reserve(static_cast<std::size_t>(model.options.max_logit_rows));
   kept_streams_.reserve(static_cast<std::size_t>(model.options.max_batch_tokens));
+  const auto n_tokens = static_cast<std::size_t>(model.options.max_batch_tokens);
+  committed_.Reserve(model.options.max_batch_tokens, model.options.max_sequences);
+  input_rows_.reserve(n_tokens);
+  first_.Reserve(model.options.max_batch_tokens, model.options.max_sequences);
+  first_rows_.reserve(n_tokens);
+  requests_.reserve(n_tokens);
 }
 
 // Keeps the streams behind the last layer that commits of later steps may need: those of the newest
@@ -111,23 +120,26 @@ Status MtpDrafter::Prepare(const Batch& next, std::span<const std::int32_t> stre
   return {};
 }
 
+// Stores keys alone: they depend on no output of the block, and of most rows nothing else is ever
+// wanted. Propose runs the block on the others.
 Status MtpDrafter::Commit(const Batch& next, std::span<const std::int32_t> stream_rows,
                           StreamSource source) {
   if (Status prepared = Prepare(next, stream_rows, source); !prepared) return prepared;
   const BatchView view = next.View();
+  Remember(view);
   if (source == StreamSource::kKept) {
-    return Forward(view, [&](std::int64_t i) -> const void* {
+    return Forward(view, Wanted::kKeys, [&](std::int64_t i) -> const void* {
       return model_.cache->Stream(view.FindSegment(i).sequence);
     });
   }
   const Matrix<const Bf16> streams = model_.workspace->activations().streams;
-  return Forward(view, [&](std::int64_t i) -> const void* {
+  return Forward(view, Wanted::kKeys, [&](std::int64_t i) -> const void* {
     return streams.Row(model_.main.local.LocalRow(stream_rows[static_cast<std::size_t>(i)]));
   });
 }
 
 Status MtpDrafter::Propose(std::span<const DraftRequest> requests, const ChooseDrafts& choose) {
-  return rounds_.Run(requests, model_.draft.positions, passes_, choose);
+  return Draft(requests, passes_, choose);
 }
 
 Status MtpDrafter::ProposeTokens(std::span<const DraftRequest> requests,
@@ -140,31 +152,110 @@ Status MtpDrafter::ProposeTokens(std::span<const DraftRequest> requests,
     sampling.take(found.requests, choices_, tokens);
     return Status();
   };
-  return rounds_.Run(requests, model_.draft.positions, sampled_passes_, choose);
+  return Draft(requests, sampled_passes_, choose);
+}
+
+Status MtpDrafter::Draft(std::span<const DraftRequest> requests, const DraftRounds::Head& passes,
+                         const ChooseDrafts& choose) {
+  requests_.clear();
+  bool wants_drafts = false;
+  for (const DraftRequest& request : requests) {
+    Check(request.row >= 0 && request.row < committed_.n_tokens(),
+          "drafts behind a row that was not committed");
+    wants_drafts = wants_drafts || request.n_drafts > 0;
+    requests_.push_back(request);
+  }
+  if (!wants_drafts) return {};
+  if (Status ran = RunFirst(); !ran) return ran;
+  return rounds_.Run(requests_, model_.draft.positions, passes, choose);
+}
+
+void MtpDrafter::Remember(const BatchView& committed) {
+  committed_.Clear();
+  for (const Segment& segment : committed.segments) {
+    committed_.Add(segment.sequence, segment.first_position,
+                   committed.tokens.subspan(static_cast<std::size_t>(segment.first_row),
+                                            static_cast<std::size_t>(segment.n_tokens)));
+  }
+  input_rows_.clear();
+  std::int64_t n_local = 0;
+  for (std::int64_t row = 0; row < committed.n_tokens(); ++row) {
+    const bool is_local = model_.parts.tensor->IsLocal(committed.FindSegment(row).sequence);
+    input_rows_.push_back(is_local ? n_local++ : -1);
+  }
+}
+
+// Whether all keys that a committed row sees are in the cache: rows far behind it may have taken
+// the place of those of its own segment.
+bool MtpDrafter::SeesKeysInCache(std::int32_t row) const {
+  const BatchView committed = committed_.View();
+  const Segment& segment = committed.FindSegment(row);
+  if (segment.n_tokens == 1) return true;
+  return row + 1 == segment.first_row + segment.n_tokens &&
+         RowPosition(committed, row).position >= model_.cache->earliest_next(segment.sequence);
+}
+
+// Runs the block on the rows of requests_ if their keys are in the cache, or else on all committed
+// rows, which see the keys of each other; gives the requests their rows of the pass.
+Status MtpDrafter::RunFirst() {
+  const BatchView committed = committed_.View();
+  const bool sees_keys = std::ranges::all_of(requests_, [&](const DraftRequest& request) {
+    return request.n_drafts <= 0 || SeesKeysInCache(request.row);
+  });
+  first_rows_.clear();
+  if (sees_keys) {
+    ListRequestedRows();
+  } else {
+    first_rows_.resize(static_cast<std::size_t>(committed.n_tokens()));
+    std::iota(first_rows_.begin(), first_rows_.end(), 0);
+  }
+  if (model_.stage().is_last) CopyInputs();
+  return RunHead(sees_keys ? first_.View() : committed, Wanted::kOutputs, /*has_inputs=*/true);
+}
+
+// first_rows_ and first_: the committed rows of requests_.
+void MtpDrafter::ListRequestedRows() {
+  const BatchView committed = committed_.View();
+  first_.Clear();
+  for (DraftRequest& request : requests_) {
+    const std::int32_t row = std::exchange(request.row, 0);
+    if (request.n_drafts <= 0) continue;
+    request.row = static_cast<std::int32_t>(first_.n_tokens());
+    const TokenPosition at = RowPosition(committed, row);
+    first_.Add(at.sequence, at.position,
+               committed.tokens.subspan(static_cast<std::size_t>(row), 1));
+    first_rows_.push_back(row);
+  }
+}
+
+// Puts the inputs of the local ones of first_rows_ into a.draft_streams.
+void MtpDrafter::CopyInputs() {
+  const Activations& a = model_.workspace->activations();
+  std::vector<PieceCopy>& copies = model_.copies;
+  copies.clear();
+  for (const std::int32_t row : first_rows_) {
+    const std::int64_t from = input_rows_[static_cast<std::size_t>(row)];
+    if (from < 0) continue;
+    copies.push_back({a.draft_streams.Row(std::ssize(copies)), a.draft_input.Row(from),
+                      a.draft_input.cols * static_cast<std::int64_t>(sizeof(Bf16))});
+  }
+  model_.backend.CopyPieces(copies);
 }
 
 Status MtpDrafter::DraftAgain(const Batch& next, std::span<const std::int32_t> stream_rows) {
   const BatchView view = next.View();
   if (Status status = model_.CheckBatch(view); !status) return status;
   const Matrix<const Bf16> streams = model_.workspace->activations().draft_streams;
-  return Forward(view, [&](std::int64_t i) -> const void* {
+  return Forward(view, Wanted::kOutputs, [&](std::int64_t i) -> const void* {
     return streams.Row(model_.draft.local.LocalRow(stream_rows[static_cast<std::size_t>(i)]));
   });
 }
 
 // Runs the head where it is; find_stream(i): the streams of a local row.
 template <class FindStream>
-Status MtpDrafter::Forward(const BatchView& next, const FindStream& find_stream) {
-  if (model_.stage().is_last) {
-    CopyStreams(next, find_stream);  // by the rows of the last step
-    const Result<Step> step = model_.MakeStep(Pass::kDraft, next);
-    if (Status ran = step ? RunHead(*step) : Unexpected(step.error()); !ran) {
-      model_.ResetSequences(next.segments);
-      return ran;
-    }
-  }
-  ListPositions(next, model_.draft.positions);
-  return {};
+Status MtpDrafter::Forward(const BatchView& next, Wanted wanted, const FindStream& find_stream) {
+  if (model_.stage().is_last) CopyStreams(next, find_stream);  // by the rows of the last step
+  return RunHead(next, wanted, /*has_inputs=*/false);
 }
 
 // Puts the streams of the local rows into a.draft_input.
@@ -182,8 +273,24 @@ void MtpDrafter::CopyStreams(const BatchView& next, const FindStream& find_strea
   model_.backend.CopyPieces(copies);
 }
 
-// a.draft_input -> a.draft_streams.
-Status MtpDrafter::RunHead(const Step& step) {
+// Runs the head on a.draft_input; has_inputs: on the inputs of its block, a.draft_streams.
+Status MtpDrafter::RunHead(const BatchView& next, Wanted wanted, bool has_inputs) {
+  if (model_.stage().is_last) {
+    const Result<Step> step = model_.MakeStep(Pass::kDraft, next);
+    Status ran = step ? Status() : Unexpected(step.error());
+    if (ran && !has_inputs) ran = Project(*step);
+    if (ran) ran = wanted == Wanted::kKeys ? StoreKeys(*step) : RunHeadBlock(*step);
+    if (!ran) {
+      model_.ResetSequences(next.segments);
+      return ran;
+    }
+  }
+  ListPositions(next, model_.draft.positions);
+  return {};
+}
+
+// a.draft_input -> a.draft_streams: the inputs of the block.
+Status MtpDrafter::Project(const Step& step) {
   const DraftWeights& weights = *model_.weights.draft;
   Backend& backend = step.backend;
   const Activations& a = step.a;
@@ -201,8 +308,23 @@ Status MtpDrafter::RunHead(const Step& step) {
   backend.RmsNorm(a.u, weights.vectors[kENorm], eps, a.u);
   backend.Linear(a.u, weights.matrices[kEProj], a.y);
   backend.AddToStreams(a.y, a.draft_streams);
-  const BlockWeights& block = weights.blocks.front();
-  return RunBlock(step, block, model_.BlockCache(block.index), a.draft_streams);
+  return {};
+}
+
+// Keeps the inputs of the block in a.draft_input, for drafts.
+Status MtpDrafter::StoreKeys(const Step& step) {
+  const BlockWeights& block = model_.weights.draft->blocks.front();
+  StoreWindowKeys(step, block, model_.BlockCache(block.index), step.a.draft_streams);
+  const Matrix<Bf16> inputs = step.a.draft_input;
+  const std::int64_t bytes = inputs.rows * inputs.cols * static_cast<std::int64_t>(sizeof(Bf16));
+  const PieceCopy copy = {inputs.data, step.a.draft_streams.data, bytes};
+  step.backend.CopyPieces({&copy, 1});
+  return {};
+}
+
+Status MtpDrafter::RunHeadBlock(const Step& step) {
+  const BlockWeights& block = model_.weights.draft->blocks.front();
+  return RunBlock(step, block, model_.BlockCache(block.index), step.a.draft_streams);
 }
 
 HeadWeights MtpDrafter::FinalWeights() const {

@@ -32,12 +32,25 @@ class MtpDrafter : public Drafter {
                        const DraftSampling& sampling) override;
 
  private:
+  // A pass of the head: what of its block is wanted.
+  enum class Wanted { kKeys, kOutputs };
+
+  Status Draft(std::span<const DraftRequest> requests, const DraftRounds::Head& passes,
+               const ChooseDrafts& choose);
+  void Remember(const BatchView& committed);
+  bool SeesKeysInCache(std::int32_t row) const;
+  Status RunFirst();
+  void ListRequestedRows();
+  void CopyInputs();
   Status DraftAgain(const Batch& next, std::span<const std::int32_t> stream_rows);
   template <class FindStream>
-  Status Forward(const BatchView& next, const FindStream& find_stream);
+  Status Forward(const BatchView& next, Wanted wanted, const FindStream& find_stream);
   template <class FindStream>
   void CopyStreams(const BatchView& next, const FindStream& find_stream);
-  Status RunHead(const Step& step);
+  Status RunHead(const BatchView& next, Wanted wanted, bool has_inputs);
+  Status Project(const Step& step);
+  Status StoreKeys(const Step& step);
+  Status RunHeadBlock(const Step& step);
   HeadWeights FinalWeights() const;
   Result<Matrix<const float>> Logits(std::span<const std::int32_t> rows);
   // Logits that the host does not see.
@@ -48,6 +61,14 @@ class MtpDrafter : public Drafter {
   const DraftRounds::Head passes_;
   const DraftRounds::Head sampled_passes_;
   std::vector<TokenChoice> choices_;
+  // The last commit: its rows, and where in a.draft_input the inputs of the block are; -1: in
+  // another process.
+  Batch committed_;
+  std::vector<std::int64_t> input_rows_;
+  // The pass of the first drafts: some of these rows, and the requests by its rows.
+  Batch first_;
+  std::vector<std::int32_t> first_rows_;
+  std::vector<DraftRequest> requests_;
   std::vector<KeptStream> kept_streams_;  // of one call of Tap
 };
 
