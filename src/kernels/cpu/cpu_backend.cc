@@ -70,7 +70,8 @@ void CpuBackend::HyperGates(const cpu::HyperWeights& w, cpu::HyperRows rows) {
   const std::int64_t blocks = (width + cpu::kHyperBlock - 1) / cpu::kHyperBlock;
   const std::int64_t block_work = rows.count * w.gates * cpu::kHyperBlock * kGateWork;
   const std::int64_t n_chains = blocks * rows.count * cpu::kHyperLanes;
-  if (rows.count < std::min<std::int64_t>(team_.n_threads(), cpu::kHyperFewRows + 1) &&
+  // Threads share the columns of few rows, so that each weight is read by one of them.
+  if (team_.n_threads() > 1 && rows.count <= cpu::kHyperFewRows &&
       blocks * block_work >= 2 * kShareWork && n_chains <= std::ssize(scratch_.hyper_chains)) {
     rows.chains = scratch_.hyper_chains.data();
     ForItems(blocks, block_work, [&](std::int64_t first, std::int64_t end) {

@@ -58,12 +58,19 @@ void AddChains(const MixBlock& block, int64_t first_token, int64_t first_vector,
   }
 }
 
+// Tokens whose chains of all gates are added together: as many as have registers beside a vector of
+// gates' columns, since every call transposes these anew.
+constexpr int64_t kTokensTogether = 3;
+
 void AddBlock(const MixBlock& block, int64_t count, int64_t vectors, MixSums& sums) {
   int64_t t = 0;
   for (; t + kTokenTile <= count; t += kTokenTile) {
     for (int64_t v = 0; v < vectors; ++v) {
       AddChains<kTokenTile, 1>(block, t, v, sums);
     }
+  }
+  for (; t + kTokensTogether <= count && vectors == kGateVectors; t += kTokensTogether) {
+    AddChains<kTokensTogether, kGateVectors>(block, t, 0, sums);
   }
   for (; t + 2 <= count && vectors == kGateVectors; t += 2) {
     AddChains<2, kGateVectors>(block, t, 0, sums);
