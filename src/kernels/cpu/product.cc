@@ -164,7 +164,7 @@ template <class Format, int kRows, int kColumns>
     for (const WeightRow& row : weights) {
       const uint8_t* bytes = row.bytes + block * Format::kBlockBytes;
       for (int64_t line = 0; line < Format::kBlockBytes; line += 64) {
-        PrefetchAhead<kRows == 1 && kRegisters == 32>(bytes + line);
+        PrefetchAhead<kRows <= 2 && kRegisters == 32>(bytes + line);
       }
     }
     AddBlock<Format, kRows, kColumns>(weights, block, rows, block, sums);

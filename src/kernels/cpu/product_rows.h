@@ -42,8 +42,8 @@ inline WeightRow WeightRowAt(const cpu::Product& product, int64_t n) {
 // Prefetch distance, into the second-level cache: the first-level cache has room for a shorter
 // distance only, which does not cover the time of a page walk. Measured.
 constexpr int64_t kPrefetchBytes = 4096;
-// With one row, distance of a second prefetch, into the first-level cache: it pays where a block
-// takes few instructions for its bytes. Measured.
+// With one or two rows, distance of a second prefetch, into the first-level cache: it pays where a
+// block takes few instructions for its bytes. Measured.
 constexpr int64_t kSecondPrefetchBytes = 1024;
 
 // Prefetches what is read after `line` of a stream of weights; kTwice: into both caches.
