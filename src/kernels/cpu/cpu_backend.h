@@ -96,6 +96,8 @@ class CpuBackend final : public ReferenceBackend {
 
   // Returns how many prepared rows of k numbers are processed at once; at least 1.
   std::int64_t TileRows(std::int64_t k) const;
+  // Returns the least work of a piece of products that take `work` together.
+  std::int64_t PieceWork(std::span<const cpu::Product> products, std::int64_t work) const;
   // Runs the products as one loop over all their output columns.
   void Multiply(std::span<const cpu::Product> products);
   // Prepares rows of x (k numbers each, x_stride apart) for products of this format, except rows

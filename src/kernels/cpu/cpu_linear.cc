@@ -16,6 +16,10 @@ std::int64_t ColumnWork(const cpu::Product& product) { return product.k * (produ
 // Columns that are multiplied together: a piece of a product does not end inside a group.
 constexpr std::int64_t kColumnGroup = 16;
 
+bool IsFp8(cpu::ProductFormat format) {
+  return format == cpu::ProductFormat::kFp8 || format == cpu::ProductFormat::kFp8AsBf16;
+}
+
 // Returns the first column of the piece that begins at `begin`, in units of work.
 std::int64_t FirstColumn(std::int64_t begin, std::int64_t column_work, std::int64_t n) {
   const std::int64_t group_work = kColumnGroup * column_work;
@@ -60,22 +64,36 @@ std::int64_t CpuBackend::TileRows(std::int64_t k) const {
   return std::min(scratch_.tile_rows, fitting);
 }
 
-void CpuBackend::Multiply(std::span<const cpu::Product> products) {
-  std::int64_t work = 0;
+// A piece makes anew what its columns share of the activations: packed tiles, or rows with folded
+// factors. It should have enough columns for that.
+std::int64_t CpuBackend::PieceWork(std::span<const cpu::Product> products,
+                                   std::int64_t work) const {
   std::int64_t columns = 0;
   std::int64_t pairs = 0;  // of rows and columns
   for (const cpu::Product& product : products) {
-    work += product.n * ColumnWork(product);
     columns += product.n;
     pairs += product.n * product.t;
   }
-  // Each piece packs its activations for tiles, which takes about the time of this many columns
-  // of several rows.
-  constexpr std::int64_t kPackedColumns = 64;
-  const bool packs = kernels_.workspace_bytes > 0 && columns > 0 && pairs >= 4 * columns;
-  const std::int64_t grain =
-      packs ? std::max(kShareWork, work / columns * kPackedColumns) : kShareWork;
-  team_.For(work, grain, [&](std::int64_t begin, std::int64_t end, int worker) {
+  if (columns == 0) return kShareWork;
+  std::int64_t together = 1;
+  if (kernels_.workspace_bytes > 0 && pairs >= 4 * columns) {
+    together = 64;  // what packing takes, in the time of columns of several rows
+  } else if (IsFp8(products.front().format) && pairs >= 20 * columns) {
+    together = kernels_.sharing_columns;
+    // Threads that end apart cost more than shares that are made twice.
+    while (together > kColumnGroup && columns < 4 * team_.n_threads() * together) {
+      together /= 2;
+    }
+  }
+  return std::max(kShareWork, work / columns * together);
+}
+
+void CpuBackend::Multiply(std::span<const cpu::Product> products) {
+  std::int64_t work = 0;
+  for (const cpu::Product& product : products) {
+    work += product.n * ColumnWork(product);
+  }
+  team_.For(work, PieceWork(products, work), [&](std::int64_t begin, std::int64_t end, int worker) {
     std::int64_t offset = 0;
     for (const cpu::Product& product : products) {
       const std::int64_t column_work = ColumnWork(product);

@@ -169,6 +169,8 @@ struct Kernels {
   // x [k] bf16 -> prepared [PaddedColumns(k)], scales [k / 128] of all but kF32 and kBf16.
   void (*prepare)(ProductFormat format, const uint16_t* x, int64_t k, float* out, float* scales);
   int64_t workspace_bytes = 0;  // of a product, a multiple of 64
+  // Columns of FP8 weights that share what a product makes of many rows of activations.
+  int64_t sharing_columns = 1;
   // Rows [first, end) of the product's n; row i of the weight is column i of the output.
   void (*product)(const Product& product, int64_t first, int64_t end);
 

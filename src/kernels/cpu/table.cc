@@ -6,6 +6,7 @@ namespace fathom::KERNEL_ISA {
 const cpu::Kernels& Table() {
   static constexpr cpu::Kernels kTable = {
       .prepare = Prepare,
+      .sharing_columns = kOperandColumns == 1 ? cpu::kProductBlock : 1,  // product_folded.h
       .product = MultiplyRows,
       .rms_norm = RmsNormRow,
       .swiglu = SwiGluRow,
