@@ -198,16 +198,20 @@ class MarkdownTest(unittest.TestCase):
           Object.assign(window, {text, clear, colored});
           return new Promise((done) => { style.onload = done; });
         }""", text)
-        for step in (3000, len(text)):  # while it arrives, and all at once
+        def longest_frame(step):
             self.page.evaluate("clear()")
             times = [self.frame_time("end => view.update(text.slice(0, end))", end)
                      for end in range(step, len(text) + step, step)]
             while self.page.evaluate("colored()") < text.count("//"):
                 times.append(self.frame_time("() => {}"))
                 self.assertLess(len(times), 1000, "the colours do not come")
+            return max(times)
+
+        for step in (3000, len(text)):  # while it arrives, and all at once
             # At once, a frame has the layout of the whole text, with colours or without.
             limit = 100 if step < len(text) else 200
-            self.assertLess(max(times), limit)
+            # Other work of the machine slows down single frames, but not those of every try.
+            self.assertTrue(any(longest_frame(step) < limit for _ in range(3)))
 
     def test_formulas(self):
         def inline(*nodes):
