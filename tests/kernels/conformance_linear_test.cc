@@ -367,6 +367,31 @@ TEST_P(ConformanceTiles, Scales) {
   }
 }
 
+// Numbers so far apart that FP4 products add parts of them apart, in any of a lane's columns and in
+// several at once; some rows also hold a number that is NaN.
+TEST_P(ConformanceTiles, NumbersFarApart) {
+  Data data(14);
+  const OwnedWeight w =
+      MakeWeight(data, WeightFormat::kFp4, ScaleFormat::kE8m0, {.n = 21, .k = 512}, Kind::kNormal);
+  for (const bool with_nan : {false, true}) {
+    for (const std::int64_t t : {1, 3, 4, 5, 12, 70}) {
+      Array<Bf16> x = data.Bf16s(t * w.view.k);
+      for (Bf16& number : x.all()) {
+        number = ToBf16(std::ldexp(ToFloat(number), 2 * static_cast<int>(data.Integer(-9, 0))));
+      }
+      if (with_nan) {
+        x.all()[static_cast<std::size_t>(data.Integer(0, t * w.view.k - 1))] =
+            ToBf16(std::nanf(""));
+      }
+      ExpectSame(fmt::format("t {} NaN {}", t, with_nan), [&](Backend& backend) {
+        Array<float> out(t * w.view.n);
+        backend.Linear(x.As(t, w.view.k), w.view, out.As(t, w.view.n));
+        return ReadBytes(backend, out);
+      });
+    }
+  }
+}
+
 std::vector<Subject> Processors() {
   std::vector<Subject> subjects = Subjects();
   std::erase_if(subjects, [](const Subject& subject) { return !subject.isa; });

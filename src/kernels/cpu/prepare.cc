@@ -104,7 +104,7 @@ void PrepareFp4Pairs(const uint16_t* x, int64_t k, float* out, float* scales) {
   }
 }
 
-// Stores one block of a row (product_integers.h); returns the bits of slices that have low parts.
+// Stores one block of a row (product_integers.h); returns its marks.
 uint32_t StoreIntegers(const float* values, float scale, float* out) {
   uint32_t marked = 0;
   for (int slice = 0; slice < kParts; ++slice) {
@@ -133,9 +133,16 @@ uint32_t StoreIntegers(const float* values, float scale, float* out) {
       const I32 bits = SetInt(7);
       low = Or(ShiftLeft<4>(low), Or(And(first, bits), ShiftLeft<16>(And(second, bits))));
     }
-    Store(to + Fp4Integers::kWorth, Set(scale * 0x1p-6f) / factor + nan);
+    const F32 worth = Set(scale * 0x1p-6f) / factor + nan;
+    Store(to + Fp4Integers::kWorth, worth);
     StoreInt(to + Fp4Integers::kLow, low);
-    marked |= (MaxLanes(ToFloat(low)) > 0 ? 1u : 0u) << slice;
+    for (int j = 0; j < Fp4Integers::kOperands; ++j) {
+      const I32 bits = And(ShiftRightBy(low, 4 * j), SetInt(0x00070007));
+      const uint32_t mark = MaxLanes(ToFloat(bits)) > 0 ? 1 : 0;
+      marked |= mark << (Fp4Integers::kOperands * slice + j);
+    }
+    const F32 is_nan = FromBits(SelectNan(worth, Bits(Set(1.0f)), SetInt(0)));
+    marked |= MaxLanes(is_nan) > 0 ? Fp4Integers::kNanMark : 0u;
   }
   return marked;
 }

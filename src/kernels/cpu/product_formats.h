@@ -91,6 +91,7 @@ struct CommonFormat {
   static constexpr bool kOneByOne = false;
   static constexpr bool kFolds = false;
   static constexpr bool kPrefetchesBlocks = true;  // in panels, into the first-level cache
+  static constexpr int64_t kPanelBlocks = 4 * kOperandColumns;  // 8 to 10 KiB of expanded weights
   static constexpr int kSlicesPerPart = 1;
   static constexpr int kSlices = kParts;
   static constexpr int kSums = kSlices;      // registers of a product

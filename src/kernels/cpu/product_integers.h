@@ -6,8 +6,8 @@
 // docs/numerics.md requires. An instruction that multiplies 16 bits takes 8 x / unit, where unit is
 // the power of two with which the largest number of the lane fits; the rest, three bits of 8 x 2^3
 // / unit, is zero in nearly all blocks: it is not zero only if two numbers in one lane are 2^11
-// apart. Slices of blocks with such lanes are marked; an eighth of the sum of their low parts is
-// added.
+// apart. The operands of blocks in which such numbers are have marks; an eighth of the sum of their
+// low parts is added.
 //
 // Two columns of a lane are one operand: columns 0 and 4, 2 and 6, 1 and 5, 3 and 7 (a weight byte
 // holds an even column in its lower half and an odd one in its upper half). Weights are times 2^9,
@@ -15,7 +15,8 @@
 //   4 kLanes pairs of int16: the high parts,
 //   kLanes floats: what a sum is worth,
 //   kLanes words: the low parts of operand j, in bits 4 j and 16 + 4 j.
-// The bits of the row's scale of the block tell which of its slices are marked.
+// The bits of the row's scale of the block are its marks: bit 4 s + j is operand j of slice s. Bit
+// kNanMark tells that some number of the block is NaN.
 #pragma once
 
 #include "kernels/cpu/product_formats.h"
@@ -25,13 +26,16 @@ namespace {
 
 struct Fp4Integers : CommonFormat {
   static constexpr bool kIntegers = true;
+  static constexpr int64_t kPanelBlocks = 8;
   static constexpr int64_t kBlockBytes = 64;
   static constexpr int64_t kScaleBytes = 4;
+  static constexpr int64_t kScalesPerBlock = 4;
   static constexpr int kOperands = 4;
   static constexpr int kWorth = kOperands * kLanes;  // where they are in a prepared slice
   static constexpr int kLow = kWorth + kLanes;
   static constexpr int kSliceFloats = kLow + kLanes;
   static constexpr int64_t kXFloats = kSlices * kSliceFloats;
+  static constexpr uint32_t kNanMark = 1u << 31;
   using Value = I32;
   using Scale = F32;
   struct Block {
@@ -85,7 +89,7 @@ struct Fp4Integers : CommonFormat {
     I32 totals[kRows][kColumns];
     SumHigh(weight, x, totals);
     ForMarked(
-        x, marks, slice, [&](int m, const float* row) __attribute__((always_inline)) {
+        x, marks, slice, [&](int m, const float* row, uint32_t) __attribute__((always_inline)) {
           AddLow(weight, row, totals[m]);
         });
 #pragma GCC unroll 8
@@ -107,7 +111,7 @@ struct Fp4Integers : CommonFormat {
     I32 totals[kRows][kColumns];
     SumHigh(weight, x, totals);
     ForMarked(
-        x, marks, slice, [&](int m, const float* row) __attribute__((always_inline)) {
+        x, marks, slice, [&](int m, const float* row, uint32_t) __attribute__((always_inline)) {
           if constexpr (kRegisters == 16) {
             AddLowAside(weight, row, totals[m]);
           } else {
@@ -124,7 +128,10 @@ struct Fp4Integers : CommonFormat {
     }
   }
 
- private:
+ protected:
+  static constexpr uint32_t kAllOperands = (1u << kOperands) - 1;
+  static constexpr int32_t kLowBits = 0x00070007;  // of both columns of an operand
+
   // Sets the sums of a block and slice, without low parts.
   template <int kRows, int kColumns, class Weights>
   [[gnu::always_inline]] static void SumHigh(const Weights& weight, const float* const (&x)[kRows],
@@ -163,7 +170,7 @@ struct Fp4Integers : CommonFormat {
     }
   }
 
-  // Adds the low parts of marked rows: add(m, x).
+  // Adds the low parts of marked rows: add(m, x, operands), the bits of operands with marks.
   template <int kRows, class AddRow>
   [[gnu::always_inline]] static void ForMarked(const float* const (&x)[kRows],
                                                const float* const (&marks)[kRows], int slice,
@@ -173,14 +180,15 @@ struct Fp4Integers : CommonFormat {
     for (int m = 0; m < kRows; ++m) {
       marked |= FloatToBits(*marks[m]);
     }
-    if ((marked >> slice & 1) == 0) [[likely]] {
+    if ((marked >> (kOperands * slice) & kAllOperands) == 0) [[likely]] {
       return;
     }
     ForgetMemory();
 #pragma GCC unroll 8
     for (int m = 0; m < kRows; ++m) {
-      if ((FloatToBits(*marks[m]) >> slice & 1) != 0) {
-        add(m, x[m]);
+      const uint32_t operands = FloatToBits(*marks[m]) >> (kOperands * slice) & kAllOperands;
+      if (operands != 0) {
+        add(m, x[m], operands);
       }
     }
   }
@@ -194,7 +202,7 @@ struct Fp4Integers : CommonFormat {
                                     ShiftRight<12>(low)};
     I32 sums[1][kColumns];
     SumProducts(
-        weight, [&](int, int j) { return And(shifted[j], SetInt(0x00070007)); }, sums);
+        weight, [&](int, int j) { return And(shifted[j], SetInt(kLowBits)); }, sums);
     for (int c = 0; c < kColumns; ++c) {  // exact: weights are times 256
       totals[c] = KERNEL_ISA::Add(totals[c], ShiftRightSigned<3>(sums[0][c]));
     }
@@ -219,6 +227,99 @@ struct Fp4Integers : CommonFormat {
     AddLow(weight, x, totals);
   }
 };
+
+// Fp4Integers with many rows of activations, where two factors are powers of two, what a sum is
+// worth and the scale of the weights: their exponents are added, as integers, since the units that
+// multiply have most to do. Sums are in memory: with four rows of weights for each load of
+// activations there are fewer loads, those of sums included.
+struct Fp4Powers : Fp4Integers {
+  static constexpr bool kIntegers = false;
+  using Scale = I32;  // the bits of the scale, less those of 1
+  struct Block {
+    Value w[kOperands];
+    Scale scale;
+  };
+
+  [[gnu::always_inline]] static void Expand(const WeightRow& row, int64_t block, int part,
+                                            Block (&out)[1]) {
+    Fp4Integers::Block expanded[1];
+    Fp4Integers::Expand(row, block, part, expanded);
+    for (int j = 0; j < kOperands; ++j) {
+      out[0].w[j] = expanded[0].w[j];
+    }
+    out[0].scale = Subtract(Bits(expanded[0].scale), SetInt(0x3F800000));
+  }
+
+  template <int kRows, int kColumns, class Weights, class Scales>
+  [[gnu::always_inline]] static void Add(const Weights& weight, const Scales& scale,
+                                         const float* const (&x)[kRows],
+                                         const float* const (&marks)[kRows], int slice,
+                                         F32* const (&sums)[kRows][kColumns]) {
+    I32 totals[kRows][kColumns];
+    SumTile(weight, x, totals);
+    ForMarked(
+        x, marks,
+        slice, [&](int m, const float* row, uint32_t operands) __attribute__((always_inline)) {
+          AddMarked(weight, row, operands, totals[m]);
+        });
+#pragma GCC unroll 8
+    for (int m = 0; m < kRows; ++m) {
+      const I32 worth = LoadInt(x[m] + kWorth);
+#pragma GCC unroll 8
+      for (int c = 0; c < kColumns; ++c) {
+        const F32 factor = FromBits(KERNEL_ISA::Add(worth, scale(c)));
+        *sums[m][c] = MulAdd(ToFloat(totals[m][c]), factor, *sums[m][c]);
+      }
+    }
+  }
+
+ private:
+  // SumHigh with each operand of weights loaded when it is multiplied.
+  template <int kRows, int kColumns, class Weights>
+  [[gnu::always_inline]] static void SumTile(const Weights& weight, const float* const (&x)[kRows],
+                                             I32 (&totals)[kRows][kColumns]) {
+#pragma GCC unroll 4
+    for (int j = 0; j < kOperands; ++j) {
+      I32 numbers[kRows];
+#pragma GCC unroll 8
+      for (int m = 0; m < kRows; ++m) {
+        numbers[m] = LoadInt(x[m] + j * kLanes);
+        Keep(numbers[m]);
+      }
+#pragma GCC unroll 8
+      for (int c = 0; c < kColumns; ++c) {
+        I32 w = weight(j, c);
+        Keep(w);
+#pragma GCC unroll 8
+        for (int m = 0; m < kRows; ++m) {
+          const I32 products = MultiplyPairs16(w, numbers[m]);
+          totals[m][c] = j == 0 ? products : KERNEL_ISA::Add(totals[m][c], products);
+          Keep(totals[m][c]);
+        }
+      }
+    }
+  }
+
+  // Adds an eighth of the products of one row's low parts. Nearly always one operand has them.
+  template <int kColumns, class Weights>
+  [[gnu::always_inline]] static void AddMarked(const Weights& weight, const float* x,
+                                               uint32_t operands, I32 (&totals)[kColumns]) {
+    do {
+      const int j = __builtin_ctz(operands);
+      operands &= operands - 1;
+      const I32 low = And(ShiftRightBy(LoadInt(x + kLow), 4 * j), SetInt(kLowBits));
+#pragma GCC unroll 8
+      for (int c = 0; c < kColumns; ++c) {  // exact: weights are times 256
+        totals[c] =
+            KERNEL_ISA::Add(totals[c], ShiftRightSigned<3>(MultiplyPairs16(weight(j, c), low)));
+      }
+    } while (operands != 0);
+  }
+};
+
+// Whether a format has one whose factors are multiplied by adding exponents: Fp4Powers.
+template <class Format>
+constexpr bool kHasPowers = kRegisters == 16 && __is_same(Format, Fp4Integers);
 
 // The format of FP4 weights on this instruction set.
 template <class Value, bool kPairs = kOperandColumns == 2>

@@ -12,9 +12,8 @@ namespace fathom::KERNEL_ISA {
 namespace {
 
 template <class Format>
-constexpr int64_t kPanelBlocks =
-    Format::kIntegers ? 8 : 4 * kOperandColumns;  // 8 to 10 KiB of expanded weights
-constexpr int kPanelRows = 64;                    // of activations that share an expansion
+constexpr int64_t kPanelBlocks = Format::kPanelBlocks;
+constexpr int kPanelRows = 64;  // of activations that share an expansion
 constexpr int64_t kRowBytes =
     512 * 1024;  // bytes of these rows: they stay in the second-level cache
 
@@ -113,17 +112,17 @@ template <class Format, int kRows>
                                const ProductRow* rows,
                                RowSums<Format>* sums) requires(Format::kByBlocks &&
                                                                !Format::kIntegers) {
+  const float* x[kRows];  // operands of a slice follow those of the slice before
+  const float* x_scales[kRows];
+  for (int m = 0; m < kRows; ++m) {
+    x[m] = rows[m].x + first * kBlockFloats<Format>;
+    x_scales[m] = rows[m].scales + first;
+  }
   for (int64_t i = 0; i < count; ++i) {
-    const float* x_scales[kRows];
-    for (int m = 0; m < kRows; ++m) {
-      x_scales[m] = rows[m].scales + (first + i);
-    }
     for (int slice = 0; slice < Format::kSlices; ++slice) {
       const auto* w = panel.At(i, slice);
-      const float* x[kRows];
       F32* lanes[kRows][kGroup];
       for (int m = 0; m < kRows; ++m) {
-        x[m] = rows[m].x + (first + i) * kBlockFloats<Format> + Format::XOffset(slice);
         for (int c = 0; c < kGroup; ++c) {
           lanes[m][c] = &sums[m][c][slice];
         }
@@ -133,6 +132,9 @@ template <class Format, int kRows>
       Format::Add([w](int j, int c) { return w[j * kGroup + c]; }, scales, x, x_scales, slice,
                   lanes);
       ForgetMemory();
+      for (int m = 0; m < kRows; ++m) {
+        x[m] += kBlockFloats<Format> / Format::kSlices;
+      }
     }
     if constexpr (Format::kWholeBlocks) {
       for (int m = 0; m < kRows; ++m) {
@@ -142,6 +144,9 @@ template <class Format, int kRows>
         }
         Format::Close(Format::Factor(panel.scales[i][0][0], x_scales[m]), lanes);
       }
+    }
+    for (int m = 0; m < kRows; ++m) {
+      ++x_scales[m];
     }
   }
 }
@@ -233,8 +238,9 @@ void AddRows(const Panel<Format>& panel, int64_t first, int64_t count, const Pro
   });
 }
 
-// Adds blocks [first, end) of k, and the columns behind the last whole block of the product; with
-// `scaled` the weights are multiplied by their scales.
+// Adds blocks [first, end) of k, and the columns behind the last whole block of the product. With
+// `scaled`, weights are multiplied by their scales as they are expanded, or scales by adding their
+// exponents.
 template <class Format>
 void SumRange(const WeightRow (&weights)[kGroup], bool scaled, const cpu::Product& product,
               int64_t first, int64_t end, const ProductRow* rows, int count_rows,
@@ -243,6 +249,11 @@ void SumRange(const WeightRow (&weights)[kGroup], bool scaled, const cpu::Produc
     if (scaled) {
       return AddScaledBlocks<Scaled<Format>>(weights, product.row_bytes, first, end, rows,
                                              count_rows, sums);
+    }
+  }
+  if constexpr (kHasPowers<Format>) {
+    if (scaled) {
+      return SumRange<Fp4Powers>(weights, false, product, first, end, rows, count_rows, sums);
     }
   }
   Panel<Format> panel;
@@ -285,13 +296,13 @@ using StripValues = float[kPanelRows][kStrip + kGroup];
 // behind these are undefined.
 template <class Format>
 void SumPanel(const cpu::Product& product, int64_t n, int count, const ProductRow* rows,
-              int count_rows, StripValues& values, int64_t column) {
+              int count_rows, bool rows_fit, StripValues& values, int64_t column) {
   WeightRow weights[kGroup];
   for (int c = 0; c < kGroup; ++c) {  // an absent column repeats the last one
     weights[c] = WeightRowAt(product, n + (c < count ? c : count - 1));
   }
   const int64_t blocks = product.k / kBlock;
-  const bool scaled = ScalesFit<Format>(weights, blocks);
+  const bool scaled = rows_fit && ScalesFit<Format>(weights, blocks);
   float parts[kMaxParts][kPanelRows][kGroup];
   for (int p = 0; p < product.k_parts; ++p) {
     const int64_t first = blocks * p / product.k_parts;
@@ -309,6 +320,20 @@ void SumPanel(const cpu::Product& product, int64_t n, int count, const ProductRo
   }
 }
 
+// Whether the format's sums of these rows of activations may be made with `scaled` (SumRange).
+template <class Format>
+bool RowsFit(const ProductRow* rows, int count_rows, int64_t blocks) {
+  uint32_t marks = 0;
+  if constexpr (kHasPowers<Format>) {
+    for (int m = 0; m < count_rows; ++m) {
+      for (int64_t i = 0; i < blocks; ++i) {
+        marks |= FloatToBits(rows[m].scales[i]);
+      }
+    }
+  }
+  return (marks & Fp4Integers::kNanMark) == 0;
+}
+
 // Columns [first, end) of activation rows [first_row, first_row + count_rows), at most kPanelRows.
 template <class Format>
 void MultiplyManyRows(const cpu::Product& product, int64_t first, int64_t end, int64_t first_row,
@@ -317,12 +342,13 @@ void MultiplyManyRows(const cpu::Product& product, int64_t first, int64_t end, i
   for (int m = 0; m < count_rows; ++m) {
     rows[m] = RowOfActivations<Format>(product, first_row + m);
   }
+  const bool rows_fit = RowsFit<Format>(rows, count_rows, product.k / kBlock);
   for (int64_t strip = first; strip < end; strip += kStrip) {
     const int columns = static_cast<int>(end - strip < kStrip ? end - strip : kStrip);
     StripValues values;
     for (int64_t n = strip; n < strip + columns;) {
       const int count = GroupSize<Format>(n, strip + columns);
-      SumPanel<Format>(product, n, count, rows, count_rows, values, n - strip);
+      SumPanel<Format>(product, n, count, rows, count_rows, rows_fit, values, n - strip);
       n += count;
     }
     for (int m = 0; m < count_rows; ++m) {

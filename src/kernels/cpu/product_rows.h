@@ -21,6 +21,8 @@ template <class Format>
 constexpr int64_t kBlockFloats = kBlock / (Format::kByBlocks ? kOperandColumns : 1);
 template <>
 inline constexpr int64_t kBlockFloats<Fp4Integers> = Fp4Integers::kXFloats;
+template <>
+inline constexpr int64_t kBlockFloats<Fp4Powers> = Fp4Integers::kXFloats;
 
 template <class Format>
 ProductRow RowOfActivations(const cpu::Product& product, int64_t i) {

@@ -9,11 +9,12 @@
 namespace fathom::KERNEL_ISA {
 namespace {
 
-// Whether the format has a scaled one which the scales of `blocks` blocks of the weights fit.
+// Whether the format has one with scales in the weights, or one that adds exponents, which the
+// scales of `blocks` blocks of the weights fit.
 template <class Format>
 bool ScalesFit(const WeightRow (&weights)[kGroup], int64_t blocks) {
-  bool fit = kScales<Format>;
-  if constexpr (kScales<Format>) {
+  bool fit = kScales<Format> || kHasPowers<Format>;
+  if constexpr (kScales<Format> || kHasPowers<Format>) {
     for (const WeightRow& row : weights) {
       const int64_t count = blocks * Scaled<Format>::kScalesPerBlock;
       fit = BytesWithin(row.scales, count, kSmallestScale, kLargestScale) && fit;

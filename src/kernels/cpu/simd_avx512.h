@@ -63,6 +63,9 @@ template <int kBits>
 inline I32 ShiftRight(I32 a) {
   return {_mm512_srli_epi32(a.v, kBits)};
 }
+inline I32 ShiftRightBy(I32 a, int bits) {
+  return {_mm512_srl_epi32(a.v, _mm_cvtsi32_si128(bits))};
+}
 template <int kBits>
 inline I32 ShiftRightSigned(I32 a) {
   return {_mm512_srai_epi32(a.v, kBits)};
