@@ -481,7 +481,7 @@ void MultiplyTiles(const cpu::Product& product, int64_t first, int64_t end) {
     // Panels are several tiles; what is left over of the rows is not many.
     const int64_t rows = (task.TokenTiles() == 1 ? 1 : kPanelTiles) * kTileSide;
     int64_t tiled = first + (end - first) / rows * rows;
-    if (tiled > first && PackActivations(task) <= kLargestScale) {
+    if (tiled > first && PackActivations(task) <= kLargestActivationScale) {
       MultiplyTask(task, product.first_row + first, product.first_row + tiled);
     } else {
       tiled = first;
@@ -498,7 +498,7 @@ bool ScalesFit(const cpu::Product& product, int64_t first, int64_t end) {
   const uint8_t* scales = product.scales + first / rows_per_scale * product.scale_columns;
   const int64_t count =
       ((end - 1) / rows_per_scale - first / rows_per_scale + 1) * product.scale_columns;
-  return BytesWithin(scales, count, kSmallestByte, kLargestByte);
+  return BytesWithin(scales, count, kSmallestScale, kLargestTileScale);
 }
 
 // Whether tiles compute most of the product's rows [first, end).

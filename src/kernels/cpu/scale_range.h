@@ -1,4 +1,5 @@
-// The scales that weights are multiplied by before they are summed (scaled_formats.h).
+// The scales that weights are multiplied by before they are summed (scaled_formats.h), and that
+// Fp4Powers adds to the exponents of what sums are worth (product_integers.h).
 #pragma once
 
 #include <stdint.h>

@@ -21,17 +21,18 @@
 #include "kernels/cpu/fp8_table.h"
 #include "kernels/cpu/product_integers.h"
 #include "kernels/cpu/product_rows.h"
+#include "kernels/cpu/scale_range.h"
 
 namespace fathom::KERNEL_ISA {
 namespace {
 
 constexpr int kTileSide = 16;  // rows of weights, and tokens, of a tile
 
-// Bytes of E8M0 scales of weights for which nothing overflows or becomes subnormal, with scales of
-// activations up to kLargestScale; those are at least 2^-22 (docs/numerics.md 2).
-constexpr uint8_t kSmallestByte = 127 - 60;
-constexpr uint8_t kLargestByte = 127 + 30;
-constexpr float kLargestScale = 0x1p60f;
+// From kSmallestScale to this scale of the weights nothing overflows or becomes subnormal, with
+// scales of activations up to kLargestActivationScale; those are at least 2^-22 (docs/numerics.md
+// 2).
+constexpr uint8_t kLargestTileScale = 127 + 30;
+constexpr float kLargestActivationScale = 0x1p60f;
 
 // Per byte of a scale: subtracted from a pair of bf16 numbers times 2^60, multiplies them by it.
 struct LessTable {
