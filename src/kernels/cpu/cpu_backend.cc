@@ -63,25 +63,32 @@ void CpuBackend::SwiGlu(Matrix<const Bf16> gate, Matrix<const Bf16> up, float cl
 }
 
 void CpuBackend::HyperGates(const cpu::HyperWeights& w, cpu::HyperRows rows) {
-  // The gates of a few rows are in the lanes: 24 are three registers of 8, but one and a half
-  // of 16.
-  const cpu::Kernels& kernels = rows.count < 16 ? avx2::Table() : kernels_;
   const std::int64_t width = kStreams * rows.d;
   const std::int64_t blocks = (width + cpu::kHyperBlock - 1) / cpu::kHyperBlock;
-  const std::int64_t block_work = rows.count * w.gates * cpu::kHyperBlock * kGateWork;
-  const std::int64_t n_chains = blocks * rows.count * cpu::kHyperLanes;
-  // Threads share the columns of few rows, so that each weight is read by one of them.
-  if (team_.n_threads() > 1 && rows.count <= cpu::kHyperFewRows &&
-      blocks * block_work >= 2 * kShareWork && n_chains <= std::ssize(scratch_.hyper_chains)) {
-    rows.chains = scratch_.hyper_chains.data();
-    ForItems(blocks, block_work, [&](std::int64_t first, std::int64_t end) {
-      kernels.hyper_chains(w, rows, first, end);
+  const std::int64_t most = std::min<std::int64_t>(
+      cpu::kHyperRows, std::ssize(scratch_.hyper_chains) / (blocks * (w.gates + 1)));
+  Check(rows.count == 0 || most > 0, "HcPre: more than Reserve announced");
+  rows.chains = scratch_.hyper_chains.data();
+  for (std::int64_t left = rows.count; left > 0; left -= rows.count) {
+    rows.count = std::min(left, most);
+    // Up to eight rows fill lanes of 8, and so do the 24 gates of a few (hyper_connection.cc).
+    const cpu::Kernels& kernels = rows.count <= 8 ? avx2::Table() : kernels_;
+    const std::int64_t tiles = (rows.count + cpu::kHyperTile - 1) / cpu::kHyperTile;
+    const std::int64_t tile_rows = std::min(rows.count, cpu::kHyperTile);
+    ForItems(
+        blocks * tiles, tile_rows * w.gates * cpu::kHyperBlock * kGateWork,
+        [&](std::int64_t first, std::int64_t end) { kernels.hyper_chains(w, rows, first, end); });
+    const std::int64_t sinkhorn_work = w.gates == kHcGates ? kSinkhornWork : 0;
+    ForItems(rows.count, width + sinkhorn_work, [&](std::int64_t first, std::int64_t end) {
+      kernels_.hyper_pre(w, rows, first, end);
     });
+    rows.streams += rows.count * width;
+    rows.out += rows.count * rows.d;
+    if (w.gates == kHcGates) {
+      rows.post += rows.count * kStreams;
+      rows.comb += rows.count * kStreams * kStreams;
+    }
   }
-  const std::int64_t mix_work = rows.chains == nullptr ? width * w.gates * kGateWork : width;
-  const std::int64_t sinkhorn_work = w.gates == kHcGates ? kSinkhornWork : 0;
-  ForItems(rows.count, mix_work + sinkhorn_work,
-           [&](std::int64_t first, std::int64_t end) { kernels.hyper_pre(w, rows, first, end); });
 }
 
 void CpuBackend::HcPre(Matrix<const Bf16> streams, const HcWeights& w, const HcOptions& options,

@@ -1,7 +1,6 @@
 // Hyper-connections (docs/numerics.md 5).
-#include "kernels/cpu/chains.h"
 #include "kernels/cpu/isa_functions.h"
-#include "kernels/cpu/row_sums.h"
+#include "kernels/cpu/product_rows.h"
 #include "kernels/cpu/simd.h"
 #include "kernels/math.h"
 
@@ -10,273 +9,192 @@ namespace {
 
 constexpr int64_t kStreams = 4;
 constexpr int64_t kGates = 24;
-constexpr int64_t kGateVectors = (kGates + kLanes - 1) / kLanes;
-constexpr int64_t kChain = cpu::kHyperBlock;     // columns per fma chain
-constexpr int64_t kRowStride = kChain + 4;       // rows of fn in different sets of the cache
-constexpr int kTokenTile = 8;                    // tokens that share a transposed vector of gates
-constexpr int64_t kTokens = cpu::kHyperFewRows;  // tokens whose gates are computed together
-constexpr int64_t kTile = 32;                    // and with many tokens, which are lanes then
-// Chains of squares that are computed together: in two registers, for the latency of one.
-constexpr int64_t kSquareChains = 2 * kLanes;
+constexpr int64_t kHeadGates = 4;
+constexpr int64_t kChain = cpu::kHyperBlock;    // columns per fma chain
+constexpr int64_t kRowStride = kChain + 4;      // rows of fn in different sets of the cache
+constexpr int64_t kGateGroup = 12;              // gates whose chains are in registers together
+constexpr int64_t kPiece = 16;                  // columns: a cache line of weights
+constexpr int64_t kAheadColumns = 16 * kPiece;  // prefetch distance of a few tokens; measured
+// With up to kFewTokens the gates are the lanes, where they fill registers: 24 are three of 8, but
+// one and a half of 16.
+constexpr int64_t kFewTokens = kGates % kLanes == 0 ? 4 : 0;
 
-// kChain columns of the gates' rows and of the tokens' streams.
-struct alignas(64) MixBlock {
-  float fn[kGateVectors * kLanes][kRowStride];
-  float x[kTokens][kChain];
-  int64_t columns;  // fewer in the last block
+// Column blocks [first, first + columns) of the weights, and where their chains are written.
+struct ColumnBlock {
+  const float* fn;          // the first row's
+  int64_t width;            // between rows
+  const uint16_t* streams;  // the first token's
+  int64_t columns;          // at most kChain, a multiple of kPiece
+  float* chains;            // [gates + 1, stride]
+  int64_t stride;
 };
 
-// The sums of the chains so far; gates in lanes.
-using MixSums = F32[kTokens][kGateVectors];
+// --- A few tokens: gates in the lanes. Weights are transposed in registers.
 
-// Adds the block's chains of kVectors vectors of gates for kRows tokens.
-template <int kRows, int kVectors>
-void AddChains(const MixBlock& block, int64_t first_token, int64_t first_vector, MixSums& sums) {
-  F32 chain[kRows][kVectors];
-  for (auto& row : chain) {
-    for (F32& lanes : row) {
-      lanes = Zero();
+// Computes all chains of kRows tokens, of a block.
+template <int kRows>
+void ComputeFewChains(const ColumnBlock& block) {
+  constexpr int kVectors = kGates / kLanes;
+  float x[kRows][kChain];
+  for (int t = 0; t < kRows; ++t) {
+    for (int64_t k = 0; k < block.columns; k += kLanes) {
+      Store(x[t] + k, LoadBf16(block.streams + t * block.width + k));
     }
   }
-  const float* x = block.x[first_token];
-  for (int64_t k = 0; k < block.columns; k += 4) {
+  F32 chains[kRows][kVectors];
+  F32 squares[kRows];
+  for (int t = 0; t < kRows; ++t) {
+    squares[t] = Zero();
+    for (F32& chain : chains[t]) {
+      chain = Zero();
+    }
+  }
+  for (int64_t piece = 0; piece < block.columns; piece += kPiece) {
     for (int v = 0; v < kVectors; ++v) {
-      F32 weights[4];
-      LoadColumns(block.fn[(first_vector + v) * kLanes] + k, kRowStride, weights);
-      for (int j = 0; j < 4; ++j) {
-        for (int t = 0; t < kRows; ++t) {
-          chain[t][v] = MulAdd(Set(x[t * kChain + k + j]), weights[j], chain[t][v]);
+      const float* fn = block.fn + v * kLanes * block.width + piece;
+      for (int64_t row = 0; row < kLanes; ++row) {
+        __builtin_prefetch(fn + row * block.width + kAheadColumns, 0, 2);
+      }
+      for (int64_t k = 0; k < kPiece; k += 4) {
+        F32 weights[4];
+        LoadColumns(fn + k, block.width, weights);
+        for (int j = 0; j < 4; ++j) {
+          for (int t = 0; t < kRows; ++t) {
+            const F32 value = Set(x[t][piece + k + j]);
+            chains[t][v] = MulAdd(value, weights[j], chains[t][v]);
+            if (v == 0) {
+              squares[t] = MulAdd(value, value, squares[t]);
+            }
+          }
         }
       }
     }
   }
   for (int t = 0; t < kRows; ++t) {
+    float gates[kVectors * kLanes];
     for (int v = 0; v < kVectors; ++v) {
-      F32& sum = sums[first_token + t][first_vector + v];
-      sum = sum + chain[t][v];
+      Store(gates + v * kLanes, chains[t][v]);
     }
+    for (int64_t gate = 0; gate < kVectors * kLanes; ++gate) {
+      block.chains[gate * block.stride + t] = gates[gate];
+    }
+    block.chains[kVectors * kLanes * block.stride + t] = FirstLane(squares[t]);
   }
 }
 
-// Tokens whose chains of all gates are added together: as many as have registers beside a vector of
-// gates' columns, since every call transposes these anew.
-constexpr int64_t kTokensTogether = 3;
+// --- More tokens: they are the lanes. Streams are transposed.
 
-void AddBlock(const MixBlock& block, int64_t count, int64_t vectors, MixSums& sums) {
-  int64_t t = 0;
-  for (; t + kTokenTile <= count; t += kTokenTile) {
-    for (int64_t v = 0; v < vectors; ++v) {
-      AddChains<kTokenTile, 1>(block, t, v, sums);
-    }
-  }
-  for (; t + kTokensTogether <= count && vectors == kGateVectors; t += kTokensTogether) {
-    AddChains<kTokensTogether, kGateVectors>(block, t, 0, sums);
-  }
-  for (; t + 2 <= count && vectors == kGateVectors; t += 2) {
-    AddChains<2, kGateVectors>(block, t, 0, sums);
-  }
-  // All vectors at once: with one token there are so few chains that their latency is the limit.
-  for (; t < count; ++t) {
-    if (vectors == kGateVectors) {
-      AddChains<1, kGateVectors>(block, t, 0, sums);
-    } else {
-      AddChains<1, 1>(block, t, 0, sums);  // the head's four gates
-    }
-  }
-}
-
-void LoadBlock(const cpu::HyperWeights& w, int64_t width, const uint16_t* streams, int64_t count,
-               int64_t first, MixBlock& block) {
-  block.columns = width - first < kChain ? width - first : kChain;
-  for (int64_t gate = 0; gate < w.gates; ++gate) {
-    const float* row = w.fn + gate * width + first;
-    for (int64_t k = 0; k < block.columns; k += kLanes) {
-      // The next block's: 768 bytes of each row are too few for the processor's own prefetches.
-      __builtin_prefetch(row + kChain + k, 0, 2);
-      Store(block.fn[gate] + k, Load(row + k));
-    }
-  }
-  for (int64_t t = 0; t < count; ++t) {
-    for (int64_t k = 0; k < block.columns; k += kLanes) {
-      Store(block.x[t] + k, LoadBf16(streams + t * width + first + k));
-    }
-  }
-}
-
-int64_t CountVectors(const cpu::HyperWeights& w) { return (w.gates + kLanes - 1) / kLanes; }
-
-void ClearSums(int64_t count, MixSums& sums) {
-  for (int64_t t = 0; t < count; ++t) {
-    for (F32& sum : sums[t]) {
-      sum = Zero();
-    }
-  }
-}
-
-// Computes the chains of the squares of x [n], at most kSquareChains blocks of columns; chains of
-// blocks that are not there are 0. The lanes are blocks, since a token is one row.
-void ComputeSquareChains(const uint16_t* x, int64_t n, float (&chains)[kSquareChains]) {
-  uint16_t padded[kSquareChains * kChain];
-  if (n < kSquareChains * kChain) {
-    __builtin_memcpy(padded, x, static_cast<size_t>(n) * sizeof(uint16_t));
-    __builtin_memset(padded + n, 0, sizeof(padded) - static_cast<size_t>(n) * sizeof(uint16_t));
-    x = padded;
-  }
-  const auto add_columns = [](const uint16_t* first, F32 sum) {
-    F32 columns[8];
-    LoadBf16Columns(first, kChain, columns);
-    for (const F32 column : columns) {
-      sum = MulAdd(column, column, sum);
-    }
-    return sum;
-  };
-  F32 low = Zero();
-  F32 high = Zero();
-  for (int64_t k = 0; k < kChain; k += 8) {
-    low = add_columns(x + k, low);
-    high = add_columns(x + kLanes * kChain + k, high);
-  }
-  Store(chains, low);
-  Store(chains + kLanes, high);
-}
-
-// Calls add(block, chain) with the chains of the squares of column blocks [first, end) of the
-// streams x [width] of one token.
-template <class Add>
-void ForSquareChains(const uint16_t* x, int64_t width, int64_t first, int64_t end, const Add& add) {
-  for (int64_t block = first; block < end; block += kSquareChains) {
-    const int64_t last = end - block < kSquareChains ? end : block + kSquareChains;
-    const int64_t columns = last * kChain < width ? last * kChain : width;
-    float chains[kSquareChains];
-    ComputeSquareChains(x + block * kChain, columns - block * kChain, chains);
-    for (int64_t i = block; i < last; ++i) {
-      add(i, chains[i - block]);
-    }
-  }
-}
-
-// Computes the sums of the chains over column blocks, for `count` tokens. Calls after_block(index)
-// after each.
-template <class AfterBlock>
-void SumBlocks(const cpu::HyperWeights& w, int64_t width, const uint16_t* streams, int64_t count,
-               int64_t first, int64_t end, MixSums& sums, const AfterBlock& after_block) {
-  const int64_t vectors = CountVectors(w);
-  MixBlock block;
-  for (int64_t row = w.gates; row < vectors * kLanes; ++row) {  // lanes without a gate
-    __builtin_memset(block.fn[row], 0, sizeof(block.fn[row]));
-  }
-  ClearSums(count, sums);
-  for (int64_t i = first; i < end; ++i) {
-    LoadBlock(w, width, streams, count, i * kChain, block);
-    AddBlock(block, count, vectors, sums);
-    after_block(i);
-  }
-}
-
-// Adds chains that were computed before; `first_row` is a token. squares [count]: 0 on entry.
-void SumChains(const cpu::HyperRows& rows, int64_t blocks, int64_t vectors, int64_t first_row,
-               int64_t count, MixSums& sums, float* squares) {
-  ClearSums(count, sums);
-  for (int64_t i = 0; i < blocks; ++i) {
-    const float* chains = rows.chains + (i * rows.count + first_row) * cpu::kHyperLanes;
-    for (int64_t t = 0; t < count; ++t) {
-      for (int64_t v = 0; v < vectors; ++v) {
-        sums[t][v] = sums[t][v] + Load(chains + t * cpu::kHyperLanes + v * kLanes);
-      }
-      squares[t] += chains[t * cpu::kHyperLanes + kGates];
-    }
-  }
-}
-
-// A block of columns (at most kChain, a multiple of 16) for many tokens. The copy is needed because
-// rows that are a power of two apart share a few sets of the first-level cache.
+// Copies of weights and streams are needed because rows that are a power of two apart share a few
+// sets of the caches: thus only kGateGroup rows of weights are read at once.
 struct alignas(64) TileBlock {
-  float fn[kGates][kRowStride];
-  uint16_t x[kTile][kChain + 8];
-  float columns[kChain][kTile];  // x, transposed
+  float fn[kGateGroup][kRowStride];
+  uint16_t x[kLanes][kChain + 8];
+  float columns[cpu::kHyperTile / kLanes][kChain][kLanes];  // x, transposed
 };
 
-// Adds the chains of the squares to squares [count]. Copies with Kept and through fp32: GCC would
-// turn plain copies into slow string instructions.
-void LoadTile(const cpu::HyperWeights& w, int64_t width, const uint16_t* streams, int64_t count,
-              int64_t first, int64_t n, TileBlock& block, float* squares) {
-  for (int64_t gate = 0; gate < w.gates; ++gate) {
-    for (int64_t k = 0; k < n; k += kLanes) {
-      Store(block.fn[gate] + k, Kept(Load(w.fn + gate * width + first + k)));
+// Copies with Kept and through fp32: GCC would turn plain copies into slow string instructions.
+void LoadGates(const float* fn, int64_t width, int64_t gates, int64_t columns, TileBlock& tile) {
+  for (int64_t gate = 0; gate < gates; ++gate) {
+    for (int64_t k = 0; k < columns; k += kLanes) {
+      Store(tile.fn[gate] + k, Kept(Load(fn + gate * width + k)));
     }
   }
-  for (int64_t t = 0; t < count; ++t) {
-    const uint16_t* x = streams + t * width + first;
-    for (int64_t k = 0; k < n; k += kLanes) {
-      StoreHigh16(block.x[t] + k, Bits(LoadBf16(x + k)));
+}
+
+// Transposes the columns of `count` tokens, at most kLanes; the last token is repeated. Returns the
+// chains of the squares.
+F32 LoadTokens(const uint16_t* streams, int64_t width, int64_t count, int64_t columns,
+               TileBlock& tile, float (*transposed)[kLanes]) {
+  for (int64_t t = 0; t < kLanes; ++t) {
+    const uint16_t* x = streams + (t < count ? t : count - 1) * width;
+    for (int64_t k = 0; k < columns; k += kLanes) {
+      __builtin_prefetch(x + kChain + k, 0, 2);
+      StoreHigh16(tile.x[t] + k, Bits(LoadBf16(x + k)));
     }
   }
-  F32 chains[kTile / kLanes];
+  F32 chain = Zero();
+  for (int64_t k = 0; k < columns; k += 8) {
+    F32 values[8];
+    LoadBf16Columns(tile.x[0] + k, kChain + 8, values);
+    for (int64_t c = 0; c < 8; ++c) {
+      Store(transposed[k + c], values[c]);
+      chain = MulAdd(values[c], values[c], chain);
+    }
+  }
+  return chain;
+}
+
+// Computes the chains of kCount gates for the tokens in the lanes. Prefetches, unless it is null,
+// the rows at `next` meanwhile, which are copied next.
+template <int kCount>
+void ComputeChains(const TileBlock& tile, const float (*transposed)[kLanes], int64_t columns,
+                   const float* next, int64_t width, F32 (&chains)[kCount]) {
   for (F32& chain : chains) {
     chain = Zero();
   }
-  for (int64_t k = 0; k < n; k += 8) {
-    for (int64_t t = 0; t < count; t += kLanes) {
-      F32 values[8];
-      LoadBf16Columns(block.x[t] + k, kChain + 8, values);
-      F32& chain = chains[t / kLanes];
-      for (int64_t c = 0; c < 8; ++c) {
-        Store(block.columns[k + c] + t, values[c]);
-        chain = MulAdd(values[c], values[c], chain);
+  for (int64_t piece = 0; piece < columns; piece += kPiece) {
+    for (int64_t row = 0; row < kCount && next != nullptr; ++row) {
+      __builtin_prefetch(next + row * width + piece, 0, 2);
+    }
+    for (int64_t k = piece; k < piece + kPiece; ++k) {
+      const F32 column = Kept(Load(transposed[k]));
+      for (int g = 0; g < kCount; ++g) {
+        chains[g] = MulAdd(Set(tile.fn[g][k]), column, chains[g]);
       }
     }
   }
+}
+
+// Computes all chains of `count` tokens, at most kHyperTile, for kGroups groups of kCount gates.
+template <int kCount, int kGroups>
+void ComputeTile(const ColumnBlock& block, int64_t count, TileBlock& tile) {
+  const auto tokens_from = [count](int64_t first) {
+    return static_cast<int>(count - first < kLanes ? count - first : kLanes);
+  };
   for (int64_t t = 0; t < count; t += kLanes) {
-    Store(squares + t, Load(squares + t) + chains[t / kLanes]);
+    const int n = tokens_from(t);
+    const F32 squares = LoadTokens(block.streams + t * block.width, block.width, n, block.columns,
+                                   tile, tile.columns[t / kLanes]);
+    StoreSome(block.chains + kCount * kGroups * block.stride + t, squares, n);
   }
-}
-
-// m[t] for `count` tokens, a multiple of kLanes, at most kTile.
-void MixTile(const cpu::HyperWeights& w, int64_t d, const uint16_t* streams, int64_t count,
-             float (*m)[kGates]) {
-  const int64_t width = kStreams * d;
-  float sums[kGates][kTile] = {};
-  float squares[kTile] = {};
-  TileBlock block;
-  for (int64_t first = 0; first < width; first += kChain) {
-    const int64_t n = width - first < kChain ? width - first : kChain;
-    LoadTile(w, width, streams, count, first, n, block, squares);
-    AddAllChains<kRowStride, kTile>(block.fn[0], w.gates, block.columns[0], count, n, sums[0],
-                                    kTile);
-  }
-  for (int64_t t = 0; t < count; ++t) {
-    const float r = InverseNorm(squares[t], width, w.norm_eps);
-    for (int64_t gate = 0; gate < w.gates; ++gate) {
-      m[t][gate] = sums[gate][t] * r;
+  for (int64_t group = 0; group < kGroups; ++group) {
+    const float* fn = block.fn + group * kCount * block.width;
+    const float* next = group + 1 < kGroups ? fn + kCount * block.width : block.fn + kChain;
+    LoadGates(fn, block.width, kCount, block.columns, tile);
+    for (int64_t t = 0; t < count; t += kLanes) {
+      F32 chains[kCount];
+      ComputeChains<kCount>(tile, tile.columns[t / kLanes], block.columns, t == 0 ? next : nullptr,
+                            block.width, chains);
+      for (int g = 0; g < kCount; ++g) {
+        StoreSome(block.chains + (group * kCount + g) * block.stride + t, chains[g],
+                  tokens_from(t));
+      }
     }
   }
 }
 
-// m[t] for a few tokens from `first_row`. 4 d: a multiple of 16.
-void Mix(const cpu::HyperWeights& w, const cpu::HyperRows& rows, int64_t first_row, int64_t count,
-         float (*m)[kGates]) {
-  const int64_t width = kStreams * rows.d;
-  const int64_t blocks = (width + kChain - 1) / kChain;
-  const int64_t vectors = CountVectors(w);
-  const uint16_t* streams = rows.streams + first_row * width;
-  MixSums sums;
-  float squares[kTokens] = {};
-  if (rows.chains != nullptr) {
-    SumChains(rows, blocks, vectors, first_row, count, sums, squares);
-  } else {
-    SumBlocks(w, width, streams, count, 0, blocks, sums, [](int64_t) {});
-    for (int64_t t = 0; t < count; ++t) {
-      ForSquareChains(streams + t * width, width, 0, blocks,
-                      [&](int64_t, float chain) { squares[t] += chain; });
+// --- Gates
+
+// Adds the chains of at most kLanes rows from `first` over all blocks: tokens are the lanes.
+// sums [gates + 1].
+void SumChains(const cpu::HyperRows& rows, int64_t blocks, int64_t gates, int64_t first, int count,
+               F32* sums) {
+  constexpr int kCount = 5;  // 25 and 5 chains are multiples
+  for (int64_t gate = 0; gate <= gates; gate += kCount) {
+    const float* chains = rows.chains + gate * rows.count + first;
+    F32 sum[kCount];
+    for (F32& lanes : sum) {
+      lanes = Zero();
     }
-  }
-  for (int64_t t = 0; t < count; ++t) {
-    const F32 r = Set(InverseNorm(squares[t], width, w.norm_eps));
-    float products[kGateVectors * kLanes];
-    for (int64_t v = 0; v < vectors; ++v) {
-      Store(products + v * kLanes, sums[t][v] * r);
+    for (int64_t block = 0; block < blocks; ++block) {
+      for (int g = 0; g < kCount; ++g) {
+        sum[g] = sum[g] + LoadSome(chains + g * rows.count, count);
+      }
+      chains += (gates + 1) * rows.count;
     }
-    __builtin_memcpy(m[t], products, static_cast<size_t>(w.gates) * sizeof(float));
+    for (int g = 0; g < kCount; ++g) {
+      sums[gate + g] = sum[g];
+    }
   }
 }
 
@@ -342,28 +260,27 @@ void ComputeGates(const cpu::HyperWeights& w, typename Ops::F* gates) {
   }
 }
 
-void ComputeAllGates(const cpu::HyperWeights& w, int64_t count, float (*m)[kGates]) {
-  constexpr int64_t kFewTokens = 4;  // below, scalars are faster
-  int64_t t = 0;
-  for (; count - t >= kFewTokens; t += kLanes) {
-    const int64_t n = count - t < kLanes ? count - t : kLanes;
-    float lanes[kGates][kLanes] = {};
-    F32 gates[kGates];
-    for (int64_t i = 0; i < w.gates; ++i) {
-      for (int64_t lane = 0; lane < n; ++lane) {
-        lanes[i][lane] = m[t + lane][i];
-      }
-      gates[i] = Load(lanes[i]);
-    }
+// The gates of the tokens in the lanes, `count` of them, in m[token].
+void ComputeAllGates(const cpu::HyperWeights& w, int64_t width, int64_t count, const F32* sums,
+                     float (*m)[kGates]) {
+  constexpr int64_t kVectorTokens = 4;  // below, scalars are faster
+  const F32 r =
+      Set(1.0f) / SquareRoot(sums[w.gates] / Set(static_cast<float>(width)) + Set(w.norm_eps));
+  F32 gates[kGates];
+  for (int64_t i = 0; i < w.gates; ++i) {
+    gates[i] = sums[i] * r;
+  }
+  if (count >= kVectorTokens) {
     ComputeGates<VectorOps>(w, gates);
-    for (int64_t i = 0; i < w.gates; ++i) {
-      Store(lanes[i], gates[i]);
-      for (int64_t lane = 0; lane < n; ++lane) {
-        m[t + lane][i] = lanes[i][lane];
-      }
+  }
+  for (int64_t i = 0; i < w.gates; ++i) {
+    float lanes[kLanes];
+    Store(lanes, gates[i]);
+    for (int64_t t = 0; t < count; ++t) {
+      m[t][i] = lanes[t];
     }
   }
-  for (; t < count; ++t) {
+  for (int64_t t = 0; t < count && count < kVectorTokens; ++t) {
     ComputeGates<ScalarOps>(w, m[t]);
   }
 }
@@ -380,41 +297,44 @@ void MixDown(const uint16_t* x, int64_t d, const float* pre, uint16_t* out) {
 
 }  // namespace
 
-// A chain that is -0 is stored as +0, which adds the same to a sum that started from +0.
+// Items are tiles of rows of a block of columns, then of the next block. A chain that is -0 adds
+// the same as +0 to a sum that started from +0.
 void HyperChains(const cpu::HyperWeights& w, const cpu::HyperRows& rows, int64_t first,
                  int64_t end) {
   const int64_t width = kStreams * rows.d;
-  const int64_t vectors = CountVectors(w);
-  MixSums sums;
-  SumBlocks(w, width, rows.streams, rows.count, first, end, sums, [&](int64_t block) {
-    float* chains = rows.chains + block * rows.count * cpu::kHyperLanes;
-    for (int64_t t = 0; t < rows.count; ++t) {
-      for (int64_t v = 0; v < vectors; ++v) {
-        Store(chains + t * cpu::kHyperLanes + v * kLanes, sums[t][v]);
-      }
+  const int64_t tiles = (rows.count + cpu::kHyperTile - 1) / cpu::kHyperTile;
+  TileBlock tile;
+  for (int64_t item = first; item < end; ++item) {
+    const int64_t column = item / tiles * kChain;
+    const int64_t row = item % tiles * cpu::kHyperTile;
+    const int64_t left = rows.count - row;
+    const int64_t count = left < cpu::kHyperTile ? left : cpu::kHyperTile;
+    const ColumnBlock block = {
+        .fn = w.fn + column,
+        .width = width,
+        .streams = rows.streams + row * width + column,
+        .columns = width - column < kChain ? width - column : kChain,
+        .chains = rows.chains + item / tiles * (w.gates + 1) * rows.count + row,
+        .stride = rows.count};
+    if (w.gates != kGates) {
+      ComputeTile<kHeadGates, 1>(block, count, tile);
+    } else if (count > kFewTokens) {
+      ComputeTile<kGateGroup, kGates / kGateGroup>(block, count, tile);
+    } else if constexpr (kFewTokens > 0) {
+      WithConstant<kFewTokens>(count, [&](auto few) { ComputeFewChains<few.kValue>(block); });
     }
-    ClearSums(rows.count, sums);
-  });
-  for (int64_t t = 0; t < rows.count; ++t) {
-    ForSquareChains(rows.streams + t * width, width, first, end, [&](int64_t block, float chain) {
-      rows.chains[(block * rows.count + t) * cpu::kHyperLanes + kGates] = chain;
-    });
   }
 }
 
 void HyperPre(const cpu::HyperWeights& w, const cpu::HyperRows& rows, int64_t first, int64_t end) {
   const int64_t width = kStreams * rows.d;
-  int64_t count = 0;
-  for (int64_t begin = first; begin < end; begin += count) {
-    float m[kTile][kGates];
-    if (rows.chains == nullptr && end - begin >= kLanes) {
-      count = end - begin < kTile ? (end - begin) / kLanes * kLanes : kTile;
-      MixTile(w, rows.d, rows.streams + begin * width, count, m);
-    } else {
-      count = end - begin < kTokens ? end - begin : kTokens;
-      Mix(w, rows, begin, count, m);
-    }
-    ComputeAllGates(w, count, m);
+  const int64_t blocks = (width + kChain - 1) / kChain;
+  for (int64_t begin = first; begin < end; begin += kLanes) {
+    const int count = static_cast<int>(end - begin < kLanes ? end - begin : kLanes);
+    F32 sums[kGates + 1];
+    float m[kLanes][kGates];
+    SumChains(rows, blocks, w.gates, begin, count, sums);
+    ComputeAllGates(w, width, count, sums, m);
     for (int64_t t = 0; t < count; ++t) {
       const int64_t row = begin + t;
       MixDown(rows.streams + row * width, rows.d, m[t], rows.out + row * rows.d);

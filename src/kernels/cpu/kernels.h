@@ -80,18 +80,20 @@ struct HyperWeights {
   float norm_eps = 0;
 };
 
-// The chains of the mixes of a few rows may be computed beforehand, on several threads.
-inline constexpr int64_t kHyperBlock = 192;   // columns per chain
-inline constexpr int64_t kHyperLanes = 32;    // gates; lane 24 is the sum of squares
-inline constexpr int64_t kHyperFewRows = 16;  // at most
+// First the chains of all mixes are computed, which threads share by blocks of columns; then they
+// are added, and the rest of each row is computed.
+inline constexpr int64_t kHyperBlock = 192;  // columns per chain
+inline constexpr int64_t kHyperTile = 32;    // rows that share a copy of a block's weights
+inline constexpr int64_t kHyperRows = 128;   // at most
 struct HyperRows {
   const uint16_t* streams = nullptr;  // [rows, 4 d]
   int64_t d = 0;
   uint16_t* out = nullptr;  // [rows, d]
   float* post = nullptr;    // [rows, 4]; null for the head
   float* comb = nullptr;    // [rows, 16]
-  int64_t count = 0;        // of rows; read where there are chains
-  float* chains = nullptr;  // [4 d / kHyperBlock rounded up, rows, kHyperLanes]; or null
+  int64_t count = 0;        // of rows, at most kHyperRows
+  // [4 d / kHyperBlock rounded up, gates + 1, count]; the last one: of the squares
+  float* chains = nullptr;
 };
 
 // Up to 64 heads of one token against a list of keys. Unpacking and transposing keys costs less per
@@ -194,8 +196,9 @@ struct Kernels {
                   uint16_t* out);
   void (*router_scores)(const float* logits, int64_t n, float* scores);
 
-  // Writes rows.chains of column blocks [first, end); rows.count is at most kHyperFewRows.
+  // Writes rows.chains of items [first, end): the tiles of kHyperTile rows of each block.
   void (*hyper_chains)(const HyperWeights& w, const HyperRows& rows, int64_t first, int64_t end);
+  // Reads them and writes rows [first, end) of the rest.
   void (*hyper_pre)(const HyperWeights& w, const HyperRows& rows, int64_t first, int64_t end);
   void (*hyper_post)(const uint16_t* y, const float* post, const float* comb, int64_t d,
                      uint16_t* streams);

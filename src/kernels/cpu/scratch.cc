@@ -29,7 +29,7 @@ void LayOut(const StepLimits& limits, std::int64_t threads, BufferLayout& memory
   take(s.tile_rows * cpu::PaddedColumns(limits.max_linear_inputs) / kFp8Block, s.scales);
   const std::int64_t hyper_blocks =
       (kStreams * limits.hidden + cpu::kHyperBlock - 1) / cpu::kHyperBlock;
-  take(std::min(limits.max_tokens, cpu::kHyperFewRows) * hyper_blocks * cpu::kHyperLanes,
+  take(std::min(limits.max_tokens, cpu::kHyperRows) * hyper_blocks * (kHcGates + 1),
        s.hyper_chains);
   const std::int64_t pairs = std::min(s.tile_rows, std::max<std::int64_t>(limits.max_tokens, 1)) *
                              limits.experts_per_token;

@@ -24,7 +24,7 @@ struct Scratch {
   std::span<float> activations;  // prepared rows: [tile_rows, PreparedStride(max_linear_inputs)]
   std::span<float> scales;       // their scales: [tile_rows, max_linear_inputs / 128]
 
-  std::span<float> hyper_chains;  // of a few rows: kernels.h
+  std::span<float> hyper_chains;  // of several rows: kernels.h
 
   // Experts, per (token, slot) of a tile of tokens, sorted by expert.
   std::span<Bf16> gate;                 // [pairs, moe_intermediate]
