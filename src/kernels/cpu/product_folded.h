@@ -55,10 +55,12 @@ bool FoldRows(const Folding& folding, const WeightRow& weights, int64_t first, i
   return fits;
 }
 
-// Adds `count` blocks of the panel to the sums of kRows rows.
+// Adds `count` blocks of the panel to the sums of kRows rows, or with `starts` to zeros.
 template <class Format, int kRows>
 [[gnu::noinline]] void AddFolded(const Panel<Format>& panel, int64_t count, const F32* x,
-                                 RowSums<Format>* sums) {
+                                 bool starts, RowSums<Format>* sums) {
+  static constexpr RowSums<Format> kZeros[kRows] = {};
+  const RowSums<Format>* from = starts ? kZeros : sums;
   for (int64_t i = 0; i < count; ++i) {
     for (int slice = 0; slice < Format::kSlices; ++slice) {
       const auto* w = panel.At(i, slice);
@@ -71,21 +73,22 @@ template <class Format, int kRows>
                                 Format::kOperands, operands, /*start=*/true, chains);
       for (int m = 0; m < kRows; ++m) {
         for (int c = 0; c < kGroup; ++c) {
-          sums[m][c][slice] = sums[m][c][slice] + chains[m][c];
+          sums[m][c][slice] = from[m][c][slice] + chains[m][c];
         }
       }
       x += Format::kOperands * kRows;
       ForgetMemory();
     }
+    from = sums;
   }
 }
 
 template <class Format>
 void AddFoldedRows(const Panel<Format>& panel, int64_t count, const FoldedRows<Format>& folded,
-                   int count_rows, RowSums<Format>* sums) {
+                   int count_rows, bool starts, RowSums<Format>* sums) {
   const F32* x = folded.x;
   ForTiles<kTileRows<Format>>(count_rows, [&](int m, auto height) {
-    AddFolded<Format, height.kValue>(panel, count, x, sums + m);
+    AddFolded<Format, height.kValue>(panel, count, x, starts, sums + m);
     x += height.kValue * count * Format::kSlices * Format::kOperands;
   });
 }
@@ -122,12 +125,12 @@ void SumFolded(const cpu::Product& product, const FoldedColumns& columns, int64_
       PrefetchBlocks<Format>(columns.weights[is_last ? 0 : g + 1], product, 0,
                              is_last ? block + count : block);
       RowSums<Format>* to = sums + g * count_rows;
-      if (block == first) {
-        ClearSums<Format>(to, count_rows);
-      }
       if (fits) [[likely]] {
-        AddFoldedRows<Format>(panel, count, folded, count_rows, to);
+        AddFoldedRows<Format>(panel, count, folded, count_rows, block == first, to);
       } else {
+        if (block == first) {
+          ClearSums<Format>(to, count_rows);
+        }
         AddRows<Format>(panel, block, count, rows, count_rows, to);
       }
       if (block + count == end) {

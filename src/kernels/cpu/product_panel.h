@@ -238,16 +238,27 @@ void AddRows(const Panel<Format>& panel, int64_t first, int64_t count, const Pro
   });
 }
 
-// Adds blocks [first, end) of k, and the columns behind the last whole block of the product. With
-// `scaled`, weights are multiplied by their scales as they are expanded, or scales by adding their
-// exponents.
+template <class Format>
+void ClearSums(RowSums<Format>* sums, int count_rows) {
+  for (int m = 0; m < count_rows; ++m) {
+    for (auto& column : sums[m]) {
+      for (F32& sum : column) {
+        sum = Zero();
+      }
+    }
+  }
+}
+
+// Sets the sums to those of blocks [first, end) of k and of the columns behind the last whole block
+// of the product. With `scaled`, weights are multiplied by their scales as they are expanded, or
+// scales by adding their exponents.
 template <class Format>
 void SumRange(const WeightRow (&weights)[kGroup], bool scaled, const cpu::Product& product,
               int64_t first, int64_t end, const ProductRow* rows, int count_rows,
               RowSums<Format>* sums) {
   if constexpr (kScales<Format>) {
     if (scaled) {
-      return AddScaledBlocks<Scaled<Format>>(weights, product.row_bytes, first, end, rows,
+      return SumScaledBlocks<Scaled<Format>>(weights, product.row_bytes, first, end, rows,
                                              count_rows, sums);
     }
   }
@@ -256,6 +267,7 @@ void SumRange(const WeightRow (&weights)[kGroup], bool scaled, const cpu::Produc
       return SumRange<Fp4Powers>(weights, false, product, first, end, rows, count_rows, sums);
     }
   }
+  ClearSums<Format>(sums, count_rows);
   Panel<Format> panel;
   for (int64_t block = first; block < end; block += kPanelBlocks<Format>) {
     const int64_t count = end - block < kPanelBlocks<Format> ? end - block : kPanelBlocks<Format>;
@@ -274,17 +286,6 @@ void SumRange(const WeightRow (&weights)[kGroup], bool scaled, const cpu::Produc
     }
     ExpandBlock<Format>(padded_rows, 0, 0, panel);
     AddRows<Format>(panel, product.k / kBlock, 1, rows, count_rows, sums);
-  }
-}
-
-template <class Format>
-void ClearSums(RowSums<Format>* sums, int count_rows) {
-  for (int m = 0; m < count_rows; ++m) {
-    for (auto& column : sums[m]) {
-      for (F32& sum : column) {
-        sum = Zero();
-      }
-    }
   }
 }
 
@@ -308,7 +309,6 @@ void SumPanel(const cpu::Product& product, int64_t n, int count, const ProductRo
     const int64_t first = blocks * p / product.k_parts;
     const int64_t end = blocks * (p + 1) / product.k_parts;
     RowSums<Format> sums[kPanelRows];
-    ClearSums<Format>(sums, count_rows);
     SumRange<Format>(weights, scaled, product, first, end, rows, count_rows, sums);
     for (int m = 0; m < count_rows; ++m) {
       Format::Finish(sums[m], parts[p][m]);

@@ -10,10 +10,10 @@ namespace fathom::KERNEL_ISA {
 namespace {
 
 // Whether the format has one with scales in the weights, or one that adds exponents, which the
-// scales of `blocks` blocks of the weights fit.
+// scales of `blocks` blocks of the weights fit, at least one.
 template <class Format>
 bool ScalesFit(const WeightRow (&weights)[kGroup], int64_t blocks) {
-  bool fit = kScales<Format> || kHasPowers<Format>;
+  bool fit = blocks > 0 && (kScales<Format> || kHasPowers<Format>);
   if constexpr (kScales<Format> || kHasPowers<Format>) {
     for (const WeightRow& row : weights) {
       const int64_t count = blocks * Scaled<Format>::kScalesPerBlock;
@@ -23,25 +23,37 @@ bool ScalesFit(const WeightRow (&weights)[kGroup], int64_t blocks) {
   return fit;
 }
 
-// Adds blocks [first, end) to the sums of all rows, and prefetches the next group's blocks.
+// Adds a block to the sums of all rows, or with kStarts sets them, and prefetches the next group's
+// block.
+template <class Format, bool kStarts>
+[[gnu::always_inline]] inline void AddScaledBlock(const WeightRow (&weights)[kGroup],
+                                                  int64_t row_bytes, int64_t block,
+                                                  const ProductRow* rows, int count_rows,
+                                                  F32 (*sums)[kGroup][Format::kSums]) {
+  typename Format::Block expanded[kGroup][1];
+  for (int c = 0; c < kGroup; ++c) {
+    const uint8_t* next = weights[c].bytes + kGroup * row_bytes + block * Format::kBlockBytes;
+    for (int64_t line = 0; line < Format::kBlockBytes; line += 64) {
+      __builtin_prefetch(next + line, 0, 2);
+    }
+    Format::Expand(weights[c], block, 0, expanded[c]);
+  }
+  for (int m = 0; m < count_rows; ++m) {
+    const float* const x[1] = {rows[m].x + block * kBlockFloats<Format>};
+    Format::template AddScaled<kStarts>([&](int j, int c) { return expanded[c][0].w[j]; }, x,
+                                        sums[m]);
+  }
+}
+
+// Sets the sums of all rows to those of blocks [first, end), at least one.
 template <class Format>
-void AddScaledBlocks(const WeightRow (&weights)[kGroup], int64_t row_bytes, int64_t first,
+void SumScaledBlocks(const WeightRow (&weights)[kGroup], int64_t row_bytes, int64_t first,
                      int64_t end, const ProductRow* rows, int count_rows,
                      F32 (*sums)[kGroup][Format::kSums]) {
   static_assert(Format::kSlices == 1);
-  for (int64_t block = first; block < end; ++block) {
-    typename Format::Block expanded[kGroup][1];
-    for (int c = 0; c < kGroup; ++c) {
-      const uint8_t* next = weights[c].bytes + kGroup * row_bytes + block * Format::kBlockBytes;
-      for (int64_t line = 0; line < Format::kBlockBytes; line += 64) {
-        __builtin_prefetch(next + line, 0, 2);
-      }
-      Format::Expand(weights[c], block, 0, expanded[c]);
-    }
-    for (int m = 0; m < count_rows; ++m) {
-      const float* const x[1] = {rows[m].x + block * kBlockFloats<Format>};
-      Format::AddScaled([&](int j, int c) { return expanded[c][0].w[j]; }, x, sums[m]);
-    }
+  AddScaledBlock<Format, /*kStarts=*/true>(weights, row_bytes, first, rows, count_rows, sums);
+  for (int64_t block = first + 1; block < end; ++block) {
+    AddScaledBlock<Format, /*kStarts=*/false>(weights, row_bytes, block, rows, count_rows, sums);
   }
 }
 

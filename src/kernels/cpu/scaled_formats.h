@@ -9,7 +9,7 @@
 // other scales are multiplied as usual.
 //   kFewestRows      of activations, from which these formats are faster; measured,
 //   kScalesPerBlock  of a row,
-//   AddScaled        adds a block of one row of activations to its sums.
+//   AddScaled        adds a block of one row of activations to its sums, or with kStarts sets them.
 #pragma once
 
 #include "kernels/cpu/product_formats.h"
@@ -18,12 +18,13 @@
 namespace fathom::KERNEL_ISA {
 namespace {
 
-// Adds the chains of one row of activations and kColumns weight rows to their sums.
-template <int kColumns>
+// Adds the chains of one row of activations and kColumns weight rows to their sums, or with kStarts
+// to zeros.
+template <bool kStarts, int kColumns>
 [[gnu::always_inline]] inline void AddAsTheyAre(const F32 (&chains)[kColumns],
                                                 F32 (&sums)[kColumns][1]) {
   for (int c = 0; c < kColumns; ++c) {
-    sums[c][0] = sums[c][0] + chains[c];
+    sums[c][0] = (kStarts ? Zero() : sums[c][0]) + chains[c];
   }
 }
 
@@ -43,12 +44,12 @@ struct Fp8TimesScale : Fp8 {
     }
   }
 
-  template <int kColumns, class Weights>
+  template <bool kStarts, int kColumns, class Weights>
   [[gnu::always_inline]] static void AddScaled(const Weights& weight, const float* const (&x)[1],
                                                F32 (&sums)[kColumns][1]) {
     F32 chains[1][kColumns];
     AddChains<kXStride>(weight, 0, kOperands, x, /*start=*/true, chains);
-    AddAsTheyAre(chains[0], sums);
+    AddAsTheyAre<kStarts>(chains[0], sums);
   }
 };
 
@@ -64,7 +65,7 @@ struct Fp4TimesScales : Fp4Pairs<Pairs> {
                     row.scales + block * 4, out[0].w);
   }
 
-  template <int kColumns, class Weights>
+  template <bool kStarts, int kColumns, class Weights>
   [[gnu::always_inline]] static void AddScaled(const Weights& weight, const float* const (&x)[1],
                                                F32 (&sums)[kColumns][1]) {
     F32 halves[2][1][kColumns];
@@ -72,7 +73,7 @@ struct Fp4TimesScales : Fp4Pairs<Pairs> {
     for (int c = 0; c < kColumns; ++c) {
       halves[0][0][c] = halves[0][0][c] + halves[1][0][c];
     }
-    AddAsTheyAre(halves[0][0], sums);
+    AddAsTheyAre<kStarts>(halves[0][0], sums);
   }
 };
 
