@@ -39,6 +39,11 @@ constexpr bool kHasOneRow = kMakesOneByOne<Format> && !Format::kWholeBlocks;
 template <class Format, int kRows>
 constexpr int kColumnsOf = kRegisters == 16 && kRows > 1 && !kMakesOneByOne<Format> ? 1 : kGroup;
 
+// Whether weights are prefetched into the first-level cache, too. Measured: with more rows this
+// pays only where blocks are long.
+template <class Format, int kRows>
+constexpr bool kPrefetchesTwice = kRegisters == 32 && (kRows <= 2 || !Format::kByBlocks);
+
 // The sums of kColumns weight rows times kRows rows of activations, in registers.
 template <class Format, int kRows, int kColumns>
 using Sums = F32[kRows][kColumns][Format::kSums];
@@ -164,7 +169,7 @@ template <class Format, int kRows, int kColumns>
     for (const WeightRow& row : weights) {
       const uint8_t* bytes = row.bytes + block * Format::kBlockBytes;
       for (int64_t line = 0; line < Format::kBlockBytes; line += 64) {
-        PrefetchAhead<kRows <= 2 && kRegisters == 32>(bytes + line);
+        PrefetchAhead<kPrefetchesTwice<Format, kRows>>(bytes + line);
       }
     }
     AddBlock<Format, kRows, kColumns>(weights, block, rows, block, sums);
