@@ -19,7 +19,7 @@ constexpr int64_t kAheadColumns = 16 * kPiece;  // prefetch distance of a few to
 // one and a half of 16.
 constexpr int64_t kFewTokens = kGates % kLanes == 0 ? 4 : 0;
 
-// Column blocks [first, first + columns) of the weights, and where their chains are written.
+// A block of columns of the weights and of the tokens' streams, and where its chains are written.
 struct ColumnBlock {
   const float* fn;          // the first row's
   int64_t width;            // between rows
