@@ -30,17 +30,11 @@ void ForRowGroups(int64_t count, const Body& body) {
   }
 }
 
-// sums[r][j] += the chain of row r and column j over n numbers, for kVectors vectors of columns.
-// Strides are constants so that a row needs no register of its own.
-template <int kCount, int kVectors, int64_t kRowStride, int64_t kColumnStride>
-void AddChains(const float* rows, const float* columns, int64_t n, float* sums,
-               int64_t sums_stride) {
-  F32 chain[kCount][kVectors];
-  for (auto& row : chain) {
-    for (F32& lanes : row) {
-      lanes = Zero();
-    }
-  }
+// Adds n numbers to the chains of kCount rows and kVectors vectors of columns. Strides are
+// constants so that a row needs no register of its own.
+template <int64_t kRowStride, int64_t kColumnStride, int kCount, int kVectors>
+[[gnu::always_inline]] inline void ExtendChains(const float* rows, const float* columns, int64_t n,
+                                                F32 (&chain)[kCount][kVectors]) {
   for (int64_t i = 0; i < n; ++i) {
     F32 column[kVectors];
     for (int v = 0; v < kVectors; ++v) {
@@ -53,6 +47,19 @@ void AddChains(const float* rows, const float* columns, int64_t n, float* sums,
       }
     }
   }
+}
+
+// sums[r][j] += the chain of row r and column j over n numbers, for kVectors vectors of columns.
+template <int kCount, int kVectors, int64_t kRowStride, int64_t kColumnStride>
+void AddChains(const float* rows, const float* columns, int64_t n, float* sums,
+               int64_t sums_stride) {
+  F32 chain[kCount][kVectors];
+  for (auto& row : chain) {
+    for (F32& lanes : row) {
+      lanes = Zero();
+    }
+  }
+  ExtendChains<kRowStride, kColumnStride>(rows, columns, n, chain);
   for (int r = 0; r < kCount; ++r) {
     for (int v = 0; v < kVectors; ++v) {
       float* sum = sums + r * sums_stride + v * kLanes;

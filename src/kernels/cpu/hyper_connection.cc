@@ -1,4 +1,5 @@
 // Hyper-connections (docs/numerics.md 5).
+#include "kernels/cpu/chains.h"
 #include "kernels/cpu/isa_functions.h"
 #include "kernels/cpu/product_rows.h"
 #include "kernels/cpu/simd.h"
@@ -128,20 +129,15 @@ F32 LoadTokens(const uint16_t* streams, int64_t width, int64_t count, int64_t co
 // the rows at `next` meanwhile, which are copied next.
 template <int kCount>
 void ComputeChains(const TileBlock& tile, const float (*transposed)[kLanes], int64_t columns,
-                   const float* next, int64_t width, F32 (&chains)[kCount]) {
-  for (F32& chain : chains) {
-    chain = Zero();
+                   const float* next, int64_t width, F32 (&chains)[kCount][1]) {
+  for (auto& chain : chains) {
+    chain[0] = Zero();
   }
   for (int64_t piece = 0; piece < columns; piece += kPiece) {
     for (int64_t row = 0; row < kCount && next != nullptr; ++row) {
       __builtin_prefetch(next + row * width + piece, 0, 2);
     }
-    for (int64_t k = piece; k < piece + kPiece; ++k) {
-      const F32 column = Kept(Load(transposed[k]));
-      for (int g = 0; g < kCount; ++g) {
-        chains[g] = MulAdd(Set(tile.fn[g][k]), column, chains[g]);
-      }
-    }
+    ExtendChains<kRowStride, kLanes>(tile.fn[0] + piece, transposed[piece], kPiece, chains);
   }
 }
 
@@ -162,11 +158,11 @@ void ComputeTile(const ColumnBlock& block, int64_t count, TileBlock& tile) {
     const float* next = group + 1 < kGroups ? fn + kCount * block.width : block.fn + kChain;
     LoadGates(fn, block.width, kCount, block.columns, tile);
     for (int64_t t = 0; t < count; t += kLanes) {
-      F32 chains[kCount];
+      F32 chains[kCount][1];
       ComputeChains<kCount>(tile, tile.columns[t / kLanes], block.columns, t == 0 ? next : nullptr,
                             block.width, chains);
       for (int g = 0; g < kCount; ++g) {
-        StoreSome(block.chains + (group * kCount + g) * block.stride + t, chains[g],
+        StoreSome(block.chains + (group * kCount + g) * block.stride + t, chains[g][0],
                   tokens_from(t));
       }
     }

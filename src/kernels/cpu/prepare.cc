@@ -137,8 +137,7 @@ uint32_t StoreIntegers(const float* values, float scale, float* out) {
     Store(to + Fp4Integers::kWorth, worth);
     StoreInt(to + Fp4Integers::kLow, low);
     for (int j = 0; j < Fp4Integers::kOperands; ++j) {
-      const I32 bits = And(ShiftRightBy(low, 4 * j), SetInt(0x00070007));
-      const uint32_t mark = MaxLanes(ToFloat(bits)) > 0 ? 1 : 0;
+      const uint32_t mark = MaxLanes(ToFloat(Fp4Integers::LowParts(low, j))) > 0 ? 1 : 0;
       marked |= mark << (Fp4Integers::kOperands * slice + j);
     }
     const F32 is_nan = FromBits(SelectNan(worth, Bits(Set(1.0f)), SetInt(0)));

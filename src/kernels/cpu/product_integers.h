@@ -45,6 +45,10 @@ struct Fp4Integers : CommonFormat {
 
   static constexpr int XOffset(int slice) { return slice * kSliceFloats; }
 
+  static constexpr int32_t kLowBits = 0x00070007;  // of both columns of an operand
+  // Returns the low parts of operand j.
+  static I32 LowParts(I32 low, int j) { return And(ShiftRightBy(low, 4 * j), SetInt(kLowBits)); }
+
   static constexpr bool kOneByOne = true;
   struct OneByOne {
     const uint8_t* bytes;
@@ -130,7 +134,6 @@ struct Fp4Integers : CommonFormat {
 
  protected:
   static constexpr uint32_t kAllOperands = (1u << kOperands) - 1;
-  static constexpr int32_t kLowBits = 0x00070007;  // of both columns of an operand
 
   // Sets the sums of a block and slice, without low parts.
   template <int kRows, int kColumns, class Weights>
@@ -274,7 +277,8 @@ struct Fp4Powers : Fp4Integers {
   }
 
  private:
-  // SumHigh with each operand of weights loaded when it is multiplied.
+  // SumHigh with each operand of weights loaded when it is multiplied. Where products are of a few
+  // rows, that order costs up to 15 %. Measured.
   template <int kRows, int kColumns, class Weights>
   [[gnu::always_inline]] static void SumTile(const Weights& weight, const float* const (&x)[kRows],
                                              I32 (&totals)[kRows][kColumns]) {
@@ -307,7 +311,7 @@ struct Fp4Powers : Fp4Integers {
     do {
       const int j = __builtin_ctz(operands);
       operands &= operands - 1;
-      const I32 low = And(ShiftRightBy(LoadInt(x + kLow), 4 * j), SetInt(kLowBits));
+      const I32 low = LowParts(LoadInt(x + kLow), j);
 #pragma GCC unroll 8
       for (int c = 0; c < kColumns; ++c) {  // exact: weights are times 256
         totals[c] =
