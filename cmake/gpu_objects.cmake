@@ -4,7 +4,7 @@
 
 # compute_80 is PTX, which the driver compiles for devices that are not in the list.
 set(cuda_architectures sm_80 sm_90a sm_100a sm_120a compute_80)
-set(hip_architectures gfx90a gfx942 gfx1030 gfx1100 gfx1201)
+set(hip_architectures gfx90a gfx942 gfx1030 gfx1100 gfx1101 gfx1150 gfx1151 gfx1200 gfx1201)
 
 find_program(FATHOM_NVCC nvcc HINTS /usr/local/cuda/bin DOC "compiler of the CUDA kernels, 13 or later")
 find_program(FATHOM_AMD_CLANG clang++-19 DOC "compiler of the HIP kernels")

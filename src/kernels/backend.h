@@ -137,11 +137,15 @@ class Backend {
   // The bytes of kDevice memory that were free when the backend was made, if a device has a memory
   // of its own whose use is planned (model/memory_plan.h).
   virtual std::optional<std::int64_t> DeviceMemory() const { return std::nullopt; }
+  // True if Import and BindExperts return the addresses that they are given.
+  virtual bool ReadsWeightsInPlace() const { return OnHost(); }
   // `bytes` (>= 0) of memory. Error: kOutOfMemory.
   virtual Result<std::unique_ptr<Buffer>> Allocate(std::int64_t bytes, MemoryKind kind) = 0;
-  // Returns the address at which the backend reads these bytes of the checkpoint, which stay where
-  // they are: the same address if the backend uses them in place. Error: kOutOfMemory.
-  virtual Result<const std::byte*> Import(std::span<const std::byte> bytes) = 0;
+  // Returns the address at which the backend reads each of these pieces of the checkpoint, which
+  // stay where they are: the same addresses if the backend uses them in place. One call takes less
+  // memory than many. Error: kOutOfMemory.
+  virtual Result<std::vector<const std::byte*>> Import(
+      std::span<const std::span<const std::byte>> pieces) = 0;
   // Makes room for steps of these sizes. Error: kOutOfMemory.
   virtual Status Reserve(const StepLimits& limits) = 0;
   // Makes a probe of the hardware that the operations run on, as they use it (roofline.h). The

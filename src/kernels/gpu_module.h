@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,6 +12,16 @@
 #include "kernels/gpu/driver.h"
 
 namespace fathom {
+
+// How a driver enqueues work. The results do not depend on it.
+struct GpuDriverOptions {
+  // Waits after each launch and each copy, so that an error names the kernel and its grid. Slow: to
+  // find the kernel of a fault. Makes no graphs.
+  bool waits_after_each = false;
+  // Launches that come again become graphs of the driver. Missing: where the vendor's graphs are
+  // known to be right.
+  std::optional<bool> uses_graphs{};
+};
 
 struct FoundGpu {
   GpuDevice device;      // free_bytes is not known before the device is opened
@@ -26,7 +37,7 @@ class GpuModule {
 
   // Opens a device by its number: makes a context, loads the kernels. The module may end before the
   // driver does. Errors: no device of this number, its obstacle, or no memory for the kernels.
-  virtual Result<std::unique_ptr<GpuDriver>> Open(int number) = 0;
+  virtual Result<std::unique_ptr<GpuDriver>> Open(int number, const GpuDriverOptions& options) = 0;
 };
 
 // Exported by the modules: opens the driver library and asks it for its devices. Returns nullptr

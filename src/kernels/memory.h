@@ -14,7 +14,12 @@ namespace fathom {
 enum class MemoryKind : std::uint8_t {
   kDevice,  // the memory that the operations read fastest
   kShared,  // memory that the host reaches too, at the same address; slower for a device
+  // As kShared, for what operations only read: a device may keep it in its caches while operations
+  // run. The host writes it while none does.
+  kSharedReadOnly,
 };
+
+constexpr bool IsOnHost(MemoryKind kind) { return kind != MemoryKind::kDevice; }
 
 // Memory of a backend: zeroed, aligned to 64 bytes, freed with the object, which must not outlive
 // the backend.

@@ -30,8 +30,9 @@ class ProfiledBackend final : public Backend {
   Result<std::unique_ptr<Buffer>> Allocate(std::int64_t bytes, MemoryKind kind) override {
     return backend_->Allocate(bytes, kind);
   }
-  Result<const std::byte*> Import(std::span<const std::byte> bytes) override {
-    return backend_->Import(bytes);
+  Result<std::vector<const std::byte*>> Import(
+      std::span<const std::span<const std::byte>> pieces) override {
+    return backend_->Import(pieces);
   }
   Status Reserve(const StepLimits& limits) override { return backend_->Reserve(limits); }
   Result<std::unique_ptr<RooflineProbe>> MakeRooflineProbe(

@@ -22,7 +22,7 @@ Result<std::unique_ptr<Backend>> MakeGpuBackend(std::string_view name,
                                                 const BackendOptions& options) {
   const Result<std::unique_ptr<GpuModule>> module = OpenGpuModule(name);
   if (!module) return Unexpected(module.error());
-  Result<std::unique_ptr<GpuDriver>> driver = (*module)->Open(options.device);
+  Result<std::unique_ptr<GpuDriver>> driver = (*module)->Open(options.device, options.gpu_driver);
   if (!driver) return Unexpected(driver.error());
   return GpuBackend::Make(*std::move(driver), [options] {
     return MakeCpuBackend(options.cpu_isa, options.n_threads, options.processors);

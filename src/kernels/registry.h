@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "kernels/backend.h"
 #include "kernels/cpu/isa.h"
+#include "kernels/gpu_module.h"
 
 namespace fathom {
 
@@ -23,6 +24,7 @@ struct BackendOptions {
   std::optional<Isa> cpu_isa{};   // missing: the widest of this machine
   bool can_profile = false;       // the CPU: MakeProfiler works (GPUs: it always does)
   int device = 0;                 // of a GPU backend: its number in the driver's order
+  GpuDriverOptions gpu_driver{};
 };
 
 // Makes the backend of this name. "auto" is the CPU, until the kernels of GPUs have been run on a

@@ -29,7 +29,9 @@ Roofline RooflineProbe::Best() const {
     best.read_gb_s = std::max(best.read_gb_s, one.read_gb_s);
     best.fma_gflop_s = std::max(best.fma_gflop_s, one.fma_gflop_s);
     best.copy_gb_s = std::max(best.copy_gb_s, one.copy_gb_s);
-    best.launch_us = best.launch_us == 0 ? one.launch_us : std::min(best.launch_us, one.launch_us);
+    for (double Roofline::*const time : {&Roofline::launch_us, &Roofline::graph_launch_us}) {
+      best.*time = best.*time == 0 ? one.*time : std::min(best.*time, one.*time);
+    }
   }
   return best;
 }
@@ -40,8 +42,8 @@ Roofline RooflineProbe::Median() const {
   for (const std::vector<double>& reads : reads_) {
     median.read_gb_s = std::max(median.read_gb_s, fathom::Median(reads));
   }
-  for (double Roofline::*const limit :
-       {&Roofline::fma_gflop_s, &Roofline::copy_gb_s, &Roofline::launch_us}) {
+  for (double Roofline::*const limit : {&Roofline::fma_gflop_s, &Roofline::copy_gb_s,
+                                        &Roofline::launch_us, &Roofline::graph_launch_us}) {
     std::vector<double> values;
     for (const Roofline& one : measured_) {
       values.push_back(one.*limit);

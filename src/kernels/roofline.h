@@ -15,7 +15,10 @@ struct Roofline {
   double fma_gflop_s = 0;  // 1e9 fp32 operations per second, two per multiply-add
   // GPUs only, else 0:
   double copy_gb_s = 0;  // of a copy inside the device, bytes read and written together
-  double launch_us = 0;  // of one of many kernels without work, one after the other
+  // The time of one of many kernels without work, one after the other: enqueued one by one, and as
+  // a graph of the driver (0: the driver makes none).
+  double launch_us = 0;
+  double graph_launch_us = 0;
 };
 
 struct RooflineOptions {

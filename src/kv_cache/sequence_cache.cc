@@ -93,13 +93,15 @@ std::int64_t SequenceCache::FullBytes(const CacheShape& shape) {
   return tail_bytes + cache.SizeArena(tail_bytes)->n_slabs * cache.slab_bytes_;
 }
 
-Result<std::int64_t> SequenceCache::BytesFor(const CacheShape& shape) {
+Result<SequenceCache::AllocationBytes> SequenceCache::BytesFor(const CacheShape& shape) {
   SequenceCache cache(shape);
   const std::int64_t tail_bytes = cache.TailBytes();
   const Result<ArenaSize> size = cache.SizeArena(tail_bytes);
   if (!size) return Unexpected(size.error());
-  return tail_bytes + size->n_slabs * cache.slab_bytes_ +
-         cache.TableEntries() * static_cast<std::int64_t>(sizeof(std::int32_t));
+  return AllocationBytes{
+      .tails = tail_bytes,
+      .blocks = size->n_slabs * cache.slab_bytes_,
+      .tables = cache.TableEntries() * static_cast<std::int64_t>(sizeof(std::int32_t))};
 }
 
 std::int64_t SequenceCache::TailBytes() {

@@ -76,8 +76,14 @@ class SequenceCache {
   // The bytes of the caches of a shape whose memory_bytes is 0: as much as all sequences can need
   // at once, whatever they share.
   static std::int64_t FullBytes(const CacheShape& shape);
-  // The bytes that Create would allocate. Errors: as Create; nothing is allocated.
-  static Result<std::int64_t> BytesFor(const CacheShape& shape);
+  struct AllocationBytes {
+    std::int64_t tails = 0;
+    std::int64_t blocks = 0;
+    std::int64_t tables = 0;
+    std::int64_t Total() const { return tails + blocks + tables; }
+  };
+  // The bytes of each allocation that Create would make. Errors: as Create; nothing is allocated.
+  static Result<AllocationBytes> BytesFor(const CacheShape& shape);
   // Returns the slabs that Create would make. Errors: as Create; nothing is allocated.
   static Result<std::int64_t> SlabsFor(const CacheShape& shape);
 

@@ -43,9 +43,9 @@ Status PlanExperts(ModelState& model) {
   if (!free) return {};
   const Result<CacheShape> caches = model.ShapeOfCaches();
   if (!caches) return Unexpected(caches.error());
-  Result<MemoryNeeds> needs =
-      ComputeMemoryNeeds(model.weights, model.config, model.options, model.drafter_kind, *caches,
-                         model.parts.tensor->bytes() + model.parts.experts->bytes());
+  Result<MemoryNeeds> needs = ComputeMemoryNeeds(
+      model.weights, model.config, model.options, model.drafter_kind, *caches,
+      model.parts.tensor->bytes() + model.parts.experts->bytes(), backend.ReadsWeightsInPlace());
   if (!needs) return Unexpected(needs.error());
   Result<MemoryPlan> plan = PlanMemory(*std::move(needs), *free, model.options.host_experts);
   if (!plan) return Unexpected(plan.error());

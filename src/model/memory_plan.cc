@@ -22,12 +22,10 @@ namespace {
 // between allocations: one of so many.
 constexpr std::int64_t kKeptPart = 64;
 
-std::int64_t AllocationBytes(const MemoryPieces& pieces) {
-  std::int64_t bytes = 0;
-  for (const std::span<const std::byte> piece : pieces) {
-    bytes += GpuAllocationBytes(std::ssize(piece));
-  }
-  return bytes;
+// Returns what the memory for imported weights takes.
+std::int64_t ImportBytes(const ModelWeights& weights, WalkedWeights which) {
+  const MemoryPieces pieces = WeightPieces(weights, which);
+  return pieces.empty() ? 0 : GpuAllocationBytes(GpuPieceBytes(pieces));
 }
 
 void AddExperts(const BlockWeights& block, MemoryNeeds& needs) {
@@ -92,24 +90,29 @@ std::int64_t MemoryPlan::n_on_device() const {
 
 Result<MemoryNeeds> ComputeMemoryNeeds(const ModelWeights& weights, const ModelConfig& config,
                                        const ModelOptions& options, const DrafterKind* drafter,
-                                       const CacheShape& caches, std::int64_t rank_bytes) {
-  const Result<std::int64_t> cache_bytes = SequenceCache::BytesFor(caches);
+                                       const CacheShape& caches, std::int64_t rank_bytes,
+                                       bool reads_weights_in_place) {
+  const Result<SequenceCache::AllocationBytes> cache_bytes = SequenceCache::BytesFor(caches);
   if (!cache_bytes) return Unexpected(cache_bytes.error());
   MemoryNeeds needs = {
-      .dense = AllocationBytes(WeightPieces(weights, WalkedWeights::kDense)),
-      .draft = AllocationBytes(WeightPieces(weights, WalkedWeights::kDraft)),
+      .dense = ImportBytes(weights, WalkedWeights::kDense),
+      .draft = ImportBytes(weights, WalkedWeights::kDraft),
       .activations =
           GpuAllocationBytes(WorkspaceBytes(config, {.max_tokens = options.max_batch_tokens,
                                                      .max_logit_rows = options.max_logit_rows,
                                                      .drafter = drafter,
                                                      .chooses_tokens = true})) +
           GpuScratchFor(MakeStepLimits(config, options, drafter)).Total() + rank_bytes,
-      .caches = *cache_bytes + 3 * GpuAllocationBytes(1)};  // tails, blocks, tables
+      .caches = GpuAllocationBytes(cache_bytes->tails) + GpuAllocationBytes(cache_bytes->blocks) +
+                GpuAllocationBytes(cache_bytes->tables)};
   for (const BlockWeights& block : weights.layers) AddExperts(block, needs);
   if (weights.draft) {
     for (const BlockWeights& block : weights.draft->blocks) AddExperts(block, needs);
   }
-  needs.staging = GpuListBytes(std::ssize(needs.experts), config.n_routed_experts) +
+  if (reads_weights_in_place) needs.dense = needs.draft = needs.expert = 0;
+  std::vector<std::int64_t> block_experts;
+  for (const std::int64_t n : needs.experts) block_experts.push_back(n * needs.expert);
+  needs.staging = GpuListBytes(block_experts, config.n_routed_experts) +
                   2 * GpuAllocationBytes(config.qk_rope_head_dim * 2);  // RopeTables
   return needs;
 }
@@ -128,7 +131,7 @@ Result<MemoryPlan> PlanMemory(MemoryNeeds needs, std::int64_t free, HostExpertCh
   }
   const std::int64_t n = plan.n_experts();
   const std::int64_t fitting =
-      n == 0 ? 0 : std::min(n, (free - plan.kept - dense) / plan.needs.expert);
+      plan.needs.expert == 0 ? n : std::min(n, (free - plan.kept - dense) / plan.needs.expert);
   plan.places.on_device = Distribute(fitting, plan.needs.experts);
   const std::int64_t on_host = n - plan.n_on_device();
   const bool are_few = static_cast<double>(on_host) <= kMostSharedExperts * static_cast<double>(n);

@@ -53,10 +53,12 @@ struct MemoryPlan {
 };
 
 // The needs of bound weights, narrowed to this process's shard, with caches of this shape and steps
-// of these options. rank_bytes: memory for the exchanges of ranks.
+// of these options. rank_bytes: memory for the exchanges of ranks. Weights that the backend reads
+// in place need nothing.
 Result<MemoryNeeds> ComputeMemoryNeeds(const ModelWeights& weights, const ModelConfig& config,
                                        const ModelOptions& options, const DrafterKind* drafter,
-                                       const CacheShape& caches, std::int64_t rank_bytes);
+                                       const CacheShape& caches, std::int64_t rank_bytes,
+                                       bool reads_weights_in_place = false);
 
 // Plans for so many free bytes. Error: kOutOfMemory: not enough without any expert; the message
 // names the parts and the options to change.

@@ -8,10 +8,10 @@ namespace fathom {
 
 Result<RopeTables> RopeTables::Create(Backend& backend, const ModelConfig& config) {
   RopeTables tables(backend);
-  Status imported = tables.Import(RopeFrequencies(config.qk_rope_head_dim, config.rope_theta, {}),
+  Status uploaded = tables.Upload(RopeFrequencies(config.qk_rope_head_dim, config.rope_theta, {}),
                                   tables.window_);
-  if (imported) {
-    imported = tables.Import(
+  if (uploaded) {
+    uploaded = tables.Upload(
         RopeFrequencies(config.qk_rope_head_dim, config.compress_rope_theta,
                         {.factor = config.rope_scaling.factor,
                          .beta_fast = config.rope_scaling.beta_fast,
@@ -19,22 +19,25 @@ Result<RopeTables> RopeTables::Create(Backend& backend, const ModelConfig& confi
                          .original_length = config.rope_scaling.original_max_position_embeddings}),
         tables.compress_);
   }
-  if (!imported) return Unexpected(imported.error());
+  if (!uploaded) return Unexpected(uploaded.error());
   return tables;
 }
 
-Status RopeTables::Import(std::vector<float> numbers, Frequencies& frequencies) {
-  frequencies.numbers = std::move(numbers);
-  const Result<const std::byte*> imported =
-      backend_->Import(std::as_bytes(std::span(frequencies.numbers)));
-  if (!imported) return Unexpected(imported.error());
-  frequencies.imported = {reinterpret_cast<const float*>(*imported), frequencies.numbers.size()};
+Status RopeTables::Upload(std::span<const float> numbers, Frequencies& frequencies) {
+  const std::span<const std::byte> bytes = std::as_bytes(numbers);
+  Result<std::unique_ptr<Buffer>> memory =
+      backend_->Allocate(std::ssize(bytes), MemoryKind::kDevice);
+  if (!memory) return Unexpected(memory.error());
+  frequencies.memory = *std::move(memory);
+  backend_->Upload(frequencies.memory->address(), bytes);
+  frequencies.numbers = {reinterpret_cast<const float*>(frequencies.memory->address()),
+                         numbers.size()};
   return {};
 }
 
 void RopeTables::Fill(const BatchView& batch, const Activations& a) const {
-  backend_->FillRopeRows(batch, window_.imported, a.window_cos, a.window_sin);
-  backend_->FillRopeRows(batch, compress_.imported, a.compress_cos, a.compress_sin);
+  backend_->FillRopeRows(batch, window_.numbers, a.window_cos, a.window_sin);
+  backend_->FillRopeRows(batch, compress_.numbers, a.compress_cos, a.compress_sin);
 }
 
 }  // namespace fathom

@@ -1,8 +1,8 @@
 // RopeTables: the frequencies of the two kinds of RoPE, and the rows of a step.
 #pragma once
 
+#include <memory>
 #include <span>
-#include <vector>
 
 #include "base/result.h"
 #include "checkpoint/model_config.h"
@@ -18,18 +18,18 @@ class RopeTables {
   static Result<RopeTables> Create(Backend& backend, const ModelConfig& config);
 
   // Memory of the backend.
-  std::span<const float> compress_frequencies() const { return compress_.imported; }
+  std::span<const float> compress_frequencies() const { return compress_.numbers; }
   // Fills a.window_cos, window_sin, compress_cos and compress_sin: a row per token.
   void Fill(const BatchView& batch, const Activations& a) const;
 
  private:
   struct Frequencies {
-    std::vector<float> numbers;
-    std::span<const float> imported;  // where the backend reads them
+    std::unique_ptr<Buffer> memory;
+    std::span<const float> numbers;  // in `memory`
   };
 
   explicit RopeTables(Backend& backend) : backend_(&backend) {}
-  Status Import(std::vector<float> numbers, Frequencies& frequencies);
+  Status Upload(std::span<const float> numbers, Frequencies& frequencies);
 
   Backend* backend_;
   Frequencies window_;

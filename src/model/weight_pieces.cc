@@ -172,17 +172,16 @@ void MoveWeights(ModelWeights& weights, WalkedWeights which, const MemoryPieces&
 }
 
 Status ImportDenseWeights(ModelWeights& weights, Backend& backend) {
-  Status status;
-  const auto import = [&](std::span<const std::byte> bytes) {
-    const Result<const std::byte*> imported = backend.Import(bytes);
-    if (!imported) {
-      status = Unexpected(imported.error());
-    }
-    return imported.value_or(bytes.data());
-  };
-  WeightWalk(import, WalkedWeights::kDense).Walk(weights);
-  WeightWalk(import, WalkedWeights::kDraft).Walk(weights);
-  return status;
+  for (const WalkedWeights which : {WalkedWeights::kDense, WalkedWeights::kDraft}) {
+    const MemoryPieces pieces = WeightPieces(weights, which);
+    if (pieces.empty()) continue;
+    const Result<std::vector<const std::byte*>> imported = backend.Import(pieces);
+    if (!imported) return Unexpected(imported.error());
+    auto address = imported->begin();
+    const auto next = [&](std::span<const std::byte>) { return *address++; };
+    WeightWalk(next, which).Walk(weights);
+  }
+  return {};
 }
 
 }  // namespace fathom

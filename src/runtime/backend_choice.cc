@@ -55,7 +55,8 @@ Result<std::unique_ptr<Backend>> ChooseBackend(const RunOptions& run,
                                 .processors = {processors.begin(), processors.end()},
                                 .cpu_isa = *isa,
                                 .can_profile = run.can_profile,
-                                .device = run.device.value_or(0)});
+                                .device = run.device.value_or(0),
+                                .gpu_driver = run.gpu_driver});
   if (!backend) return backend;
   if (run.host_experts != HostExpertChoice::kAuto && !(*backend)->DeviceMemory()) {
     return MakeError(ErrorCode::kInvalidArgument,

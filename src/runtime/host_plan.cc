@@ -162,7 +162,7 @@ std::int64_t PauseTokens(const ModelOptions& sizes, const ModelShard& shard) {
 Result<HostNeeds> ComputeStepNeeds(const ModelConfig& config, const ModelOptions& options,
                                    const DrafterKind* drafter, int n_threads,
                                    const ModelShard& shard) {
-  const Result<std::int64_t> caches =
+  const Result<SequenceCache::AllocationBytes> caches =
       SequenceCache::BytesFor(ShardCache(MakeCacheShape(config, options, drafter), shard));
   if (!caches) {
     return MakeError(caches.error().code, "memory of the host for caches: {}",
@@ -178,7 +178,7 @@ Result<HostNeeds> ComputeStepNeeds(const ModelConfig& config, const ModelOptions
       .activations = workspace(options.max_batch_tokens) +
                      CpuScratchBytes(MakeStepLimits(config, options, drafter), n_threads),
       .pauses = pause_tokens > 0 ? workspace(pause_tokens) : 0,
-      .caches = *caches,
+      .caches = caches->Total(),
       .n_layers = shard.end_layer - shard.first_layer,
       .experts_per_token = config.num_experts_per_tok,
       .expert_ranks = shard.n_expert,

@@ -15,6 +15,7 @@
 #include "checkpoint/weight_memory.h"
 #include "experts/streaming/guess_policy.h"
 #include "kernels/execution_paths.h"
+#include "kernels/gpu_module.h"
 #include "model/host_expert_choice.h"
 
 namespace fathom {
@@ -41,6 +42,7 @@ struct RunOptions {
   std::filesystem::path model;  // empty: the embedded one
   std::string backend = "cpu";  // kernels/registry.h has the names
   std::optional<int> device{};  // of a GPU backend: its number (GpuModule); missing: 0
+  GpuDriverOptions gpu_driver{};
   ExecutionPaths paths{};
   // Chooses who computes the experts for which a GPU has no memory.
   HostExpertChoice host_experts = HostExpertChoice::kAuto;

@@ -94,10 +94,12 @@ class GpuProgramTest : public ::testing::TestWithParam<const char*> {
   }
   bool is_cuda() const { return std::string(GetParam()) == "cuda"; }
   std::string title() const { return is_cuda() ? "CUDA" : "HIP"; }
-  // `state`: of the driver (tests/testing/fake_gpu_driver.h).
-  ProgramRun Run(const std::vector<std::string>& arguments, const std::string& state) const {
-    return RunProgram(arguments, {.environment = {"LD_LIBRARY_PATH=" + directory_.path().string(),
-                                                  "FAKE_GPU_DRIVER=" + state}});
+  // `state`: of the driver (tests/testing/fake_gpu_driver.h); `settings`: more of the environment.
+  ProgramRun Run(const std::vector<std::string>& arguments, const std::string& state,
+                 std::vector<std::string> settings = {}) const {
+    settings.push_back("LD_LIBRARY_PATH=" + directory_.path().string());
+    settings.push_back("FAKE_GPU_DRIVER=" + state);
+    return RunProgram(arguments, {.environment = std::move(settings)});
   }
   // The lines of fathom devices about this vendor, and the error of --backend.
   std::string Lines(const std::string& state) const {
@@ -127,8 +129,8 @@ TEST_P(GpuProgramTest, DevicesAreNumberedAndExplained) {
   const std::string obstacle =
       is_cuda() ? "expected an architecture of sm_80, sm_90a, sm_100a, sm_120a, compute_80, found "
                   "compute capability 7.5"
-                : "expected an architecture of gfx90a, gfx942, gfx1030, gfx1100, gfx1201, found "
-                  "gfx906";
+                : "expected an architecture of gfx90a, gfx942, gfx1030, gfx1100, gfx1101, gfx1150, "
+                  "gfx1151, gfx1200, gfx1201, found gfx906";
   EXPECT_EQ(
       Lines("two"),
       fmt::format("{:<9} Fake GPU, {}, 80.0 GiB; used with --backend {} --device 0\n"
@@ -201,6 +203,33 @@ TEST_P(GpuProgramTest, AnswersDoNotDependOnWhereExpertsAre) {
   EXPECT_EQ(run.exit_code, 0) << run.error;
   EXPECT_EQ(run.out, text);
   EXPECT_THAT(run.error, HasSubstr(line));
+}
+
+TEST_P(GpuProgramTest, IntegratedDevicesUseWeightsInPlace) {
+  UseDriver(FATHOM_EMULATED_GPU_DRIVER);
+  std::vector<std::string> generate = {"generate", "Once", "-n", "2", "--seed", "1"};
+  const std::string text = RunProgram(generate).out;
+  generate.insert(generate.end(), {"--backend", GetParam(), "--log-level", "info"});
+  const ProgramRun run = Run(generate, "integrated");
+  EXPECT_EQ(run.exit_code, 0) << run.error;
+  EXPECT_EQ(run.out, text);
+  EXPECT_THAT(run.error,
+              AllOf(HasSubstr(" 0.000 GB dense weights, "), HasSubstr("all 56 experts")));
+}
+
+TEST_P(GpuProgramTest, AKernelThatFailsIsNamed) {
+  UseDriver(FATHOM_EMULATED_GPU_DRIVER);
+  const std::vector<std::string> generate = {"generate", "Once",      "-n",
+                                             "2",        "--backend", GetParam()};
+  const std::string device = title() + " device 0 (Fake GPU)";
+  ExpectRefusal(Run(generate, "fault HcPre"), 1,
+                device +
+                    ": unspecified launch failure (error 719); with FATHOM_GPU_SYNC=1 in the "
+                    "environment the error names the kernel");
+  ExpectRefusal(Run(generate, "fault HcPre", {"FATHOM_GPU_SYNC=1"}), 1,
+                device + ", kernel HcPre, grid ");
+  ExpectRefusal(Run(generate, "fault HcPre", {"FATHOM_GPU_SYNC=1"}), 1,
+                " of 256 threads: unspecified launch failure (error 719)");
 }
 
 TEST_P(GpuProgramTest, MemoryOfTheHostIsForTheProcessor) {

@@ -17,6 +17,7 @@
 #include "kernels/registry.h"
 #include "tests/model/checkpoint_case.h"
 #include "tests/model/sequence.h"
+#include "tests/testing/forwarding_driver.h"
 
 namespace fathom {
 namespace {
@@ -28,11 +29,10 @@ struct DriverUse {
   std::vector<std::string> launches;  // kernel, grid and arguments
 };
 
-class CountingDriver final : public GpuDriver {
+class CountingDriver final : public testing::ForwardingDriver {
  public:
   CountingDriver(std::unique_ptr<GpuDriver> driver, DriverUse& use)
-      : driver_(std::move(driver)), use_(use) {}
-  const GpuDevice& device() const override { return driver_->device(); }
+      : ForwardingDriver(*driver), driver_(std::move(driver)), use_(use) {}
   Result<std::unique_ptr<Buffer>> Allocate(std::int64_t bytes, MemoryKind kind) override {
     use_.device_bytes += kind == MemoryKind::kDevice ? GpuAllocationBytes(bytes) : 0;
     return driver_->Allocate(bytes, kind);
@@ -57,13 +57,9 @@ class CountingDriver final : public GpuDriver {
     ++use_.n_waits;
     return driver_->Synchronize();
   }
-  Ticket Mark() override { return driver_->Mark(); }
   Status Wait(Ticket ticket) override {
     ++use_.n_waits;
     return driver_->Wait(ticket);
-  }
-  Result<std::unique_ptr<GpuTimer>> MakeTimer(int n_marks) override {
-    return driver_->MakeTimer(n_marks);
   }
 
  private:

@@ -92,6 +92,30 @@ TEST_P(GpuExperts, GiveTheBitsOfTheCpuWhereverTheyAre) {
   }
 }
 
+// A device that shares the memory of the host copies no weights.
+TEST_P(GpuExperts, GiveTheBitsOfTheCpuInPlace) {
+  const auto directory = GetParam().Directory();
+  if (!directory) {
+    GTEST_SKIP() << testing::kNoSharedData;
+  }
+  const ModelOptions options = MakeOptions(GetParam(), HostExpertChoice::kAuto);
+  testing::TestModel cpu(*directory, options);
+  const std::vector<Token> tokens = testing::RandomTokens(cpu.model().config(), kExpertTokens, 3);
+  const std::vector<std::int64_t> chunks = {kExpertTokens};
+  const testing::Sequence expected = testing::RunAlone(cpu.model(), tokens, chunks);
+  const MemoryNeeds copied = NeedsOnGpu(*directory, options);
+  const std::int64_t bytes = copied.activations + copied.caches + copied.staging;
+  testing::TestModel model(
+      *directory, options,
+      testing::OnEmulatedGpu({.memory_bytes = RoundUp(bytes / 63 * 64 + 64, kGpuPieceAlignment),
+                              .is_integrated = true}));
+  const MemoryPlan& plan = *model.model().memory_plan();
+  EXPECT_EQ(plan.needs.dense + plan.needs.draft + plan.needs.expert, 0);
+  EXPECT_EQ(plan.n_on_device(), plan.n_experts());
+  const testing::Sequence found = testing::RunAlone(model.model(), tokens, chunks);
+  testing::ExpectSameBits(expected, found, kExpertTokens, "in place");
+}
+
 INSTANTIATE_TEST_SUITE_P(Checkpoints, GpuExperts,
                          ::testing::Values(testing::kFairy, testing::kFlashMini),
                          testing::NameOfCase);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 
 #include "kernels/gpu/gpu_backend.h"
 #include "kernels/registry.h"
@@ -123,22 +124,21 @@ void Conformance::AddBackend(int n_threads) {
 }
 
 void Conformance::AddGpu() {
-  constexpr std::int64_t kSharedBytes = std::int64_t{1} << 30;  // few of which are touched
-  std::unique_ptr<GpuDriver> driver;
-  if (GetParam().on_device) {
-    Result<std::unique_ptr<GpuDriver>> opened = testing::OpenChosenGpu();
-    if (!opened) GTEST_SKIP() << opened.error().message;
-    driver = *std::move(opened);
-  } else {
-    driver = MakeEmulatorDriver(GetParam().emulator);
-  }
-  Result<std::unique_ptr<GpuBackend>> backend = GpuBackend::Make(std::move(driver));
+  constexpr std::size_t kSharedBytes = std::size_t{64} << 20;
+  Result<std::unique_ptr<GpuDriver>> driver =
+      GetParam().on_device ? testing::ShareChosenGpu() : MakeEmulatorDriver(GetParam().emulator);
+  if (!driver) GTEST_SKIP() << driver.error().message;
+  Result<std::unique_ptr<GpuBackend>> backend = GpuBackend::Make(*std::move(driver));
   ASSERT_TRUE(backend) << backend.error().message;
-  shared_ = *(*backend)->Allocate(kSharedBytes, MemoryKind::kShared);
-  shared_bytes_ = std::make_unique<std::pmr::monotonic_buffer_resource>(
-      shared_->address(), shared_->host().size(), std::pmr::null_memory_resource());
+  shared_ = std::make_unique<testing::SharedMemoryResource>(**backend);
+  shared_bytes_ =
+      std::make_unique<std::pmr::monotonic_buffer_resource>(kSharedBytes, shared_.get());
   shared_pool_ = std::make_unique<std::pmr::unsynchronized_pool_resource>(shared_bytes_.get());
-  std::pmr::set_default_resource(shared_pool_.get());
+  if (std::getenv("FATHOM_TEST_SEPARATE") != nullptr) {
+    std::pmr::set_default_resource(shared_.get());
+  } else {
+    std::pmr::set_default_resource(shared_pool_.get());
+  }
   Add(*std::move(backend));
 }
 

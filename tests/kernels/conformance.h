@@ -21,6 +21,7 @@
 #include "kernels/cpu/isa.h"
 #include "kernels/emulator/emulator_driver.h"
 #include "kernels/reference/reference_backend.h"
+#include "tests/kernels/shared_memory_resource.h"
 
 namespace fathom::conformance {
 
@@ -107,8 +108,10 @@ class Conformance : public ::testing::TestWithParam<Subject> {
 
   ReferenceBackend reference_;
   std::vector<std::unique_ptr<Backend>> backends_;
-  // Memory that the host and the GPU reach, and what Array takes of it.
-  std::unique_ptr<Buffer> shared_;
+  // Memory that the host and the GPU reach, of which Array takes: pieces of a large allocation, or
+  // with FATHOM_TEST_SEPARATE in the environment an allocation for each array, so that
+  // compute-sanitizer sees an access beyond its end.
+  std::unique_ptr<testing::SharedMemoryResource> shared_;
   std::unique_ptr<std::pmr::monotonic_buffer_resource> shared_bytes_;
   std::unique_ptr<std::pmr::unsynchronized_pool_resource> shared_pool_;
 };

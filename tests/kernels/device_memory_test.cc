@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <ostream>
@@ -105,6 +106,48 @@ TEST_P(DeviceMemory, AnUnknownTokenIsAFault) {
   EXPECT_EQ(found.error().message,
             "a step's data, row 1: expected a token of the vocabulary, found another one");
   EXPECT_TRUE(backend_->Synchronize());  // told once
+}
+
+// More changes than a block has threads, in no order, some entries several times: the last one
+// counts.
+TEST_P(DeviceMemory, EntriesOfTablesChange) {
+  constexpr int kEntries = 700;
+  if (backend_->OnHost()) GTEST_SKIP() << "the host's tables are used in place";
+  const std::unique_ptr<Buffer> table =
+      *backend_->Allocate(kEntries * sizeof(std::int32_t), MemoryKind::kDevice);
+  auto* const entries = reinterpret_cast<std::int32_t*>(table->address());
+  std::vector<TableChange> changes;
+  std::vector<std::int32_t> expected(kEntries);
+  for (int i = 0; i < 3 * kEntries; ++i) {
+    const int entry = i * 389 % kEntries;
+    if (entry % 7 == 0) continue;  // stays 0
+    changes.push_back({entries + entry, i});
+    expected[static_cast<std::size_t>(entry)] = i;
+  }
+  ASSERT_TRUE(backend_->BeginStep({}, changes));
+  const std::vector<std::byte> found =
+      testing::ReadBack(*backend_, table->address(), kEntries * sizeof(std::int32_t));
+  EXPECT_EQ(std::memcmp(found.data(), expected.data(), found.size()), 0);
+}
+
+// Results larger than the pinned memory they pass through, and several before one wait.
+TEST_P(DeviceMemory, DownloadsArriveWithTheirTicket) {
+  constexpr int kBytes = 1 << 20;
+  std::vector<std::byte> bytes(kBytes);
+  for (int i = 0; i < kBytes; ++i)
+    bytes[static_cast<std::size_t>(i)] = static_cast<std::byte>(i * 7 >> 3);
+  const std::unique_ptr<Buffer> buffer = *backend_->Allocate(kBytes, MemoryKind::kDevice);
+  backend_->Upload(buffer->address(), bytes);
+  std::vector<std::byte> first(1000), second(1000), large(kBytes);
+  backend_->Download(first, buffer->address() + 5);
+  const Ticket ticket = backend_->Mark();
+  backend_->Download(second, buffer->address() + 77);
+  ASSERT_TRUE(backend_->Wait(ticket));
+  EXPECT_EQ(std::memcmp(first.data(), bytes.data() + 5, first.size()), 0);
+  backend_->Download(large, buffer->address());
+  ASSERT_TRUE(backend_->Synchronize());
+  EXPECT_EQ(std::memcmp(second.data(), bytes.data() + 77, second.size()), 0);
+  EXPECT_TRUE(large == bytes);
 }
 
 TEST(RemoteBackend, NothingIsThereBeforeItIsAwaited) {

@@ -143,7 +143,7 @@ TEST(EmulatorTimer, NotesWhenWorkRuns) {
     const std::unique_ptr<GpuDriver> driver =
         MakeEmulatorDriver({.runs_when_awaited = when_awaited, .memory_bytes = 64 << 20});
     const std::unique_ptr<Buffer> memory = *driver->Allocate(32 << 20, MemoryKind::kDevice);
-    const std::unique_ptr<GpuTimer> timer = driver->MakeTimer(2).value();
+    const std::unique_ptr<GpuTimer> timer = driver->MakeTimer(2, TimedWork::kLong).value();
     const std::vector<std::byte> bytes(32 << 20);
     timer->Mark(0);
     driver->Upload(memory->address(), bytes);

@@ -36,13 +36,13 @@ Result<std::unique_ptr<GpuModule>> FakeGpuTest::MakeModule() const {
   return MakeVendorModule(Vendor(), Code());
 }
 
-std::unique_ptr<GpuDriver> FakeGpuTest::OpenDriver() const {
+std::unique_ptr<GpuDriver> FakeGpuTest::OpenDriver(const GpuDriverOptions& options) const {
   Result<std::unique_ptr<GpuModule>> module = MakeModule();
   if (!module) {
     ADD_FAILURE() << module.error().message;
     return nullptr;
   }
-  Result<std::unique_ptr<GpuDriver>> driver = (*module)->Open(0);
+  Result<std::unique_ptr<GpuDriver>> driver = (*module)->Open(0, options);
   if (driver) return *std::move(driver);
   ADD_FAILURE() << driver.error().message;
   return nullptr;
@@ -56,7 +56,7 @@ std::string FakeGpuTest::ModuleError() const {
 std::string FakeGpuTest::OpenError(int number) const {
   const Result<std::unique_ptr<GpuModule>> module = MakeModule();
   if (!module) return "no module: " + module.error().message;
-  const Result<std::unique_ptr<GpuDriver>> driver = (*module)->Open(number);
+  const Result<std::unique_ptr<GpuDriver>> driver = (*module)->Open(number, {});
   return driver ? "" : driver.error().message;
 }
 

@@ -38,7 +38,7 @@ class FakeGpuTest : public ::testing::TestWithParam<GpuVendorName> {
   CodeObjects Code() const;
   Result<std::unique_ptr<GpuModule>> MakeModule() const;
   // Opens the first device; its errors fail the test.
-  std::unique_ptr<GpuDriver> OpenDriver() const;
+  std::unique_ptr<GpuDriver> OpenDriver(const GpuDriverOptions& options = {}) const;
   // The message of the error of MakeModule, or of opening a device.
   std::string ModuleError() const;
   std::string OpenError(int number = 0) const;

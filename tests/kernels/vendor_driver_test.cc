@@ -9,61 +9,19 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
-#include <numeric>
 #include <random>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "kernels/vendor/launch_graphs.h"
-#include "tests/kernels/fake_gpu.h"
+#include "kernels/gpu/gpu_roofline.h"
+#include "tests/kernels/vendor_driver_fixture.h"
 
 namespace fathom::testing {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-class VendorDriverTest : public FakeGpuTest {
- protected:
-  void SetUp() override {
-    FakeGpuTest::SetUp();
-    driver_ = OpenDriver();
-    ASSERT_NE(driver_, nullptr);
-  }
-  void TearDown() override {
-    driver_.reset();
-    FakeGpuTest::TearDown();
-  }
-
-  // Opens the device anew.
-  void Reopen() {
-    driver_.reset();
-    driver_ = OpenDriver();
-    ASSERT_NE(driver_, nullptr);
-  }
-  GpuDriver& driver() const { return *driver_; }
-  std::unique_ptr<Buffer> Allocate(std::int64_t bytes, MemoryKind kind) const {
-    return driver_->Allocate(bytes, kind).value();
-  }
-  std::string Name() const {
-    return is_cuda() ? "CUDA device 0 (Fake GPU)" : "HIP device 0 (Fake GPU)";
-  }
-  // Every later wait returns this.
-  void ExpectKept(const std::string& message) const {
-    const std::size_t n_queued = fake().queue.size();
-    driver_->Launch(GpuKernel{}, {}, {});
-    driver_->Upload(nullptr, {});
-    EXPECT_EQ(fake().queue.size(), n_queued);
-    for (int i = 0; i < 2; ++i) {
-      EXPECT_EQ(driver_->Synchronize().error().message, message);
-      EXPECT_EQ(driver_->Wait(driver_->Mark()).error().message, message);
-    }
-  }
-
- private:
-  std::unique_ptr<GpuDriver> driver_;
-};
 
 std::vector<std::byte> RandomBytes(std::size_t n) {
   std::mt19937 random(static_cast<std::uint32_t>(n));
@@ -149,7 +107,7 @@ TEST_P(VendorDriverTest, AnyNumberOfMarks) {
 
 // A piece of work of the fake driver takes a millisecond.
 TEST_P(VendorDriverTest, TimesTheWorkBetweenMarks) {
-  const std::unique_ptr<GpuTimer> timer = driver().MakeTimer(3).value();
+  const std::unique_ptr<GpuTimer> timer = driver().MakeTimer(3, TimedWork::kLong).value();
   timer->Mark(0);
   driver().Launch(GpuKernel{}, {}, RandomBytes(8));
   timer->Mark(1);
@@ -164,14 +122,53 @@ TEST_P(VendorDriverTest, TimesTheWorkBetweenMarks) {
   EXPECT_NEAR(timer->SecondsBetween(0, 1).value(), 0.001, 1e-9);
 }
 
+// Marks around a short launch: the host needs longer to enqueue each of them than the device for
+// the launch, and the device must not wait for the host in between.
+TEST_P(VendorDriverTest, ShortLaunchesAreTimedWithoutTheHost) {
+  ASSERT_NO_FATAL_FAILURE(Reopen({.uses_graphs = true}));
+  fake().call_ms = 5;
+  const auto measure = [&](TimedWork work) {
+    const std::unique_ptr<GpuTimer> timer = driver().MakeTimer(300, work).value();
+    for (int mark = 0; mark < 300; mark += 2) {
+      timer->Mark(mark);
+      driver().Launch(GpuKernel{}, {}, RandomBytes(8));
+      timer->Mark(mark + 1);
+    }
+    double most = 0;
+    for (int mark = 0; mark < 300; mark += 2) {
+      most = std::max(most, timer->SecondsBetween(mark, mark + 1).value());
+    }
+    return most;
+  };
+  EXPECT_NEAR(measure(TimedWork::kLong), 0.010, 1e-9);
+  const double single = measure(TimedWork::kSingleLaunches);
+  EXPECT_NEAR(single, is_cuda() ? 0.001 : 0.010, 1e-9);  // HIP's graphs record no events
+  EXPECT_EQ(fake().live["graph"], 0);
+  fake().errors["ready_graph"] = 801;
+  EXPECT_NEAR(measure(TimedWork::kSingleLaunches), 0.010, 1e-9);
+}
+
+// Launches one by one, and as a graph.
+TEST_P(VendorDriverTest, TheRooflineHasBothTimesOfALaunch) {
+  fake().call_ms = 5;
+  for (const bool uses_graphs : {false, true}) {
+    ASSERT_NO_FATAL_FAILURE(Reopen({.uses_graphs = uses_graphs}));
+    const std::unique_ptr<RooflineProbe> probe =
+        MakeGpuRooflineProbe(driver(), {.buffer_bytes = 1 << 16}).value();
+    const Roofline measured = probe->Measure().value();
+    EXPECT_NEAR(measured.launch_us, 5000, 50);
+    EXPECT_NEAR(measured.graph_launch_us, uses_graphs ? 1000 : 0, 50);
+  }
+}
+
 TEST_P(VendorDriverTest, TimersThatFail) {
   fake().errors["make_event"] = 719;
-  const Result<std::unique_ptr<GpuTimer>> none = driver().MakeTimer(1);
+  const Result<std::unique_ptr<GpuTimer>> none = driver().MakeTimer(1, TimedWork::kLong);
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().message,
             Name() + ", making a timer: unspecified launch failure (error 719)");
   fake().errors.clear();
-  const std::unique_ptr<GpuTimer> timer = driver().MakeTimer(2).value();
+  const std::unique_ptr<GpuTimer> timer = driver().MakeTimer(2, TimedWork::kLong).value();
   timer->Mark(0);
   timer->Mark(1);
   fake().errors["elapsed_time"] = 719;
@@ -243,8 +240,8 @@ TEST_P(VendorDriverTest, ALaunchThatFailsIsNamedAndKept) {
   driver().Launch(GpuKernel{}, {}, RandomBytes(8));
   driver().Mark();  // which enqueues the launch
   fake().errors.clear();
-  ExpectKept(Name() + ", " + std::string(kGpuKernelNames[0]) +
-             ": unspecified launch failure (error 719)");
+  ExpectKept(Name() + ", kernel " + std::string(kGpuKernelNames[0]) +
+             ", grid 1 x 1 of 1 threads: unspecified launch failure (error 719)");
 }
 
 TEST_P(VendorDriverTest, WorkThatFailsIsKept) {
@@ -253,7 +250,105 @@ TEST_P(VendorDriverTest, WorkThatFailsIsKept) {
   driver().Mark();  // which enqueues the launch
   fake().work_errors.clear();
   EXPECT_FALSE(driver().Wait(driver().Mark()));
-  ExpectKept(Name() + ": unspecified launch failure (error 719)");
+  ExpectKept(Name() +
+             ": unspecified launch failure (error 719); with FATHOM_GPU_SYNC=1 in the environment "
+             "the error names the kernel");
+}
+
+// Waits after each launch: the error has the kernel whose work failed, not a later one.
+TEST_P(VendorDriverTest, WorkThatFailsIsNamedWhereEachLaunchIsAwaited) {
+  ASSERT_NO_FATAL_FAILURE(Reopen({.waits_after_each = true}));
+  fake().kernel_that_fails = kGpuKernelNames[1];
+  driver().Launch(static_cast<GpuKernel>(0), {.x = 2, .threads = 64}, RandomBytes(8));
+  EXPECT_EQ(fake().launches.size(), 1u);
+  driver().Launch(static_cast<GpuKernel>(1), {.x = 96, .threads = 256}, RandomBytes(8));
+  driver().Launch(static_cast<GpuKernel>(2), {.x = 2, .threads = 64}, RandomBytes(8));
+  EXPECT_EQ(fake().launches.size(), 1u);
+  ExpectKept(Name() + ", kernel " + std::string(kGpuKernelNames[1]) +
+             ", grid 96 x 1 of 256 threads: unspecified launch failure (error 719)");
+}
+
+TEST_P(VendorDriverTest, CopiesThatFailAreNamedWhereEachIsAwaited) {
+  ASSERT_NO_FATAL_FAILURE(Reopen({.waits_after_each = true}));
+  const std::unique_ptr<Buffer> buffer = Allocate(8, MemoryKind::kDevice);
+  fake().work_errors["download"] = 719;
+  std::array<std::byte, 8> to{};
+  driver().Download(to, buffer->address());
+  ExpectKept(Name() + ", a copy from it: unspecified launch failure (error 719)");
+}
+
+// HIP counts the threads of a launch in 32 bits.
+TEST_P(VendorDriverTest, GridsWithTooManyThreadsAreRefused) {
+  driver().Launch(GpuKernel{}, {.x = (1 << 24) - 1, .threads = 256}, RandomBytes(8));
+  EXPECT_TRUE(driver().Synchronize());
+  driver().Launch(GpuKernel{}, {.x = 1 << 24, .threads = 256}, RandomBytes(8));
+  if (is_cuda()) {
+    EXPECT_TRUE(driver().Synchronize());
+  } else {
+    ExpectKept(Name() + ", kernel " + std::string(kGpuKernelNames[0]) +
+               ", grid 16777216 x 1 of 256 threads: expected at most 4294967295 threads of a "
+               "launch");
+  }
+}
+
+// AMD's devices read coherent memory of the host anew with each load.
+TEST_P(VendorDriverTest, MemoryThatIsOnlyReadMayBeCached) {
+  constexpr unsigned kCoherent = 0x40000000;
+  constexpr unsigned kNonCoherent = 0x80000000;
+  const std::unique_ptr<Buffer> shared = Allocate(8, MemoryKind::kShared);
+  const std::unique_ptr<Buffer> read_only = Allocate(8, MemoryKind::kSharedReadOnly);
+  EXPECT_EQ(read_only->host().size(), 8u);
+  const unsigned vendor_flag = is_cuda() ? 0 : kCoherent | kNonCoherent;
+  EXPECT_EQ(fake().host_flags[shared->address()] & vendor_flag, is_cuda() ? 0 : kCoherent);
+  EXPECT_EQ(fake().host_flags[read_only->address()] & vendor_flag, is_cuda() ? 0 : kNonCoherent);
+}
+
+// Pages that pieces share are registered once, and all are released with the driver.
+TEST_P(VendorDriverTest, IntegratedDevicesReadInPlace) {
+  EXPECT_FALSE(driver().device().reads_weights_in_place);
+  fake().gpus.front().is_integrated = true;
+  ASSERT_NO_FATAL_FAILURE(Reopen());
+  ASSERT_TRUE(driver().device().reads_weights_in_place);
+  constexpr std::size_t kPage = 4096;
+  const std::vector<std::byte> memory(16 * kPage);
+  const std::byte* const first =
+      memory.data() + (kPage - reinterpret_cast<std::uintptr_t>(memory.data()) % kPage);
+  const auto pages = [&](std::size_t begin, std::size_t bytes) {
+    return std::span<const std::byte>(first + begin, bytes);
+  };
+  const auto registered = [&] {
+    std::vector<std::pair<std::size_t, std::size_t>> ranges;
+    for (const auto& [begin, bytes] : fake().registered) {
+      ranges.emplace_back(static_cast<const std::byte*>(begin) - first, bytes);
+    }
+    return ranges;
+  };
+  using Range = std::pair<std::size_t, std::size_t>;
+  const std::span<const std::byte> apart[] = {pages(5 * kPage + 7, 10), pages(kPage - 1, 2)};
+  ASSERT_TRUE(driver().ReadInPlace(apart));
+  EXPECT_THAT(registered(), ElementsAre(Range{0, 2 * kPage}, Range{5 * kPage, kPage}));
+  const std::span<const std::byte> across[] = {pages(kPage, 6 * kPage), {}};
+  ASSERT_TRUE(driver().ReadInPlace(across));
+  EXPECT_THAT(registered(), ElementsAre(Range{0, 2 * kPage}, Range{2 * kPage, 3 * kPage},
+                                        Range{5 * kPage, kPage}, Range{6 * kPage, kPage}));
+  fake().errors["register_host"] = 2;
+  const std::span<const std::byte> last[] = {pages(9 * kPage, 1)};
+  EXPECT_EQ(driver().ReadInPlace(last).error().message,
+            Name() +
+                ": expected memory of the host that can be pinned for weights, found: unknown "
+                "(error 2)");
+  EXPECT_TRUE(driver().ReadInPlace(apart));  // nothing new
+}
+
+TEST_P(VendorDriverTest, DriversThatRegisterNothingReadNothingInPlace) {
+  fake().gpus.front().is_integrated = true;
+  fake().errors["register_host"] = 801;
+  ASSERT_NO_FATAL_FAILURE(Reopen());
+  EXPECT_FALSE(driver().device().reads_weights_in_place);
+  fake().errors.clear();
+  fake().moves_host_memory = true;
+  ASSERT_NO_FATAL_FAILURE(Reopen());
+  EXPECT_FALSE(driver().device().reads_weights_in_place);
 }
 
 TEST_P(VendorDriverTest, CopiesThatFailAreKept) {
@@ -263,156 +358,6 @@ TEST_P(VendorDriverTest, CopiesThatFailAreKept) {
   ExpectKept(Name() + ", a copy to it: unspecified launch failure (error 719)");
 }
 
-// Launches with the arguments first, first + 1, ...
-class VendorGraphTest : public VendorDriverTest {
- protected:
-  void SetUp() override {
-    VendorDriverTest::SetUp();
-    fake().argument_bytes = 8;
-  }
-  void Launch(std::uint64_t first, std::size_t n) const {
-    for (std::uint64_t i = first; i < first + n; ++i) {
-      driver().Launch(GpuKernel{}, {.x = 3, .threads = 64}, std::as_bytes(std::span(&i, 1)));
-    }
-  }
-  // Waits for all that was launched, and returns the arguments of what has run since the last call.
-  std::vector<std::uint64_t> Run() const {
-    EXPECT_TRUE(driver().Synchronize());
-    std::vector<std::uint64_t> run;
-    for (const FakeLaunch& launch : fake().launches) {
-      EXPECT_THAT(launch.grid, ElementsAre(3, 1, 1, 64, 1, 1, 0));
-      std::memcpy(&run.emplace_back(), launch.arguments.data(), sizeof(std::uint64_t));
-    }
-    fake().launches.clear();
-    return run;
-  }
-  static std::vector<std::uint64_t> From(std::uint64_t first, std::size_t n) {
-    std::vector<std::uint64_t> numbers(n);
-    std::iota(numbers.begin(), numbers.end(), first);
-    return numbers;
-  }
-
-  static constexpr std::size_t kLeast = LaunchGraphs::kLeastLaunches;
-  static constexpr std::size_t kMost = LaunchGraphs::kMostLaunches;
-};
-
-TEST_P(VendorGraphTest, ListsThatComeAgainAreGraphs) {
-  for (int i = 0; i < 4; ++i) {
-    Launch(1, kLeast);
-    EXPECT_EQ(Run(), From(1, kLeast));
-    EXPECT_EQ(fake().n_graphs_launched, i);
-  }
-}
-
-TEST_P(VendorGraphTest, ListsThatDifferAreNot) {
-  for (std::uint64_t first = 0; first < 5; ++first) {
-    Launch(first, kLeast);
-    EXPECT_EQ(Run(), From(first, kLeast));
-    Launch(0, kLeast + first + 1);
-    EXPECT_EQ(Run(), From(0, kLeast + first + 1));
-  }
-  for (const GpuGrid& grid : {GpuGrid{.x = 4, .threads = 64}, GpuGrid{.x = 3, .threads = 32}}) {
-    Launch(0, kLeast - 1);
-    const std::uint64_t last = kLeast - 1;
-    driver().Launch(GpuKernel{}, grid, std::as_bytes(std::span(&last, 1)));
-    ASSERT_TRUE(driver().Synchronize());
-    EXPECT_EQ(fake().launches.back().grid.front(), static_cast<unsigned>(grid.x));
-    fake().launches.clear();
-  }
-  EXPECT_EQ(fake().n_graphs_launched, 0);
-}
-
-TEST_P(VendorGraphTest, ShortListsAreNot) {
-  for (int i = 0; i < 3; ++i) {
-    Launch(1, kLeast - 1);
-    EXPECT_EQ(Run(), From(1, kLeast - 1));
-  }
-  EXPECT_EQ(fake().n_graphs_launched, 0);
-}
-
-// The device begins before all of a long list was collected.
-TEST_P(VendorGraphTest, LongListsAreDivided) {
-  constexpr std::size_t kLong = 2 * kMost + kLeast;
-  Launch(1, kLong);
-  EXPECT_EQ(fake().n_enqueued, 2 * kMost);
-  EXPECT_EQ(Run(), From(1, kLong));
-  for (int i = 1; i < 3; ++i) {
-    Launch(1, kLong);
-    EXPECT_EQ(Run(), From(1, kLong));
-    EXPECT_EQ(fake().n_graphs_launched, 3 * i);
-  }
-}
-
-// Work keeps its order, whatever comes between launches.
-TEST_P(VendorGraphTest, OtherWorkComesBetweenGraphs) {
-  const std::unique_ptr<Buffer> buffer = Allocate(1, MemoryKind::kDevice);
-  for (int i = 0; i < 3; ++i) {
-    Launch(1, kLeast);
-    const std::array<std::byte, 1> value = {static_cast<std::byte>(i + 1)};
-    std::array<std::byte, 1> found{};
-    driver().Upload(buffer->address(), value);
-    driver().Download(found, buffer->address());
-    const Ticket ticket = driver().Mark();
-    Launch(100, kLeast);
-    ASSERT_TRUE(driver().Wait(ticket));
-    EXPECT_EQ(found, value);
-    EXPECT_EQ(fake().launches.size(), kLeast);
-    EXPECT_EQ(fake().queue.size(), kLeast);  // the device does not wait for the next call
-    EXPECT_EQ(Run().size(), 2 * kLeast);
-  }
-  EXPECT_EQ(fake().n_graphs_launched, 4);
-}
-
-TEST_P(VendorGraphTest, MemoryIsFreedBehindTheLaunchesThatUseIt) {
-  std::unique_ptr<Buffer> buffer = Allocate(1, MemoryKind::kDevice);
-  EXPECT_EQ(Run(), From(0, 0));
-  Launch(1, 3);
-  EXPECT_EQ(fake().queue.size(), 0u);
-  buffer.reset();
-  EXPECT_EQ(fake().queue.size(), 3u);
-}
-
-TEST_P(VendorGraphTest, OldListsAreForgotten) {
-  for (std::uint64_t round = 0; round < 2; ++round) {
-    for (std::uint64_t list = 0; list < LaunchGraphs::kMostLists + 5; ++list) {
-      for (int i = 0; i < 3; ++i) {
-        Launch(list, kLeast);
-        EXPECT_EQ(Run(), From(list, kLeast));
-      }
-    }
-    EXPECT_EQ(fake().live["ready graph"], static_cast<std::int64_t>(LaunchGraphs::kMostLists));
-    EXPECT_EQ(fake().live["graph"], 0);
-  }
-}
-
-TEST_P(VendorGraphTest, ADriverThatMakesNoGraphsGetsLaunches) {
-  for (const char* function : {"begin_capture", "end_capture", "ready_graph"}) {
-    ASSERT_NO_FATAL_FAILURE(Reopen());
-    fake().errors = {{function, 801}};
-    for (int i = 0; i < 4; ++i) {
-      Launch(1, kLeast);
-      EXPECT_EQ(Run(), From(1, kLeast)) << function;
-      if (i == 1) fake().errors.clear();  // it is not asked again
-    }
-    EXPECT_EQ(fake().n_graphs_launched, 0) << function;
-  }
-}
-
-TEST_P(VendorGraphTest, AGraphThatFailsIsNamedAndKept) {
-  for (int i = 0; i < 2; ++i) {
-    Launch(1, kLeast);
-    Run();
-  }
-  fake().errors["launch_graph"] = 719;
-  Launch(1, kLeast);
-  driver().Mark();
-  fake().errors.clear();
-  ExpectKept(Name() + ", a graph of kernels: unspecified launch failure (error 719)");
-}
-
-INSTANTIATE_TEST_SUITE_P(Vendors, VendorGraphTest,
-                         ::testing::Values(GpuVendorName::kCuda, GpuVendorName::kHip),
-                         VendorTestName);
 INSTANTIATE_TEST_SUITE_P(Vendors, VendorDriverTest,
                          ::testing::Values(GpuVendorName::kCuda, GpuVendorName::kHip),
                          VendorTestName);

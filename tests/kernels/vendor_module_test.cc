@@ -154,7 +154,7 @@ TEST_P(VendorModuleTest, EveryFailureToOpenIsOneSentence) {
 TEST_P(VendorModuleTest, ADeviceWithoutMemoryForKernelsIsNamed) {
   fake().errors["load_module"] = 2;
   const std::unique_ptr<GpuModule> module = MakeModule().value();
-  const Result<std::unique_ptr<GpuDriver>> driver = module->Open(0);
+  const Result<std::unique_ptr<GpuDriver>> driver = module->Open(0, {});
   ASSERT_FALSE(driver);
   EXPECT_EQ(driver.error().code, ErrorCode::kOutOfMemory);
   EXPECT_EQ(driver.error().message,

@@ -43,6 +43,17 @@ TEST(MemoryPlanTest, GivesEachBlockTheSameNumberOfExperts) {
   EXPECT_THAT(places(1000), ElementsAre(8, 8, 0, 8, 1));
 }
 
+// Experts that a device reads where the host has them need no memory of it.
+TEST(MemoryPlanTest, ExpertsInPlaceAreAllThere) {
+  MemoryNeeds needs = Needs();
+  needs.dense = needs.draft = needs.expert = 0;
+  const Result<MemoryPlan> plan =
+      PlanMemory(needs, FreeWith(30 * kMegabyte), HostExpertChoice::kCpu);
+  ASSERT_TRUE(plan);
+  EXPECT_THAT(plan->places.on_device, ElementsAre(8, 8, 0, 8, 1));
+  EXPECT_FALSE(plan->places.host_computes);
+}
+
 TEST(MemoryPlanTest, ChoosesWhatComputesTheOthers) {
   const auto computes = [](std::int64_t n_on_device, HostExpertChoice choice) {
     return PlanMemory(Needs(), FreeWith((100 + 10 * n_on_device) * kMegabyte), choice)

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "kernels/gpu_module.h"
+#include "tests/testing/forwarding_driver.h"
 
 namespace fathom::testing {
 
@@ -27,7 +28,19 @@ Result<std::unique_ptr<GpuDriver>> OpenChosenGpu() {
   }
   const Result<std::unique_ptr<GpuModule>> module = OpenGpuModule(backend);
   if (!module) return Unexpected(module.error());
-  return (*module)->Open(number);
+  const char* const graphs = std::getenv("FATHOM_GPU_GRAPHS");
+  const char* const sync = std::getenv("FATHOM_GPU_SYNC");
+  const auto is_on = [](const char* value) { return std::string_view(value) == "1"; };
+  return (*module)->Open(
+      number, {.waits_after_each = sync != nullptr && is_on(sync),
+               .uses_graphs = graphs == nullptr ? std::nullopt : std::optional(is_on(graphs))});
+}
+
+Result<std::unique_ptr<GpuDriver>> ShareChosenGpu() {
+  // Stays open: the driver's library may have ended before objects with static lifetime do.
+  static auto* const opened = new Result<std::unique_ptr<GpuDriver>>(OpenChosenGpu());
+  if (!*opened) return Unexpected(opened->error());
+  return std::make_unique<ForwardingDriver>(***opened);
 }
 
 }  // namespace fathom::testing

@@ -13,7 +13,12 @@ namespace fathom::testing {
 // None: the variable is not set, and there are no tests on a device.
 std::optional<std::string> ChosenGpu();
 
-// Opens it. Errors: a name of another form, and those of OpenGpuModule and GpuModule::Open.
+// Opens it, with the settings FATHOM_GPU_SYNC and FATHOM_GPU_GRAPHS of the environment, as the
+// program does. Errors: a name of another form, and those of OpenGpuModule and GpuModule::Open.
 Result<std::unique_ptr<GpuDriver>> OpenChosenGpu();
+
+// Opens it once for all calls of the process, since opening takes some tenths of a second: the
+// drivers that are returned are one. One at a time is used. Errors: those of OpenChosenGpu.
+Result<std::unique_ptr<GpuDriver>> ShareChosenGpu();
 
 }  // namespace fathom::testing

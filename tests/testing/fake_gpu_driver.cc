@@ -6,6 +6,8 @@
 #include <string_view>
 #include <utility>
 
+#include "kernels/vendor/launch_graphs.h"
+
 namespace fathom::testing {
 namespace {
 
@@ -14,8 +16,11 @@ constexpr int kInvalidValue = 1;
 constexpr int kOutOfMemory = 2;
 constexpr int kNoDevice = 100;
 constexpr int kNotFound = 500;
+constexpr int kRegisteredAlready = 712;
 
 constexpr std::string_view kFree = "free ";
+constexpr std::string_view kFault = "fault ";
+constexpr int kKernelFailure = 719;
 
 FakeGpuDriver StateOfEnvironment() {
   FakeGpuDriver driver;
@@ -25,10 +30,12 @@ FakeGpuDriver StateOfEnvironment() {
     driver.cuda_version = 12040;
     driver.hip_version = 50700000;
   }
-  if (state == "no device") driver.gpus.clear();
   if (state.starts_with(kFree)) {
     driver.free_bytes = std::strtoull(state.data() + kFree.size(), nullptr, 10);
   }
+  if (state.starts_with(kFault)) driver.kernel_that_fails = state.substr(kFault.size());
+  driver.gpus.resize(state == "no device" ? 0 : 1);
+  if (state == "integrated") driver.gpus.front().is_integrated = true;
   if (state == "two") {
     driver.gpus.push_back({.name = "Old GPU", .capability = 75, .architecture = "gfx906"});
   }
@@ -60,9 +67,23 @@ int FreeOne(const char* kind, void* what) {
   return 0;
 }
 
+// The device begins a piece of work when it has been enqueued and the work before it has ended.
+void Pass(FakeGpuDriver& driver, double work_ms) {
+  driver.device_ms = std::max(driver.device_ms, driver.host_ms) + work_ms;
+}
+
+// Counts the launches alone since the last other call as lists that came without a graph.
+void EndLaunchesAlone(FakeGpuDriver& driver) {
+  const std::int64_t n = std::exchange(driver.n_launched_alone, 0);
+  constexpr auto kLeast = static_cast<std::int64_t>(LaunchGraphs::kLeastLaunches);
+  constexpr auto kMost = static_cast<std::int64_t>(LaunchGraphs::kMostLaunches);
+  driver.n_lists_alone += n / kMost + (n % kMost >= kLeast ? 1 : 0);
+}
+
 // `work` returns an error, 0 for none.
 int Enqueue(const char* function, std::function<int()> work) {
   FakeGpuDriver& driver = Driver();
+  if (!driver.captures && std::string_view(function) != "launch") EndLaunchesAlone(driver);
   if (const int error = FindError(driver.errors, function); error != 0) return error;
   const int failure = FindError(driver.work_errors, function);
   const auto run = [failure, work = std::move(work)] {
@@ -75,6 +96,8 @@ int Enqueue(const char* function, std::function<int()> work) {
   }
   driver.queue.push_back(run);
   ++driver.n_enqueued;
+  driver.host_ms += driver.call_ms;
+  Pass(driver, 1);
   return driver.failed;
 }
 
@@ -88,6 +111,8 @@ int EnqueueCopy(const char* function, void* to, const void* from, std::size_t by
 // Runs the work that was enqueued before the n-th piece, counted from the first ever.
 int RunBefore(const char* function, std::uint64_t n) {
   FakeGpuDriver& driver = Driver();
+  if (!driver.queue.empty() && driver.n_enqueued - driver.queue.size() < n) ++driver.n_waits;
+  driver.host_ms = std::max(driver.host_ms, driver.device_ms);
   if (const int error = FindError(driver.errors, function); error != 0) return error;
   while (!driver.queue.empty() && driver.n_enqueued - driver.queue.size() < n) {
     driver.queue.front()();
@@ -96,7 +121,11 @@ int RunBefore(const char* function, std::uint64_t n) {
   return driver.failed;
 }
 
-using FakeGraph = std::vector<std::function<void()>>;
+// A graph: its pieces of work; an empty function stands for the record of the next of its events.
+struct FakeGraph {
+  std::vector<std::function<void()>> work;
+  std::vector<void*> events;
+};
 FakeGraph& GraphAt(void* graph) { return *static_cast<FakeGraph*>(graph); }
 int FreeGraph(const char* kind, void* graph) {
   delete &GraphAt(graph);
@@ -106,8 +135,14 @@ int FreeGraph(const char* kind, void* graph) {
 struct FakeEvent {
   unsigned flags = 0;
   std::uint64_t n_before = 0;  // pieces of work that were enqueued before it
+  double device_ms = 0;        // when the device came there
 };
 FakeEvent& EventAt(void* event) { return *static_cast<FakeEvent*>(event); }
+
+void Record(void* event) {
+  EventAt(event).n_before = Driver().n_enqueued;
+  EventAt(event).device_ms = Driver().device_ms;
+}
 
 void* Allocate(std::size_t bytes) {
   constexpr std::size_t kAlignment = 256;
@@ -118,6 +153,14 @@ const FakeGpu* FindGpu(int device) {
   const std::vector<FakeGpu>& gpus = Driver().gpus;
   const auto number = static_cast<std::size_t>(device);
   return device >= 0 && number < gpus.size() ? &gpus[number] : nullptr;
+}
+
+// The numbers of both vendors' attributes differ.
+int FindAttribute(const std::map<int, int>& values, int attribute, int* value) {
+  const auto found = values.find(attribute);
+  if (found == values.end()) return kInvalidValue;
+  *value = found->second;
+  return FindError(Driver().errors, "device_attribute");
 }
 
 }  // namespace
@@ -166,24 +209,26 @@ int FakeDeviceMemory(std::size_t* bytes, int device) {
   *bytes = FindGpu(device)->memory_bytes;
   return 0;
 }
-// The numbers of both vendors' attributes differ.
-int FakeDeviceAttribute(int* value, int attribute, int device) {
-  const FakeGpu* const gpu = FindGpu(device);
-  const std::map<int, int> values = {{10, 32},
-                                     {16, 132},
-                                     {75, gpu->capability / 10},
-                                     {76, gpu->capability % 10},
-                                     {97, 232448},
-                                     {63, 304},
-                                     {74, 65536},
-                                     {87, 64}};
-  const auto found = values.find(attribute);
-  if (found == values.end()) return kInvalidValue;
-  *value = found->second;
-  return FindError(Driver().errors, "device_attribute");
+int FakeCudaAttribute(int* value, int attribute, int device) {
+  const FakeGpu& gpu = *FindGpu(device);
+  return FindAttribute({{10, 32},
+                        {16, 132},
+                        {18, gpu.is_integrated ? 1 : 0},
+                        {75, gpu.capability / 10},
+                        {76, gpu.capability % 10},
+                        {97, 232448}},
+                       attribute, value);
+}
+int FakeHipAttribute(int* value, int attribute, int device) {
+  return FindAttribute(
+      {{16, FindGpu(device)->is_integrated ? 1 : 0}, {63, 304}, {74, 65536}, {87, 64}}, attribute,
+      value);
 }
 int FakeDeviceProperties(void* properties, int device) {
   constexpr std::size_t kArchitectureAt = 1160;
+  // More than ROCm 6 fills.
+  constexpr std::size_t kBytes = 2048;
+  std::memset(properties, 0x5A, kBytes);
   const std::string& name = FindGpu(device)->architecture;
   std::memcpy(static_cast<char*>(properties) + kArchitectureAt, name.c_str(), name.size() + 1);
   return FindError(Driver().errors, "device_properties");
@@ -209,14 +254,35 @@ int FakeAllocate(void** address, std::size_t bytes) {
   });
 }
 int FakeFree(void* address) { return FreeOne("memory", address); }
-int FakeAllocateHost(void** address, std::size_t bytes, unsigned) {
+int FakeAllocateHost(void** address, std::size_t bytes, unsigned flags) {
   if (bytes > Driver().free_bytes) return kOutOfMemory;
   return MakeOne("allocate_host", "host memory", [&] {
     *address = Allocate(bytes);
     std::memset(*address, 0xA5, bytes);
+    Driver().host_memory[*address] = bytes;
+    Driver().host_flags[*address] = flags;
   });
 }
-int FakeFreeHost(void* address) { return FreeOne("host memory", address); }
+int FakeFreeHost(void* address) {
+  Driver().host_memory.erase(address);
+  Driver().host_flags.erase(address);
+  return FreeOne("host memory", address);
+}
+// Whole pages, none of which are registered already.
+int FakeRegisterHost(void* host, std::size_t bytes, unsigned) {
+  constexpr std::size_t kPage = 4096;
+  const auto begin = reinterpret_cast<std::uintptr_t>(host);
+  if (begin % kPage != 0 || bytes % kPage != 0) return kInvalidValue;
+  for (const auto& [other, other_bytes] : Driver().registered) {
+    const auto other_begin = reinterpret_cast<std::uintptr_t>(other);
+    if (begin < other_begin + other_bytes && other_begin < begin + bytes) return kRegisteredAlready;
+  }
+  return MakeOne("register_host", "registered", [&] { Driver().registered[host] = bytes; });
+}
+int FakeUnregisterHost(void* host) {
+  if (Driver().registered.erase(host) == 0) return kInvalidValue;
+  return FreeOne("registered", nullptr);
+}
 int FakeAddressOfHost(void** address, void* host, unsigned) {
   *address = static_cast<char*>(host) + (Driver().moves_host_memory ? 4096 : 0);
   return FindError(Driver().errors, "address_of_host");
@@ -231,6 +297,12 @@ int FakeUpload(void* to, const void* from, std::size_t bytes, void*) {
   return EnqueueCopy("upload", to, from, bytes);
 }
 int FakeDownload(void* to, const void* from, std::size_t bytes, void*) {
+  const auto after = Driver().host_memory.upper_bound(to);
+  const bool is_pinned =
+      after != Driver().host_memory.begin() &&
+      static_cast<std::byte*>(to) + bytes <=
+          static_cast<std::byte*>(std::prev(after)->first) + std::prev(after)->second;
+  Driver().n_pageable_downloads += is_pinned ? 0 : 1;
   return EnqueueCopy("download", to, from, bytes);
 }
 
@@ -246,15 +318,22 @@ int FakeMakeEvent(void** event, unsigned flags) {
   });
 }
 int FakeRecordEvent(void* event, void*) {
-  EventAt(event).n_before = Driver().n_enqueued;
+  Driver().host_ms += Driver().call_ms;
+  Pass(Driver(), 0);
+  Record(event);
   return FindError(Driver().errors, "record_event");
 }
+int FakeRecordEventInGraph(void* event, void* stream, unsigned flags) {
+  if (!Driver().captures || flags != 1) return FakeRecordEvent(event, stream);
+  Driver().captured.emplace_back();
+  Driver().captured_events.push_back(event);
+  return FindError(Driver().errors, "record_event_in_graph");
+}
 int FakeWaitForEvent(void* event) { return RunBefore("wait_for_event", EventAt(event).n_before); }
-// Each piece of work takes a millisecond.
 int FakeElapsedTime(float* milliseconds, void* first, void* last) {
   constexpr unsigned kWithoutTime = 2;
   if (((EventAt(first).flags | EventAt(last).flags) & kWithoutTime) != 0) return kInvalidValue;
-  *milliseconds = static_cast<float>(EventAt(last).n_before - EventAt(first).n_before);
+  *milliseconds = static_cast<float>(EventAt(last).device_ms - EventAt(first).device_ms);
   return FindError(Driver().errors, "elapsed_time");
 }
 int FakeFreeEvent(void* event) { return FreeOne("event", event); }
@@ -285,7 +364,11 @@ int FakeLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsigned 
                        .grid = {grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes},
                        .arguments = {}};
   launch.arguments.assign(bytes, bytes + ArgumentBytes(Driver(), launch.kernel));
-  return Enqueue("launch", [launch = std::move(launch)] { return RunLaunch(Driver(), launch); });
+  Driver().n_launched_alone += Driver().captures ? 0 : 1;
+  return Enqueue("launch", [launch = std::move(launch)] {
+    return launch.kernel == Driver().kernel_that_fails ? kKernelFailure
+                                                       : RunLaunch(Driver(), launch);
+  });
 }
 
 int FakeBeginCapture(void*, int) {
@@ -295,7 +378,8 @@ int FakeBeginCapture(void*, int) {
 }
 int FakeEndCapture(void*, void** graph) {
   Driver().captures = false;
-  FakeGraph captured = std::exchange(Driver().captured, {});
+  FakeGraph captured = {std::exchange(Driver().captured, {}),
+                        std::exchange(Driver().captured_events, {})};
   return MakeOne("end_capture", "graph", [&] { *graph = new FakeGraph(std::move(captured)); });
 }
 int FakeReadyGraph(void** ready, void* graph, unsigned long long) {
@@ -306,10 +390,19 @@ int FakeFreeReadyGraph(void* ready) { return FreeGraph("ready graph", ready); }
 int FakeLaunchGraph(void* ready, void*) {
   FakeGpuDriver& driver = Driver();
   if (const int error = FindError(driver.errors, "launch_graph"); error != 0) return error;
+  EndLaunchesAlone(driver);
   ++driver.n_graphs_launched;
-  for (const std::function<void()>& run : GraphAt(ready)) {
+  driver.host_ms += driver.call_ms;
+  Pass(driver, 0);
+  auto event = GraphAt(ready).events.begin();
+  for (const std::function<void()>& run : GraphAt(ready).work) {
+    if (run == nullptr) {
+      Record(*event++);
+      continue;
+    }
     driver.queue.push_back(run);
     ++driver.n_enqueued;
+    Pass(driver, 1);
   }
   return driver.failed;
 }
@@ -328,8 +421,8 @@ decltype(FakeDeviceName) cuDeviceGetName FAKE(FakeDeviceName);
 decltype(FakeDeviceName) hipDeviceGetName FAKE(FakeDeviceName);
 decltype(FakeDeviceMemory) cuDeviceTotalMem_v2 FAKE(FakeDeviceMemory);
 decltype(FakeDeviceMemory) hipDeviceTotalMem FAKE(FakeDeviceMemory);
-decltype(FakeDeviceAttribute) cuDeviceGetAttribute FAKE(FakeDeviceAttribute);
-decltype(FakeDeviceAttribute) hipDeviceGetAttribute FAKE(FakeDeviceAttribute);
+decltype(FakeCudaAttribute) cuDeviceGetAttribute FAKE(FakeCudaAttribute);
+decltype(FakeHipAttribute) hipDeviceGetAttribute FAKE(FakeHipAttribute);
 decltype(FakeDeviceProperties) hipGetDevicePropertiesR0600 FAKE(FakeDeviceProperties);
 decltype(FakeRetainContext) cuDevicePrimaryCtxRetain FAKE(FakeRetainContext);
 decltype(FakeReleaseContext) cuDevicePrimaryCtxRelease_v2 FAKE(FakeReleaseContext);
@@ -343,6 +436,10 @@ decltype(FakeAllocateHost) hipHostMalloc FAKE(FakeAllocateHost);
 decltype(FakeFreeHost) cuMemFreeHost FAKE(FakeFreeHost), hipHostFree FAKE(FakeFreeHost);
 decltype(FakeAddressOfHost) cuMemHostGetDevicePointer_v2 FAKE(FakeAddressOfHost);
 decltype(FakeAddressOfHost) hipHostGetDevicePointer FAKE(FakeAddressOfHost);
+decltype(FakeRegisterHost) cuMemHostRegister_v2 FAKE(FakeRegisterHost);
+decltype(FakeRegisterHost) hipHostRegister FAKE(FakeRegisterHost);
+decltype(FakeUnregisterHost) cuMemHostUnregister FAKE(FakeUnregisterHost);
+decltype(FakeUnregisterHost) hipHostUnregister FAKE(FakeUnregisterHost);
 decltype(FakeFill) cuMemsetD8Async FAKE(FakeFill), hipMemsetD8Async FAKE(FakeFill);
 decltype(FakeUpload) cuMemcpyHtoDAsync_v2 FAKE(FakeUpload);
 decltype(FakeUpload) hipMemcpyHtoDAsync FAKE(FakeUpload);
@@ -356,6 +453,7 @@ decltype(FakeFreeStream) cuStreamDestroy_v2 FAKE(FakeFreeStream);
 decltype(FakeFreeStream) hipStreamDestroy FAKE(FakeFreeStream);
 decltype(FakeMakeEvent) cuEventCreate FAKE(FakeMakeEvent);
 decltype(FakeMakeEvent) hipEventCreateWithFlags FAKE(FakeMakeEvent);
+decltype(FakeRecordEventInGraph) cuEventRecordWithFlags FAKE(FakeRecordEventInGraph);
 decltype(FakeRecordEvent) cuEventRecord FAKE(FakeRecordEvent);
 decltype(FakeRecordEvent) hipEventRecord FAKE(FakeRecordEvent);
 decltype(FakeWaitForEvent) cuEventSynchronize FAKE(FakeWaitForEvent);

@@ -6,7 +6,7 @@
 // The library (fake_gpu_driver.cc) is opened in place of libcuda.so.1 and libamdhip64.so. A test in
 // the same process changes the state that the function kFakeGpuDriverName returns; for another
 // process, FAKE_GPU_DRIVER in the environment names a state: "old", "no device", "two",
-// "free N" (bytes).
+// "free N" (bytes), "integrated", "fault NAME" (the kernel that fails).
 #pragma once
 
 #include <cstddef>
@@ -26,6 +26,7 @@ struct FakeGpu {
   std::string name = "Fake GPU";
   int capability = 90;                                  // CUDA: 90 is 9.0
   std::string architecture = "gfx942:sramecc+:xnack-";  // HIP
+  bool is_integrated = false;
   std::size_t memory_bytes = std::size_t{80} << 30;
 };
 
@@ -54,6 +55,7 @@ struct FakeGpuDriver {
   std::map<std::string, int> errors;       // by function of DriverApi: the function returns it
   std::map<std::string, int> work_errors;  // by function: its work fails, and waiting returns it
   bool moves_host_memory = false;          // the device has it at another address
+  std::string kernel_that_fails;           // its work fails
 
   // The record of what happened.
   std::vector<const void*> images;           // of the modules that were loaded
@@ -64,7 +66,20 @@ struct FakeGpuDriver {
   std::uint64_t n_enqueued = 0;
   bool captures = false;                        // work goes to `captured` and not to the queue
   std::vector<std::function<void()>> captured;  // until the capture ends
+  std::vector<void*> captured_events;           // of the empty functions in `captured`
   std::int64_t n_graphs_launched = 0;
+  std::int64_t n_launched_alone = 0;  // since the last other call
+  std::int64_t n_lists_alone = 0;     // lists that are long enough for a graph, and came without
+  std::map<void*, std::size_t> host_memory;  // pinned: bytes by address
+  std::map<void*, unsigned> host_flags;      // with which it was allocated
+  std::map<void*, std::size_t> registered;   // ranges of the host that the device reads in place
+  std::int64_t n_waits = 0;                  // calls that wait for work that has not run
+  std::int64_t n_pageable_downloads = 0;     // copies to memory of the host that is not pinned
+  // The device's clock when each mark was recorded is computed from these: a piece of work takes a
+  // millisecond; each call that enqueues something takes the host call_ms.
+  double call_ms = 0;
+  double host_ms = 0;
+  double device_ms = 0;
   int failed = 0;  // the first error of work
 };
 

@@ -58,14 +58,19 @@ Result<std::unique_ptr<Buffer>> RemoteBackend::Allocate(std::int64_t bytes, Memo
   return std::make_unique<RemoteBuffer>(*this, *std::move(host), std::move(wall));
 }
 
-Result<const std::byte*> RemoteBackend::Import(std::span<const std::byte> bytes) {
-  Result<std::unique_ptr<Buffer>> buffer = Allocate(std::ssize(bytes), MemoryKind::kDevice);
-  if (!buffer) {
-    return Unexpected(buffer.error());
+Result<std::vector<const std::byte*>> RemoteBackend::Import(
+    std::span<const std::span<const std::byte>> pieces) {
+  std::vector<const std::byte*> addresses;
+  for (const std::span<const std::byte> piece : pieces) {
+    Result<std::unique_ptr<Buffer>> buffer = Allocate(std::ssize(piece), MemoryKind::kDevice);
+    if (!buffer) {
+      return Unexpected(buffer.error());
+    }
+    imported_.push_back(*std::move(buffer));
+    Upload(imported_.back()->address(), piece);
+    addresses.push_back(imported_.back()->address());
   }
-  imported_.push_back(*std::move(buffer));
-  Upload(imported_.back()->address(), bytes);
-  return imported_.back()->address();
+  return addresses;
 }
 
 std::byte* RemoteBackend::Find(const void* address, std::int64_t bytes, bool host_allowed) const {

@@ -36,7 +36,8 @@ class RemoteBackend final : public Backend {
 
   bool OnHost() const override { return false; }
   Result<std::unique_ptr<Buffer>> Allocate(std::int64_t bytes, MemoryKind kind) override;
-  Result<const std::byte*> Import(std::span<const std::byte> bytes) override;
+  Result<std::vector<const std::byte*>> Import(
+      std::span<const std::span<const std::byte>> pieces) override;
   Status Reserve(const StepLimits& limits) override { return host_->Reserve(limits); }
   Result<std::unique_ptr<RooflineProbe>> MakeRooflineProbe(
       const RooflineOptions& options) const override {

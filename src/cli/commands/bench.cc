@@ -76,8 +76,10 @@ Result<Measured> AddUp(const Measured& mine, Communicator& ranks) {
     sum.best.fma_gflop_s += one.best.fma_gflop_s;
     sum.median.copy_gb_s += one.median.copy_gb_s;
     sum.best.copy_gb_s += one.best.copy_gb_s;
-    sum.median.launch_us = std::max(sum.median.launch_us, one.median.launch_us);
-    sum.best.launch_us = std::max(sum.best.launch_us, one.best.launch_us);
+    for (double Roofline::*const time : {&Roofline::launch_us, &Roofline::graph_launch_us}) {
+      sum.median.*time = std::max(sum.median.*time, one.median.*time);
+      sum.best.*time = std::max(sum.best.*time, one.best.*time);
+    }
   }
   return sum;
 }

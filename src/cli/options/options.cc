@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 #include "base/processors.h"
@@ -44,6 +45,13 @@ bool StartedByMpi() {
   return false;
 }
 
+// How drivers of GPUs enqueue work: settings for finding the kernel of a fault, not for users.
+GpuDriverOptions GpuDriverOfEnvironment() {
+  const std::string graphs = Environment("FATHOM_GPU_GRAPHS");
+  return {.waits_after_each = Environment("FATHOM_GPU_SYNC") == "1",
+          .uses_graphs = graphs.empty() ? std::nullopt : std::optional(graphs == "1")};
+}
+
 // The place that the XDG base directory specification has for it; empty: there is no home.
 std::filesystem::path HistoryFile() {
   std::filesystem::path state = Environment("XDG_STATE_HOME");
@@ -58,6 +66,7 @@ ParsedCommands Defaults() {
   const std::filesystem::path model = Environment("FATHOM_MODEL");
   const RunOptions run = {.model = model,
                           .backend = "auto",
+                          .gpu_driver = GpuDriverOfEnvironment(),
                           .n_threads = std::max(AvailableCores() / LocalRanks(rank_link), 1),
                           .cpu_isa = "",
                           .n_context = {},

@@ -41,7 +41,7 @@ Result<std::span<std::byte>> ExpertMemory::AllocateUnlocked(std::size_t size) {
   }
   if (rest_.size() < size) {
     Result<std::unique_ptr<Buffer>> buffer =
-        backend_.Allocate(kPieces * static_cast<std::int64_t>(size), MemoryKind::kShared);
+        backend_.Allocate(kPieces * static_cast<std::int64_t>(size), MemoryKind::kSharedReadOnly);
     if (!buffer) return Unexpected(buffer.error());
     buffers_.push_back(*std::move(buffer));
     rest_ = buffers_.back()->host();

@@ -11,11 +11,14 @@ namespace {
 // CUdevice_attribute
 constexpr int kCudaWarpSize = 10;
 constexpr int kCudaMultiprocessorCount = 16;
+constexpr int kCudaIntegrated = 18;
 constexpr int kComputeCapabilityMajor = 75;
 constexpr int kComputeCapabilityMinor = 76;
 constexpr int kMaxSharedMemoryPerBlockOptin = 97;
 // CU_MEMHOSTALLOC_PORTABLE and _DEVICEMAP
 constexpr unsigned kPortableMapped = 1 | 2;
+// CU_MEMHOSTREGISTER_PORTABLE, _DEVICEMAP and _READ_ONLY
+constexpr unsigned kRegisteredReadOnly = 0x1 | 0x2 | 0x8;
 
 // A name like sm_90a: the kind, the compute capability times ten, and whether the code runs on that
 // capability alone.
@@ -72,7 +75,11 @@ GpuVendor CudaVendor() {
           .n_multiprocessors = kCudaMultiprocessorCount,
           .wave_size = kCudaWarpSize,
           .shared_bytes = kMaxSharedMemoryPerBlockOptin,
+          .is_integrated = kCudaIntegrated,
           .host_flags = kPortableMapped,
+          .read_only_host_flags = kPortableMapped,
+          .register_flags = kRegisteredReadOnly,
+          .has_right_graphs = true,
           .choose_architecture = ChooseCudaArchitecture};
 }
 

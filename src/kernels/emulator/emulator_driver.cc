@@ -43,7 +43,9 @@ class EmulatorDriver final : public GpuDriver {
                .n_multiprocessors = 1,
                .memory_bytes = options.memory_bytes,
                .free_bytes = options.memory_bytes,
-               .shared_bytes = options.shared_bytes};
+               .shared_bytes = options.shared_bytes,
+               .is_integrated = options.is_integrated,
+               .reads_weights_in_place = options.is_integrated};
   }
   ~EmulatorDriver() override {
     RunUntil(n_called_);
@@ -52,6 +54,8 @@ class EmulatorDriver final : public GpuDriver {
 
   const GpuDevice& device() const override { return device_; }
   Result<std::unique_ptr<Buffer>> Allocate(std::int64_t bytes, MemoryKind kind) override;
+  // Kernels reach all memory of the host.
+  Status ReadInPlace(std::span<const std::span<const std::byte>>) override { return {}; }
   void Upload(void* to, std::span<const std::byte> from) override;
   void Download(std::span<std::byte> to, const void* from) override;
   void Launch(GpuKernel kernel, const GpuGrid& grid, std::span<const std::byte> arguments) override;
@@ -60,7 +64,7 @@ class EmulatorDriver final : public GpuDriver {
   Status Synchronize() override { return Wait(Mark()); }
   Ticket Mark() override { return {n_called_}; }
   Status Wait(Ticket ticket) override;
-  Result<std::unique_ptr<GpuTimer>> MakeTimer(int n_marks) override;
+  Result<std::unique_ptr<GpuTimer>> MakeTimer(int n_marks, TimedWork work) override;
 
  private:
   class DeviceBuffer;
@@ -128,7 +132,7 @@ class EmulatorDriver::Timer : public GpuTimer {
 };
 
 Result<std::unique_ptr<Buffer>> EmulatorDriver::Allocate(std::int64_t bytes, MemoryKind kind) {
-  if (kind == MemoryKind::kShared) return AllocateHostBuffer(bytes);
+  if (IsOnHost(kind)) return AllocateHostBuffer(bytes);
   std::byte* const memory = arena_.Allocate(bytes);
   if (memory == nullptr) {
     return MakeError(ErrorCode::kOutOfMemory,
@@ -161,8 +165,8 @@ void EmulatorDriver::LaunchKernel(std::string_view name, const emulator::Kernel&
   Check(arguments.size() == code.argument_bytes, "the size of a kernel's arguments");
   if (grid.x == 0 || grid.y == 0) return;
   // Kernels expect the alignment of their struct.
-  struct alignas(64) Piece {
-    std::byte bytes[64];
+  struct alignas(128) Piece {
+    std::byte bytes[128];
   };
   std::vector<Piece> copy(DivideUp(arguments.size(), sizeof(Piece)));
   std::memcpy(copy.data(), arguments.data(), arguments.size());
@@ -245,7 +249,7 @@ Status EmulatorDriver::Wait(Ticket ticket) {
   return status_;
 }
 
-Result<std::unique_ptr<GpuTimer>> EmulatorDriver::MakeTimer(int n_marks) {
+Result<std::unique_ptr<GpuTimer>> EmulatorDriver::MakeTimer(int n_marks, TimedWork) {
   return std::make_unique<Timer>(*this, n_marks);
 }
 

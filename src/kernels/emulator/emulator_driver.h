@@ -27,6 +27,7 @@ struct EmulatorOptions {
   bool runs_when_awaited = false;  // in Synchronize and Wait; else in the call
   std::int64_t memory_bytes = std::int64_t{8} << 30;
   std::int64_t shared_bytes = kMaxSharedBytes;
+  bool is_integrated = false;  // weights are read in place
 };
 
 std::unique_ptr<GpuDriver> MakeEmulatorDriver(const EmulatorOptions& options);

@@ -113,14 +113,13 @@ void DeviceSampler::ChangeLogits(GpuDriver& driver, std::span<const SamplingRow>
   });
 }
 
-void DeviceSampler::Choose(GpuDriver& driver, Matrix<const float> logits,
-                           std::span<const SamplingRow> rows, std::span<TokenChoice> choices) {
+const TokenChoice* DeviceSampler::Choose(GpuDriver& driver, Matrix<const float> logits,
+                                         std::span<const SamplingRow> rows) {
   const Memory& m = memory_.views;
-  Check(std::ssize(rows) == logits.rows && choices.size() == rows.size(),
-        "ChooseTokens: a rule and a choice for each row of logits");
+  Check(std::ssize(rows) == logits.rows, "ChooseTokens: a rule for each row of logits");
   Check(logits.rows <= m.changed.rows && logits.cols == m.changed.cols,
         "ChooseTokens: logits of more rows, or another vocabulary, than Reserve announced");
-  if (rows.empty()) return;
+  if (rows.empty()) return m.choices.data;
   rules_.clear();
   for (const SamplingRow& row : rows) {
     rules_.push_back(row.rule);
@@ -150,7 +149,7 @@ void DeviceSampler::Choose(GpuDriver& driver, Matrix<const float> logits,
     launch(GpuKernel::kDrawTokens, tiles);
   }
   launch(GpuKernel::kTakeTokens, DivideUp<std::int64_t>(logits.rows, kMaxBlockThreads));
-  driver.Download(std::as_writable_bytes(choices), m.choices.data);
+  return m.choices.data;
 }
 
 }  // namespace fathom

@@ -22,10 +22,10 @@ class DeviceSampler {
   static std::int64_t BytesFor(std::int64_t max_rows, std::int64_t vocabulary);
   // Makes room for calls of so many rows. Error: kOutOfMemory.
   Status Reserve(Backend& backend, std::int64_t max_rows, std::int64_t vocabulary);
-  // logits [rows.size(), vocabulary] of the device. `choices` is written when the driver has
-  // waited; `rows` is read before the call returns. Allocates nothing.
-  void Choose(GpuDriver& driver, Matrix<const float> logits, std::span<const SamplingRow> rows,
-              std::span<TokenChoice> choices);
+  // logits [rows.size(), vocabulary] of the device. Returns the choices [rows.size()] in memory of
+  // the device, until the next call. `rows` is read before the call returns. Allocates nothing.
+  const TokenChoice* Choose(GpuDriver& driver, Matrix<const float> logits,
+                            std::span<const SamplingRow> rows);
 
  private:
   // Holds max_rows rows.

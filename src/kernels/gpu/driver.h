@@ -27,6 +27,10 @@ struct GpuDevice {
   std::int64_t memory_bytes = 0;
   std::int64_t free_bytes = 0;    // when the driver was opened
   std::int64_t shared_bytes = 0;  // most shared memory of a block
+  bool is_integrated = false;     // shares the memory of the host
+  // Set when the driver was opened:
+  bool uses_graphs = false;             // launches that come again become one piece of work
+  bool reads_weights_in_place = false;  // ReadInPlace can be called
 };
 
 struct GpuGrid {
@@ -34,6 +38,14 @@ struct GpuGrid {
   int y = 1;
   int threads = 1;                // of a block: a multiple of the wave size
   std::int64_t shared_bytes = 0;  // dynamic shared memory of a block
+};
+
+// The work between the marks of a timer.
+enum class TimedWork : std::uint8_t {
+  kLong,  // much work, as it is enqueued without marks
+  // Single launches, each between marks 2 i and 2 i + 1, for which the device must not have to
+  // wait: launches and marks are enqueued together, if the driver can.
+  kSingleLaunches,
 };
 
 // Points in the order of a driver's work, and the time between them. Ends before its driver.
@@ -54,13 +66,18 @@ class GpuDriver {
   virtual ~GpuDriver() = default;
   virtual const GpuDevice& device() const = 0;
 
-  // Zeroed memory, aligned to 256 bytes. kShared: pinned memory of the host, which kernels reach at
-  // the same address. Error: kOutOfMemory.
+  // Zeroed memory, aligned to 256 bytes. kShared, kSharedReadOnly: pinned memory of the host, which
+  // kernels reach at the same address. Error: kOutOfMemory.
   virtual Result<std::unique_ptr<Buffer>> Allocate(std::int64_t bytes, MemoryKind kind) = 0;
+
+  // Lets kernels read memory of the host, of read-only mappings too, at its own addresses, until
+  // the driver ends. Called only if device().reads_weights_in_place. Error: kOutOfMemory.
+  virtual Status ReadInPlace(std::span<const std::span<const std::byte>> pieces) = 0;
 
   // `from` is read before the call returns.
   virtual void Upload(void* to, std::span<const std::byte> from) = 0;
-  // `to` is written when Synchronize, or Wait for a later ticket, returns.
+  // `to` is written when Synchronize, or Wait for a later ticket, returns. In memory of kShared:
+  // the call does not wait for the device.
   virtual void Download(std::span<std::byte> to, const void* from) = 0;
   // Runs a kernel. `arguments` are the bytes of the kernel's argument struct, and read before the
   // call returns.
@@ -72,7 +89,7 @@ class GpuDriver {
   virtual Status Wait(Ticket ticket) = 0;
 
   // A timer with n_marks marks. Error: kUnavailable.
-  virtual Result<std::unique_ptr<GpuTimer>> MakeTimer(int n_marks) = 0;
+  virtual Result<std::unique_ptr<GpuTimer>> MakeTimer(int n_marks, TimedWork work) = 0;
 };
 
 // Launches a kernel with its argument struct. Equal arguments are equal bytes, padding included:

@@ -1,6 +1,7 @@
 #include "kernels/gpu/gpu_backend.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "base/check.h"
@@ -13,6 +14,23 @@ namespace fathom {
 namespace {
 
 constexpr std::int64_t kBytesOfBlock = std::int64_t{64} << 10;  // that one block copies
+
+// Copies the changes, but of several of one entry the last one only: the threads that make them
+// have no order.
+void KeepLastChanges(std::span<const TableChange> changes, std::vector<TableChange>& kept) {
+  kept.assign(changes.begin(), changes.end());
+  const auto entry_is_less = [](const TableChange& a, const TableChange& b) {
+    return std::less<>()(a.entry, b.entry);
+  };
+  if (std::ranges::adjacent_find(kept, std::not_fn(entry_is_less)) == kept.end()) return;
+  std::ranges::stable_sort(kept, entry_is_less);
+  std::ranges::reverse(kept);
+  const auto same_entry = [](const TableChange& a, const TableChange& b) {
+    return a.entry == b.entry;
+  };
+  const auto repeated = std::ranges::unique(kept, same_entry);
+  kept.erase(repeated.begin(), repeated.end());
+}
 
 class GpuProfiler final : public Profiler {
  public:
@@ -33,7 +51,7 @@ GpuBackend::GpuBackend(std::unique_ptr<GpuDriver> driver, MakeHostBackend make_h
       name_(driver_->device().name + ", " + driver_->device().architecture) {}
 
 GpuBackend::~GpuBackend() {
-  static_cast<void>(driver_->Synchronize());  // downloads end in marks_
+  static_cast<void>(driver_->Synchronize());  // downloads end in memory of the backend
 }
 
 Status GpuBackend::AllocateTo(std::unique_ptr<Buffer>& buffer, std::int64_t bytes,
@@ -53,13 +71,20 @@ Status GpuBackend::EnsureBytes(std::unique_ptr<Buffer>& buffer, std::int64_t byt
 Result<std::unique_ptr<GpuBackend>> GpuBackend::Make(std::unique_ptr<GpuDriver> driver,
                                                      MakeHostBackend make_host) {
   std::unique_ptr<GpuBackend> backend(new GpuBackend(std::move(driver), std::move(make_host)));
-  if (Status s = backend->AllocateTo(backend->fault_, sizeof(std::uint64_t)); !s) {
-    return Unexpected(s.error());
-  }
-  if (Status s = backend->AllocateTo(backend->staged_, kGpuStagedBytes); !s) {
-    return Unexpected(s.error());
-  }
+  if (Status s = backend->AllocateFixed(); !s) return Unexpected(s.error());
   return backend;
+}
+
+Status GpuBackend::AllocateFixed() {
+  constexpr auto kWord = static_cast<std::int64_t>(sizeof(std::uint64_t));
+  if (Status s = AllocateTo(fault_, kWord); !s) return s;
+  if (Status s = AllocateTo(staged_, kGpuStagedBytes); !s) return s;
+  if (Status s = AllocateTo(faults_, kTickets * kWord, MemoryKind::kShared); !s) return s;
+  for (std::size_t i = 0; i < kTickets; ++i) {
+    marks_[i].fault = reinterpret_cast<std::uint64_t*>(faults_->address()) + i;
+  }
+  table_changes_.reserve(static_cast<std::size_t>(kGpuStagedBytes) / sizeof(TableChange));
+  return results_.Allocate(*driver_);
 }
 
 Result<std::unique_ptr<Buffer>> GpuBackend::Allocate(std::int64_t bytes, MemoryKind kind) {
@@ -68,12 +93,24 @@ Result<std::unique_ptr<Buffer>> GpuBackend::Allocate(std::int64_t bytes, MemoryK
   return ledger_.Add(*std::move(buffer));
 }
 
-Result<const std::byte*> GpuBackend::Import(std::span<const std::byte> bytes) {
+Result<std::vector<const std::byte*>> GpuBackend::Import(
+    std::span<const std::span<const std::byte>> pieces) {
+  std::vector<const std::byte*> addresses;
+  if (ReadsWeightsInPlace()) {
+    if (Status s = driver_->ReadInPlace(pieces); !s) return Unexpected(s.error());
+    for (const std::span<const std::byte> piece : pieces) addresses.push_back(piece.data());
+    return addresses;
+  }
   std::unique_ptr<Buffer> buffer;
-  if (Status s = AllocateTo(buffer, std::ssize(bytes)); !s) return Unexpected(s.error());
-  Upload(buffer->address(), bytes);
+  if (Status s = AllocateTo(buffer, GpuPieceBytes(pieces)); !s) return Unexpected(s.error());
+  std::byte* next = buffer->address();
+  for (const std::span<const std::byte> piece : pieces) {
+    Upload(next, piece);
+    addresses.push_back(next);
+    next += RoundUp(std::int64_t{std::ssize(piece)}, kGpuPieceAlignment);
+  }
   imported_.push_back(std::move(buffer));
-  return imported_.back()->address();
+  return addresses;
 }
 
 Status GpuBackend::Reserve(const StepLimits& limits) {
@@ -109,7 +146,8 @@ Result<std::unique_ptr<Profiler>> GpuBackend::MakeProfiler() {
 void GpuBackend::Upload(void* to, std::span<const std::byte> from) { driver_->Upload(to, from); }
 
 void GpuBackend::Download(std::span<std::byte> to, const void* from) {
-  driver_->Download(to, from);
+  if (ledger_.Has(to.data())) return driver_->Download(to, from);  // pinned
+  results_.Download(*driver_, to, from, n_marks_ + 1);
 }
 
 void GpuBackend::CopyPieces(std::span<const PieceCopy> pieces) {
@@ -126,18 +164,22 @@ void GpuBackend::CopyPieces(std::span<const PieceCopy> pieces) {
 
 Ticket GpuBackend::Mark() {
   MarkedPoint& point = marks_[++n_marks_ % kTickets];
-  driver_->Download(std::as_writable_bytes(std::span(&point.fault, 1)), fault_->address());
+  driver_->Download(std::as_writable_bytes(std::span(point.fault, 1)), fault_->address());
   point.ticket = driver_->Mark();
   return {n_marks_};
 }
 
 Status GpuBackend::Wait(Ticket ticket) {
   const MarkedPoint& point = marks_[ticket.number % kTickets];
-  if (Status s = driver_->Wait(point.ticket); !s) return s;
+  if (Status s = driver_->Wait(point.ticket); !s) {
+    results_.Drop();
+    return s;
+  }
+  results_.Deliver(ticket.number);
   if (!kept_) return kept_;
-  if (point.fault != 0) {
-    fault_word_.Set(static_cast<Fault>(point.fault >> 32),
-                    static_cast<std::int64_t>(point.fault & 0xFFFFFFFFu));
+  if (*point.fault != 0) {
+    fault_word_.Set(static_cast<Fault>(*point.fault >> 32),
+                    static_cast<std::int64_t>(*point.fault & 0xFFFFFFFFu));
     constexpr std::uint64_t kNoFault = 0;
     driver_->Upload(fault_->address(), std::as_bytes(std::span(&kNoFault, 1)));
   }
@@ -147,8 +189,11 @@ Status GpuBackend::Wait(Ticket ticket) {
 Status GpuBackend::BeginStep(const BatchView& batch, std::span<const TableChange> changes) {
   batch_.Begin(*driver_, batch);
   ForStageable(changes, [&](std::span<const TableChange> some) {
-    Launch(GpuKernel::kChangeTables, 1,
-           gpu::ChangeTablesArguments{.changes = Stage(some), .n = std::ssize(some)});
+    KeepLastChanges(some, table_changes_);
+    LaunchOnNumbers(
+        GpuKernel::kChangeTables, std::ssize(table_changes_),
+        gpu::ChangeTablesArguments{.changes = Stage(std::span<const TableChange>(table_changes_)),
+                                   .n = std::ssize(table_changes_)});
   });
   return {};
 }

@@ -1,9 +1,10 @@
 // GpuBackend: the operations on a GPU, with the bits of the CPU (docs/numerics.md).
 //
 // One backend for all devices: kernels of kernels/gpu/device, run by a GpuDriver. The fault word
-// lies in memory of the device and is read with each ticket. Operations allocate nothing: Reserve
-// does. The embedding, and routed experts, may lie in memory of the host: rows of the former are
-// uploaded with each step, BindExperts puts the latter where PlaceExperts says.
+// lies in memory of the device and is read with each ticket. What the host reads comes through
+// pinned memory, so that only Synchronize and Wait wait. Operations allocate nothing: Reserve does.
+// The embedding, and routed experts, may lie in memory of the host: rows of the former are uploaded
+// with each step, BindExperts puts the latter where PlaceExperts says.
 #pragma once
 
 #include <algorithm>
@@ -29,6 +30,7 @@
 #include "kernels/gpu/limits.h"
 #include "kernels/gpu/memory_ledger.h"
 #include "kernels/gpu/memory_sizes.h"
+#include "kernels/gpu/pinned_results.h"
 #include "kernels/gpu/profiled_driver.h"
 #include "kernels/gpu/step_batch.h"
 
@@ -50,8 +52,10 @@ class GpuBackend final : public Backend {
   // gpu_backend.cc
   bool OnHost() const override { return false; }
   std::optional<std::int64_t> DeviceMemory() const override { return device().free_bytes; }
+  bool ReadsWeightsInPlace() const override { return device().reads_weights_in_place; }
   Result<std::unique_ptr<Buffer>> Allocate(std::int64_t bytes, MemoryKind kind) override;
-  Result<const std::byte*> Import(std::span<const std::byte> bytes) override;
+  Result<std::vector<const std::byte*>> Import(
+      std::span<const std::span<const std::byte>> pieces) override;
   Status Reserve(const StepLimits& limits) override;
   Result<std::unique_ptr<RooflineProbe>> MakeRooflineProbe(
       const RooflineOptions& options) const override;
@@ -67,7 +71,8 @@ class GpuBackend final : public Backend {
   bool ChoosesTokens() const override { return true; }
   void ChooseTokens(Matrix<const float> logits, std::span<const SamplingRow> rows,
                     std::span<TokenChoice> choices) override {
-    sampler_.Choose(*driver_, logits, rows, choices);
+    Check(choices.size() == rows.size(), "ChooseTokens: a choice for each rule");
+    Download(std::as_writable_bytes(choices), sampler_.Choose(*driver_, logits, rows));
   }
 
   // gpu_dense.cc
@@ -136,12 +141,14 @@ class GpuBackend final : public Backend {
   };
   // The point that a ticket stands for.
   struct MarkedPoint {
-    std::uint64_t fault = 0;  // the fault word at that point
-    Ticket ticket;            // of the driver
+    std::uint64_t* fault = nullptr;  // the fault word at that point, in pinned memory
+    Ticket ticket;                   // of the driver
   };
   static constexpr std::size_t kTickets = 64;  // of which the points are kept
 
   GpuBackend(std::unique_ptr<GpuDriver> driver, MakeHostBackend make_host);
+  // Allocates what does not depend on the sizes of steps. Called once.
+  Status AllocateFixed();
   Status AllocateTo(std::unique_ptr<Buffer>& buffer, std::int64_t bytes,
                     MemoryKind kind = MemoryKind::kDevice);
   // Keeps a buffer that is large enough.
@@ -212,7 +219,9 @@ class GpuBackend final : public Backend {
   StepLimits limits_;
   StepBatch batch_;
   DeviceSampler sampler_;
+  PinnedResults results_;
   std::unique_ptr<Buffer> fault_;     // a word
+  std::unique_ptr<Buffer> faults_;    // pinned: the word of each of marks_
   std::unique_ptr<Buffer> staged_;    // lists of the host, for the next kernel
   std::unique_ptr<Buffer> codes_;     // of quantised activations
   std::unique_ptr<Buffer> scales_;    // of the codes
@@ -225,6 +234,7 @@ class GpuBackend final : public Backend {
   std::vector<BoundExperts> experts_;        // by block
   std::vector<Bf16> host_rows_;              // on their way to embedded_
   std::vector<std::int64_t> row_counts_;     // of the tokens of a call
+  std::vector<TableChange> table_changes_;   // of a launch, each entry once
   Status kept_;                              // an error of an operation that returns none
   FaultWord fault_word_;
   std::uint64_t n_marks_ = 0;

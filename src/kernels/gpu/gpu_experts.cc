@@ -33,6 +33,11 @@ class CopiedPieces {
     }
   }
   std::int64_t bytes() const { return bytes_; }
+  std::vector<std::span<const std::byte>> sources() const {
+    std::vector<std::span<const std::byte>> sources;
+    for (const Piece& piece : pieces_) sources.push_back(piece.from);
+    return sources;
+  }
   // Calls copy(to, from) for each piece of a buffer at this address.
   template <class Copy>
   void CopyTo(std::byte* address, const Copy& copy) const {
@@ -142,7 +147,9 @@ Status GpuBackend::CopyExperts(std::int64_t block, std::span<const ExpertWeights
       TakeData(expert);
     }
   }
-  if (on_device.bytes() > 0) {
+  if (ReadsWeightsInPlace()) {
+    if (Status s = driver_->ReadInPlace(on_device.sources()); !s) return s;
+  } else if (on_device.bytes() > 0) {
     if (Status s = EnsureBytes(bound.on_device, on_device.bytes()); !s) return s;
     on_device.CopyTo(
         bound.on_device->address(),
@@ -150,7 +157,8 @@ Status GpuBackend::CopyExperts(std::int64_t block, std::span<const ExpertWeights
   }
   if (shared.bytes() > 0) {
     if (Status s = Synchronize(); !s) return s;  // operations may read what is overwritten
-    if (Status s = EnsureBytes(bound.shared, shared.bytes(), MemoryKind::kShared); !s) return s;
+    if (Status s = EnsureBytes(bound.shared, shared.bytes(), MemoryKind::kSharedReadOnly); !s)
+      return s;
     shared.CopyTo(bound.shared->address(), [](std::byte* to, std::span<const std::byte> from) {
       std::memcpy(to, from.data(), from.size());
     });

@@ -21,6 +21,14 @@ std::int64_t GpuExpertBytes(const ExpertWeights& expert) {
   return bytes;
 }
 
+std::int64_t GpuPieceBytes(std::span<const std::span<const std::byte>> pieces) {
+  std::int64_t bytes = 0;
+  for (const std::span<const std::byte> piece : pieces) {
+    bytes += RoundUp(std::int64_t{std::ssize(piece)}, kGpuPieceAlignment);
+  }
+  return bytes;
+}
+
 std::int64_t GpuScratchSizes::Total() const {
   std::int64_t total = 0;
   for (const std::int64_t bytes : {codes, scales, embedded, hidden, scores, batch, sampler}) {
@@ -47,10 +55,16 @@ GpuScratchSizes GpuScratchFor(const StepLimits& limits) {
           .sampler = DeviceSampler::BytesFor(limits.max_logit_rows, limits.vocabulary)};
 }
 
-std::int64_t GpuListBytes(std::int64_t n_blocks, std::int64_t n_experts) {
+// A block that gets only some of its experts can lose as much as one of all of them: up to a page.
+std::int64_t GpuListBytes(std::span<const std::int64_t> block_experts, std::int64_t n_experts) {
   constexpr auto kRow = static_cast<std::int64_t>(sizeof(ExpertWeights));
-  return GpuAllocationBytes(kGpuStagedBytes) + GpuAllocationBytes(sizeof(std::uint64_t)) +
-         n_blocks * (GpuAllocationBytes(n_experts * kRow) + GpuAllocationBytes(0));
+  std::int64_t bytes =
+      GpuAllocationBytes(kGpuStagedBytes) + GpuAllocationBytes(sizeof(std::uint64_t));
+  for (const std::int64_t experts : block_experts) {
+    bytes += GpuAllocationBytes(n_experts * kRow) +
+             (experts >= kGpuOwnPages ? kGpuPage : kGpuPieceAlignment);
+  }
+  return bytes;
 }
 
 }  // namespace fathom

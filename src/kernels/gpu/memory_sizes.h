@@ -1,7 +1,9 @@
 // Sizes of the memory that GpuBackend allocates on a device, known without one.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "base/integer_math.h"
 #include "kernels/backend.h"
@@ -14,10 +16,19 @@ inline constexpr std::int64_t kGpuPieceAlignment = 256;
 // Lists of the host that are uploaded for a kernel, at most at once.
 inline constexpr std::int64_t kGpuStagedBytes = std::int64_t{256} << 10;
 
-// Returns the most that an allocation takes: drivers round up to multiples of at most 512 bytes.
+// The pages of memory of a device, which allocations from kGpuOwnPages bytes on do not share.
+inline constexpr std::int64_t kGpuPage = std::int64_t{2} << 20;
+inline constexpr std::int64_t kGpuOwnPages = std::int64_t{1} << 20;
+
+// Returns the most that an allocation takes. Drivers round the ones that share pages up to
+// multiples of at most 512 bytes.
 constexpr std::int64_t GpuAllocationBytes(std::int64_t bytes) {
+  if (bytes >= kGpuOwnPages) return RoundUp(bytes, kGpuPage);
   return RoundUp(bytes, kGpuPieceAlignment) + kGpuPieceAlignment;
 }
+
+// Returns the bytes of one buffer that holds all pieces.
+std::int64_t GpuPieceBytes(std::span<const std::span<const std::byte>> pieces);
 
 // Returns what the weights of an expert take of the memory for a block's experts.
 std::int64_t GpuExpertBytes(const ExpertWeights& expert);
@@ -36,8 +47,9 @@ struct GpuScratchSizes {
 };
 GpuScratchSizes GpuScratchFor(const StepLimits& limits);
 
-// Returns what GpuBackend keeps beside weights and scratch: staged lists, the tables of the experts
-// of n_blocks blocks, and what their buffers take beyond GpuExpertBytes.
-std::int64_t GpuListBytes(std::int64_t n_blocks, std::int64_t n_experts);
+// Returns what GpuBackend keeps beside weights and scratch: staged lists, the tables of n_experts
+// experts for each block, and the most that the buffers of experts take beyond GpuExpertBytes.
+// block_experts: the bytes of all experts of each block.
+std::int64_t GpuListBytes(std::span<const std::int64_t> block_experts, std::int64_t n_experts);
 
 }  // namespace fathom

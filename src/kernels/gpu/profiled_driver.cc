@@ -15,7 +15,8 @@ constexpr std::string_view kDownloads = "(copies from the device)";
 }  // namespace
 
 Status ProfiledDriver::StartProfile() {
-  Result<std::unique_ptr<GpuTimer>> timer = driver_->MakeTimer(2 * static_cast<int>(kMaxPieces));
+  Result<std::unique_ptr<GpuTimer>> timer =
+      driver_->MakeTimer(2 * static_cast<int>(kMaxPieces), TimedWork::kSingleLaunches);
   if (!timer) return Unexpected(timer.error());
   timer_ = *std::move(timer);
   pieces_.clear();

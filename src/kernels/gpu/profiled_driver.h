@@ -35,14 +35,17 @@ class ProfiledDriver final : public GpuDriver {
   Result<std::unique_ptr<Buffer>> Allocate(std::int64_t bytes, MemoryKind kind) override {
     return driver_->Allocate(bytes, kind);
   }
+  Status ReadInPlace(std::span<const std::span<const std::byte>> pieces) override {
+    return driver_->ReadInPlace(pieces);
+  }
   void Upload(void* to, std::span<const std::byte> from) override;
   void Download(std::span<std::byte> to, const void* from) override;
   void Launch(GpuKernel kernel, const GpuGrid& grid, std::span<const std::byte> arguments) override;
   Status Synchronize() override { return driver_->Synchronize(); }
   Ticket Mark() override { return driver_->Mark(); }
   Status Wait(Ticket ticket) override { return driver_->Wait(ticket); }
-  Result<std::unique_ptr<GpuTimer>> MakeTimer(int n_marks) override {
-    return driver_->MakeTimer(n_marks);
+  Result<std::unique_ptr<GpuTimer>> MakeTimer(int n_marks, TimedWork work) override {
+    return driver_->MakeTimer(n_marks, work);
   }
 
  private:

@@ -6,7 +6,8 @@
 
 namespace fathom {
 
-struct alignas(64) TensorMap {
+// CUDA 13 declares CUtensorMap with this alignment.
+struct alignas(128) TensorMap {
   unsigned char content[128];
 };
 

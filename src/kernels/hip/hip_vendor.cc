@@ -11,14 +11,22 @@ namespace fathom {
 namespace {
 
 // hipDeviceAttribute_t
+constexpr int kHipIntegrated = 16;
 constexpr int kHipMultiprocessorCount = 63;
 constexpr int kMaxSharedMemoryPerBlock = 74;
 constexpr int kHipWarpSize = 87;
 // hipHostMallocPortable, _Mapped and _Coherent: kernels and host see each other's writes.
 constexpr unsigned kPortableMappedCoherent = 0x1 | 0x2 | 0x40000000;
-// hipDeviceProp_tR0600: its size, and where the architecture's name is. The layout is fixed by the
-// name of the function that fills it.
-constexpr std::size_t kPropertiesBytes = 1472;
+// hipHostMallocPortable, _Mapped and _NonCoherent: the device may keep in its caches what it reads.
+// Coherent memory is read anew, over the bus, by every load.
+constexpr unsigned kPortableMappedNonCoherent = 0x1 | 0x2 | 0x80000000;
+// hipHostRegisterPortable and _Mapped
+constexpr unsigned kRegistered = 0x1 | 0x2;
+// A launch has its threads in 32 bits: blocks in x times threads of a block.
+constexpr std::int64_t kMostGridThreads = (std::int64_t{1} << 32) - 1;
+// hipDeviceProp_tR0600: where the architecture's name is. The function's name fixes the layout of
+// the 1,472 bytes that ROCm 6 fills; a later version may fill more.
+constexpr std::size_t kPropertiesBytes = 4096;
 constexpr std::size_t kArchitectureAt = 1160;
 constexpr std::size_t kArchitectureBytes = 256;
 
@@ -52,7 +60,13 @@ GpuVendor HipVendor() {
           .n_multiprocessors = kHipMultiprocessorCount,
           .wave_size = kHipWarpSize,
           .shared_bytes = kMaxSharedMemoryPerBlock,
+          .is_integrated = kHipIntegrated,
           .host_flags = kPortableMappedCoherent,
+          .read_only_host_flags = kPortableMappedNonCoherent,
+          .register_flags = kRegistered,
+          .most_grid_threads = kMostGridThreads,
+          // ROCm 7.2.0 to 7.2.3 compute wrong results in graphs (ROCm/clr issue 279).
+          .has_right_graphs = false,
           .choose_architecture = ChooseHipArchitecture};
 }
 

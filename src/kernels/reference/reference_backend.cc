@@ -13,8 +13,11 @@ Result<std::unique_ptr<Buffer>> ReferenceBackend::Allocate(std::int64_t bytes, M
   return AllocateHostBuffer(bytes);
 }
 
-Result<const std::byte*> ReferenceBackend::Import(std::span<const std::byte> bytes) {
-  return bytes.data();
+Result<std::vector<const std::byte*>> ReferenceBackend::Import(
+    std::span<const std::span<const std::byte>> pieces) {
+  std::vector<const std::byte*> addresses;
+  for (const std::span<const std::byte> piece : pieces) addresses.push_back(piece.data());
+  return addresses;
 }
 
 Status ReferenceBackend::Reserve(const StepLimits&) { return {}; }

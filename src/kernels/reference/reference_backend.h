@@ -26,7 +26,8 @@ class ReferenceBackend : public Backend {
   // Memory is host memory; weights are read in place. An operation runs when it is called.
   bool OnHost() const override { return true; }
   Result<std::unique_ptr<Buffer>> Allocate(std::int64_t bytes, MemoryKind kind) override;
-  Result<const std::byte*> Import(std::span<const std::byte> bytes) override;
+  Result<std::vector<const std::byte*>> Import(
+      std::span<const std::span<const std::byte>> pieces) override;
   Status Reserve(const StepLimits& limits) override;
   // On one thread.
   Result<std::unique_ptr<RooflineProbe>> MakeRooflineProbe(

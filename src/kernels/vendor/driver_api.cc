@@ -30,6 +30,8 @@ void ForEachFunction(DriverApi& api, const Load& load) {
   load(api.allocate_host, "cuMemHostAlloc", "hipHostMalloc");
   load(api.free_host, "cuMemFreeHost", "hipHostFree");
   load(api.address_of_host, "cuMemHostGetDevicePointer_v2", "hipHostGetDevicePointer");
+  load(api.register_host, "cuMemHostRegister_v2", "hipHostRegister");
+  load(api.unregister_host, "cuMemHostUnregister", "hipHostUnregister");
   load(api.fill, "cuMemsetD8Async", "hipMemsetD8Async");
   load(api.upload, "cuMemcpyHtoDAsync_v2", "hipMemcpyHtoDAsync");
   load(api.download, "cuMemcpyDtoHAsync_v2", "hipMemcpyDtoHAsync");
@@ -38,6 +40,7 @@ void ForEachFunction(DriverApi& api, const Load& load) {
   load(api.free_stream, "cuStreamDestroy_v2", "hipStreamDestroy");
   load(api.make_event, "cuEventCreate", "hipEventCreateWithFlags");
   load(api.record_event, "cuEventRecord", "hipEventRecord");
+  load(api.record_event_in_graph, "cuEventRecordWithFlags", nullptr);
   load(api.wait_for_event, "cuEventSynchronize", "hipEventSynchronize");
   load(api.elapsed_time, "cuEventElapsedTime", "hipEventElapsedTime");
   load(api.free_event, "cuEventDestroy_v2", "hipEventDestroy");

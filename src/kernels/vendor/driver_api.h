@@ -39,6 +39,8 @@ struct DriverApi {
   int (*allocate_host)(void** address, std::size_t bytes, unsigned flags) = nullptr;
   int (*free_host)(void* address) = nullptr;
   int (*address_of_host)(void** address, void* host, unsigned flags) = nullptr;
+  int (*register_host)(void* host, std::size_t bytes, unsigned flags) = nullptr;
+  int (*unregister_host)(void* host) = nullptr;
   int (*fill)(void* to, unsigned char value, std::size_t bytes, void* stream) = nullptr;
   int (*upload)(void* to, const void* from, std::size_t bytes, void* stream) = nullptr;
   int (*download)(void* to, const void* from, std::size_t bytes, void* stream) = nullptr;
@@ -48,6 +50,9 @@ struct DriverApi {
   int (*free_stream)(void* stream) = nullptr;
   int (*make_event)(void** event, unsigned flags) = nullptr;
   int (*record_event)(void* event, void* stream) = nullptr;
+  // As record_event; with kRecordedByGraph during a capture the graph records the event, each time
+  // it runs. CUDA only.
+  int (*record_event_in_graph)(void* event, void* stream, unsigned flags) = nullptr;
   int (*wait_for_event)(void* event) = nullptr;
   int (*elapsed_time)(float* milliseconds, void* first, void* last) = nullptr;
   int (*free_event)(void* event) = nullptr;
@@ -76,6 +81,8 @@ struct DriverApi {
   static constexpr unsigned kNonBlocking = 1;
   static constexpr unsigned kWithoutTime = 2;
   static constexpr unsigned kWithTime = 0;
+  // A flag of record_event_in_graph.
+  static constexpr unsigned kRecordedByGraph = 1;
   // A mode of begin_capture: calls of other threads are as always.
   static constexpr int kOfThisThread = 1;
 };

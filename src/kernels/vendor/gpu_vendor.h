@@ -1,6 +1,8 @@
 // GpuVendor: how NVIDIA's and AMD's drivers differ, apart from the names of their functions.
 #pragma once
 
+#include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
@@ -28,7 +30,16 @@ struct GpuVendor {
   int n_multiprocessors = 0;
   int wave_size = 0;
   int shared_bytes = 0;
-  unsigned host_flags = 0;  // of allocate_host: mapped for all devices
+  int is_integrated = 0;
+  // Flags of allocate_host, mapped for all devices: memory that both sides write, and memory that
+  // the device only reads.
+  unsigned host_flags = 0;
+  unsigned read_only_host_flags = 0;
+  unsigned register_flags = 0;  // of register_host, for memory that the device only reads
+  // The most threads of a grid in x, blocks times threads of a block.
+  std::int64_t most_grid_threads = std::numeric_limits<std::int64_t>::max();
+  // The driver's graphs are known to compute what its launches do.
+  bool has_right_graphs = false;
   // Returns the one of `architectures` that the device runs. Error: kUnsupported, with what was
   // expected and found.
   Result<std::string> (*choose_architecture)(

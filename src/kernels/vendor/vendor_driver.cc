@@ -14,6 +14,7 @@
 #include "base/check.h"
 #include "kernels/vendor/current_device.h"
 #include "kernels/vendor/launch_graphs.h"
+#include "kernels/vendor/pages_in_place.h"
 #include "kernels/vendor/staging_ring.h"
 
 namespace fathom {
@@ -25,17 +26,28 @@ constexpr int kMaxDynamicSharedBytes = 8;
 
 double ToGib(std::size_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
 
+std::string DescribeLaunch(GpuKernel kernel, const GpuGrid& grid) {
+  return fmt::format("kernel {}, grid {} x {} of {} threads",
+                     kGpuKernelNames[static_cast<std::size_t>(kernel)], grid.x, grid.y,
+                     grid.threads);
+}
+
 class VendorDriver : public GpuDriver {
  public:
-  VendorDriver(const GpuVendor& vendor, const DriverApi& api, const GpuDevice& device,
-               std::string title)
+  VendorDriver(const GpuVendor& vendor, const DriverApi& api, const DeviceToOpen& opened,
+               const GpuDriverOptions& options)
       : vendor_(vendor),
         api_(api),
-        device_(device),
-        title_(std::move(title)),
+        device_(opened.device),
+        title_(opened.title),
+        waits_after_each_(options.waits_after_each),
         current_(api_),
+        in_place_(api_, vendor.register_flags),
         staging_(api_),
-        graphs_(api_) {}
+        graphs_(api_, !options.waits_after_each &&
+                          options.uses_graphs.value_or(vendor.has_right_graphs)) {
+    device_.uses_graphs = graphs_.makes_graphs();
+  }
   ~VendorDriver() override;
 
   // Called once, before the other functions.
@@ -43,13 +55,14 @@ class VendorDriver : public GpuDriver {
 
   const GpuDevice& device() const override { return device_; }
   Result<std::unique_ptr<Buffer>> Allocate(std::int64_t bytes, MemoryKind kind) override;
+  Status ReadInPlace(std::span<const std::span<const std::byte>> pieces) override;
   void Upload(void* to, std::span<const std::byte> from) override;
   void Download(std::span<std::byte> to, const void* from) override;
   void Launch(GpuKernel kernel, const GpuGrid& grid, std::span<const std::byte> arguments) override;
   Status Synchronize() override;
   Ticket Mark() override;
   Status Wait(Ticket ticket) override;
-  Result<std::unique_ptr<GpuTimer>> MakeTimer(int n_marks) override;
+  Result<std::unique_ptr<GpuTimer>> MakeTimer(int n_marks, TimedWork work) override;
 
  private:
   class DriverBuffer;
@@ -66,6 +79,7 @@ class VendorDriver : public GpuDriver {
   Status OpenDevice(int number);
   Status LoadKernels(const CodeObjects& code);
   Status FindKernel(std::size_t kernel);
+  int AllocateAddress(void** address, std::size_t bytes, MemoryKind kind) const;
   Error OutOfMemory(std::size_t bytes, MemoryKind kind) const;
   Error Failure(std::string_view what, int error) const;
   // Keeps the first error of work. Returns whether there is none so far.
@@ -76,14 +90,21 @@ class VendorDriver : public GpuDriver {
   // there was no error.
   bool Ready() { return SetDevice() && FlushLaunches(); }
   bool FlushLaunches();
+  // Keeps an error of a wait, which may be of any work before it.
+  bool KeepWaited(int error);
+  // Waits for a piece of work that was just enqueued, if every piece is awaited.
+  void WaitAfter(std::string_view what);
+  Status CheckThreads(GpuKernel kernel, const GpuGrid& grid) const;
   Status AllowShared(Kernel& kernel, std::int64_t bytes);
 
   const GpuVendor vendor_;
   const DriverApi api_;
   GpuDevice device_;
   const std::string title_;
+  const bool waits_after_each_;
   CurrentDevice current_;
   void* stream_ = nullptr;
+  PagesInPlace in_place_;
   StagingRing staging_;
   LaunchGraphs graphs_;
   std::array<void*, kEvents> events_{};
@@ -98,9 +119,9 @@ class VendorDriver::DriverBuffer : public Buffer {
  public:
   // Takes the memory.
   DriverBuffer(VendorDriver& driver, void* address, std::int64_t bytes, MemoryKind kind)
-      : Buffer(static_cast<std::byte*>(address), bytes, kind == MemoryKind::kShared),
+      : Buffer(static_cast<std::byte*>(address), bytes, IsOnHost(kind)),
         driver_(driver),
-        free_(kind == MemoryKind::kShared ? driver.api_.free_host : driver.api_.free) {}
+        free_(IsOnHost(kind) ? driver.api_.free_host : driver.api_.free) {}
   // Launches that were collected may use the memory; the driver waits for what is enqueued.
   ~DriverBuffer() override {
     if (!driver_.Ready()) driver_.current_.Set();
@@ -115,8 +136,11 @@ class VendorDriver::DriverBuffer : public Buffer {
 // Owns an event for every mark.
 class VendorDriver::Timer : public GpuTimer {
  public:
-  explicit Timer(VendorDriver& driver) : driver_(driver) {}
+  // is_enqueued_with_launches: marks are collected with the launches around them.
+  Timer(VendorDriver& driver, bool is_enqueued_with_launches)
+      : driver_(driver), is_enqueued_with_launches_(is_enqueued_with_launches) {}
   ~Timer() override {
+    driver_.Ready();  // marks that were collected use the events
     driver_.current_.Set();
     for (void* const event : events_) driver_.api_.free_event(event);
   }
@@ -133,14 +157,22 @@ class VendorDriver::Timer : public GpuTimer {
   }
 
   void Mark(int mark) override {
-    if (!driver_.Ready()) return;
-    driver_.Keep("", driver_.api_.record_event(Event(mark), driver_.stream_));
+    if (is_enqueued_with_launches_) {
+      const bool is_first = mark % 2 == 0;  // of the two around a launch, which stay together
+      if (!driver_.SetDevice() ||
+          (is_first && driver_.graphs_.room() < 3 && !driver_.FlushLaunches())) {
+        return;
+      }
+      driver_.graphs_.AddMark(Event(mark));
+    } else if (driver_.Ready()) {
+      driver_.Keep("a mark of its work", driver_.api_.record_event(Event(mark), driver_.stream_));
+    }
   }
 
   Result<double> SecondsBetween(int first, int last) override {
     float milliseconds = 0;
     for (const int mark : {first, last}) {
-      if (driver_.Ready()) driver_.Keep("", driver_.api_.wait_for_event(Event(mark)));
+      if (driver_.Ready()) driver_.KeepWaited(driver_.api_.wait_for_event(Event(mark)));
     }
     if (driver_.failure_) {
       driver_.Keep("the time of its work",
@@ -154,6 +186,7 @@ class VendorDriver::Timer : public GpuTimer {
   void* Event(int mark) const { return events_.at(static_cast<std::size_t>(mark)); }
 
   VendorDriver& driver_;
+  const bool is_enqueued_with_launches_;
   std::vector<void*> events_;
 };
 
@@ -197,6 +230,7 @@ Status VendorDriver::OpenDevice(int number) {
   }
   if (error == 0) error = staging_.Allocate(vendor_.host_flags);
   device_.free_bytes = static_cast<std::int64_t>(free);
+  device_.reads_weights_in_place = error == 0 && device_.is_integrated && in_place_.IsPossible();
   if (error != 0) return Unexpected(Failure("opening it", error));
   return {};
 }
@@ -226,7 +260,7 @@ Status VendorDriver::FindKernel(std::size_t kernel) {
 }
 
 Error VendorDriver::OutOfMemory(std::size_t bytes, MemoryKind kind) const {
-  if (kind == MemoryKind::kShared) {
+  if (IsOnHost(kind)) {
     return {ErrorCode::kOutOfMemory,
             fmt::format("{}: expected {:.2f} GiB of memory of the host that can be pinned, found "
                         "less",
@@ -240,12 +274,18 @@ Error VendorDriver::OutOfMemory(std::size_t bytes, MemoryKind kind) const {
                       ToGib(bytes), ToGib(free), ToGib(total))};
 }
 
+int VendorDriver::AllocateAddress(void** address, std::size_t bytes, MemoryKind kind) const {
+  if (kind == MemoryKind::kDevice) return api_.allocate(address, bytes);
+  return api_.allocate_host(
+      address, bytes,
+      kind == MemoryKind::kShared ? vendor_.host_flags : vendor_.read_only_host_flags);
+}
+
 Result<std::unique_ptr<Buffer>> VendorDriver::Allocate(std::int64_t bytes, MemoryKind kind) {
   if (const int error = current_.Set(); error != 0) return Unexpected(Failure("", error));
   const std::size_t size = static_cast<std::size_t>(std::max(bytes, std::int64_t{1}));
   void* address = nullptr;
-  int error = kind == MemoryKind::kShared ? api_.allocate_host(&address, size, vendor_.host_flags)
-                                          : api_.allocate(&address, size);
+  int error = AllocateAddress(&address, size, kind);
   if (error == DriverApi::kOutOfMemory) return Unexpected(OutOfMemory(size, kind));
   if (error != 0) return Unexpected(Failure("allocating memory", error));
   auto buffer = std::make_unique<DriverBuffer>(*this, address, bytes, kind);
@@ -266,14 +306,31 @@ Result<std::unique_ptr<Buffer>> VendorDriver::Allocate(std::int64_t bytes, Memor
   return buffer;
 }
 
+Status VendorDriver::ReadInPlace(std::span<const std::span<const std::byte>> pieces) {
+  int error = current_.Set();
+  if (error == 0) error = in_place_.Add(pieces);
+  if (error == 0) return {};
+  return MakeError(ErrorCode::kOutOfMemory,
+                   "{}: expected memory of the host that can be pinned for weights, found: {}",
+                   title_, ErrorText(api_, error));
+}
+
 void VendorDriver::Upload(void* to, std::span<const std::byte> from) {
   if (!Ready()) return;
   Keep("a copy to it", staging_.Upload(static_cast<std::byte*>(to), from, stream_));
+  WaitAfter("a copy to it");
 }
 
 void VendorDriver::Download(std::span<std::byte> to, const void* from) {
   if (to.empty() || !Ready()) return;
   Keep("a copy from it", api_.download(to.data(), from, to.size(), stream_));
+  WaitAfter("a copy from it");
+}
+
+Status VendorDriver::CheckThreads(GpuKernel kernel, const GpuGrid& grid) const {
+  if (grid.x <= vendor_.most_grid_threads / grid.threads) return {};
+  return MakeError(ErrorCode::kUnsupported, "{}, {}: expected at most {} threads of a launch",
+                   title_, DescribeLaunch(kernel, grid), vendor_.most_grid_threads);
 }
 
 Status VendorDriver::AllowShared(Kernel& kernel, std::int64_t bytes) {
@@ -297,7 +354,9 @@ void VendorDriver::Launch(GpuKernel kernel, const GpuGrid& grid,
   Check(grid.x >= 0 && grid.x <= std::numeric_limits<std::int32_t>::max(), "blocks of a launch");
   if (grid.x == 0 || grid.y == 0 || !SetDevice()) return;
   Kernel& launched = kernels_[static_cast<std::size_t>(kernel)];
-  if (Status allowed = AllowShared(launched, grid.shared_bytes); !allowed) {
+  Status allowed = CheckThreads(kernel, grid);
+  if (allowed) allowed = AllowShared(launched, grid.shared_bytes);
+  if (!allowed) {
     failure_ = std::move(allowed);
     return;
   }
@@ -308,38 +367,71 @@ void VendorDriver::Launch(GpuKernel kernel, const GpuGrid& grid,
                .shared_bytes = static_cast<unsigned>(grid.shared_bytes),
                .kernel = kernel},
               arguments);
-  if (graphs_.IsFull()) FlushLaunches();
+  if (waits_after_each_) {
+    FlushLaunches();
+    WaitAfter(DescribeLaunch(kernel, grid));
+  } else if (graphs_.room() == 0) {
+    FlushLaunches();
+  }
 }
 
 bool VendorDriver::FlushLaunches() {
-  const LaunchGraphs::Failure failure = graphs_.Flush(stream_);
-  return Keep(failure.is_of_graph ? "a graph of kernels"
-                                  : kGpuKernelNames[static_cast<std::size_t>(failure.kernel)],
-              failure.error);
+  using Place = LaunchGraphs::Failure::Place;
+  const auto [error, place, launch] = graphs_.Flush(stream_);
+  if (error == 0) return failure_.has_value();
+  switch (place) {
+    case Place::kGraph:
+      return Keep("a graph of kernels", error);
+    case Place::kMark:
+      return Keep("a mark of its work", error);
+    case Place::kLaunch:
+      break;
+  }
+  return Keep(DescribeLaunch(launch.kernel, {.x = launch.grid_x,
+                                             .y = static_cast<int>(launch.grid_y),
+                                             .threads = static_cast<int>(launch.threads)}),
+              error);
+}
+
+bool VendorDriver::KeepWaited(int error) {
+  if (error == 0 || !failure_ || waits_after_each_) return Keep("", error);
+  Error failure = Failure("", error);
+  failure.message += "; with FATHOM_GPU_SYNC=1 in the environment the error names the kernel";
+  failure_ = Unexpected(std::move(failure));
+  return false;
+}
+
+void VendorDriver::WaitAfter(std::string_view what) {
+  if (waits_after_each_ && failure_) Keep(what, api_.wait_for_stream(stream_));
 }
 
 // Waits after an error too: copies to memory of the host may still be on their way.
 Status VendorDriver::Synchronize() {
   if (!Ready()) current_.Set();
-  Keep("", api_.wait_for_stream(stream_));
+  KeepWaited(api_.wait_for_stream(stream_));
   return failure_;
 }
 
 Ticket VendorDriver::Mark() {
   const Ticket ticket = {++n_marks_};
-  if (Ready()) Keep("", api_.record_event(events_[ticket.number % kEvents], stream_));
+  if (Ready()) {
+    Keep("a mark of its work", api_.record_event(events_[ticket.number % kEvents], stream_));
+  }
   return ticket;
 }
 
 // After an error the events are not recorded any more.
 Status VendorDriver::Wait(Ticket ticket) {
   if (!Ready()) return Synchronize();
-  Keep("", api_.wait_for_event(events_[ticket.number % kEvents]));
+  KeepWaited(api_.wait_for_event(events_[ticket.number % kEvents]));
   return failure_;
 }
 
-Result<std::unique_ptr<GpuTimer>> VendorDriver::MakeTimer(int n_marks) {
-  auto timer = std::make_unique<Timer>(*this);
+Result<std::unique_ptr<GpuTimer>> VendorDriver::MakeTimer(int n_marks, TimedWork work) {
+  const bool is_enqueued_with_launches = work == TimedWork::kSingleLaunches &&
+                                         device_.uses_graphs &&
+                                         api_.record_event_in_graph != nullptr;
+  auto timer = std::make_unique<Timer>(*this, is_enqueued_with_launches);
   if (const int error = timer->MakeEvents(n_marks); error != 0) {
     return Unexpected(Failure("making a timer", error));
   }
@@ -349,10 +441,11 @@ Result<std::unique_ptr<GpuTimer>> VendorDriver::MakeTimer(int n_marks) {
 }  // namespace
 
 Result<std::unique_ptr<GpuDriver>> OpenVendorDriver(const GpuVendor& vendor, const DriverApi& api,
-                                                    const CodeObjects& code, int number,
-                                                    const GpuDevice& device, std::string title) {
-  auto driver = std::make_unique<VendorDriver>(vendor, api, device, std::move(title));
-  if (Status opened = driver->Open(number, code); !opened) return Unexpected(opened.error());
+                                                    const CodeObjects& code,
+                                                    const DeviceToOpen& device,
+                                                    const GpuDriverOptions& options) {
+  auto driver = std::make_unique<VendorDriver>(vendor, api, device, options);
+  if (Status opened = driver->Open(device.number, code); !opened) return Unexpected(opened.error());
   return driver;
 }
 

@@ -47,7 +47,7 @@ class VendorModule : public GpuModule {
   Status Start();
 
   std::span<const FoundGpu> devices() const override { return devices_; }
-  Result<std::unique_ptr<GpuDriver>> Open(int number) override;
+  Result<std::unique_ptr<GpuDriver>> Open(int number, const GpuDriverOptions& options) override;
 
  private:
   FoundGpu Describe(int number) const;
@@ -91,6 +91,7 @@ FoundGpu VendorModule::Describe(int number) const {
   std::array<char, 256> name = {};
   std::size_t memory_bytes = 0;
   int shared_bytes = 0;
+  int is_integrated = 0;
   int error = api_.device(&device, number);
   if (error == 0) error = api_.device_name(name.data(), static_cast<int>(name.size()) - 1, device);
   if (error == 0) error = api_.device_memory(&memory_bytes, device);
@@ -100,9 +101,11 @@ FoundGpu VendorModule::Describe(int number) const {
   read(found.device.n_multiprocessors, vendor_.n_multiprocessors);
   read(found.device.wave_size, vendor_.wave_size);
   read(shared_bytes, vendor_.shared_bytes);
+  read(is_integrated, vendor_.is_integrated);
   found.device.name = name.data();
   found.device.memory_bytes = static_cast<std::int64_t>(memory_bytes);
   found.device.shared_bytes = shared_bytes;
+  found.device.is_integrated = is_integrated != 0;
   if (error != 0) {
     found.obstacle = ErrorText(api_, error);
     return found;
@@ -122,7 +125,7 @@ std::string VendorModule::Title(int number) const {
                      name.empty() ? "" : fmt::format(" ({})", name));
 }
 
-Result<std::unique_ptr<GpuDriver>> VendorModule::Open(int number) {
+Result<std::unique_ptr<GpuDriver>> VendorModule::Open(int number, const GpuDriverOptions& options) {
   const auto n_devices = static_cast<int>(devices_.size());
   if (number < 0 || number >= n_devices) {
     return MakeError(ErrorCode::kInvalidArgument, "{}: expected a device from 0 to {}, found {}",
@@ -132,7 +135,9 @@ Result<std::unique_ptr<GpuDriver>> VendorModule::Open(int number) {
   if (!found.obstacle.empty()) {
     return MakeError(ErrorCode::kUnsupported, "{}: {}", Title(number), found.obstacle);
   }
-  return OpenVendorDriver(vendor_, api_, code_, number, found.device, Title(number));
+  return OpenVendorDriver(vendor_, api_, code_,
+                          {.number = number, .device = found.device, .title = Title(number)},
+                          options);
 }
 
 }  // namespace

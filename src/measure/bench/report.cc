@@ -26,6 +26,7 @@ JsonValue ToJson(const Roofline& roofline) {
   if (roofline.copy_gb_s > 0) {
     json["copy_gb_s"] = roofline.copy_gb_s;
     json["launch_us"] = roofline.launch_us;
+    if (roofline.graph_launch_us > 0) json["graph_launch_us"] = roofline.graph_launch_us;
   }
   return json;
 }
@@ -120,9 +121,11 @@ std::string RooflineText(const Report& report) {
     return fmt::format("read {:.2f} GB/s, fma {:.1f} GFLOP/s", limits.read_gb_s,
                        limits.fma_gflop_s);
   }
-  return fmt::format("copy {:.2f} TB/s, fma {:.1f} TFLOP/s, read {:.2f} TB/s, launch {:.2f} us",
-                     1e-3 * limits.copy_gb_s, 1e-3 * limits.fma_gflop_s, 1e-3 * limits.read_gb_s,
-                     limits.launch_us);
+  return fmt::format(
+      "copy {:.2f} TB/s, fma {:.1f} TFLOP/s, read {:.2f} TB/s, launch {:.2f} us{}",
+      1e-3 * limits.copy_gb_s, 1e-3 * limits.fma_gflop_s, 1e-3 * limits.read_gb_s, limits.launch_us,
+      limits.graph_launch_us > 0 ? fmt::format(" ({:.2f} in a graph)", limits.graph_launch_us)
+                                 : std::string());
 }
 
 }  // namespace

@@ -38,7 +38,8 @@ std::string ToTable(const Report& report);
 // Writes one object with a newline at the end: model, ranks, threads, isa, page_bytes, roofline
 // {read_gb_s, fma_gflop_s}, ..., rows [{name, tok_s {min, median, max}, gb_s, gflop_s,
 // percent_read, percent_fma, roofline, ...}]. Of a GPU also: device, roofline {copy_gb_s,
-// launch_us}, rows [{percent_copy, profile}]; no page_bytes.
+// launch_us, graph_launch_us if the driver makes graphs}, rows [{percent_copy, profile}]; no
+// page_bytes.
 std::string ToJson(const Report& report);
 // Writes one line of names, then one per row; the values of the whole run are repeated in each.
 std::string ToCsv(const Report& report);

@@ -53,10 +53,9 @@ GPU_KERNEL(CopyPieces, CopyPiecesArguments a) {
 }
 
 GPU_KERNEL(ChangeTables, ChangeTablesArguments a) {
-  if (ThreadX() != 0) return;
-  for (int64_t i = 0; i < a.n; ++i) {
-    *a.changes[i].entry = a.changes[i].block;
-  }
+  const int64_t i = BlockX() * BlockThreads() + ThreadX();
+  if (i >= a.n) return;
+  *a.changes[i].entry = a.changes[i].block;
 }
 
 }  // namespace fathom::gpu

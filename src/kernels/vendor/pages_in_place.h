@@ -1,0 +1,39 @@
+// PagesInPlace: memory of the host that a device reads where it is.
+//
+// For devices that share the memory of the host: weights that the host has mapped need no copy. The
+// driver pins their pages and gives the device access at the same addresses.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <span>
+
+#include "kernels/vendor/driver_api.h"
+
+namespace fathom {
+
+// Threads: one at a time, with the device set.
+class PagesInPlace {
+ public:
+  // `api` must outlive the object. `flags`: of register_host, for memory that is only read.
+  PagesInPlace(const DriverApi& api, unsigned flags) : api_(api), flags_(flags) {}
+  PagesInPlace(const PagesInPlace&) = delete;
+  PagesInPlace& operator=(const PagesInPlace&) = delete;
+  ~PagesInPlace();
+
+  // Whether the driver can do it: tries with a page of a mapped file that is only read, as weights
+  // are.
+  bool IsPossible();
+  // Registers the pages of all pieces, those that are registered already once. Pieces that lie side
+  // by side are registered together. Returns 0 or an error of the driver.
+  int Add(std::span<const std::span<const std::byte>> pieces);
+
+ private:
+  int Register(std::byte* begin, std::byte* end);
+
+  const DriverApi& api_;
+  const unsigned flags_;
+  std::map<std::byte*, std::byte*> ranges_;  // registered: begin to end, of whole pages
+};
+
+}  // namespace fathom
