@@ -50,13 +50,23 @@ else()
   endif()
 endif()
 
-# fathom_code_object(SOURCE OUTPUT compiler argument...)
+# fathom_code_object(SOURCE OUTPUT [SERIALIZED kernel,kernel...] compiler argument...): asynchronous
+# products of kernels that are not SERIALIZED may not be made to wait by the compiler
+# (tools/compile_cuda).
 function(fathom_code_object source output)
+  cmake_parse_arguments(PARSE_ARGV 2 object "" SERIALIZED "")
+  set(command ${CMAKE_CXX_COMPILER_LAUNCHER} ${object_UNPARSED_ARGUMENTS})
+  if(object_SERIALIZED)
+    list(PREPEND command --serialized ${object_SERIALIZED})
+  endif()
+  if(FATHOM_NVCC IN_LIST command)
+    list(PREPEND command ${CMAKE_SOURCE_DIR}/tools/compile_cuda)
+  endif()
   cmake_path(GET output PARENT_PATH folder)
   file(MAKE_DIRECTORY ${folder})
   cmake_path(RELATIVE_PATH output BASE_DIRECTORY ${CMAKE_BINARY_DIR} OUTPUT_VARIABLE name)
   add_custom_command(OUTPUT ${output}
-    COMMAND ${CMAKE_CXX_COMPILER_LAUNCHER} ${ARGN} -I ${CMAKE_SOURCE_DIR}/src
+    COMMAND ${command} -I ${CMAKE_SOURCE_DIR}/src
       -MD -MF ${output}.d -c ${source} -o ${output}
     DEPENDS ${source} DEPFILE ${output}.d COMMENT "Compiling ${name}" VERBATIM)
 endfunction()

@@ -6,7 +6,8 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from check_gpu_objects import check_objects, kernels_of, listed_kernels, unpack_message
+from check_gpu_objects import check_objects, kernels_of, listed_kernels
+from code_objects import unpack_message
 
 NVCC = shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
 CLANG = shutil.which("clang++-19")

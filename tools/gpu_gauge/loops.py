@@ -1,0 +1,67 @@
+"""Names the loops that are measured: where the time of a step goes.
+
+A loop is known by its operations (cuda.OPERATIONS, amd.OPERATIONS), whose counts `where` reads, and
+so is the count of numbers that one iteration processes, whatever the compiler has unrolled. If
+several inner loops of the kernel fit, those that process most are meant (not the rest of an
+unrolled loop), and the largest measure of these copies counts.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+ARCHITECTURES = ["sm_80", "sm_90a", "gfx942", "gfx1100"]
+
+
+@dataclass(frozen=True)
+class Loop:
+    kernel: str
+    name: str
+    number: str  # measures are given for one of these
+    numbers: Callable  # of the counts of operations: how many numbers an iteration processes
+    where: Callable  # of the counts of operations: whether this is the loop
+
+    @property
+    def title(self):
+        return f"{self.kernel}, {self.name}"
+
+
+def fp8(kernel, name, rows=1):
+    """Eight weights of a lane, with each row: seven fma of the chain, one for the block."""
+    return Loop(kernel, name, "weight and row", lambda n: n["fma"],
+                lambda n: n["fma"] == 8 * rows and n["shuffle"] > 0)
+
+
+def fp4(kernel, name, rows=1):
+    """Eight weights of a lane, with each row: their sum of integers is converted once."""
+    return Loop(kernel, name, "weight and row", lambda n: 8 * n["convert"],
+                lambda n: n["convert"] == rows and n["fma"] == rows)
+
+
+LOOPS = [
+    fp8("LinearFp8", "1 row"),
+    fp8("LinearFp8", "4 rows", rows=4),
+    fp4("LinearFp4", "1 row"),
+    fp4("LinearFp4", "4 rows", rows=4),
+    # A weight is loaded as F32 or as BF16.
+    Loop("LinearPlain", "1 row", "weight and row", lambda n: n["fma"],
+         lambda n: n["load"] == 3 * n["fma"] > 0),
+    Loop("LinearPlain", "4 rows", "weight and row", lambda n: n["fma"],
+         lambda n: 2 * n["load"] == 3 * n["fma"] > 0),
+    # Eight weights of a lane, FP8 or BF16.
+    Loop("LinearByBlocks", "1 row", "weight and row", lambda n: 8, lambda n: n["fma"] == 8),
+    Loop("LinearByBlocks", "4 rows", "weight and row", lambda n: 32, lambda n: n["fma"] >= 32),
+    fp4("ExpertHidden", "FP4"),
+    fp8("ExpertHidden", "FP8"),
+    fp4("ExpertOutput", "FP4"),
+    fp8("ExpertOutput", "FP8"),
+    # A number of a key is loaded as BF16 of the batch, as BF16 of the cache (its bytes), or as a
+    # code and a scale.
+    Loop("SparseAttention", "scores", "dimension of a key", lambda n: n["fma"],
+         lambda n: n["load"] == 6 * n["fma"] > 0 and n["shared load"] == 0),
+    Loop("SparseAttention", "values", "dimension of a key", lambda n: n["fma"],
+         lambda n: n["load"] == 5 * n["fma"] > 0 and n["shared load"] > 0),
+    Loop("IndexScores", "scores", "dimension of a key", lambda n: n["integer multiply"],
+         lambda n: n["integer multiply"] > 0 and n["load"] > 0),
+    Loop("HcPre", "chains", "weight", lambda n: n["fma"], lambda n: n["load"] >= 2 * n["fma"] > 0),
+    Loop("RmsNorm", "sum", "number", lambda n: n["fma"], lambda n: n["load"] == n["fma"] > 0),
+]
