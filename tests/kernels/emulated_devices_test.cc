@@ -41,8 +41,10 @@ class Peers {
       arguments.flags[i] = flags_[i];
     }
     arguments.out = out_[static_cast<std::size_t>(rank)];
-    LaunchEmulated(driver(rank), "PeerSum", fathom_emulated_PeerSum(), kPeerGrid,
-                   std::as_bytes(std::span(&arguments, 1)));
+    LaunchEmulated(driver(rank), {.name = "PeerSum",
+                                  .kernel = fathom_emulated_PeerSum(),
+                                  .grid = kPeerGrid,
+                                  .arguments = std::as_bytes(std::span(&arguments, 1))});
   }
   GpuDriver& driver(int rank) { return *drivers_[static_cast<std::size_t>(rank)]; }
   const std::uint32_t* flags(int rank) const { return flags_[static_cast<std::size_t>(rank)]; }

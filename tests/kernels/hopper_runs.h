@@ -16,7 +16,8 @@
 #define HOPPER_TEST_KERNELS(X) \
   X(TiledProductF16) X(TiledProductBf16) X(RegisterProduct64) X(RegisterProduct128) \
   X(RegisterProduct256) X(WarpProductF16) X(WarpProductBf16) X(ClusterSum) X(TileCopy) \
-  X(SharedProduct128) X(SharedProduct256) X(MoveRegisters) X(PeerSum) X(HopperFaulty)
+  X(SharedProduct128) X(SharedProduct256) X(MoveRegisters) X(PeerSum) X(HopperFaulty) \
+  X(EarlyStep) X(EarlyClusterStep)
 // clang-format on
 #define DECLARE_HOPPER_KERNEL(Name) extern "C" fathom::emulator::Kernel fathom_emulated_##Name();
 HOPPER_TEST_KERNELS(DECLARE_HOPPER_KERNEL)
@@ -31,13 +32,13 @@ class HopperRuns
     : public ::testing::TestWithParam<std::tuple<emulator::Visiting, emulator::Asynchrony>> {
  protected:
   bool IsLatest() const { return std::get<1>(GetParam()) == emulator::Asynchrony::kLatest; }
-  // The error of a run, or nothing.
+  // The error of a run, or nothing. starts_early: it is launched so.
   template <class Arguments>
   std::string RunForError(const emulator::Kernel& kernel, const GpuGrid& grid,
-                          const Arguments& arguments) const {
+                          const Arguments& arguments, bool starts_early = false) const {
     emulator::BlockRunner runner(32, kHopperSharedBytes, std::get<0>(GetParam()), 3,
                                  std::get<1>(GetParam()));
-    const Status status = runner.Run("Tested", kernel, grid, &arguments);
+    const Status status = runner.Run("Tested", kernel, grid, &arguments, starts_early);
     return status ? "" : status.error().message;
   }
 };

@@ -78,7 +78,8 @@ TEST_P(Hopper, MultipliesTilesThatCopiesBring) {
     std::vector<float> found(64 * 64, -1.0f);
     const TiledProductArguments arguments = {SwizzledMap(a, kDepth), SwizzledMap(b, kDepth), kDepth,
                                              found.data()};
-    ASSERT_EQ(RunForError(kernel, {.threads = 256, .shared_bytes = kTiledProductShared}, arguments),
+    ASSERT_EQ(RunForError(kernel, {.threads = 256, .shared_bytes = kTiledProductShared}, arguments,
+                          /*starts_early=*/true),
               "");
     EXPECT_EQ(found, ExpectedProduct(format, a, b, kDepth, std::vector<float>(64 * 64)));
   }

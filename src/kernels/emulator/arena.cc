@@ -1,11 +1,14 @@
 #include "kernels/emulator/arena.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 #include <iterator>
 
 #include "base/check.h"
 #include "base/integer_math.h"
+#include "base/result.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -18,13 +21,23 @@ namespace fathom::emulator {
 namespace {
 
 constexpr std::int64_t kAlignment = 256;
-// AddressSanitizer reports who reads or writes in the gap behind an allocation.
+// AddressSanitizer reports who reads or writes between the end of an allocation and the next page.
 constexpr std::int64_t kGap = 256;
+
+std::int64_t TakenBytes(std::int64_t bytes) { return RoundUp(bytes, kAlignment) + kGap; }
+
+// Addresses for the most allocations that `bytes` allow, each with a page that is filled in part.
+std::int64_t MostAddresses(std::int64_t bytes, std::int64_t page_bytes) {
+  return RoundUp(bytes, page_bytes) + bytes / TakenBytes(1) * page_bytes;
+}
 
 }  // namespace
 
-Arena::Arena(std::int64_t bytes) : addresses_(bytes), bytes_(bytes / kAlignment * kAlignment) {
-  free_[0] = bytes_;
+Arena::Arena(std::int64_t bytes)
+    : page_bytes_(::sysconf(_SC_PAGESIZE)),
+      addresses_(MostAddresses(bytes, page_bytes_)),
+      free_bytes_(bytes / kAlignment * kAlignment) {
+  free_[0] = MostAddresses(bytes, page_bytes_);
 }
 
 // Other memory may get these addresses.
@@ -33,17 +46,18 @@ Arena::~Arena() {
 }
 
 std::byte* Arena::Allocate(std::int64_t bytes) {
-  const std::int64_t whole = RoundUp(bytes, kAlignment) + kGap;
+  const std::int64_t whole = RoundUp(TakenBytes(bytes), page_bytes_);
   const auto found =
       std::find_if(free_.begin(), free_.end(), [&](const auto& f) { return f.second >= whole; });
-  if (found == free_.end()) return nullptr;
+  if (TakenBytes(bytes) > free_bytes_ || found == free_.end()) return nullptr;
   const std::int64_t offset = found->first;
   const std::int64_t rest = found->second - whole;
   free_.erase(found);
   if (rest > 0) {
     free_[offset + whole] = rest;
   }
-  allocated_[offset] = whole;
+  allocated_[offset] = {bytes, whole};
+  free_bytes_ -= TakenBytes(bytes);
   std::byte* const memory = addresses_.address() + offset;
   ASAN_UNPOISON_MEMORY_REGION(memory, static_cast<std::size_t>(bytes));
   ASAN_POISON_MEMORY_REGION(memory + bytes, static_cast<std::size_t>(whole - bytes));
@@ -59,8 +73,10 @@ std::byte* Arena::Allocate(std::int64_t bytes) {
 void Arena::Free(std::byte* memory) {
   const auto found = allocated_.find(memory - addresses_.address());
   Check(found != allocated_.end(), "memory of an emulated device is freed that was not allocated");
-  const auto [freed, unused] = free_.insert(*found);
-  ASAN_POISON_MEMORY_REGION(memory, static_cast<std::size_t>(found->second));
+  const auto [offset, allocation] = *found;
+  const auto freed = free_.emplace(offset, allocation.addresses).first;
+  ASAN_POISON_MEMORY_REGION(memory, static_cast<std::size_t>(allocation.addresses));
+  free_bytes_ += TakenBytes(allocation.bytes);
   allocated_.erase(found);
   const auto next = std::next(freed);
   if (next != free_.end() && freed->first + freed->second == next->first) {
@@ -76,12 +92,28 @@ void Arena::Free(std::byte* memory) {
   }
 }
 
-std::int64_t Arena::free_bytes() const {
-  std::int64_t bytes = 0;
-  for (const auto& [offset, free] : free_) {
-    bytes += free;
+std::span<std::byte> Arena::used() const {
+  return {addresses_.address(), static_cast<std::size_t>(used_end_)};
+}
+
+bool Arena::HasUsed(const std::byte* address) const {
+  return address >= addresses_.address() && address < addresses_.address() + used_end_;
+}
+
+void Arena::Allow(std::span<std::byte> pages, ReservedAddresses::Access access) {
+  addresses_.Allow(pages.data() - addresses_.address(), std::ssize(pages), access);
+}
+
+std::string Arena::Describe(const std::byte* address) const {
+  const std::int64_t offset = address - addresses_.address();
+  const auto next = allocated_.upper_bound(offset);
+  if (next != allocated_.begin()) {
+    const auto& [first, allocation] = *std::prev(next);
+    if (offset < first + allocation.addresses) {
+      return fmt::format("byte {} of an allocation of {} bytes", offset - first, allocation.bytes);
+    }
   }
-  return bytes;
+  return fmt::format("byte {} of the device's memory, where nothing is allocated", offset);
 }
 
 Arena::Opening::Opening(Arena& arena) : arena_(arena) {

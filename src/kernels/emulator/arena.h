@@ -1,9 +1,14 @@
 // Arena: the memory of an emulated device, which the host can touch only while it is open.
+//
+// No two allocations share a page, so that the system can watch each of them (page_watch.h). They
+// take as many bytes as on a device, and more addresses.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <span>
+#include <string>
 
 #include "kernels/emulator/reserved_addresses.h"
 
@@ -12,14 +17,22 @@ namespace fathom::emulator {
 // Threads: one at a time.
 class Arena {
  public:
-  // Aligned to 256 bytes, of at most `bytes` in all.
+  // Allocations of at most `bytes` in all, each rounded up to 256 bytes, with a gap of 256.
   explicit Arena(std::int64_t bytes);
   ~Arena();
 
-  // Zeroed memory; null if there is no room.
+  // Zeroed memory, aligned to a page; null if there is no room.
   std::byte* Allocate(std::int64_t bytes);
   void Free(std::byte* memory);
-  std::int64_t free_bytes() const;
+  std::int64_t free_bytes() const { return free_bytes_; }
+
+  // All memory that has ever been allocated, in whole pages.
+  std::span<std::byte> used() const;
+  bool HasUsed(const std::byte* address) const;
+  // Changes what is allowed with whole pages of used(), which is open.
+  void Allow(std::span<std::byte> pages, ReservedAddresses::Access access);
+  // Describes an address of used(), for errors: "byte 12 of an allocation of 400 bytes".
+  std::string Describe(const std::byte* address) const;
 
   // Opens the memory as long as it lives. May be nested.
   class Opening {
@@ -34,12 +47,18 @@ class Arena {
   };
 
  private:
+  struct Allocation {
+    std::int64_t bytes = 0;      // that were asked for
+    std::int64_t addresses = 0;  // whole pages
+  };
+
+  std::int64_t page_bytes_;
   ReservedAddresses addresses_;
-  std::int64_t bytes_;
-  std::int64_t used_end_ = 0;  // nothing behind it has ever been allocated
+  std::int64_t free_bytes_;
+  std::int64_t used_end_ = 0;  // nothing beyond it has ever been allocated
   int n_openings_ = 0;
-  std::map<std::int64_t, std::int64_t> free_;       // offset to bytes; neighbours are merged
-  std::map<std::int64_t, std::int64_t> allocated_;  // offset to bytes, gaps included
+  std::map<std::int64_t, std::int64_t> free_;     // offset to addresses; neighbours are merged
+  std::map<std::int64_t, Allocation> allocated_;  // by offset
 };
 
 }  // namespace fathom::emulator

@@ -49,6 +49,9 @@ void Block::Start(std::int64_t x, int y) {
   block_x_ = x;
   block_y_ = y;
   first_epoch_ = ++epoch_;
+  waits_for_earlier_ = false;
+  dependents_started_ = {};
+  early_use_.clear();
   waves_.assign(states_.size() / static_cast<std::size_t>(running_->wave_size), Wave());
   n_met_.assign(2 * states_.size(), 0);
   std::fill(states_.begin(), states_.end(), State::kReady);
@@ -161,9 +164,13 @@ void Block::Pause() {
   }
 }
 
-void Block::Fail(std::string what) {
+void Block::SetError(std::string_view what) {
   running_->error =
       fmt::format("kernel {}, block ({}, {}): {}", running_->name, block_x_, block_y_, what);
+}
+
+void Block::Fail(std::string what) {
+  SetError(what);
   std::string().swap(what);
   fibers_[static_cast<std::size_t>(thread_)]->Pause();
   Check(false, "a thread of a kernel goes on behind an error");
@@ -195,6 +202,45 @@ void Block::Wait(const Condition& condition, const MeetingPoint& point) {
   points_[at] = point;
   conditions_[at] = condition;
   Pause();
+}
+
+void Block::StartDependents(const MeetingPoint& point) { dependents_started_ = point; }
+
+void Block::WaitForEarlier(const MeetingPoint& point) {
+  if (!running_->starts_early) {
+    Fail(fmt::format(
+        "thread {} calls {} ({}:{}): expected a kernel that is launched to start early, found one "
+        "that is launched to start after all earlier ones",
+        thread_, point.operation, FileName(point.file), point.line));
+  }
+  waits_for_earlier_ = true;
+  WaitUntil([this] { return !running_->earlier_kernels_run; }, point);
+}
+
+void Block::NoteEarlyUse(const std::string& use) {
+  if (early_use_.empty()) {
+    early_use_ = fmt::format("thread {} {}", thread_, use);
+  }
+}
+
+void Block::CheckWaited() {
+  if (!running_->starts_early || waits_for_earlier_ || !running_->error.empty()) return;
+  SetError(fmt::format(
+      "expected WaitForEarlierKernels in every block of a kernel that starts early, found {}",
+      HasStartedDependents()
+          ? fmt::format("one that calls {} ({}:{}) and ends without waiting",
+                        dependents_started_.operation, FileName(dependents_started_.file),
+                        dependents_started_.line)
+          : "one that ends without waiting"));
+}
+
+void Block::CheckEarlyUses() {
+  if (HasEnded()) {
+    CheckWaited();
+  }
+  if (running_->error.empty() && !early_use_.empty()) {
+    SetError(fmt::format("expected WaitForEarlierKernels first, found: {}", early_use_));
+  }
 }
 
 void Block::ReleaseGroup(std::size_t first, std::size_t size) {

@@ -51,7 +51,9 @@ struct RunningKernel {
   int wave_size = 32;
   std::int64_t shared_bytes = 0;  // that a block can have
   Asynchrony asynchrony = Asynchrony::kEarliest;
-  std::string error;  // the first one: ends the run
+  bool starts_early = false;         // it was launched so
+  bool earlier_kernels_run = false;  // BlockRunner::RunEarly
+  std::string error;                 // the first one: ends the run
 };
 
 // The blocks of a cluster, and Hopper's units once one of them uses these.
@@ -75,6 +77,13 @@ class Block {
   bool WaitsForOthers() const;
   // Describes what the first threads that wait for different things wait for.
   std::string DescribeWaiting() const;
+  // A thread has called StartDependents.
+  bool HasStartedDependents() const { return dependents_started_.line > 0; }
+  // Sets the error if the block has ended without the WaitForEarlier of a kernel that starts early.
+  void CheckWaited();
+  // Sets the error if the block, which goes no further while earlier kernels run, has used what it
+  // may not.
+  void CheckEarlyUses();
 
   // --- For the language: called by the thread that runs ---
   static Block& Running() { return *running_block_; }
@@ -100,6 +109,13 @@ class Block {
   void WaitUntil(const Ready& ready, const MeetingPoint& point) {
     Wait({[](const void* r) { return (*static_cast<const Ready*>(r))(); }, &ready}, point);
   }
+  // Lets the next kernel begin, if it starts early.
+  void StartDependents(const MeetingPoint& point);
+  // Waits for the end of the kernels that were launched before, if this one starts early.
+  void WaitForEarlier(const MeetingPoint& point);
+  // The running thread has used memory that it may not while earlier kernels run. `use`: "reads
+  // byte 1 of ...".
+  void NoteEarlyUse(const std::string& use);
   SharedMemory& FindShared(const void* site, std::string_view name, std::int64_t count,
                            std::int64_t element_bytes, std::int64_t dynamic_end);
   void CheckRead(const SharedMemory& memory, std::int64_t index);
@@ -124,6 +140,7 @@ class Block {
   };
 
   static void RunThread(void* block);
+  void SetError(std::string_view what);
   void Wait(const Condition& condition, const MeetingPoint& point);
   // Returns the next thread of the order that can go on; -1: none.
   std::int64_t TakeReady();
@@ -151,6 +168,9 @@ class Block {
   bool has_moved_ = false;  // since part_begin_ was last visited
   std::uint64_t epoch_ = 0;
   std::uint64_t first_epoch_ = 0;  // of the block
+  bool waits_for_earlier_ = false;
+  MeetingPoint dependents_started_;
+  std::string early_use_;  // the first one
 
   // One for each thread of the largest block so far.
   std::vector<std::unique_ptr<Fiber>> fibers_;

@@ -26,8 +26,11 @@ void BlockRunner::Mix(std::vector<std::int64_t>& order) {
 }
 
 Status BlockRunner::Run(std::string_view name, const Kernel& kernel, const GpuGrid& grid,
-                        const void* arguments) {
-  Begin(name, kernel, grid, arguments);
+                        const void* arguments, bool starts_early) {
+  Begin(name, kernel, grid, arguments, starts_early);
+  if (starts_early) {
+    RunEarly();
+  }
   for (Progress progress = Step(); progress != Progress::kEnded; progress = Step()) {
     if (progress == Progress::kStuck && !Unblock()) {
       SetDeadlock();
@@ -37,7 +40,7 @@ Status BlockRunner::Run(std::string_view name, const Kernel& kernel, const GpuGr
 }
 
 void BlockRunner::Begin(std::string_view name, const Kernel& kernel, const GpuGrid& grid,
-                        const void* arguments) {
+                        const void* arguments, bool starts_early) {
   Check(grid.threads > 0 && grid.threads <= kernel.most_threads &&
             grid.threads % running_.wave_size == 0,
         "a grid: expected blocks of whole waves, at most the kernel's threads");
@@ -46,7 +49,9 @@ void BlockRunner::Begin(std::string_view name, const Kernel& kernel, const GpuGr
   running_.kernel = kernel;
   running_.grid = grid;
   running_.arguments = arguments;
+  running_.starts_early = starts_early;
   running_.error.clear();
+  starts_next_early_ = starts_early;
   for (const auto& cluster : unused_) {
     Prepare(*cluster);
   }
@@ -87,6 +92,33 @@ void BlockRunner::BeginCluster() {
   }
 }
 
+void BlockRunner::Leave(std::size_t resident) {
+  resident_[resident]->hopper.reset();
+  unused_.push_back(std::move(resident_[resident]));
+  resident_.erase(resident_.begin() + static_cast<std::ptrdiff_t>(resident));
+}
+
+void BlockRunner::RunEarly() {
+  std::vector<std::int64_t> clusters = waiting_;
+  running_.earlier_kernels_run = true;
+  while (!waiting_.empty() && running_.error.empty()) {
+    BeginCluster();
+    const Cluster& cluster = *resident_.front();
+    while (StepCluster(*resident_.front()) && running_.error.empty()) {
+    }
+    for (std::size_t i = 0; i < cluster.blocks.size() && running_.error.empty(); ++i) {
+      cluster.blocks[i]->CheckEarlyUses();
+      starts_next_early_ = starts_next_early_ && cluster.blocks[i]->HasStartedDependents();
+    }
+    Leave(0);
+  }
+  running_.earlier_kernels_run = false;
+  waiting_.clear();
+  if (running_.error.empty()) {
+    waiting_ = std::move(clusters);
+  }
+}
+
 bool BlockRunner::StepCluster(Cluster& cluster) {
   bool moved = false;
   for (const auto& block : cluster.blocks) {
@@ -101,9 +133,11 @@ bool BlockRunner::HasEnded(Cluster& cluster) {
   for (const auto& block : cluster.blocks) {
     if (!block->HasEnded()) return false;
   }
+  for (const auto& block : cluster.blocks) {
+    block->CheckWaited();
+  }
   if (cluster.hopper != nullptr) {
     cluster.hopper->CheckNothingIsUnfinished();
-    cluster.hopper.reset();
   }
   return true;
 }
@@ -116,8 +150,7 @@ BlockRunner::Progress BlockRunner::Step() {
   for (std::size_t i = 0; i < resident_.size() && running_.error.empty();) {
     moved = StepCluster(*resident_[i]) || moved;
     if (running_.error.empty() && HasEnded(*resident_[i])) {
-      unused_.push_back(std::move(resident_[i]));
-      resident_.erase(resident_.begin() + static_cast<std::ptrdiff_t>(i));
+      Leave(i);
     } else {
       ++i;
     }

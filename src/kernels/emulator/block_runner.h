@@ -27,14 +27,23 @@ class BlockRunner {
   ~BlockRunner();
 
   // Runs all blocks of the grid. Error: what the kernel does that no device promises, with the
-  // kernel's name.
+  // kernel's name. starts_early: it was launched to begin before earlier kernels have ended; its
+  // memory is not watched, only its calls are checked.
   Status Run(std::string_view name, const Kernel& kernel, const GpuGrid& grid,
-             const void* arguments);
+             const void* arguments, bool starts_early = false);
 
   // --- Run in pieces, for kernels of several devices that wait for each other ---
   // Begins a kernel. `name` and `arguments` stay valid until it has ended.
   void Begin(std::string_view name, const Kernel& kernel, const GpuGrid& grid,
-             const void* arguments);
+             const void* arguments, bool starts_early = false);
+  // Runs every block of a kernel that starts early, after Begin, as far as it comes before earlier
+  // kernels have ended, and forgets it: nothing that a block may do there lasts, and Step begins
+  // all blocks anew. The caller watches memory, and tells the running block what it may not use yet
+  // (NoteEarlyUse).
+  void RunEarly();
+  // Returns whether every block has called StartDependentKernels in RunEarly: the next kernel may
+  // then begin while those run for which this one waits.
+  bool StartsNextEarly() const { return starts_next_early_; }
   enum class Progress : std::uint8_t { kMoved, kStuck, kEnded };
   // Lets each thread that can go on run once. kStuck: none can. After kEnded, status() is final.
   Progress Step();
@@ -52,11 +61,14 @@ class BlockRunner {
   void BeginCluster();
   bool StepCluster(Cluster& cluster);
   bool HasEnded(Cluster& cluster);
+  // Ends the turns of a cluster.
+  void Leave(std::size_t resident);
   void Mix(std::vector<std::int64_t>& order);
 
   Visiting visiting_;
   std::mt19937 random_;
   RunningKernel running_;
+  bool starts_next_early_ = false;
   std::vector<std::int64_t> thread_order_;
   std::vector<std::int64_t> waiting_;  // numbers of clusters, the next one last
   std::vector<std::unique_ptr<Cluster>> resident_;

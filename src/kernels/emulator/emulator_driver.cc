@@ -4,6 +4,7 @@
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -11,12 +12,14 @@
 #include "base/integer_math.h"
 #include "kernels/emulator/arena.h"
 #include "kernels/emulator/kernel_table.h"
+#include "kernels/emulator/page_watch.h"
 #include "kernels/host_buffer.h"
 
 namespace fathom {
 namespace {
 
 using emulator::BlockRunner;
+using emulator::PageWatch;
 using Progress = BlockRunner::Progress;
 
 class EmulatorDriver;
@@ -59,8 +62,7 @@ class EmulatorDriver final : public GpuDriver {
   void Upload(void* to, std::span<const std::byte> from) override;
   void Download(std::span<std::byte> to, const void* from) override;
   void Launch(GpuKernel kernel, const GpuGrid& grid, std::span<const std::byte> arguments) override;
-  void LaunchKernel(std::string_view name, const emulator::Kernel& code, const GpuGrid& grid,
-                    std::span<const std::byte> arguments);
+  void Launch(const EmulatedLaunch& launch);
   Status Synchronize() override { return Wait(Mark()); }
   Ticket Mark() override { return {n_called_}; }
   Status Wait(Ticket ticket) override;
@@ -68,17 +70,45 @@ class EmulatorDriver final : public GpuDriver {
 
  private:
   class DeviceBuffer;
+  class SharedBuffer;
   class Timer;
 
-  // A piece of work: called again until it has ended.
-  using Work = std::function<Progress()>;
+  // Kernels expect the alignment of their struct.
+  struct alignas(128) ArgumentPiece {
+    std::byte bytes[128];
+  };
+  struct KernelCall {
+    std::string_view name;
+    emulator::Kernel code;
+    GpuGrid grid;
+    std::vector<ArgumentPiece> arguments;
+    bool starts_early = false;
+  };
+  // A piece of work.
+  struct Work {
+    std::function<Progress()> run;  // called again until it has ended
+    bool is_kernel = false;
+    bool starts_early = false;
+  };
 
   void Add(Work work);
   void AddOnce(std::function<void()> run);
+  // Runs the work of the first `number` calls, for which the host waits.
   void RunUntil(std::uint64_t number);
+  void RunWaiting(std::uint64_t number);
   bool HasRun(std::uint64_t number) const { return n_called_ - waiting_.size() >= number; }
   // Lets the first piece of work go on. Returns false if nothing could.
   bool Step();
+  // Lets the kernel that is the first piece of work go on.
+  Progress RunKernel(const KernelCall& call);
+  Progress StepKernel();
+  // Runs the part of a kernel that may come before earlier ones have ended.
+  void RunEarly();
+  // A kernel that starts early may follow the first piece of work.
+  bool MayBeOverlapped() const;
+  // The memory that kernels can use.
+  std::vector<emulator::Arena*> Reachable() const;
+  std::string Describe(std::byte* address) const;
   // Unblocks kernels once no device can go on; reports a deadlock if none can be unblocked.
   void Unblock();
 
@@ -88,7 +118,9 @@ class EmulatorDriver final : public GpuDriver {
   emulator::Arena arena_;
   BlockRunner runner_;
   std::deque<Work> waiting_;
-  bool runs_kernel_ = false;  // the first piece of work is one that has begun
+  bool runs_kernel_ = false;           // the first piece of work is one that has begun
+  emulator::WrittenPages written_;     // by that kernel, if it may be overlapped
+  emulator::WrittenPages unfinished_;  // by earlier kernels that may still run
   std::uint64_t n_called_ = 0;
   Status status_;  // the first error
 };
@@ -104,6 +136,19 @@ class EmulatorDriver::DeviceBuffer : public Buffer {
 
  private:
   EmulatorDriver& driver_;
+};
+
+class EmulatorDriver::SharedBuffer : public Buffer {
+ public:
+  SharedBuffer(EmulatorDriver& driver, std::unique_ptr<Buffer> memory)
+      : Buffer(memory->address(), memory->bytes(), /*on_host=*/true),
+        driver_(driver),
+        memory_(std::move(memory)) {}
+  ~SharedBuffer() override { driver_.RunUntil(driver_.n_called_); }
+
+ private:
+  EmulatorDriver& driver_;
+  std::unique_ptr<Buffer> memory_;
 };
 
 // By the clock of the host, when the work runs.
@@ -132,7 +177,11 @@ class EmulatorDriver::Timer : public GpuTimer {
 };
 
 Result<std::unique_ptr<Buffer>> EmulatorDriver::Allocate(std::int64_t bytes, MemoryKind kind) {
-  if (IsOnHost(kind)) return AllocateHostBuffer(bytes);
+  if (IsOnHost(kind)) {
+    Result<std::unique_ptr<Buffer>> memory = AllocateHostBuffer(bytes);
+    if (!memory) return memory;
+    return std::make_unique<SharedBuffer>(*this, *std::move(memory));
+  }
   std::byte* const memory = arena_.Allocate(bytes);
   if (memory == nullptr) {
     return MakeError(ErrorCode::kOutOfMemory,
@@ -156,54 +205,125 @@ void EmulatorDriver::Download(std::span<std::byte> to, const void* from) {
 
 void EmulatorDriver::Launch(GpuKernel kernel, const GpuGrid& grid,
                             std::span<const std::byte> arguments) {
-  LaunchKernel(kGpuKernelNames[static_cast<std::size_t>(kernel)], emulator::FindKernel(kernel),
-               grid, arguments);
+  Launch({.name = kGpuKernelNames[static_cast<std::size_t>(kernel)],
+          .kernel = emulator::FindKernel(kernel),
+          .grid = grid,
+          .arguments = arguments});
 }
 
-void EmulatorDriver::LaunchKernel(std::string_view name, const emulator::Kernel& code,
-                                  const GpuGrid& grid, std::span<const std::byte> arguments) {
-  Check(arguments.size() == code.argument_bytes, "the size of a kernel's arguments");
-  if (grid.x == 0 || grid.y == 0) return;
-  // Kernels expect the alignment of their struct.
-  struct alignas(128) Piece {
-    std::byte bytes[128];
-  };
-  std::vector<Piece> copy(DivideUp(arguments.size(), sizeof(Piece)));
-  std::memcpy(copy.data(), arguments.data(), arguments.size());
-  Add([this, name, code, grid, copy = std::move(copy)] {
-    if (!runs_kernel_) {
-      runner_.Begin(name, code, grid, copy.data());
-      runs_kernel_ = true;
-    }
-    const Progress progress = runner_.Step();
-    if (progress == Progress::kEnded) {
-      runs_kernel_ = false;
-      status_ = runner_.status();
-    }
-    return progress;
-  });
+void EmulatorDriver::Launch(const EmulatedLaunch& launch) {
+  Check(launch.arguments.size() == launch.kernel.argument_bytes,
+        "the size of a kernel's arguments");
+  if (launch.grid.x == 0 || launch.grid.y == 0) return;
+  KernelCall call = {.name = launch.name,
+                     .code = launch.kernel,
+                     .grid = launch.grid,
+                     .starts_early = launch.starts_early};
+  call.arguments.resize(DivideUp(launch.arguments.size(), sizeof(ArgumentPiece)));
+  std::memcpy(call.arguments.data(), launch.arguments.data(), launch.arguments.size());
+  Add({.run = [this, call = std::move(call)] { return RunKernel(call); },
+       .is_kernel = true,
+       .starts_early = launch.starts_early});
 }
 
 void EmulatorDriver::AddOnce(std::function<void()> run) {
-  Add([run = std::move(run)] {
+  Add({.run = [this, run = std::move(run)] {
     run();
+    unfinished_.clear();
     return Progress::kEnded;
-  });
+  }});
 }
 
 void EmulatorDriver::Add(Work work) {
+  // A kernel runs when it is known whether it will be overlapped.
+  const std::uint64_t runs_now = n_called_ + (work.is_kernel ? 0 : 1);
   ++n_called_;
   waiting_.push_back(std::move(work));
   // The work of other devices that this may wait for comes later.
   if (!options_.runs_when_awaited && peers_->devices.size() == 1) {
-    RunUntil(n_called_);
+    RunUntil(runs_now);
   }
+}
+
+Progress EmulatorDriver::RunKernel(const KernelCall& call) {
+  if (!runs_kernel_) {
+    runner_.Begin(call.name, call.code, call.grid, call.arguments.data(), call.starts_early);
+    runs_kernel_ = true;
+    if (call.starts_early) {
+      RunEarly();
+    }
+  }
+  std::optional<PageWatch> watch;
+  if (MayBeOverlapped()) {
+    watch.emplace(Reachable(), [this, name = call.name](std::byte* address, bool) {
+      written_.emplace(PageWatch::PageOf(address), name);
+    });
+    watch->Ignore(written_);
+  }
+  const Progress progress = StepKernel();
+  if (progress == Progress::kEnded) {
+    runs_kernel_ = false;
+    status_ = runner_.status();
+    // The next kernel may begin before this one has waited.
+    if (runner_.StartsNextEarly()) {
+      written_.merge(unfinished_);
+    }
+    unfinished_ = std::exchange(written_, {});
+  }
+  return progress;
+}
+
+// One device goes on alone; several take turns.
+Progress EmulatorDriver::StepKernel() {
+  Progress progress = runner_.Step();
+  while (peers_->devices.size() == 1 &&
+         (progress == Progress::kMoved || (progress == Progress::kStuck && runner_.Unblock()))) {
+    progress = runner_.Step();
+  }
+  return progress;
+}
+
+void EmulatorDriver::RunEarly() {
+  PageWatch watch(Reachable(), [this](std::byte* address, bool writes) {
+    emulator::Block::Running().NoteEarlyUse(
+        fmt::format("{} {}", writes ? "writes" : "reads", Describe(address)));
+  });
+  watch.Hide(unfinished_);
+  runner_.RunEarly();
+}
+
+bool EmulatorDriver::MayBeOverlapped() const {
+  if (waiting_.size() > 1) return waiting_[1].starts_early;
+  // The host has awaited a kernel that runs without a next one, if no other device lets it run.
+  return peers_->devices.size() > 1;
+}
+
+std::vector<emulator::Arena*> EmulatorDriver::Reachable() const {
+  std::vector<emulator::Arena*> arenas;
+  for (EmulatorDriver* const device : peers_->devices) {
+    if (device == this || peers_->access) {
+      arenas.push_back(&device->arena_);
+    }
+  }
+  return arenas;
+}
+
+std::string EmulatorDriver::Describe(std::byte* address) const {
+  std::string place;
+  for (const emulator::Arena* const arena : Reachable()) {
+    if (arena->HasUsed(address)) {
+      place = arena->Describe(address);
+    }
+  }
+  const auto writer = unfinished_.find(PageWatch::PageOf(address));
+  if (writer == unfinished_.end()) return place;
+  return fmt::format("{}, in a page that kernel {} writes", place, writer->second);
 }
 
 bool EmulatorDriver::Step() {
   if (waiting_.empty()) return false;
   const emulator::Arena::Opening opening(arena_);
-  const Progress progress = status_ ? waiting_.front()() : Progress::kEnded;
+  const Progress progress = status_ ? waiting_.front().run() : Progress::kEnded;
   if (progress == Progress::kEnded) {
     waiting_.pop_front();
   }
@@ -223,6 +343,13 @@ void EmulatorDriver::Unblock() {
 }
 
 void EmulatorDriver::RunUntil(std::uint64_t number) {
+  RunWaiting(number);
+  if (waiting_.empty()) {
+    unfinished_.clear();
+  }
+}
+
+void EmulatorDriver::RunWaiting(std::uint64_t number) {
   if (HasRun(number)) return;
   const auto open = [](EmulatorDriver& device) {
     return std::make_unique<emulator::Arena::Opening>(device.arena_);
@@ -270,11 +397,10 @@ std::vector<std::unique_ptr<GpuDriver>> MakeEmulatorDrivers(const EmulatorOption
   return drivers;
 }
 
-void LaunchEmulated(GpuDriver& driver, std::string_view name, const emulator::Kernel& kernel,
-                    const GpuGrid& grid, std::span<const std::byte> arguments) {
+void LaunchEmulated(GpuDriver& driver, const EmulatedLaunch& launch) {
   auto* const emulated = dynamic_cast<EmulatorDriver*>(&driver);
   Check(emulated != nullptr, "a driver of the emulator");
-  emulated->LaunchKernel(name, kernel, grid, arguments);
+  emulated->Launch(launch);
 }
 
 }  // namespace fathom

@@ -174,7 +174,8 @@ void Hopper::BeginCopy(Block& block, std::string_view operation) {
       window.data[i] = std::byte{0xFF};
     }
   }
-  if (running_.asynchrony == Asynchrony::kEarliest) {
+  // While earlier kernels run, the earliest moment is the worst one to read their results.
+  if (running_.asynchrony == Asynchrony::kEarliest || running_.earlier_kernels_run) {
     FinishOneCopy();
   }
 }

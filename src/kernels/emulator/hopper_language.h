@@ -167,9 +167,14 @@ void TakeRegisters(const char* file = __builtin_FILE(), int line = __builtin_LIN
                                          {"TakeRegisters", file, line});
 }
 
-// Kernels run one after the other: there is nothing to wait for.
-inline void StartDependentKernels() {}
-inline void WaitForEarlierKernels() {}
+inline void StartDependentKernels(const char* file = __builtin_FILE(),
+                                  int line = __builtin_LINE()) {
+  emulator::Block::Running().StartDependents({"StartDependentKernels", file, line});
+}
+inline void WaitForEarlierKernels(const char* file = __builtin_FILE(),
+                                  int line = __builtin_LINE()) {
+  emulator::Block::Running().WaitForEarlier({"WaitForEarlierKernels", file, line});
+}
 
 inline void SetFlag(uint32_t* flag, uint32_t value) { *flag = value; }
 inline void AddToFlag(uint32_t* flag, uint32_t value) { *flag += value; }

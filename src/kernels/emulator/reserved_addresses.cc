@@ -16,9 +16,11 @@ ReservedAddresses::ReservedAddresses(std::int64_t bytes)
 
 ReservedAddresses::~ReservedAddresses() { ::munmap(address_, mapped_bytes_); }
 
-void ReservedAddresses::Protect(std::int64_t bytes, bool open) {
-  const int allowed = open ? PROT_READ | PROT_WRITE : PROT_NONE;
-  Check(bytes == 0 || ::mprotect(address_, static_cast<std::size_t>(bytes), allowed) == 0,
+void ReservedAddresses::Allow(std::int64_t offset, std::int64_t bytes, Access access) {
+  const int allowed = access == Access::kWrite  ? PROT_READ | PROT_WRITE
+                      : access == Access::kRead ? PROT_READ
+                                                : PROT_NONE;
+  Check(bytes == 0 || ::mprotect(address_ + offset, static_cast<std::size_t>(bytes), allowed) == 0,
         "memory of a device that is not there");
 }
 

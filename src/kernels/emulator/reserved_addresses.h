@@ -10,6 +10,8 @@ namespace fathom::emulator {
 
 class ReservedAddresses {
  public:
+  enum class Access : std::uint8_t { kNone, kRead, kWrite };  // kWrite: to read, too
+
   // `bytes` (>= 0) of addresses, closed. Takes memory only where something is written. Aborts if
   // the system has no such range.
   explicit ReservedAddresses(std::int64_t bytes);
@@ -19,12 +21,12 @@ class ReservedAddresses {
 
   std::byte* address() const { return address_; }
   // Allows or forbids to read and write the first `bytes`.
-  void Open(std::int64_t bytes) { Protect(bytes, true); }
-  void Close(std::int64_t bytes) { Protect(bytes, false); }
+  void Open(std::int64_t bytes) { Allow(0, bytes, Access::kWrite); }
+  void Close(std::int64_t bytes) { Allow(0, bytes, Access::kNone); }
+  // Allows this access, and no more, to whole pages.
+  void Allow(std::int64_t offset, std::int64_t bytes, Access access);
 
  private:
-  void Protect(std::int64_t bytes, bool open);
-
   std::byte* address_ = nullptr;
   std::size_t mapped_bytes_;
 };

@@ -38,7 +38,11 @@
 //   WgmmaCommit() WgmmaWait<n>(sums)    until at most n groups are unfinished
 //
 //   ReleaseRegisters<n>() TakeRegisters<n>()         registers of each thread of the warpgroup
-//   StartDependentKernels() WaitForEarlierKernels()  overlap with the next kernel
+//   StartDependentKernels()        lets the next kernel begin, if it was launched to start early,
+//                                  once all blocks have called it
+//   WaitForEarlierKernels()        in every block of a kernel that was launched to start early:
+//                                  before it nothing is written to memory of the device, and
+//                                  nothing read that earlier kernels write. In no other kernel
 //   SetFlag(flag, value) AddToFlag(flag, value) WaitForFlag(flag, least)   a word that other blocks
 //                                  and devices see: what was written before is visible behind the
 //                                  wait
