@@ -9,16 +9,16 @@
 namespace fathom::testing {
 namespace {
 
-// Errors as both vendors number them.
-constexpr int kInvalidValue = 1;
-constexpr int kOutOfMemory = 2;
-constexpr int kNoDevice = 100;
-constexpr int kNotFound = 500;
-
-constexpr std::string_view kFree = "free ";
+// Whether a state is `prefix` with a value, which becomes the value.
+bool HasPrefix(std::string_view state, std::string_view prefix, std::string& value) {
+  if (!state.starts_with(prefix)) return false;
+  value = state.substr(prefix.size());
+  return true;
+}
 
 FakeGpuDriver StateOfEnvironment() {
   FakeGpuDriver driver;
+  for (std::string& kernel : MoreKernels()) driver.kernels.push_back(std::move(kernel));
   const char* const value = std::getenv("FAKE_GPU_DRIVER");
   const std::string_view state = value == nullptr ? "" : value;
   if (state == "old") {
@@ -26,9 +26,13 @@ FakeGpuDriver StateOfEnvironment() {
     driver.hip_version = 50700000;
   }
   if (state == "no device") driver.gpus.clear();
-  if (state.starts_with(kFree)) {
-    driver.free_bytes = std::strtoull(state.data() + kFree.size(), nullptr, 10);
+  std::string value_of_state;
+  if (HasPrefix(state, "free ", value_of_state)) {
+    driver.free_bytes = std::strtoull(value_of_state.c_str(), nullptr, 10);
   }
+  if (HasPrefix(state, "lacks ", value_of_state)) std::erase(driver.kernels, value_of_state);
+  HasPrefix(state, "fails ", driver.fails);
+  HasPrefix(state, "corrupts ", driver.corrupts);
   if (state == "two") {
     driver.gpus.push_back({.name = "Old GPU", .capability = 75, .architecture = "gfx906"});
   }
@@ -131,7 +135,7 @@ FakeGpuDriver* fake_gpu_driver() { return &Driver(); }
 
 int FakeInitialize(unsigned) {
   if (const int error = FindError(Driver().errors, "initialize"); error != 0) return error;
-  return Driver().gpus.empty() ? kNoDevice : 0;
+  return Driver().gpus.empty() ? FakeGpuError::kNoDevice : 0;
 }
 int FakeCudaVersion(int* version) {
   *version = Driver().cuda_version;
@@ -143,8 +147,8 @@ int FakeHipVersion(int* version) {
   return 0;
 }
 int FakeErrorText(int error, const char** text) {
-  *text = error == 719 ? "unspecified launch failure" : nullptr;
-  return *text == nullptr ? kInvalidValue : 0;
+  *text = error == FakeGpuError::kLaunchFailure ? "unspecified launch failure" : nullptr;
+  return *text == nullptr ? FakeGpuError::kInvalidValue : 0;
 }
 
 int FakeDeviceCount(int* count) {
@@ -157,7 +161,7 @@ int FakeDevice(int* device, int number) {
 }
 int FakeDeviceName(char* name, int length, int device) {
   const FakeGpu* const gpu = FindGpu(device);
-  if (gpu == nullptr) return kInvalidValue;
+  if (gpu == nullptr) return FakeGpuError::kInvalidValue;
   const std::size_t n = gpu->name.copy(name, static_cast<std::size_t>(length) - 1);
   name[n] = '\0';
   return FindError(Driver().errors, "device_name");
@@ -171,6 +175,7 @@ int FakeDeviceAttribute(int* value, int attribute, int device) {
   const FakeGpu* const gpu = FindGpu(device);
   const std::map<int, int> values = {{10, 32},
                                      {16, 132},
+                                     {38, 50 << 20},
                                      {75, gpu->capability / 10},
                                      {76, gpu->capability % 10},
                                      {97, 232448},
@@ -178,7 +183,7 @@ int FakeDeviceAttribute(int* value, int attribute, int device) {
                                      {74, 65536},
                                      {87, 64}};
   const auto found = values.find(attribute);
-  if (found == values.end()) return kInvalidValue;
+  if (found == values.end()) return FakeGpuError::kInvalidValue;
   *value = found->second;
   return FindError(Driver().errors, "device_attribute");
 }
@@ -202,7 +207,7 @@ int FakeMemory(std::size_t* free, std::size_t* total) {
   return FindError(Driver().errors, "memory");
 }
 int FakeAllocate(void** address, std::size_t bytes) {
-  if (bytes > Driver().free_bytes) return kOutOfMemory;
+  if (bytes > Driver().free_bytes) return FakeGpuError::kOutOfMemory;
   return MakeOne("allocate", "memory", [&] {
     *address = Allocate(bytes);
     std::memset(*address, 0xA5, bytes);
@@ -210,7 +215,7 @@ int FakeAllocate(void** address, std::size_t bytes) {
 }
 int FakeFree(void* address) { return FreeOne("memory", address); }
 int FakeAllocateHost(void** address, std::size_t bytes, unsigned) {
-  if (bytes > Driver().free_bytes) return kOutOfMemory;
+  if (bytes > Driver().free_bytes) return FakeGpuError::kOutOfMemory;
   return MakeOne("allocate_host", "host memory", [&] {
     *address = Allocate(bytes);
     std::memset(*address, 0xA5, bytes);
@@ -231,7 +236,13 @@ int FakeUpload(void* to, const void* from, std::size_t bytes, void*) {
   return EnqueueCopy("upload", to, from, bytes);
 }
 int FakeDownload(void* to, const void* from, std::size_t bytes, void*) {
-  return EnqueueCopy("download", to, from, bytes);
+  return Enqueue("download", [=] {
+    std::memcpy(to, from, bytes);
+    if (std::exchange(Driver().corrupts_next_download, false)) {
+      *static_cast<unsigned char*>(to) ^= 1;
+    }
+    return 0;
+  });
 }
 
 int FakeMakeStream(void** stream, unsigned) {
@@ -253,7 +264,8 @@ int FakeWaitForEvent(void* event) { return RunBefore("wait_for_event", EventAt(e
 // Each piece of work takes a millisecond.
 int FakeElapsedTime(float* milliseconds, void* first, void* last) {
   constexpr unsigned kWithoutTime = 2;
-  if (((EventAt(first).flags | EventAt(last).flags) & kWithoutTime) != 0) return kInvalidValue;
+  if (((EventAt(first).flags | EventAt(last).flags) & kWithoutTime) != 0)
+    return FakeGpuError::kInvalidValue;
   *milliseconds = static_cast<float>(EventAt(last).n_before - EventAt(first).n_before);
   return FindError(Driver().errors, "elapsed_time");
 }
@@ -269,12 +281,17 @@ int FakeUnloadModule(void* module) { return FreeOne("module", module); }
 int FakeFindFunction(void** function, void*, const char* name) {
   std::vector<std::string>& kernels = Driver().kernels;
   const auto found = std::find(kernels.begin(), kernels.end(), name);
-  if (found == kernels.end()) return kNotFound;
+  if (found == kernels.end()) return FakeGpuError::kNotFound;
   *function = &*found;
   return FindError(Driver().errors, "find_function");
 }
-int FakeSetFunctionAttribute(void*, int, int value) {
-  Driver().shared_bytes_allowed = value;
+int FakeSetFunctionAttribute(void* function, int attribute, int value) {
+  constexpr int kLargeClustersAllowed = 14;
+  if (attribute == kLargeClustersAllowed) {
+    Driver().large_clusters_allowed[*static_cast<std::string*>(function)] = value != 0;
+  } else {
+    Driver().shared_bytes_allowed = value;
+  }
   return FindError(Driver().errors, "set_function_attribute");
 }
 int FakeLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
@@ -285,7 +302,11 @@ int FakeLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsigned 
                        .grid = {grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes},
                        .arguments = {}};
   launch.arguments.assign(bytes, bytes + ArgumentBytes(Driver(), launch.kernel));
-  return Enqueue("launch", [launch = std::move(launch)] { return RunLaunch(Driver(), launch); });
+  return Enqueue("launch", [launch = std::move(launch)] {
+    FakeGpuDriver& driver = Driver();
+    driver.corrupts_next_download = launch.kernel == driver.corrupts;
+    return launch.kernel == driver.fails ? FakeGpuError::kLaunchFailure : RunLaunch(driver, launch);
+  });
 }
 
 int FakeBeginCapture(void*, int) {
