@@ -2,6 +2,10 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
 
 #include "kernels/cuda/cuda_vendor.h"
 #include "kernels/gpu/limits.h"
@@ -103,18 +107,32 @@ Status ProbeDevice::Open(int number, std::span<const std::byte* const> fatbins) 
   return LoadFatbins(fatbins);
 }
 
-void* ProbeDevice::FindKernel(const std::string& kernel) const {
+ProbeDevice::Kernel& ProbeDevice::KernelNamed(std::string_view name) {
+  const auto found = kernels_.find(name);
+  if (found != kernels_.end()) return found->second;
+  Kernel& kernel = kernels_[std::string(name)];
   for (void* const module : modules_) {
     void* function = nullptr;
-    if (api_.find_function(&function, module, kernel.c_str()) == 0) return function;
+    if (api_.find_function(&function, module, std::string(name).c_str()) == 0) {
+      kernel.function = function;
+    }
   }
-  return nullptr;
+  return kernel;
 }
 
-std::string ProbeDevice::WhyMissing(const std::string& kernel) const {
+std::string ProbeDevice::WhyMissing(std::string_view kernel) {
   if (FindKernel(kernel) != nullptr) return "";
   return fmt::format("the kernel {} is compiled for sm_90a: found {} of compute capability {}.{}",
                      kernel, name_, capability_ / 10, capability_ % 10);
+}
+
+void ProbeDevice::Note(std::string_view kernel) {
+  if (std::ranges::find(launched_, kernel) != launched_.end()) return;
+  launched_.push_back(kernels_.find(kernel)->first);
+}
+
+std::string ProbeDevice::LaunchedKernels() const {
+  return launched_.empty() ? "copies" : fmt::format("{}", fmt::join(launched_, ", "));
 }
 
 void* ProbeDevice::Allocate(std::int64_t bytes) {
@@ -138,7 +156,7 @@ void* ProbeDevice::AllocateHost(std::int64_t bytes) {
 void ProbeDevice::FreeMemory() {
   for (void* const address : memory_) api_.free(address);
   for (void* const address : host_memory_) api_.free_host(address);
-  for (void* const graph : graphs_) api_.free_ready_graph(graph);
+  for (const Graph& graph : graphs_) api_.free_ready_graph(graph.ready);
   memory_.clear();
   host_memory_.clear();
   graphs_.clear();
@@ -156,44 +174,48 @@ void ProbeDevice::Upload(void* to, std::span<const std::byte> from) {
 
 void ProbeDevice::Download(std::span<std::byte> to, const void* from) {
   if (!IsUsable()) return;
-  Keep(last_kernel_, api_.download(to.data(), from, to.size(), stream_));
+  const int error = api_.download(to.data(), from, to.size(), stream_);
+  if (error != 0) Keep(LaunchedKernels(), error);
   Wait();
 }
 
-void ProbeDevice::AllowShared(void* function, std::int64_t bytes) {
-  if (bytes <= kMaxSharedBytes) return;
-  Keep(last_kernel_,
-       api_.set_function_attribute(function, kMaxDynamicSharedBytes, static_cast<int>(bytes)));
+void ProbeDevice::AllowShared(Kernel& kernel, std::int64_t bytes) {
+  if (bytes <= std::max(kMaxSharedBytes, kernel.shared_bytes)) return;
+  kernel.shared_bytes = bytes;
+  Keep("dynamic shared memory", api_.set_function_attribute(kernel.function, kMaxDynamicSharedBytes,
+                                                            static_cast<int>(bytes)));
 }
 
-void ProbeDevice::LaunchBytes(const std::string& kernel, const GpuGrid& grid, const void* arguments,
+void ProbeDevice::LaunchBytes(std::string_view name, const GpuGrid& grid, const void* arguments,
                               const LaunchOptions& options) {
   if (!IsUsable()) return;
-  last_kernel_ = kernel;
-  void* const function = FindKernel(kernel);
-  if (function == nullptr) {
-    status_ = MakeError(ErrorCode::kUnavailable, "{}", WhyMissing(kernel));
+  Kernel& kernel = KernelNamed(name);
+  if (kernel.function == nullptr) {
+    status_ = MakeError(ErrorCode::kUnavailable, "{}", WhyMissing(name));
     return;
   }
-  AllowShared(function, grid.shared_bytes);
+  AllowShared(kernel, grid.shared_bytes);
+  Note(name);
   // The driver copies the arguments, and does not change them.
   void* address = const_cast<void*>(arguments);
   LaunchConfiguration configuration = Configure(grid, stream_);
   if (!options.starts_early) {
     const auto& [x, y, z] = configuration.grid;
-    Keep(kernel, api_.launch(function, x, y, z, configuration.block[0], 1, 1,
-                             configuration.shared_bytes, stream_, &address, nullptr));
+    Keep(name, api_.launch(kernel.function, x, y, z, configuration.block[0], 1, 1,
+                           configuration.shared_bytes, stream_, &address, nullptr));
     return;
   }
   LaunchAttribute attribute = {.id = LaunchAttribute::kStartsEarly, .value = {1}};
   configuration.attributes = &attribute;
   configuration.n_attributes = 1;
-  Keep(kernel, hopper_.launch(&configuration, function, &address, nullptr));
+  Keep(name, hopper_.launch(&configuration, kernel.function, &address, nullptr));
 }
 
 void ProbeDevice::Wait() {
   if (!IsUsable()) return;
-  Keep(last_kernel_, api_.wait_for_stream(stream_));
+  const int error = api_.wait_for_stream(stream_);
+  if (error != 0) Keep(LaunchedKernels(), error);
+  launched_.clear();
 }
 
 int ProbeDevice::WaitInThread() const {
@@ -217,34 +239,40 @@ double ProbeDevice::SecondsBetweenMarks() {
 
 void ProbeDevice::BeginGraph() {
   if (!IsUsable()) return;
+  launched_before_graph_ = std::exchange(launched_, {});
   Keep("beginning a graph", api_.begin_capture(stream_, DriverApi::kOfThisThread));
 }
 
 void* ProbeDevice::EndGraph() {
   if (!IsUsable()) return nullptr;
-  void* graph = nullptr;
-  void* ready = nullptr;
-  Keep(fmt::format("a graph with {}", last_kernel_), api_.end_capture(stream_, &graph));
+  const std::string what = "a graph with " + LaunchedKernels();
+  Graph graph = {.kernels = std::exchange(launched_, std::exchange(launched_before_graph_, {}))};
+  void* captured = nullptr;
+  Keep(what, api_.end_capture(stream_, &captured));
   if (!IsUsable()) return nullptr;
-  Keep(fmt::format("a graph with {}", last_kernel_), api_.ready_graph(&ready, graph, 0));
-  api_.free_graph(graph);
-  if (ready != nullptr) graphs_.push_back(ready);
-  return ready;
+  Keep(what, api_.ready_graph(&graph.ready, captured, 0));
+  api_.free_graph(captured);
+  if (!IsUsable()) return nullptr;
+  graphs_.push_back(graph);
+  return graph.ready;
 }
 
 void ProbeDevice::LaunchGraph(void* graph) {
   if (!IsUsable()) return;
-  Keep(last_kernel_, api_.launch_graph(graph, stream_));
+  for (const std::string_view kernel : std::ranges::find(graphs_, graph, &Graph::ready)->kernels) {
+    Note(kernel);
+  }
+  Keep(LaunchedKernels(), api_.launch_graph(graph, stream_));
 }
 
-int ProbeDevice::AllowLargeClusters(const std::string& kernel) {
+int ProbeDevice::AllowLargeClusters(std::string_view kernel) {
   return api_.set_function_attribute(FindKernel(kernel), kLargeClustersAllowed, 1);
 }
 
-int ProbeDevice::CountActiveClusters(const std::string& kernel, const GpuGrid& grid, int cluster,
+int ProbeDevice::CountActiveClusters(std::string_view kernel, const GpuGrid& grid, int cluster,
                                      std::string& why) {
   void* const function = FindKernel(kernel);
-  AllowShared(function, grid.shared_bytes);
+  AllowShared(KernelNamed(kernel), grid.shared_bytes);
   LaunchConfiguration configuration = Configure(grid, stream_);
   LaunchAttribute attribute = {.id = LaunchAttribute::kClusterDimension,
                                .value = {static_cast<unsigned>(cluster), 1, 1}};

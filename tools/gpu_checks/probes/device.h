@@ -1,12 +1,14 @@
 // ProbeDevice: a CUDA device for programs that measure it: memory, kernels, time, graphs.
 //
 // An error is kept: from then on no function does anything, allocations are null and times 0, and
-// status() returns the error with the name of the kernel that was launched last. So a probe
-// measures without looking, and asks once before it prints. Threads: one at a time.
+// status() returns the error with the names of the kernels that were launched since the last wait.
+// So a probe measures without looking, and asks once before it prints. Threads: one at a time.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -50,9 +52,10 @@ class ProbeDevice {
   void Keep(std::string_view what, int error);
 
   // Finds a kernel: nullptr if no fatbin has it for this device.
-  void* FindKernel(const std::string& kernel) const;
-  // Says why a kernel cannot run here, or nothing: "expected sm_90a for the kernel X, found ...".
-  std::string WhyMissing(const std::string& kernel) const;
+  void* FindKernel(std::string_view kernel) { return KernelNamed(kernel).function; }
+  // Says why a kernel cannot run here, or nothing: "the kernel X is compiled for sm_90a: found
+  // ...".
+  std::string WhyMissing(std::string_view kernel);
 
   // --- Memory, aligned to 256 bytes, which stays until FreeMemory ---
   void* Allocate(std::int64_t bytes);
@@ -78,13 +81,13 @@ class ProbeDevice {
 
   // --- Work ---
   template <class Arguments>
-  void Launch(const std::string& kernel, const GpuGrid& grid, const Arguments& arguments,
+  void Launch(std::string_view kernel, const GpuGrid& grid, const Arguments& arguments,
               const LaunchOptions& options = {}) {
     static_assert(std::is_trivially_copyable_v<Arguments>);
     LaunchBytes(kernel, grid, &arguments, options);
   }
   // `arguments`: the argument struct of the kernel.
-  void LaunchBytes(const std::string& kernel, const GpuGrid& grid, const void* arguments,
+  void LaunchBytes(std::string_view kernel, const GpuGrid& grid, const void* arguments,
                    const LaunchOptions& options = {});
   void Wait();
   // Waits in another thread than that which has opened the device, which may look at memory of the
@@ -99,7 +102,8 @@ class ProbeDevice {
     Mark(1);
     return SecondsBetweenMarks();
   }
-  // Returns the work that `enqueue` enqueues, as a graph; nullptr after an error.
+  // Returns the work that `enqueue` enqueues, as a graph; nullptr after an error. Its kernels have
+  // run before: a driver loads a kernel when it first runs, and may not do so here.
   template <class Enqueue>
   void* MakeGraph(const Enqueue& enqueue) {
     BeginGraph();
@@ -109,19 +113,33 @@ class ProbeDevice {
   void LaunchGraph(void* graph);
 
   // Allows clusters of more than 8 blocks. Returns the driver's error, which is not kept.
-  int AllowLargeClusters(const std::string& kernel);
+  int AllowLargeClusters(std::string_view kernel);
   // Returns how many clusters of the kernel run at once, -1 if the driver has an error for it,
   // whose text is then in `why`.
-  int CountActiveClusters(const std::string& kernel, const GpuGrid& grid, int cluster,
+  int CountActiveClusters(std::string_view kernel, const GpuGrid& grid, int cluster,
                           std::string& why);
 
  private:
+  struct Kernel {
+    void* function = nullptr;
+    std::int64_t shared_bytes = 0;  // dynamic ones that the driver allows
+  };
+  using KernelNames = std::vector<std::string_view>;  // keys of kernels_
+  struct Graph {
+    void* ready = nullptr;
+    KernelNames kernels;
+  };
+
+  Kernel& KernelNamed(std::string_view name);
+  // Notes that a kernel was launched since the last wait.
+  void Note(std::string_view kernel);
+  std::string LaunchedKernels() const;
   bool IsUsable() const { return status_.has_value(); }
   Status Ended(std::string_view what, int error) const;
   Status OpenLibrary();
   Status ReadAttributes(int number);
   Status LoadFatbins(std::span<const std::byte* const> fatbins);
-  void AllowShared(void* function, std::int64_t bytes);
+  void AllowShared(Kernel& kernel, std::int64_t bytes);
   void Mark(int mark);
   double SecondsBetweenMarks();
   void BeginGraph();
@@ -139,8 +157,10 @@ class ProbeDevice {
   std::vector<void*> modules_;
   std::vector<void*> memory_;
   std::vector<void*> host_memory_;
-  std::vector<void*> graphs_;
-  std::string last_kernel_;
+  std::vector<Graph> graphs_;
+  std::map<std::string, Kernel, std::less<>> kernels_;
+  KernelNames launched_;               // since the last wait, each once
+  KernelNames launched_before_graph_;  // which is being made
   Status status_;
 };
 

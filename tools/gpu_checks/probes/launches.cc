@@ -59,8 +59,8 @@ class Chain {
       gaps.push_back(Microseconds(last.ended, next.began));
       last = next;
     }
-    line["stamped_us"] = Median(steps);
-    line["gap_us"] = Median(gaps);
+    line["stamped_us"] = Mean(steps);
+    line["gap_us"] = Mean(gaps);
   }
 
  private:
@@ -119,7 +119,7 @@ void MeasureIsolated(const ProbeRun& run, bool is_graph) {
   }
   if (!device.status()) return;
   run.Print(is_graph ? "isolated, graph" : "isolated, stream",
-            {{"host_us", Median(host)}, {"kernel_us", Median(kernel)}});
+            {{"host_us", Median(host)}, {"kernel_us", Mean(kernel)}});
 }
 
 void MeasureTimerStep(const ProbeRun& run) {

@@ -27,7 +27,7 @@ class PrefetchProbe {
         sums_(device_.AllocateArray<std::uint32_t>(blocks_ * kStreamThreads)),
         times_(device_.AllocateArray<BlockTimes>(blocks_)) {}
 
-  // Returns the seconds of a read, the median of several.
+  // Returns the seconds of a read, the mean of several.
   double Measure(Before before) {
     std::vector<double> seconds;
     for (int i = 0; i < run_.Size(1, 7); ++i) {
@@ -45,7 +45,7 @@ class PrefetchProbe {
       if (!device_.status()) return 0.0;
       seconds.push_back(SecondsOfBlocks(times));
     }
-    return Median(seconds);
+    return Mean(seconds);
   }
 
  private:

@@ -15,7 +15,7 @@ void ProbeRun::Print(std::string_view name, const Line& figures) const {
   std::fflush(stdout);
 }
 
-bool ProbeRun::Skips(std::string_view name, const std::string& kernel) const {
+bool ProbeRun::Skips(std::string_view name, std::string_view kernel) const {
   const std::string why = device_.WhyMissing(kernel);
   if (why.empty()) return false;
   Print(name, {{"skipped", why}});
@@ -26,6 +26,10 @@ double Median(std::vector<double> numbers) {
   const auto middle = numbers.begin() + std::ssize(numbers) / 2;
   std::nth_element(numbers.begin(), middle, numbers.end());
   return *middle;
+}
+
+double Mean(const std::vector<double>& numbers) {
+  return std::accumulate(numbers.begin(), numbers.end(), 0.0) / static_cast<double>(numbers.size());
 }
 
 std::uint32_t SumOfFilled(unsigned char value, std::int64_t bytes) {

@@ -31,7 +31,7 @@ class ProbeRun {
   // Prints {"probe": ..., "name": name, figures...} as a line of its own, at once.
   void Print(std::string_view name, const Line& figures) const;
   // Prints a line that says why a kernel cannot run here. Returns whether there was a reason.
-  bool Skips(std::string_view name, const std::string& kernel) const;
+  bool Skips(std::string_view name, std::string_view kernel) const;
 
  private:
   const std::string probe_;
@@ -54,6 +54,9 @@ double Median(std::vector<double> numbers);
 std::uint32_t SumOfFilled(unsigned char value, std::int64_t bytes);
 // Adds "mismatch" to the line if the sums of the threads do not add up to what is expected.
 void AddMismatchOfSums(Line& line, std::uint32_t expected, std::span<const std::uint32_t> sums);
+// The mean of numbers, of which there is at least one: of times by the device's clock, which may be
+// coarse, and the middle one of which would then say little.
+double Mean(const std::vector<double>& numbers);
 // Seconds from when the first block began to when the last one ended.
 double SecondsOfBlocks(std::span<const BlockTimes> times);
 

@@ -60,7 +60,7 @@ double MeasureRate(const ProbeRun& run, const Rate& rate, int groups, float* sum
   // Long enough that launching does not count; the first run warms up.
   std::int64_t rounds = run.Size(1, 256);
   double taken = seconds(rounds);
-  while (!run.is_quick() && device.status() && taken < 1e-3 && rounds < 1 << 22) {
+  while (!run.is_quick() && device.status() && taken < 2e-3 && rounds < 1 << 22) {
     rounds *= 2;
     taken = seconds(rounds);
   }
