@@ -99,6 +99,7 @@ HopperCase TiledProductCase(MatrixFormat format) {
       .kernel = is_f16 ? "TiledProductF16" : "TiledProductBf16",
       .emulated = is_f16 ? fathom_emulated_TiledProductF16() : fathom_emulated_TiledProductBf16(),
       .grid = {.threads = 256, .shared_bytes = kTiledProductShared},
+      .starts_early = true,
       .inputs = {RandomNumbers(format, 64 * kTiledDepth, 1),
                  RandomNumbers(format, 64 * kTiledDepth, 2)},
       .tiles = {SwizzledTile(0, kTiledDepth), SwizzledTile(1, kTiledDepth)},

@@ -50,6 +50,7 @@ struct HopperCase {
   std::string kernel;  // "TileCopy"
   emulator::Kernel emulated;
   GpuGrid grid;
+  bool starts_early = false;                   // launched so, because it waits for earlier kernels
   std::vector<std::vector<std::byte>> inputs;  // arrays; PeerSum writes them, too
   std::vector<HopperTile> tiles;
   std::vector<std::byte> output;  // before the run

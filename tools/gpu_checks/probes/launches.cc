@@ -89,7 +89,7 @@ class Chain {
             std::ranges::max_element(first, last, {}, &BlockTimes::ended)->ended};
   }
   static double Microseconds(std::uint64_t from, std::uint64_t to) {
-    return (static_cast<double>(to) - static_cast<double>(from)) * 1e-3;
+    return static_cast<double>(static_cast<std::int64_t>(to - from)) * 1e-3;
   }
 
   const ProbeRun& run_;

@@ -44,7 +44,7 @@ std::vector<std::byte> RunOnDevice(ProbeDevice& device, const HopperCase& one) {
     places.maps.push_back(MapOf(device, tile, places.inputs[tile.input]));
   }
   const std::vector<std::byte> arguments = one.arguments(places);
-  device.LaunchBytes(one.kernel, one.grid, arguments.data());
+  device.LaunchBytes(one.kernel, one.grid, arguments.data(), {.starts_early = one.starts_early});
   std::vector<std::byte> found(one.output.size());
   device.Download(found, places.output);
   device.FreeMemory();
