@@ -131,3 +131,43 @@ CodeObjects EmbeddedCodeObjects() { return {kArchitectures, kObjects}; }
   set(${output} ${file} PARENT_SCOPE)
   set(${output}_OBJECTS ${objects} PARENT_SCOPE)
 endfunction()
+
+# fathom_embed_fatbins(FUNCTION OUTPUT object...): sets OUTPUT to a source that embeds fatbins of
+# fathom_code_object, and defines std::span<const std::byte* const> fathom::probe::FUNCTION().
+function(fathom_embed_fatbins function output)
+  set(assembly "")
+  set(names "")
+  foreach(object ${ARGN})
+    list(LENGTH names i)
+    set(name ${function}_${i})
+    string(APPEND assembly "    \".balign 64\\n.globl ${name}\\n\"\n"
+      "    \"${name}: .incbin \\\"${object}\\\"\\n\"\n")
+    list(APPEND names ${name})
+  endforeach()
+  list(JOIN names "[], " declarations)
+  list(JOIN names ", " entries)
+  set(file ${CMAKE_CURRENT_BINARY_DIR}/${function}.cc)
+  file(CONFIGURE OUTPUT ${file} @ONLY CONTENT
+"#include <cstddef>
+#include <span>
+
+asm(\".pushsection .rodata\\n\"
+@assembly@    \".popsection\");
+
+extern \"C\" {
+extern const std::byte @declarations@[];
+}
+
+namespace fathom::probe {
+
+std::span<const std::byte* const> @function@() {
+  static const std::byte* const kFatbins[] = {@entries@};
+  return kFatbins;
+}
+
+}  // namespace fathom::probe
+")
+  set_source_files_properties(${file} PROPERTIES OBJECT_DEPENDS "${ARGN}"
+    SKIP_UNITY_BUILD_INCLUSION ON)
+  set(${output} ${file} PARENT_SCOPE)
+endfunction()

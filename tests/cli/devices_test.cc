@@ -222,13 +222,13 @@ TEST_P(GpuProgramTest, AKernelThatFailsIsNamed) {
   const std::vector<std::string> generate = {"generate", "Once",      "-n",
                                              "2",        "--backend", GetParam()};
   const std::string device = title() + " device 0 (Fake GPU)";
-  ExpectRefusal(Run(generate, "fault HcPre"), 1,
+  ExpectRefusal(Run(generate, "fails HcPre"), 1,
                 device +
                     ": unspecified launch failure (error 719); with FATHOM_GPU_SYNC=1 in the "
                     "environment the error names the kernel");
-  ExpectRefusal(Run(generate, "fault HcPre", {"FATHOM_GPU_SYNC=1"}), 1,
+  ExpectRefusal(Run(generate, "fails HcPre", {"FATHOM_GPU_SYNC=1"}), 1,
                 device + ", kernel HcPre, grid ");
-  ExpectRefusal(Run(generate, "fault HcPre", {"FATHOM_GPU_SYNC=1"}), 1,
+  ExpectRefusal(Run(generate, "fails HcPre", {"FATHOM_GPU_SYNC=1"}), 1,
                 " of 256 threads: unspecified launch failure (error 719)");
 }
 

@@ -10,34 +10,31 @@
 
 #include "kernels/emulator/block_runner.h"
 #include "kernels/emulator/tensor_tile.h"
-#include "tests/kernels/device/hopper_kernels.h"
-
-// clang-format off
-#define HOPPER_TEST_KERNELS(X) \
-  X(TiledProductF16) X(TiledProductBf16) X(RegisterProduct64) X(RegisterProduct128) \
-  X(RegisterProduct256) X(WarpProductF16) X(WarpProductBf16) X(ClusterSum) X(TileCopy) \
-  X(SharedProduct128) X(SharedProduct256) X(MoveRegisters) X(PeerSum) X(HopperFaulty) \
-  X(EarlyStep) X(EarlyClusterStep)
-// clang-format on
-#define DECLARE_HOPPER_KERNEL(Name) extern "C" fathom::emulator::Kernel fathom_emulated_##Name();
-HOPPER_TEST_KERNELS(DECLARE_HOPPER_KERNEL)
-#undef DECLARE_HOPPER_KERNEL
+#include "tests/kernels/hopper_cases.h"
 
 namespace fathom::testing {
-
-inline constexpr std::int64_t kHopperSharedBytes = std::int64_t{227} << 10;
 
 // Orders of threads and blocks, and moments of copies and products.
 class HopperRuns
     : public ::testing::TestWithParam<std::tuple<emulator::Visiting, emulator::Asynchrony>> {
  protected:
   bool IsLatest() const { return std::get<1>(GetParam()) == emulator::Asynchrony::kLatest; }
+  emulator::BlockRunner MakeRunner() const {
+    return {32, kHopperSharedBytes, std::get<0>(GetParam()), 3, std::get<1>(GetParam())};
+  }
+  // Returns the numbers that a case writes; its error fails the test.
+  template <class T>
+  std::vector<T> NumbersOf(const HopperCase& one) const {
+    emulator::BlockRunner runner = MakeRunner();
+    const Result<std::vector<std::byte>> output = RunEmulated(one, runner);
+    EXPECT_TRUE(output) << one.name << ": " << output.error().message;
+    return HopperCase::Numbers<T>(output.value_or(one.output));
+  }
   // The error of a run, or nothing. starts_early: it is launched so.
   template <class Arguments>
   std::string RunForError(const emulator::Kernel& kernel, const GpuGrid& grid,
                           const Arguments& arguments, bool starts_early = false) const {
-    emulator::BlockRunner runner(32, kHopperSharedBytes, std::get<0>(GetParam()), 3,
-                                 std::get<1>(GetParam()));
+    emulator::BlockRunner runner = MakeRunner();
     const Status status = runner.Run("Tested", kernel, grid, &arguments, starts_early);
     return status ? "" : status.error().message;
   }

@@ -258,7 +258,7 @@ TEST_P(VendorDriverTest, WorkThatFailsIsKept) {
 // Waits after each launch: the error has the kernel whose work failed, not a later one.
 TEST_P(VendorDriverTest, WorkThatFailsIsNamedWhereEachLaunchIsAwaited) {
   ASSERT_NO_FATAL_FAILURE(Reopen({.waits_after_each = true}));
-  fake().kernel_that_fails = kGpuKernelNames[1];
+  fake().fails = kGpuKernelNames[1];
   driver().Launch(static_cast<GpuKernel>(0), {.x = 2, .threads = 64}, RandomBytes(8));
   EXPECT_EQ(fake().launches.size(), 1u);
   driver().Launch(static_cast<GpuKernel>(1), {.x = 96, .threads = 256}, RandomBytes(8));

@@ -11,30 +11,30 @@
 namespace fathom::testing {
 namespace {
 
-// Errors as both vendors number them.
-constexpr int kInvalidValue = 1;
-constexpr int kOutOfMemory = 2;
-constexpr int kNoDevice = 100;
-constexpr int kNotFound = 500;
-constexpr int kRegisteredAlready = 712;
-
-constexpr std::string_view kFree = "free ";
-constexpr std::string_view kFault = "fault ";
-constexpr int kKernelFailure = 719;
+// Whether a state is `prefix` with a value, which becomes the value.
+bool HasPrefix(std::string_view state, std::string_view prefix, std::string& value) {
+  if (!state.starts_with(prefix)) return false;
+  value = state.substr(prefix.size());
+  return true;
+}
 
 FakeGpuDriver StateOfEnvironment() {
   FakeGpuDriver driver;
+  for (std::string& kernel : MoreKernels()) driver.kernels.push_back(std::move(kernel));
   const char* const value = std::getenv("FAKE_GPU_DRIVER");
   const std::string_view state = value == nullptr ? "" : value;
   if (state == "old") {
     driver.cuda_version = 12040;
     driver.hip_version = 50700000;
   }
-  if (state.starts_with(kFree)) {
-    driver.free_bytes = std::strtoull(state.data() + kFree.size(), nullptr, 10);
+  if (state == "no device") driver.gpus.clear();
+  std::string value_of_state;
+  if (HasPrefix(state, "free ", value_of_state)) {
+    driver.free_bytes = std::strtoull(value_of_state.c_str(), nullptr, 10);
   }
-  if (state.starts_with(kFault)) driver.kernel_that_fails = state.substr(kFault.size());
-  driver.gpus.resize(state == "no device" ? 0 : 1);
+  if (HasPrefix(state, "lacks ", value_of_state)) std::erase(driver.kernels, value_of_state);
+  HasPrefix(state, "fails ", driver.fails);
+  HasPrefix(state, "corrupts ", driver.corrupts);
   if (state == "integrated") driver.gpus.front().is_integrated = true;
   if (state == "two") {
     driver.gpus.push_back({.name = "Old GPU", .capability = 75, .architecture = "gfx906"});
@@ -158,7 +158,7 @@ const FakeGpu* FindGpu(int device) {
 // The numbers of both vendors' attributes differ.
 int FindAttribute(const std::map<int, int>& values, int attribute, int* value) {
   const auto found = values.find(attribute);
-  if (found == values.end()) return kInvalidValue;
+  if (found == values.end()) return FakeGpuError::kInvalidValue;
   *value = found->second;
   return FindError(Driver().errors, "device_attribute");
 }
@@ -174,7 +174,7 @@ FakeGpuDriver* fake_gpu_driver() { return &Driver(); }
 
 int FakeInitialize(unsigned) {
   if (const int error = FindError(Driver().errors, "initialize"); error != 0) return error;
-  return Driver().gpus.empty() ? kNoDevice : 0;
+  return Driver().gpus.empty() ? FakeGpuError::kNoDevice : 0;
 }
 int FakeCudaVersion(int* version) {
   *version = Driver().cuda_version;
@@ -186,8 +186,8 @@ int FakeHipVersion(int* version) {
   return 0;
 }
 int FakeErrorText(int error, const char** text) {
-  *text = error == 719 ? "unspecified launch failure" : nullptr;
-  return *text == nullptr ? kInvalidValue : 0;
+  *text = error == FakeGpuError::kLaunchFailure ? "unspecified launch failure" : nullptr;
+  return *text == nullptr ? FakeGpuError::kInvalidValue : 0;
 }
 
 int FakeDeviceCount(int* count) {
@@ -200,7 +200,7 @@ int FakeDevice(int* device, int number) {
 }
 int FakeDeviceName(char* name, int length, int device) {
   const FakeGpu* const gpu = FindGpu(device);
-  if (gpu == nullptr) return kInvalidValue;
+  if (gpu == nullptr) return FakeGpuError::kInvalidValue;
   const std::size_t n = gpu->name.copy(name, static_cast<std::size_t>(length) - 1);
   name[n] = '\0';
   return FindError(Driver().errors, "device_name");
@@ -214,6 +214,7 @@ int FakeCudaAttribute(int* value, int attribute, int device) {
   return FindAttribute({{10, 32},
                         {16, 132},
                         {18, gpu.is_integrated ? 1 : 0},
+                        {38, 50 << 20},
                         {75, gpu.capability / 10},
                         {76, gpu.capability % 10},
                         {97, 232448}},
@@ -247,7 +248,7 @@ int FakeMemory(std::size_t* free, std::size_t* total) {
   return FindError(Driver().errors, "memory");
 }
 int FakeAllocate(void** address, std::size_t bytes) {
-  if (bytes > Driver().free_bytes) return kOutOfMemory;
+  if (bytes > Driver().free_bytes) return FakeGpuError::kOutOfMemory;
   return MakeOne("allocate", "memory", [&] {
     *address = Allocate(bytes);
     std::memset(*address, 0xA5, bytes);
@@ -255,7 +256,7 @@ int FakeAllocate(void** address, std::size_t bytes) {
 }
 int FakeFree(void* address) { return FreeOne("memory", address); }
 int FakeAllocateHost(void** address, std::size_t bytes, unsigned flags) {
-  if (bytes > Driver().free_bytes) return kOutOfMemory;
+  if (bytes > Driver().free_bytes) return FakeGpuError::kOutOfMemory;
   return MakeOne("allocate_host", "host memory", [&] {
     *address = Allocate(bytes);
     std::memset(*address, 0xA5, bytes);
@@ -272,15 +273,16 @@ int FakeFreeHost(void* address) {
 int FakeRegisterHost(void* host, std::size_t bytes, unsigned) {
   constexpr std::size_t kPage = 4096;
   const auto begin = reinterpret_cast<std::uintptr_t>(host);
-  if (begin % kPage != 0 || bytes % kPage != 0) return kInvalidValue;
+  if (begin % kPage != 0 || bytes % kPage != 0) return FakeGpuError::kInvalidValue;
   for (const auto& [other, other_bytes] : Driver().registered) {
     const auto other_begin = reinterpret_cast<std::uintptr_t>(other);
-    if (begin < other_begin + other_bytes && other_begin < begin + bytes) return kRegisteredAlready;
+    if (begin < other_begin + other_bytes && other_begin < begin + bytes)
+      return FakeGpuError::kRegisteredAlready;
   }
   return MakeOne("register_host", "registered", [&] { Driver().registered[host] = bytes; });
 }
 int FakeUnregisterHost(void* host) {
-  if (Driver().registered.erase(host) == 0) return kInvalidValue;
+  if (Driver().registered.erase(host) == 0) return FakeGpuError::kInvalidValue;
   return FreeOne("registered", nullptr);
 }
 int FakeAddressOfHost(void** address, void* host, unsigned) {
@@ -303,7 +305,13 @@ int FakeDownload(void* to, const void* from, std::size_t bytes, void*) {
       static_cast<std::byte*>(to) + bytes <=
           static_cast<std::byte*>(std::prev(after)->first) + std::prev(after)->second;
   Driver().n_pageable_downloads += is_pinned ? 0 : 1;
-  return EnqueueCopy("download", to, from, bytes);
+  return Enqueue("download", [=] {
+    std::memcpy(to, from, bytes);
+    if (std::exchange(Driver().corrupts_next_download, false)) {
+      *static_cast<unsigned char*>(to) ^= 1;
+    }
+    return 0;
+  });
 }
 
 int FakeMakeStream(void** stream, unsigned) {
@@ -332,7 +340,9 @@ int FakeRecordEventInGraph(void* event, void* stream, unsigned flags) {
 int FakeWaitForEvent(void* event) { return RunBefore("wait_for_event", EventAt(event).n_before); }
 int FakeElapsedTime(float* milliseconds, void* first, void* last) {
   constexpr unsigned kWithoutTime = 2;
-  if (((EventAt(first).flags | EventAt(last).flags) & kWithoutTime) != 0) return kInvalidValue;
+  if (((EventAt(first).flags | EventAt(last).flags) & kWithoutTime) != 0) {
+    return FakeGpuError::kInvalidValue;
+  }
   *milliseconds = static_cast<float>(EventAt(last).device_ms - EventAt(first).device_ms);
   return FindError(Driver().errors, "elapsed_time");
 }
@@ -348,12 +358,17 @@ int FakeUnloadModule(void* module) { return FreeOne("module", module); }
 int FakeFindFunction(void** function, void*, const char* name) {
   std::vector<std::string>& kernels = Driver().kernels;
   const auto found = std::find(kernels.begin(), kernels.end(), name);
-  if (found == kernels.end()) return kNotFound;
+  if (found == kernels.end()) return FakeGpuError::kNotFound;
   *function = &*found;
   return FindError(Driver().errors, "find_function");
 }
-int FakeSetFunctionAttribute(void*, int, int value) {
-  Driver().shared_bytes_allowed = value;
+int FakeSetFunctionAttribute(void* function, int attribute, int value) {
+  constexpr int kLargeClustersAllowed = 14;
+  if (attribute == kLargeClustersAllowed) {
+    Driver().large_clusters_allowed[*static_cast<std::string*>(function)] = value != 0;
+  } else {
+    Driver().shared_bytes_allowed = value;
+  }
   return FindError(Driver().errors, "set_function_attribute");
 }
 int FakeLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
@@ -362,12 +377,14 @@ int FakeLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsigned 
   const auto* const bytes = static_cast<const std::byte*>(arguments[0]);
   FakeLaunch launch = {.kernel = *static_cast<const std::string*>(function),
                        .grid = {grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes},
-                       .arguments = {}};
+                       .arguments = {},
+                       .starts_early = std::exchange(Driver().next_starts_early, false)};
   launch.arguments.assign(bytes, bytes + ArgumentBytes(Driver(), launch.kernel));
   Driver().n_launched_alone += Driver().captures ? 0 : 1;
   return Enqueue("launch", [launch = std::move(launch)] {
-    return launch.kernel == Driver().kernel_that_fails ? kKernelFailure
-                                                       : RunLaunch(Driver(), launch);
+    FakeGpuDriver& driver = Driver();
+    driver.corrupts_next_download = launch.kernel == driver.corrupts;
+    return launch.kernel == driver.fails ? FakeGpuError::kLaunchFailure : RunLaunch(driver, launch);
   });
 }
 

@@ -6,7 +6,8 @@
 // The library (fake_gpu_driver.cc) is opened in place of libcuda.so.1 and libamdhip64.so. A test in
 // the same process changes the state that the function kFakeGpuDriverName returns; for another
 // process, FAKE_GPU_DRIVER in the environment names a state: "old", "no device", "two",
-// "free N" (bytes), "integrated", "fault NAME" (the kernel that fails).
+// "free N" (bytes), "integrated", "lacks KERNEL", "fails KERNEL" (at each launch), "corrupts
+// KERNEL" (the first byte that is downloaded after each run).
 #pragma once
 
 #include <cstddef>
@@ -22,6 +23,17 @@
 
 namespace fathom::testing {
 
+// Errors as both vendors number them, the last one NVIDIA's alone.
+struct FakeGpuError {
+  static constexpr int kInvalidValue = 1;
+  static constexpr int kOutOfMemory = 2;
+  static constexpr int kNoDevice = 100;
+  static constexpr int kNotFound = 500;
+  static constexpr int kRegisteredAlready = 712;
+  static constexpr int kLaunchFailure = 719;
+  static constexpr int kInvalidClusterSize = 912;
+};
+
 struct FakeGpu {
   std::string name = "Fake GPU";
   int capability = 90;                                  // CUDA: 90 is 9.0
@@ -34,6 +46,7 @@ struct FakeLaunch {
   std::string kernel;
   std::vector<unsigned> grid;  // blocks x, y, z, threads x, y, z, bytes of shared memory
   std::vector<std::byte> arguments;
+  bool starts_early = false;  // before the launches before it have ended
 };
 
 struct FakeGpuDriver;
@@ -43,6 +56,8 @@ struct FakeGpuDriver;
 int RunLaunch(FakeGpuDriver& driver, const FakeLaunch& launch);
 // The bytes of a kernel's arguments.
 std::size_t ArgumentBytes(const FakeGpuDriver& driver, const std::string& kernel);
+// The names of the kernels that the library has beside those of the list.
+std::vector<std::string> MoreKernels();
 
 struct FakeGpuDriver {
   int wave_size = 32;  // of NVIDIA, until the version of HIP is asked for
@@ -55,15 +70,19 @@ struct FakeGpuDriver {
   std::map<std::string, int> errors;       // by function of DriverApi: the function returns it
   std::map<std::string, int> work_errors;  // by function: its work fails, and waiting returns it
   bool moves_host_memory = false;          // the device has it at another address
-  std::string kernel_that_fails;           // its work fails
+  std::string fails;                       // a kernel whose launches fail
+  std::string corrupts;                    // a kernel whose results come back wrong
 
   // The record of what happened.
   std::vector<const void*> images;           // of the modules that were loaded
   std::vector<FakeLaunch> launches;          // those that have run, where they are recorded
   std::map<std::string, std::int64_t> live;  // memory, events and so on that were not freed
   int shared_bytes_allowed = 0;              // by set_function_attribute
-  std::deque<std::function<void()>> queue;   // work that has not run; it keeps its errors in failed
+  std::map<std::string, bool> large_clusters_allowed;  // likewise, by kernel
+  bool corrupts_next_download = false;
+  std::deque<std::function<void()>> queue;  // work that has not run; it keeps its errors in failed
   std::uint64_t n_enqueued = 0;
+  bool next_starts_early = false;               // the next launch does
   bool captures = false;                        // work goes to `captured` and not to the queue
   std::vector<std::function<void()>> captured;  // until the capture ends
   std::vector<void*> captured_events;           // of the empty functions in `captured`

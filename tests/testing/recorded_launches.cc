@@ -11,4 +11,6 @@ std::size_t ArgumentBytes(const FakeGpuDriver& driver, const std::string&) {
   return driver.argument_bytes;
 }
 
+std::vector<std::string> MoreKernels() { return {}; }
+
 }  // namespace fathom::testing

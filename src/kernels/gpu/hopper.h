@@ -33,7 +33,7 @@
 //                                  16 bytes, `leading` bytes apart in K and `stride` in rows
 //   WgmmaSums<N> WgmmaOperand      registers; not to be used from Wgmma until WgmmaWait
 //   WgmmaFence()                   between a use of these registers and Wgmma
-//   Wgmma<type>(sums, a, b, adds)  N = 64, 128 or 256; a: descriptor or WgmmaOperand. adds: to the
+//   Wgmma<type>(sums, a, b, adds)  N = 8, 64, 128, 256; a: descriptor or WgmmaOperand. adds: to the
 //                                  sums, which else begin at +0
 //   WgmmaCommit() WgmmaWait<n>(sums)    until at most n groups are unfinished
 //

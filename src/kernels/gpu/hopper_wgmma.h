@@ -1,4 +1,4 @@
-// Products of a warpgroup in PTX: wgmma m64nNk16 for N = 64, 128 and 256, whose registers an
+// Products of a warpgroup in PTX: wgmma m64nNk16 for N = 8, 64, 128 and 256, whose registers an
 // instruction names one by one.
 #pragma once
 
@@ -8,6 +8,7 @@
 
 // The operands of an instruction: registers of the sums by number, and the sums themselves.
 // clang-format off
+#define WGMMA_NAMES_4 "%0, %1, %2, %3"
 #define WGMMA_NAMES_32 \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
   "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
@@ -21,9 +22,9 @@
   "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, " \
   "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, " \
   "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+#define WGMMA_SUMS_4(d, i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define WGMMA_SUMS_8(d, i) \
-  "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), \
-  "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
+  WGMMA_SUMS_4(d, i), WGMMA_SUMS_4(d, i + 4)
 #define WGMMA_SUMS_32(d, i) \
   WGMMA_SUMS_8(d, i), WGMMA_SUMS_8(d, i + 8), WGMMA_SUMS_8(d, i + 16), WGMMA_SUMS_8(d, i + 24)
 #define WGMMA_SUMS_64(d, i) WGMMA_SUMS_32(d, i), WGMMA_SUMS_32(d, i + 32)
@@ -71,9 +72,13 @@ GPU_DEVICE void WgmmaWait(WgmmaSums<kN>& sums) {
 
 template <Number16 kType, int kN>
 GPU_DEVICE void Wgmma(WgmmaSums<kN>& sums, uint64_t a_tile, uint64_t b_tile, bool adds) {
-  static_assert(kN == 64 || kN == 128 || kN == 256);
+  static_assert(kN == 8 || kN == 64 || kN == 128 || kN == 256);
   const int adds_number = adds ? 1 : 0;
-  if constexpr (kN == 64 && kType == Number16::kF16) {
+  if constexpr (kN == 8 && kType == Number16::kF16) {
+    WGMMA_FROM_SHARED("m64n8k16", "f16", 4, "%4", "%5", "%6");
+  } else if constexpr (kN == 8 && kType == Number16::kBf16) {
+    WGMMA_FROM_SHARED("m64n8k16", "bf16", 4, "%4", "%5", "%6");
+  } else if constexpr (kN == 64 && kType == Number16::kF16) {
     WGMMA_FROM_SHARED("m64n64k16", "f16", 32, "%32", "%33", "%34");
   } else if constexpr (kN == 64 && kType == Number16::kBf16) {
     WGMMA_FROM_SHARED("m64n64k16", "bf16", 32, "%32", "%33", "%34");
@@ -90,9 +95,13 @@ GPU_DEVICE void Wgmma(WgmmaSums<kN>& sums, uint64_t a_tile, uint64_t b_tile, boo
 template <Number16 kType, int kN>
 GPU_DEVICE void Wgmma(WgmmaSums<kN>& sums, const WgmmaOperand& a_pairs, uint64_t b_tile,
                       bool adds) {
-  static_assert(kN == 64 || kN == 128 || kN == 256);
+  static_assert(kN == 8 || kN == 64 || kN == 128 || kN == 256);
   const int adds_number = adds ? 1 : 0;
-  if constexpr (kN == 64 && kType == Number16::kF16) {
+  if constexpr (kN == 8 && kType == Number16::kF16) {
+    WGMMA_FROM_REGISTERS("m64n8k16", "f16", 4, "{%4, %5, %6, %7}", "%8", "%9");
+  } else if constexpr (kN == 8 && kType == Number16::kBf16) {
+    WGMMA_FROM_REGISTERS("m64n8k16", "bf16", 4, "{%4, %5, %6, %7}", "%8", "%9");
+  } else if constexpr (kN == 64 && kType == Number16::kF16) {
     WGMMA_FROM_REGISTERS("m64n64k16", "f16", 32, "{%32, %33, %34, %35}", "%36", "%37");
   } else if constexpr (kN == 64 && kType == Number16::kBf16) {
     WGMMA_FROM_REGISTERS("m64n64k16", "bf16", 32, "{%32, %33, %34, %35}", "%36", "%37");

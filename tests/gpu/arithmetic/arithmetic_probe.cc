@@ -3,7 +3,6 @@
 // the device cannot be used, and why; a mismatch is a result.
 //
 //   arithmetic_probe --device N [--cases N]
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,22 +11,23 @@
 #include <cstring>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "base/result.h"
-#include "kernels/cuda/cuda_vendor.h"
 #include "kernels/emulator/matrix_unit.h"
-#include "kernels/vendor/current_device.h"
-#include "kernels/vendor/driver_api.h"
 #include "tests/gpu/arithmetic/arithmetic.h"
 #include "tests/gpu/arithmetic/cases.h"
-
-// The compiled kernels (tests/gpu/CMakeLists.txt).
-extern "C" const std::byte arithmetic_code[];
+#include "tools/gpu_checks/probes/device.h"
 
 namespace fathom::probe {
+
+// The compiled kernels (tests/gpu/CMakeLists.txt).
+std::span<const std::byte* const> ArithmeticFatbins();
+
 namespace {
 
 using emulator::MatrixFormat;
@@ -69,81 +69,27 @@ const std::vector<Instruction> kInstructions = {
      MatrixFormat::kE4m3,
      {{"32 terms, 13 bits", emulator::kSm90WgmmaFp8}, {"32 terms, 25 bits", kOneSum}}}};
 
-// A device with the kernels.
-class Device {
- public:
-  ~Device() {
-    for (void* const memory : allocated_) api_.free(memory);
-    if (module_ != nullptr) api_.unload_module(module_);
-  }
-
-  Status Open(int number) {
-    const std::string file = CudaVendor().libraries.front();
-    void* const library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) {
-      return MakeError(ErrorCode::kUnavailable, "CUDA: expected a driver, found none ({})",
-                       ::dlerror());
-    }
-    api_ = FindDriverApi(library, GpuVendorName::kCuda);
-    if (api_.missing != nullptr) {
-      return MakeError(ErrorCode::kUnavailable, "CUDA: expected the function {}, found none",
-                       api_.missing);
-    }
-    if (Status s = Ended("starting the driver", api_.initialize(0)); !s) return s;
-    if (Status s = Ended("opening the device", current_.Open(number)); !s) return s;
-    if (Status s = Ended("opening the device", current_.Set()); !s) return s;
-    return Ended("loading the kernels", api_.load_module(&module_, arithmetic_code));
-  }
-
-  bool Has(const char* kernel) const {
-    void* function = nullptr;
-    return api_.find_function(&function, module_, kernel) == 0;
-  }
-
-  // Returns D of all cases.
-  Result<std::vector<float>> Run(const char* kernel, const Cases& cases) {
-    std::vector<float> d(cases.c.size());
-    Arguments arguments;
-    const auto upload = [&](auto*& address, const auto& from) -> Status {
-      void* memory = nullptr;
-      const std::size_t bytes = from.size() * sizeof(from.front());
-      if (Status s = Ended("memory", api_.allocate(&memory, bytes)); !s) return s;
-      allocated_.push_back(memory);
-      address = static_cast<std::remove_reference_t<decltype(address)>>(memory);
-      return Ended("a copy", api_.upload(memory, from.data(), bytes, nullptr));
-    };
-    if (Status s = upload(arguments.a, cases.a); !s) return Unexpected(s.error());
-    if (Status s = upload(arguments.b, cases.b); !s) return Unexpected(s.error());
-    if (Status s = upload(arguments.c, cases.c); !s) return Unexpected(s.error());
-    if (Status s = upload(arguments.d, d); !s) return Unexpected(s.error());
-    void* function = nullptr;
-    void* address = &arguments;
-    if (Status s = Ended(kernel, api_.find_function(&function, module_, kernel)); !s) {
-      return Unexpected(s.error());
-    }
-    int error = api_.launch(function, static_cast<unsigned>(cases.n), 1, 1, kCaseThreads, 1, 1, 0,
-                            nullptr, &address, nullptr);
-    if (error == 0) {
-      error = api_.download(d.data(), arguments.d, d.size() * sizeof(float), nullptr);
-    }
-    if (error == 0) error = api_.wait_for_stream(nullptr);
-    if (Status s = Ended(kernel, error); !s) return Unexpected(s.error());
-    for (void* const memory : allocated_) api_.free(memory);
-    allocated_.clear();
-    return d;
-  }
-
- private:
-  Status Ended(std::string_view what, int error) const {
-    if (error == 0) return {};
-    return MakeError(ErrorCode::kUnavailable, "CUDA, {}: {}", what, ErrorText(api_, error));
-  }
-
-  DriverApi api_;
-  CurrentDevice current_{api_};
-  void* module_ = nullptr;
-  std::vector<void*> allocated_;
-};
+// Returns D of all cases.
+Result<std::vector<float>> RunCases(ProbeDevice& device, const char* kernel, const Cases& cases) {
+  Arguments arguments;
+  const auto upload = [&](auto*& address, const auto& from) {
+    using Pointer = std::remove_reference_t<decltype(address)>;
+    const auto bytes = std::as_bytes(std::span(from));
+    void* const memory = device.Allocate(std::ssize(bytes));
+    device.Upload(memory, bytes);
+    address = static_cast<Pointer>(memory);
+  };
+  std::vector<float> d(cases.c.size());
+  upload(arguments.a, cases.a);
+  upload(arguments.b, cases.b);
+  upload(arguments.c, cases.c);
+  upload(arguments.d, d);
+  device.Launch(kernel, {.x = cases.n, .threads = kCaseThreads}, arguments);
+  device.Download(std::as_writable_bytes(std::span(d)), arguments.d);
+  device.FreeMemory();
+  if (!device.status()) return Unexpected(device.status().error());
+  return d;
+}
 
 // NaNs count as equal: their bits say nothing about sums.
 bool SameBits(float x, float y) {
@@ -217,13 +163,14 @@ std::int64_t CountSwapped(std::int64_t n, const std::vector<float>& d,
 }
 
 // A line about one instruction.
-Result<std::string> Report(Device& device, const Instruction& instruction, std::int64_t n_cases) {
+Result<std::string> Report(ProbeDevice& device, const Instruction& instruction,
+                           std::int64_t n_cases) {
   const Cases cases = MakeCases(instruction.format, n_cases, 1);
-  const Result<std::vector<float>> d = device.Run(instruction.kernel, cases);
+  const Result<std::vector<float>> d = RunCases(device, instruction.kernel, cases);
   if (!d) return Unexpected(d.error());
-  const Result<std::vector<float>> moved = device.Run(instruction.kernel, Moved(cases));
+  const Result<std::vector<float>> moved = RunCases(device, instruction.kernel, Moved(cases));
   if (!moved) return Unexpected(moved.error());
-  const Result<std::vector<float>> swapped = device.Run(instruction.kernel, Swapped(cases));
+  const Result<std::vector<float>> swapped = RunCases(device, instruction.kernel, Swapped(cases));
   if (!swapped) return Unexpected(swapped.error());
   const std::int64_t n_dots = std::ssize(*d);
   const std::int64_t n_exchanged = n_cases * kColumns * kColumns;
@@ -248,10 +195,10 @@ Result<std::string> Report(Device& device, const Instruction& instruction, std::
 }
 
 Status Run(int number, std::int64_t n_cases) {
-  Device device;
-  if (Status opened = device.Open(number); !opened) return opened;
+  ProbeDevice device;
+  if (Status opened = device.Open(number, ArithmeticFatbins()); !opened) return opened;
   for (const Instruction& instruction : kInstructions) {
-    if (!device.Has(instruction.kernel)) continue;  // of sm_90a alone
+    if (device.FindKernel(instruction.kernel) == nullptr) continue;  // of sm_90a alone
     const Result<std::string> line = Report(device, instruction, n_cases);
     if (!line) return Unexpected(line.error());
     fmt::print("{}\n", *line);

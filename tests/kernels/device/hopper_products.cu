@@ -49,10 +49,10 @@ GPU_DEVICE void MultiplyTiles(const TiledProductArguments& a, const SharedWindow
   }
   TakeRegisters<248>();
   WgmmaSums<64> sums;
-  WgmmaFence();
   for (int tile = 0; tile < n_tiles; ++tile) {
     const int stage = tile % 2;
     WaitBarrier(pipeline.Full(stage), tile / 2 % 2);
+    WgmmaFence();
     for (int step = 0; step < 4; ++step) {
       Wgmma<kType>(sums, SwizzledTile(pipeline.A(stage)) + static_cast<uint64_t>(2 * step),
                    SwizzledTile(pipeline.B(stage)) + static_cast<uint64_t>(2 * step),
@@ -107,6 +107,10 @@ GPU_DEVICE void MultiplyShared(const RegisterProductArguments& a, const SharedWi
   WriteSums(sums, ThreadX(), a.out);
 }
 
+HOPPER_KERNEL(SharedProduct8, 128, 1, RegisterProductArguments a) {
+  HOPPER_SHARED(window);
+  MultiplyShared<Number16::kF16, 8>(a, window);
+}
 HOPPER_KERNEL(SharedProduct128, 128, 1, RegisterProductArguments a) {
   HOPPER_SHARED(window);
   MultiplyShared<Number16::kF16, 128>(a, window);
@@ -150,6 +154,10 @@ GPU_DEVICE void MultiplyRegisters(const RegisterProductArguments& a, const Share
   WriteSums(sums, ThreadX(), a.out);
 }
 
+HOPPER_KERNEL(RegisterProduct8, 128, 1, RegisterProductArguments a) {
+  HOPPER_SHARED(window);
+  MultiplyRegisters<Number16::kF16, 8>(a, window);
+}
 HOPPER_KERNEL(RegisterProduct64, 128, 1, RegisterProductArguments a) {
   HOPPER_SHARED(window);
   MultiplyRegisters<Number16::kF16, 64>(a, window);
