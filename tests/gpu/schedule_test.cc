@@ -70,7 +70,11 @@ TEST_P(GpuSchedules, GiveEachRequestItsAnswer) {
 
 std::vector<SchedulesCase> SchedulesOnDevice() {
   std::vector<SchedulesCase> cases;
-  for (const TestGpu& gpu : ChosenGpus()) cases.push_back({gpu, kFairy, {}, "", nullptr});
+  for (const TestGpu& gpu : ChosenGpus()) {
+    for (const CheckpointCase& checkpoint : {kFairy, kDSparkMini}) {
+      cases.push_back({gpu, checkpoint, {}, "", nullptr});
+    }
+  }
   return cases;
 }
 std::string NameOfSchedules(const ::testing::TestParamInfo<SchedulesCase>& test) {

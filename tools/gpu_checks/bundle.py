@@ -20,15 +20,14 @@ from pathlib import Path
 MIB = 1 << 20
 PROGRAMS = ["fathom", "kernels_test", "gpu_test"]
 # Left out where the build has none of them; a step that needs one says so.
-OPTIONAL = ["fathom_cuda.so", "fathom_hip.so", "arithmetic_probe"]
+OPTIONAL = {"cuda": ["fathom_cuda.so", "arithmetic_probe", "gpu_probe"], "hip": ["fathom_hip.so"]}
 # The machine's own: they belong to its C library.
 OF_THE_SYSTEM = re.compile(
     r"(ld-linux|linux-vdso|lib(c|m|dl|rt|pthread|resolv|nsl|util)\.so)")
 # The runtime of the compiler, used only where the machine has none that is new enough.
 RUNTIME = re.compile(r"lib(stdc\+\+|gcc_s|atomic|gomp)\.so")
-# By importance: the first ones that fit are taken.
-CHECKPOINTS = ["flash-mini", "base-mini", "pro-mini"]
-TOKENS = ",".join(str(7 * i % 256) for i in range(150))
+# By worth: each is taken that fits into what the ones before have left.
+CHECKPOINTS = ["flash-mini", "dspark-mini", "base-mini", "pro-mini"]
 PROMPT = "Once upon a time"
 
 
@@ -65,13 +64,14 @@ def add_file(tar, source, name, strip=False):
     tar.addfile(info, io.BytesIO(data))
 
 
-def pack_programs(build, path):
+def pack_programs(build, vendor, path, quick):
     missing = [name for name in PROGRAMS if not (build / name).exists()]
     if missing:
         raise BundleError(f"{build}: expected {', '.join(PROGRAMS)}, found no "
                           f"{', '.join(missing)} (cmake --build {build} --target ...)")
-    files = [build / name for name in PROGRAMS + OPTIONAL if (build / name).exists()]
-    with tarfile.open(path, "w:xz", preset=3) as tar:
+    files = [build / name for name in PROGRAMS + OPTIONAL[vendor] if (build / name).exists()]
+    # With a dictionary longer than all programs, which have much in common.
+    with tarfile.open(path, "w:xz", preset=0 if quick else 9) as tar:
         for file in files:
             add_file(tar, file, f"bin/{file.name}", strip=True)
         for name, library in sorted(libraries_of(files).items()):
@@ -81,7 +81,7 @@ def pack_programs(build, path):
 
 
 def pack_folder(folder, prefix, path):
-    with tarfile.open(path, "w:xz", preset=1) as tar:
+    with tarfile.open(path, "w:xz", preset=1) as tar:  # weights have hardly anything in common
         for file in sorted(folder.rglob("*")):
             if file.is_file():
                 add_file(tar, file, f"{prefix}/{file.relative_to(folder)}")
@@ -91,14 +91,17 @@ def hash_of(file):
     return hashlib.sha256(Path(file).read_bytes()).hexdigest()
 
 
-def logits_command(fathom, model, out):
+def logits_command(fathom, model, out, quick):
     """Writes the logits of some tokens, the last ones computed one by one."""
-    return [str(fathom), "logits", "--model", str(model), "--tokens", TOKENS, "--prefill", "140",
+    n, prefill = (12, 10) if quick else (150, 140)
+    return [str(fathom), "logits", "--model", str(model), "--tokens",
+            ",".join(str(7 * i % 256) for i in range(n)), "--prefill", str(prefill),
             "--out", str(out)]
 
 
-def greedy_command(fathom, model):
-    return [str(fathom), "generate", PROMPT, "--model", str(model), "--temperature", "0", "-n", "64"]
+def greedy_command(fathom, model, quick):
+    return [str(fathom), "generate", PROMPT, "--model", str(model), "--temperature", "0", "-n",
+            "8" if quick else "64"]
 
 
 def on_cpu(command):
@@ -110,16 +113,17 @@ def on_cpu(command):
     return done.stdout
 
 
-def expected_of(fathom, models):
+def expected_of(fathom, models, quick):
     """Returns what the CPU computes here for each model that is bundled or in the tree."""
     expected = {}
     with tempfile.TemporaryDirectory() as work:
         for name, folder in models.items():
             out = Path(work) / "logits.safetensors"
-            on_cpu(logits_command(fathom, folder, out))
+            on_cpu(logits_command(fathom, folder, out, quick))
             expected[name] = {"logits_sha256": hash_of(out)}
     if "fairy" in models:
-        expected["fairy"]["greedy"] = on_cpu(greedy_command(fathom, models["fairy"]))
+        expected["fairy"]["greedy"] = on_cpu(
+            greedy_command(fathom, models["fairy"], quick))
     return expected
 
 
@@ -144,46 +148,38 @@ def make(options):
         print(f"gpu_check: {error}", file=sys.stderr)
         return 1
     sizes = manifest["bytes"]
-    print(f"{options.bundle}: {sum(sizes.values()) / MIB:.1f} MiB: {', '.join(sizes)}")
+    parts = ", ".join(f"{name} {size / MIB:.1f}" for name, size in sizes.items() if size)
+    print(f"{options.bundle}: {sum(sizes.values()) / MIB:.1f} MiB: {parts}")
     if manifest["left_out"]:
         print(f"left out: {', '.join(manifest['left_out'])}")
     return 0
 
 
-def fill(options):
+def copy_tool(folder):
     source = Path(__file__).resolve().parent
-    root = options.source
-    folder = options.bundle
-    if folder.exists() and any(folder.iterdir()) and not (folder / "gpu_check").exists():
-        raise BundleError(f"{folder}: expected an empty directory or a bundle, found files")
-    folder.mkdir(parents=True, exist_ok=True)
-    for old in (*folder.glob("*.tar.xz"), folder / "manifest.json"):
-        old.unlink(missing_ok=True)
     shutil.copy(source.parent / "gpu_check", folder / "gpu_check")
-    (folder / "gpu_checks").mkdir(exist_ok=True)
+    shutil.rmtree(folder / "gpu_checks", ignore_errors=True)
+    (folder / "gpu_checks").mkdir()
     for module in source.glob("*.py"):
         shutil.copy(module, folder / "gpu_checks")
-    sizes = {"programs": 0}
-    programs = pack_programs(options.build, folder / "programs.tar.xz")
-    sizes["programs"] = (folder / "programs.tar.xz").stat().st_size
-    tree = tracked_bytes(root, folder)
-    room = options.limit_mib * MIB - tree - sizes["programs"] - MIB  # for the tool and the manifest
-    if room < 0:
-        raise BundleError(f"expected at most {options.limit_mib:g} MiB, found "
-                          f"{(options.limit_mib * MIB - room) / MIB:.1f} with the programs alone")
-    models, left_out = {}, []
+
+
+def pack_checkpoints(options, has_tree, room):
+    """Packs the checkpoints that fit into the room: {name: folder}, {name: bytes}, and a sentence
+    on each that was left out."""
     candidates = [(name, options.shared / "oracle" / name, f"shared/oracle/{name}")
                   for name in CHECKPOINTS]
-    fairy = root / "models" / "fairy"
-    if tree == 0:
-        candidates.insert(0, ("fairy", fairy, "models/fairy"))
-    else:
+    models, sizes, left_out = {}, {}, []
+    fairy = options.source / "models" / "fairy"
+    if has_tree:
         models["fairy"] = fairy  # it travels with the tree
+    else:
+        candidates.insert(0, ("fairy", fairy, "models/fairy"))
     for name, place, prefix in candidates:
         if not place.is_dir():
             left_out.append(f"{name} (not there)")
             continue
-        path = folder / f"{name}.tar.xz"
+        path = options.bundle / f"{name}.tar.xz"
         pack_folder(place, prefix, path)
         size = path.stat().st_size
         if size > room:
@@ -193,9 +189,31 @@ def fill(options):
         room -= size
         sizes[name] = size
         models[name] = place
+    return models, sizes, left_out
+
+
+def fill(options):
+    root, folder = options.source, options.bundle
+    if folder.exists() and any(folder.iterdir()) and not (folder / "gpu_check").exists():
+        raise BundleError(f"{folder}: expected an empty directory or a bundle, found files")
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in (*folder.glob("*.tar.xz"), folder / "manifest.json"):
+        old.unlink(missing_ok=True)
+    copy_tool(folder)
+    vendor = options.device.partition(":")[0]
+    archive = folder / "programs.tar.xz"
+    programs = pack_programs(options.build, vendor, archive, options.quick)
+    size = archive.stat().st_size
+    tree = tracked_bytes(root, folder)
+    room = options.limit_mib * MIB - tree - size - MIB  # for the tool and the manifest
+    if room < 0:
+        raise BundleError(f"expected at most {options.limit_mib:g} MiB, found "
+                          f"{(options.limit_mib * MIB - room) / MIB:.1f} with the programs alone")
+    models, sizes, left_out = pack_checkpoints(options, tree > 0, room)
     manifest = {"commit": git(root, "rev-parse", "HEAD").strip(),
                 "changed": bool(git(root, "status", "--porcelain", "-uno")),
-                "programs": programs, "bytes": sizes, "left_out": left_out,
-                "expected": expected_of(options.build / "fathom", models)}
+                "vendor": vendor, "quick": options.quick, "programs": programs,
+                "bytes": {"tree": tree, "programs": size, **sizes}, "left_out": left_out,
+                "expected": expected_of(options.build / "fathom", models, options.quick)}
     (folder / "manifest.json").write_text(json.dumps(manifest, indent=2) + "\n")
     return manifest

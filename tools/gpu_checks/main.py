@@ -4,7 +4,8 @@ import argparse
 from pathlib import Path
 
 from . import bundle, run
-from .steps import EXPERIMENTS, STEPS
+from .benches import EXPERIMENTS
+from .plan import PLANS, STEPS
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -23,14 +24,21 @@ def parse(arguments):
                         help="bundle: golden data (default: ../shared)")
     parser.add_argument("--limit-mib", metavar="N", type=float, default=64,
                         help="bundle: most MiB of what travels (default: 64)")
+    parser.add_argument("--quick", action="store_true",
+                        help="bundle: for an emulated device, whose checks are the smallest ones")
     parser.add_argument("--out", metavar="FILE", type=Path, help="where the results are written")
-    parser.add_argument("--step", metavar="NAME", action="append", choices=list(STEPS),
-                        help=f"run this step only; may be repeated: {', '.join(STEPS)} "
-                             "(default: all but experiment)")
-    parser.add_argument("--minutes", metavar="N", type=float, default=9.5,
-                        help="begin nothing later, and end everything by then (default: 9.5)")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--plan", metavar="NAME", choices=list(PLANS),
+                      help="run the steps of a plan that fit into the minutes: first (the default), "
+                           "for the first run on a device")
+    what.add_argument("--step", metavar="NAME", action="append", choices=list(STEPS),
+                      help="run this step only; may be repeated: " +
+                           ", ".join(f"{name} ({step.shows})" for name, step in STEPS.items()))
+    parser.add_argument("--minutes", metavar="N", type=float, default=8.5,
+                        help="begin nothing later, and end everything by then (default: 8.5)")
     parser.add_argument("--device", metavar="NAME:N", default="cuda:0",
-                        help="the GPU, as `fathom devices` lists it (default: cuda:0)")
+                        help="the GPU, as `fathom devices` lists it (default: cuda:0); bundle: for "
+                             "devices of this vendor")
     parser.add_argument("--bandwidth-mib", metavar="N", type=int, default=1024,
                         help="memory that bandwidths are measured with (default: 1024)")
     parser.add_argument("--experiment", metavar="NAME", choices=list(EXPERIMENTS),
@@ -42,7 +50,8 @@ def parse(arguments):
     if name not in ("cuda", "hip") or not number.isdigit():
         parser.error(f"--device: expected cuda:N or hip:N, found {options.device!r}")
     if options.step is None:
-        options.step = [name for name in STEPS if name != "experiment"]
+        options.plan = options.plan or "first"
+        options.step = list(PLANS[options.plan])
         if options.experiment:
             options.step.append("experiment")
     if "experiment" in options.step and not options.experiment:
