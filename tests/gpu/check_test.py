@@ -5,6 +5,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -27,6 +28,8 @@ def run(command, environment):
 
 
 MUST_PASS = {"start", "smoke", "benches", "goldens", "conformance"}
+# Those of gpu_probe, which a build with nvcc has.
+PROBES = {"wrappers", "rates", "launches", "streaming", "clusters", "prefetch", "host"}
 # The sentences of the other steps, which need a real device or a program that is not here.
 SENTENCES = ("the bundle has no ", "gpu_probe ", "the device has no matrix units", "ncu",
              "compute-sanitizer", "a schedule takes minutes")
@@ -39,12 +42,12 @@ def check_without_device(steps):
             "not used: CUDA: expected a device, found none"))
 
 
-def check_whole_plan(results):
+def check_whole_plan(results, must_pass):
     expect(f"plan: {results['plan']}", results["finished"] and not results["plan"]["left_out"])
     for name, step in results["steps"].items():
         if step["status"] == "skipped":
             expect(f"{name}: {step}", step["reason"].startswith(SENTENCES))
-            expect(f"{name}: {step}", name not in MUST_PASS)
+            expect(f"{name}: {step}", name not in must_pass)
         else:
             expect(f"{name}: {step}", step["status"] == "passed")
     steps = results["steps"]
@@ -80,7 +83,15 @@ def main(build, driver):
         expect("success on the emulated device", run(
             [bundle / "gpu_check", "--out", out, "--bandwidth-mib", "8", "--minutes", "20"],
             environment) == 0)
-        check_whole_plan(json.loads(out.read_text()))
+        check_whole_plan(json.loads(out.read_text()), MUST_PASS | (
+            PROBES if (build / "gpu_probe").exists() else set()))
+
+        environment["FAKE_GPU_DRIVER"] = "fails HcPre"
+        expect("a failure where a kernel fails", run(
+            [bundle / "gpu_check", "--out", out, "--step", "smoke"], environment) == 1)
+        smoke = json.loads(out.read_text())["steps"]["smoke"]
+        expect(f"the kernel and its grid: {smoke}", re.search(
+            r", kernel HcPre, grid \d+ x 1 of 256 threads: ", smoke["with_sync"]["said"]))
     return 0
 
 
