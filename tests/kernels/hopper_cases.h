@@ -22,7 +22,7 @@
   X(TiledProductF16) X(TiledProductBf16) X(RegisterProduct8) X(RegisterProduct64) \
   X(RegisterProduct128) X(RegisterProduct256) X(SharedProduct8) X(SharedProduct128) \
   X(SharedProduct256) X(WarpProductF16) X(WarpProductBf16) X(ClusterSum) X(TileCopy) \
-  X(MoveRegisters) X(PeerSum) X(HopperFaulty)
+  X(MoveRegisters) X(PeerSum) X(HopperFaulty) X(EarlyStep) X(EarlyClusterStep)
 // clang-format on
 #define DECLARE_HOPPER_KERNEL(Name) extern "C" fathom::emulator::Kernel fathom_emulated_##Name();
 HOPPER_TEST_KERNELS(DECLARE_HOPPER_KERNEL)
