@@ -14,7 +14,8 @@ from pathlib import Path
 # The figures that lines of a probe have, by a name with which one of its lines begins.
 FIGURES = {
     "wrappers": {"TiledProductF16": ["bytes"], "SharedProduct256": [], "ClusterSum": [],
-                 "TileCopy, swizzled, column -3": [], "WarpProductBf16": [], "MoveRegisters": []},
+                 "TileCopy, swizzled, column -3": [], "WarpProductBf16": [], "MoveRegisters": [],
+                 "EarlyStep, a chain that starts": ["bytes"], "EarlyStep, a chain that waits": []},
     "rates": {"mma.sync bf16, N = 64": ["tflop_s"], "wgmma SS f16, N = 8": ["tflop_s"],
               "wgmma RS f16, N = 256": ["tflop_s", "threads_per_multiprocessor"]},
     "launches": {"stream": ["us", "stamped_us", "gap_us", "blocks"], "graph": ["us"],
@@ -82,6 +83,9 @@ def check_mismatches(probes):
     expect(f"one mismatch: {wrong}", list(wrong) == ["ClusterSum"])
     expect(f"the number: {wrong}", wrong["ClusterSum"] ==
            "number 0: expected 47008000, found 47008001; 1 of 12 differ")
+    lines = probes.lines("wrappers", state="corrupts EarlyStep")
+    expect("a mismatch of each chain",
+           [line["name"][:16] for line in lines if "mismatch" in line] == 2 * ["EarlyStep, a cha"])
     expect("it is not equal", all(line["equal"] == ("mismatch" not in line) for line in lines))
 
 
