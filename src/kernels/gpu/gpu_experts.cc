@@ -157,8 +157,9 @@ Status GpuBackend::CopyExperts(std::int64_t block, std::span<const ExpertWeights
   }
   if (shared.bytes() > 0) {
     if (Status s = Synchronize(); !s) return s;  // operations may read what is overwritten
-    if (Status s = EnsureBytes(bound.shared, shared.bytes(), MemoryKind::kSharedReadOnly); !s)
+    if (Status s = EnsureBytes(bound.shared, shared.bytes(), MemoryKind::kSharedReadOnly); !s) {
       return s;
+    }
     shared.CopyTo(bound.shared->address(), [](std::byte* to, std::span<const std::byte> from) {
       std::memcpy(to, from.data(), from.size());
     });
