@@ -20,7 +20,7 @@ CLANG = shutil.which("clang++-19")
 NVDISASM_PROGRAM = disassemblers.find_nvdisasm()
 OBJDUMP_PROGRAM = disassemblers.find_llvm_objdump()
 
-# A loop whose second half lies behind the end of the kernel, and a function of the compiler.
+# A loop whose second half lies after the end of the kernel, and a function of the compiler.
 NVDISASM = """
 \t.target\tsm_90a
 \t.section\t.text.Scale,"ax",@progbits

@@ -28,7 +28,7 @@ def run(command, environment):
 
 
 MUST_PASS = {"start", "smoke", "benches", "goldens", "conformance"}
-# Those of gpu_probe, which a build with nvcc has.
+# The steps of gpu_probe, which a build with nvcc has.
 PROBES = {"wrappers", "rates", "launches", "streaming", "clusters", "prefetch", "host"}
 # The sentences of the other steps, which need a real device or a program that is not here.
 SENTENCES = ("the bundle has no ", "gpu_probe ", "the device has no matrix units", "ncu",

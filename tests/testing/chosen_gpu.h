@@ -18,7 +18,7 @@ std::optional<std::string> ChosenGpu();
 Result<std::unique_ptr<GpuDriver>> OpenChosenGpu();
 
 // Opens it once for all calls of the process, since opening takes some tenths of a second: the
-// drivers that are returned are one. One at a time is used. Errors: those of OpenChosenGpu.
+// drivers that are returned are one. One at a time is used. Errors: as OpenChosenGpu.
 Result<std::unique_ptr<GpuDriver>> ShareChosenGpu();
 
 }  // namespace fathom::testing

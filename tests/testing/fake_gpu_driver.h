@@ -56,7 +56,7 @@ struct FakeGpuDriver;
 int RunLaunch(FakeGpuDriver& driver, const FakeLaunch& launch);
 // The bytes of a kernel's arguments.
 std::size_t ArgumentBytes(const FakeGpuDriver& driver, const std::string& kernel);
-// The names of the kernels that the library has beside those of the list.
+// The names of the kernels that the library has beside the ones of the list.
 std::vector<std::string> MoreKernels();
 
 struct FakeGpuDriver {

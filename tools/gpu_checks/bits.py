@@ -4,7 +4,7 @@ from .bundle import greedy_command, hash_of, logits_command
 from .context import Skip
 from .programs import attempt, gtest, has_time, need_device
 
-# One test of each family of operations; a text then runs those of a whole step.
+# One test of each family of operations; a text then runs the ones of a whole step.
 SMOKE = ["ConformanceRows.RmsNorm", "ConformanceLinear.Fp8", "ConformanceCache.AppendWindow",
          "ConformanceCompress.AllKinds", "ConformanceIndex.SelectRows",
          "ConformanceAttention.AllLayerKinds"]

@@ -42,7 +42,7 @@ class BlockRunner {
   // (NoteEarlyUse).
   void RunEarly();
   // Returns whether every block has called StartDependentKernels in RunEarly: the next kernel may
-  // then begin while those run for which this one waits.
+  // then begin while the ones run for which this one waits.
   bool StartsNextEarly() const { return starts_next_early_; }
   enum class Progress : std::uint8_t { kMoved, kStuck, kEnded };
   // Lets each thread that can go on run once. kStuck: none can. After kEnded, status() is final.

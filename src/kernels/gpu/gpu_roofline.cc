@@ -125,7 +125,7 @@ Result<double> GpuRooflineProbe::MeasureMultiplyAdds() {
   }
 }
 
-// Launches that differ from all before are enqueued one by one; those that come again become a
+// Launches that differ from all before are enqueued one by one; the ones that come again become a
 // graph.
 Result<double> GpuRooflineProbe::MeasureLaunch(int n_uses) {
   const gpu::MultiplyAddsArguments arguments = {0, sums<float>() + n_launch_measurements_++};

@@ -28,7 +28,7 @@ class LaunchGraphs {
   // before the host has collected all.
   static constexpr std::size_t kLeastLaunches = 8;
   static constexpr std::size_t kMostLaunches = 256;
-  // Lists that are remembered, those used last: at most so many, whose launches take at most so
+  // Lists that are remembered, the ones used last: at most so many, whose launches take at most so
   // many bytes. A step of one size is about eight lists; a batch has as many sizes as requests.
   static constexpr std::size_t kMostLists = 4096;
   static constexpr std::size_t kMostBytes = std::size_t{128} << 20;

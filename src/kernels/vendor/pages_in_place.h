@@ -24,7 +24,7 @@ class PagesInPlace {
   // Whether the driver can do it: tries with a page of a mapped file that is only read, as weights
   // are.
   bool IsPossible();
-  // Registers the pages of all pieces, those that are registered already once. Pieces that lie side
+  // Registers the pages of all pieces, each page once in all calls. Pieces that lie side
   // by side are registered together. Returns 0 or an error of the driver.
   int Add(std::span<const std::span<const std::byte>> pieces);
 

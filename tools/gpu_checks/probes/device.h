@@ -35,7 +35,7 @@ class ProbeDevice {
   ProbeDevice& operator=(const ProbeDevice&) = delete;
   ~ProbeDevice();
 
-  // Opens the device, and loads those fatbins that have code for it. Called once, before the other
+  // Opens the device, and loads the fatbins that have code for it. Called once, before the other
   // functions.
   Status Open(int number, std::span<const std::byte* const> fatbins);
 

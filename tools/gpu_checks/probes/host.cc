@@ -17,7 +17,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::int64_t kMib = 1 << 20;
 constexpr std::int64_t kRegions = 4;  // of pinned memory: more together than a cache holds
 constexpr std::uint64_t kDelayNanoseconds = 2'000'000;
-// Waits for flags; the device gives up first, so that nothing stays behind. In the emulator both
+// Waits for flags; the device gives up first, so that nothing hangs. In the emulator both
 // are threads of a host that may be busy.
 constexpr std::uint64_t kDeviceLimitNanoseconds = 500'000'000;
 constexpr std::uint64_t kQuickDeviceLimitNanoseconds = 10'000'000'000;
@@ -149,7 +149,7 @@ class HostProbe {
     run_.Print("flag to the device and back", line);
   }
 
-  // Times a copy to the host, alone and behind a kernel.
+  // Times a copy to the host, alone and after a kernel.
   void MeasureResult(std::byte* to, std::int64_t bytes, bool is_pinned) {
     const auto copy = [&] {
       device_.Keep("a copy", device_.api().download(to, memory_, static_cast<std::size_t>(bytes),
