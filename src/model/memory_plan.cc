@@ -145,6 +145,9 @@ std::string Describe(const MemoryPlan& plan) {
   const std::int64_t on_device = plan.n_on_device();
   std::string text =
       fmt::format("{:.3f} GB free on the device: {}; ", Gigabytes(plan.free), DescribeNeeds(plan));
+  if (n > 0 && plan.needs.expert == 0) {
+    return text + "the GPU reads all weights in memory of the host";
+  }
   if (on_device == n) return text + fmt::format("all {} experts there", n);
   const std::string others =
       plan.places.host_computes

@@ -213,8 +213,7 @@ TEST_P(GpuProgramTest, IntegratedDevicesUseWeightsInPlace) {
   const ProgramRun run = Run(generate, "integrated");
   EXPECT_EQ(run.exit_code, 0) << run.error;
   EXPECT_EQ(run.out, text);
-  EXPECT_THAT(run.error,
-              AllOf(HasSubstr(" 0.000 GB dense weights, "), HasSubstr("all 56 experts")));
+  EXPECT_THAT(run.error, HasSubstr("; the GPU reads all weights in memory of the host\n"));
 }
 
 TEST_P(GpuProgramTest, AKernelThatFailsIsNamed) {

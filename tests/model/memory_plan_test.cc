@@ -52,6 +52,7 @@ TEST(MemoryPlanTest, ExpertsInPlaceAreAllThere) {
   ASSERT_TRUE(plan);
   EXPECT_THAT(plan->places.on_device, ElementsAre(8, 8, 0, 8, 1));
   EXPECT_FALSE(plan->places.host_computes);
+  EXPECT_THAT(Describe(*plan), HasSubstr("; the GPU reads all weights in memory of the host"));
 }
 
 TEST(MemoryPlanTest, ChoosesWhatComputesTheOthers) {
