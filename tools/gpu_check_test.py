@@ -414,6 +414,9 @@ class FailureTest(GpuCheckTest):
         benches = results["steps"]["benches"]
         self.assertEqual(set(benches["rows"]), {"tg64", "tg32@4096", "tg16x4", "tg16x16", "pp512"})
         self.assertEqual(len(benches["failures"]), 2)
+        profiled = ["--profile" in call["arguments"] for call in self.calls("fathom bench")]
+        self.assertEqual(profiled[0], True)  # all rows; then single ones, which need no profile
+        self.assertEqual(profiled[-2:], [False, True])  # pp4096, and tg64 without graphs
         self.assertEqual(benches["with_sync"]["said"], FAULT)
         self.assertIn("tg64", benches["without_graphs"]["rows"])
 

@@ -33,9 +33,9 @@ def make_slice(context):
 
 
 def bench_rows(context, result, rows, *more, limit=None, environment=None):
-    """Adds the rows of `fathom bench --profile` on the slice to result["rows"]."""
-    report = bench(context, result, make_slice(context), ",".join(rows), "--profile", *more,
-                   limit=limit, environment=environment)
+    """Adds the rows of `fathom bench` on the slice to result["rows"]."""
+    report = bench(context, result, make_slice(context), ",".join(rows), *more, limit=limit,
+                   environment=environment)
     if report is not None:
         result["name"] = report["device"]
         result["ceilings"] = report["roofline"]
@@ -54,13 +54,14 @@ def benches(context, result):
     if context.quick:
         result["quick"] = "one layer with 6 experts, few tokens"
     limit = max(context.left() - FOR_SINGLE_ROWS, context.left() / 2)
-    if not bench_rows(context, result, rows, "--reps", repetitions, limit=limit):
+    if not bench_rows(context, result, rows, "--profile", "--reps", repetitions, limit=limit):
+        # Without the profile, which may be what fails: the speeds count most.
         for row in rows:
             if has_time(context, result, row, LEAST_OF_ROW):
                 bench_rows(context, result, [row], "--reps", repetitions)
     if has_time(context, result, f"{rows[0]} without graphs", LEAST_OF_ROW):
-        bench_rows(context, result.setdefault("without_graphs", {}), [rows[0]], "--reps",
-                   repetitions, environment={"FATHOM_GPU_GRAPHS": "0"})
+        bench_rows(context, result.setdefault("without_graphs", {}), [rows[0]], "--profile",
+                   "--reps", repetitions, environment={"FATHOM_GPU_GRAPHS": "0"})
         result.setdefault("failures", []).extend(result["without_graphs"].pop("failures", []))
 
 
@@ -73,5 +74,5 @@ def experiment(context, result):
         name = " ".join([row, *arguments])
         if has_time(context, result, name, LEAST_OF_ROW):
             part = result.setdefault("runs", {}).setdefault(name, {})
-            bench_rows(context, part, [row], *arguments)
+            bench_rows(context, part, [row], "--profile", *arguments)
             result.setdefault("failures", []).extend(part.get("failures", []))
