@@ -10,11 +10,13 @@ import time
 import unittest
 from pathlib import Path
 
-from gpu_checks.bundle import BundleError, fill
-from gpu_checks.main import parse
-from gpu_checks.plan import PLANS, STEPS, divide
+TOOLS = Path(__file__).resolve().parent.parent.parent / "tools"
+TOOL = TOOLS / "gpu_check"
+sys.path.insert(0, str(TOOLS))
 
-TOOL = Path(__file__).resolve().parent / "gpu_check"
+from gpu_checks.bundle import BundleError, fill  # noqa: E402
+from gpu_checks.main import parse  # noqa: E402
+from gpu_checks.plan import PLANS, STEPS, divide  # noqa: E402
 
 DEVICES = """cpu       avx2, 2 cores; used
 cuda 0    Pretended GPU, sm_90a, 132 multiprocessors, 80.0 GiB; used with --backend cuda --device 0
