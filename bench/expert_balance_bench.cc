@@ -38,6 +38,7 @@
 #include <vector>
 
 #include "base/integer_math.h"
+#include "base/median.h"
 #include "bench/must.h"
 #include "bench/paced_products.h"
 #include "bench/shaped_communicator.h"
@@ -345,11 +346,6 @@ class Run {
                        .slower = Median(more) * static_cast<double>(std::ssize(steps_)),
                        .step = Median(without)};
     }
-  }
-  static double Median(std::vector<double> values) {
-    const auto middle = values.begin() + std::ssize(values) / 2;
-    std::nth_element(values.begin(), middle, values.end());
-    return *middle;
   }
 
   const Options& options_;

@@ -4,17 +4,9 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/median.h"
 
 namespace fathom {
-namespace {
-
-double Median(std::vector<double> values) {
-  const auto middle = values.begin() + std::ssize(values) / 2;
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
-}  // namespace
 
 Result<Roofline> RooflineProbe::Measure() {
   const Result<Roofline> measured = MeasureOnce(reads_);

@@ -14,7 +14,8 @@ namespace fathom::testing {
 std::optional<std::string> ChosenGpu();
 
 // Opens it, with the settings FATHOM_GPU_SYNC and FATHOM_GPU_GRAPHS of the environment, as the
-// program does. Errors: a name of another form, and those of OpenGpuModule and GpuModule::Open.
+// program does. Errors: a name of another form, and the errors of OpenGpuModule and
+// GpuModule::Open.
 Result<std::unique_ptr<GpuDriver>> OpenChosenGpu();
 
 // Opens it once for all calls of the process, since opening takes some tenths of a second: the

@@ -33,6 +33,14 @@ GPU_DEVICE void WidenBeside(uint32_t (&packed)[4], uint32_t& all) {
   }
 }
 
+template <int kN>
+GPU_DEVICE void SetToZero(WgmmaSums<kN>& sums) {
+  GPU_UNROLL
+  for (int i = 0; i < kN / 2; ++i) {
+    sums[i] = 0.0f;
+  }
+}
+
 template <int kN, bool kWidens>
 GPU_DEVICE void MultiplyTilesOfShared(const RateArguments& a, const SharedWindow& window) {
   constexpr int kB = 64 * 128;
@@ -46,10 +54,7 @@ GPU_DEVICE void MultiplyTilesOfShared(const RateArguments& a, const SharedWindow
     packed[i] = FirstPacked(i);
   }
   WgmmaSums<kN> sums;
-  GPU_UNROLL
-  for (int i = 0; i < kN / 2; ++i) {
-    sums[i] = 0.0f;
-  }
+  SetToZero(sums);
   for (int64_t round = 0; round < a.rounds; ++round) {
     GPU_UNROLL
     for (int group = 0; group < 2; ++group) {
@@ -99,10 +104,7 @@ GPU_DEVICE void MultiplyTilesOfRegisters(const RateArguments& a, const SharedWin
     packed[i / 4][i % 4] = FirstPacked(i);
   }
   WgmmaSums<kN> sums;
-  GPU_UNROLL
-  for (int i = 0; i < kN / 2; ++i) {
-    sums[i] = 0.0f;
-  }
+  SetToZero(sums);
   for (int64_t round = 0; round < a.rounds; ++round) {
     GPU_UNROLL
     for (int group = 0; group < 2; ++group) {

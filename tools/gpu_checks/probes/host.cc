@@ -7,6 +7,7 @@
 #include <cstring>
 #include <thread>
 
+#include "base/median.h"
 #include "tools/gpu_checks/probes/probe.h"
 
 namespace fathom::probe {

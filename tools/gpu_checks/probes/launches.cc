@@ -6,6 +6,7 @@
 #include <chrono>
 #include <functional>
 
+#include "base/median.h"
 #include "tools/gpu_checks/probes/probe.h"
 
 namespace fathom::probe {

@@ -48,8 +48,6 @@ Status MeasureClusters(const ProbeRun& run);
 Status MeasurePrefetch(const ProbeRun& run);
 Status MeasureHost(const ProbeRun& run);
 
-// The middle one of the numbers, of which there is at least one.
-double Median(std::vector<double> numbers);
 // Returns the sum, modulo 2^32, of the words of `bytes` bytes that are all `value`.
 std::uint32_t SumOfFilled(unsigned char value, std::int64_t bytes);
 // Adds "mismatch" to the line if the sums of the threads do not add up to what is expected.
