@@ -16,8 +16,10 @@ using Clock = std::chrono::steady_clock;
 
 // The longest wait for one request of a call that has several.
 constexpr auto kTurn = std::chrono::milliseconds(2);
-// Events that are ready are sent in one write, up to this size.
+// Events that are ready are sent in one write, up to this size and this number for each request:
+// events that print nothing must not keep the loop from its other work.
 constexpr std::size_t kWriteBytes = std::size_t{32} << 10;
+constexpr int kWriteEvents = 256;
 constexpr int kClientClosedRequest = 499;
 
 double SecondsSince(Clock::time_point start) {
@@ -57,7 +59,8 @@ class Run {
   void Follow() {
     while (n_open_ > 0 && !failed_) {
       has_written_ = false;
-      if (!TakeEvents()) KeepAlive();
+      TakeEvents();
+      if (!failed_) ShowLife();
       if (failed_) break;
       if (!has_written_ && exchange_.ClientIsGone()) {
         Abandon();
@@ -98,13 +101,12 @@ class Run {
   }
 
  private:
-  // Sends all events that are ready in one write; waits for the first open request. False: there
-  // was no event.
-  bool TakeEvents() {
+  // Sends all events that are ready in one write; waits for the first open request.
+  void TakeEvents() {
     bool has_taken = false;
-    auto patience = n_open_ > 1 ? kTurn : options_.watch;
+    std::chrono::milliseconds patience = Patience();
     for (std::size_t i = 0; i < running_.size() && !failed_; ++i) {
-      while (running_[i] != nullptr && pending_.size() < kWriteBytes) {
+      for (int n = 0; n < kWriteEvents && running_[i] && pending_.size() < kWriteBytes; ++n) {
         const std::optional<bool> next = running_[i]->NextFor(patience, event_);
         patience = std::chrono::milliseconds(0);
         if (!next) break;
@@ -112,18 +114,21 @@ class Run {
         *next ? Take(i) : End(i);
       }
     }
-    if (has_taken) {
-      CountTokens();
-      Write();
-    }
-    return has_taken;
+    if (!has_taken) return;
+    CountTokens();
+    Write();
   }
 
-  void CountTokens() {
-    std::int64_t n_prompt = 0;
-    for (const Request& request : call_.requests) n_prompt += std::ssize(request.prompt);
-    entry_.SetTokens(n_prompt, answer_->usage().completion_tokens);
+  // Returns the longest wait for an event: the next sign of life is not late.
+  std::chrono::milliseconds Patience() const {
+    const std::chrono::milliseconds patience = n_open_ > 1 ? kTurn : options_.watch;
+    if (!call_.stream) return patience;
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(
+        last_write_ + options_.keep_alive - Clock::now());
+    return std::clamp(left, std::chrono::milliseconds(0), patience);
   }
+
+  void CountTokens() { entry_.SetTokens(answer_->n_prompt(), answer_->usage().completion_tokens); }
 
   void Take(std::size_t i) {
     if (!has_first_) {
@@ -133,10 +138,7 @@ class Run {
     if (!answer_->HasStarted(i)) answer_->Start(i, running_[i]->stats());
     // Nothing more is sent after an error; Finish sends the error.
     if (event_.error || event_.finish == FinishReason::kCancelled) has_error_ = true;
-    if (call_.stream && !has_error_ && !has_begun_) {
-      has_begun_ = true;
-      format_->Begin(*answer_, &pending_);
-    }
+    if (call_.stream && !has_error_ && !has_begun_) Begin();
     const AnswerPiece piece = answer_->Add(i, event_);
     if (call_.stream && !has_error_) format_->Add(*answer_, piece, &pending_);
     if (answer_->WantsNoMore(i)) running_[i]->Cancel();
@@ -155,9 +157,22 @@ class Run {
     --n_open_;
   }
 
-  void KeepAlive() {
-    if (!call_.stream || Clock::now() - last_write_ < options_.keep_alive) return;
-    pending_ += kSseKeepAlive;
+  void Begin() {
+    has_begun_ = true;
+    format_->Begin(*answer_, &pending_);
+  }
+
+  // Counts from the last byte that was written, since events may print nothing. A stream that waits
+  // for its first event begins after `watch`: an answer that is ready sooner begins with its first
+  // token in one write, and a fault that shows sooner keeps its status.
+  void ShowLife() {
+    if (!call_.stream || has_error_) return;
+    const Clock::time_point now = Clock::now();
+    if (!has_begun_ && format_->BeginsInQueue()) {
+      if (now - start_ >= std::min(options_.watch, options_.keep_alive)) Begin();
+    } else if (now - last_write_ >= options_.keep_alive) {
+      format_->SignOfLife(&pending_);
+    }
     Write();
   }
 

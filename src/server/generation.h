@@ -14,11 +14,13 @@
 namespace fathom {
 
 struct GenerationOptions {
-  // A stream that sends nothing for this time sends a comment, which shows that it lives.
-  std::chrono::milliseconds keep_alive{10000};
+  // A stream that has sent no byte for this time sends AnswerFormat::SignOfLife. Clients are
+  // promised one within 10 s, and bytes take time to arrive.
+  std::chrono::milliseconds keep_alive{9000};
   // Limits the whole answer; none: no limit.
   std::optional<std::chrono::milliseconds> time_limit;
-  // A client that is gone is noticed at the next event, or after this time without an event.
+  // A client that is gone is noticed at the next event, or after this time without an event; a
+  // stream that may begin in the queue does so then.
   std::chrono::milliseconds watch{100};
   RandomBits random_bits;  // required
 };

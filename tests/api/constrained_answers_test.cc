@@ -299,7 +299,7 @@ TEST_P(ConstrainedAnswersTest, ARequiredCall) {
 
 TEST_P(ConstrainedAnswersTest, ACallThatTheLimitCuts) {
   if (!IsChat()) return;
-  const ApiCall call = Prepare(ToolField(true));
+  const ApiCall call = Prepare(ToolField(true) + R"(, "max_tokens": 1)");
   for (std::size_t cut = 1; cut < kCallText.size(); ++cut) {
     if (!IsValidUtf8(kCallText.substr(0, cut))) continue;
     const ReadAnswer answer = Answer(call, kCallText.substr(0, cut), FinishReason::kLength);

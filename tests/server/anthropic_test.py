@@ -117,7 +117,7 @@ class AnthropicTest(unittest.TestCase):
             model="fairy", max_tokens=1000, messages=ask("json"), output_format=Day)
         self.assertEqual(message.parsed_output, Day(city="Paris", sunny=True))
         self.assertEqual(message.stop_reason, "end_turn")
-        self.assertEqual(self.create("json_length").stop_reason, "max_tokens")
+        self.assertEqual(self.create("json_length", max_tokens=2).stop_reason, "max_tokens")
         schema = {"type": "string", "pattern": r"\bword"}
         with self.assertRaises(anthropic.BadRequestError) as refused:
             self.create("json", output_config={
@@ -154,7 +154,11 @@ class AnthropicTest(unittest.TestCase):
         self.assertEqual(stopped.stop_reason, "stop_sequence")
         self.assertEqual(stopped.stop_sequence, "four")
         self.assertEqual(stopped.content[0].text, "one two three ")
-        self.assertEqual(self.create("length").stop_reason, "max_tokens")
+        self.assertEqual(self.create("length", max_tokens=2).stop_reason, "max_tokens")
+        # The engine ended it before max_tokens: the context was full.
+        full = self.create("length")
+        self.assertEqual(full.stop_reason, "model_context_window_exceeded")
+        self.assertEqual(full.content[0].text, "This is cut")
         cut = self.create("thinking_length")
         self.assertEqual([block.type for block in cut.content], ["thinking"])
 

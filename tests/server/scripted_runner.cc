@@ -58,6 +58,7 @@ class ScriptedRequest final : public RunningRequest {
                   std::atomic<int>& cancelled)
       : answer_(std::move(answer)), cancelled_(cancelled) {
     stats_.prompt_tokens = static_cast<std::int64_t>(request.prompt.size());
+    stats_.cached_tokens = answer_.cached_tokens;
     for (int choice = 0; choice < request.n_choices; ++choice) Add(request, choice, events);
     // The choices take turns, as in a batch.
     std::stable_sort(events_.begin(), events_.end(),

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -23,6 +24,7 @@ struct ScriptedAnswer {
   FinishReason finish = FinishReason::kStop;  // after the text
   std::optional<Error> error{};               // for kError
   std::optional<std::size_t> cut{};           // the text comes in two events, divided at this byte
+  std::int64_t cached_tokens = 0;             // of the prompt
   bool is_plain = false;                      // special tokens written in the text are text
   bool bytewise = false;                      // an event for each byte
   std::chrono::milliseconds delay{0};         // before each event

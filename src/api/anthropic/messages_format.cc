@@ -56,17 +56,24 @@ JsonValue MessagesUsage(const Usage& usage) {
           {"output_tokens", usage.completion_tokens}};
 }
 
+const CollectedAnswer& OnlyAnswer(const ApiAnswer& answer) {
+  Check(answer.choices().size() == 1, "a message is one answer");
+  return answer.choices()[0].collected();
+}
+
 struct StopReason {
   std::string_view reason;
   JsonValue sequence;  // the stop string, or null
 };
 
-// A client runs the calls only if the stop reason is tool_use.
-StopReason FindStopReason(const CollectedAnswer& answer) {
+// A client runs the calls only if the stop reason is tool_use, and asks for the rest of an answer
+// only if there is room for it.
+StopReason FindStopReason(const ApiAnswer& message) {
+  const CollectedAnswer& answer = OnlyAnswer(message);
   if (answer.answer.finish_reason == ChatFinishReason::kToolCalls) return {"tool_use", nullptr};
   if (answer.stop_string) return {"stop_sequence", *answer.stop_string};
-  const bool is_cut = answer.answer.finish_reason == ChatFinishReason::kLength;
-  return {is_cut ? "max_tokens" : "end_turn", nullptr};
+  if (answer.answer.finish_reason != ChatFinishReason::kLength) return {"end_turn", nullptr};
+  return {message.IsCutByContext(0) ? "model_context_window_exceeded" : "max_tokens", nullptr};
 }
 
 // In valid JSON newlines stand only between its parts.
@@ -99,17 +106,17 @@ std::string ContentJson(const Answer& answer, const std::string& signature) {
   return "[" + content + "]";
 }
 
-// Returns the message with an empty content.
+// Returns the message with an empty content. Which tokens of the prompt are cached is not known
+// while it waits: message_delta tells.
 JsonValue StartedMessage(const ApiAnswer& answer) {
-  return {{"id", answer.head().id},        {"type", "message"},
-          {"role", "assistant"},           {"model", answer.head().model},
-          {"content", JsonValue::Array()}, {"stop_reason", nullptr},
-          {"stop_sequence", nullptr},      {"usage", MessagesUsage(answer.usage())}};
-}
-
-const CollectedAnswer& OnlyAnswer(const ApiAnswer& answer) {
-  Check(answer.choices().size() == 1, "a message is one answer");
-  return answer.choices()[0].collected();
+  return {{"id", answer.head().id},
+          {"type", "message"},
+          {"role", "assistant"},
+          {"model", answer.head().model},
+          {"content", JsonValue::Array()},
+          {"stop_reason", nullptr},
+          {"stop_sequence", nullptr},
+          {"usage", MessagesUsage({.prompt_tokens = answer.n_prompt()})}};
 }
 
 // Any text but the empty one would do; this one names the answer in logs.
@@ -121,7 +128,7 @@ class MessagesFormat final : public AnswerFormat {
  public:
   std::string Whole(const ApiAnswer& answer) override {
     const CollectedAnswer& collected = OnlyAnswer(answer);
-    const StopReason stop = FindStopReason(collected);
+    const StopReason stop = FindStopReason(answer);
     return fmt::format(R"({{"id":{},"type":"message","role":"assistant","model":{},"content":{},)"
                        R"("stop_reason":"{}","stop_sequence":{},"usage":{}}})",
                        WriteJson(answer.head().id), WriteJson(answer.head().model),
@@ -129,11 +136,17 @@ class MessagesFormat final : public AnswerFormat {
                        WriteJson(stop.sequence), WriteJson(MessagesUsage(answer.usage())));
   }
 
+  // Claude Code takes a stream for stalled that begins late, and counts events alone as signs of
+  // life.
+  bool BeginsInQueue() const override { return true; }
+
   void Begin(const ApiAnswer& answer, std::string* out) override {
     blocks_.emplace(MakeSignature(answer));
     AppendEvent("message_start", {{"message", StartedMessage(answer)}}, out);
-    AppendEvent("ping", JsonValue::Object(), out);
+    SignOfLife(out);
   }
+
+  void SignOfLife(std::string* out) override { AppendEvent("ping", JsonValue::Object(), out); }
 
   void Add(const ApiAnswer&, const AnswerPiece& piece, std::string* out) override {
     for (const AnswerEvent& event : piece.events) blocks_->Add(event, out);
@@ -141,7 +154,7 @@ class MessagesFormat final : public AnswerFormat {
 
   void End(const ApiAnswer& answer, std::string* out) override {
     blocks_->End(out);
-    const StopReason stop = FindStopReason(OnlyAnswer(answer));
+    const StopReason stop = FindStopReason(answer);
     AppendEvent("message_delta",
                 {{"delta", {{"stop_reason", stop.reason}, {"stop_sequence", stop.sequence}}},
                  {"usage", MessagesUsage(answer.usage())}},

@@ -11,6 +11,9 @@
 
 namespace fathom {
 
+// A comment, which clients skip.
+inline constexpr std::string_view kSseKeepAlive = ": keep-alive\n\n";
+
 // Serves one call in one thread. All calls pass the same `answer`.
 class AnswerFormat {
  public:
@@ -21,11 +24,16 @@ class AnswerFormat {
   virtual std::string Whole(const ApiAnswer& answer) = 0;
 
   // A stream is Begin, then Add for each piece, then End or Fail. Each appends whole events
-  // (AppendSse). Begin comes before the first piece, when the usage of the prompt is known.
+  // (AppendSse). Begin comes before the first piece, when the usage of the prompt is known, or, if
+  // BeginsInQueue, while the requests wait for the engine. Fail may come before Begin.
+  virtual bool BeginsInQueue() const { return false; }
   virtual void Begin(const ApiAnswer& answer, std::string* out) = 0;
   virtual void Add(const ApiAnswer& answer, const AnswerPiece& piece, std::string* out) = 0;
   // All choices must have finished without errors.
   virtual void End(const ApiAnswer& answer, std::string* out) = 0;
+  // Shows clients and proxies that a silent stream lives. Comes anywhere before End and Fail, but
+  // not before Begin if BeginsInQueue.
+  virtual void SignOfLife(std::string* out) { out->append(kSseKeepAlive); }
   // Ends a stream after an error.
   virtual void Fail(const ApiAnswer& answer, const ApiError& error, std::string* out) = 0;
 };
@@ -37,7 +45,5 @@ void AppendSse(std::string_view event, const JsonValue& json, std::string* out);
 
 // Ends a stream of OpenAI's chat completions and completions.
 inline constexpr std::string_view kSseDone = "data: [DONE]\n\n";
-// A comment, which clients skip; shows proxies and clients that the connection is alive.
-inline constexpr std::string_view kSseKeepAlive = ": keep-alive\n\n";
 
 }  // namespace fathom

@@ -80,6 +80,12 @@ bool ApiAnswer::WantsNoMore(std::size_t request) const {
          std::any_of(choices.begin(), choices.end(), wants_no_more);
 }
 
+std::int64_t ApiAnswer::n_prompt() const {
+  std::int64_t n_tokens = 0;
+  for (const Request& request : call_.requests) n_tokens += std::ssize(request.prompt);
+  return n_tokens;
+}
+
 // Counts tokens here, because the engine may have gone on after the end of an answer.
 Usage ApiAnswer::usage() const {
   Usage usage = usage_;
@@ -88,6 +94,14 @@ Usage ApiAnswer::usage() const {
     usage.reasoning_tokens += sections_[i].n_reasoning();
   }
   return usage;
+}
+
+// The engine ends an answer for its length at max_tokens or where the context is full.
+bool ApiAnswer::IsCutByContext(std::size_t choice) const {
+  const CollectedAnswer& collected = choices_[choice].collected();
+  if (collected.finish != FinishReason::kLength) return false;
+  const std::optional<std::int64_t> most = call_.requests.front().sampling.max_tokens;
+  return !most || std::ssize(collected.tokens) < *most;
 }
 
 std::optional<ApiError> ApiAnswer::error() const {

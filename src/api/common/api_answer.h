@@ -77,8 +77,13 @@ class ApiAnswer {
   std::span<const TokenLogprobs> prompt_logprobs(std::size_t request) const;
   // The sections of the choice's tokens.
   const TokenSections& sections(std::size_t choice) const { return sections_[choice]; }
-  // Returns the usage so far. Drafts count for requests that have ended.
+  // Returns the tokens of all prompts, which are known before the first event.
+  std::int64_t n_prompt() const;
+  // Returns the usage so far. Prompts count from Start on. Drafts count for requests that have
+  // ended.
   Usage usage() const;
+  // Returns whether the context was full before the choice had all tokens that the request allows.
+  bool IsCutByContext(std::size_t choice) const;
   // Returns the error of the first choice that has one.
   std::optional<ApiError> error() const;
 

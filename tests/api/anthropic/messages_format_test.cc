@@ -31,6 +31,7 @@ constexpr std::string_view kTwoCalls =
 
 // The engine's count of generated tokens: the engine may continue after the end of the answer.
 constexpr std::int64_t kNotCounted = 1000;
+constexpr std::int64_t kPromptTokens = 10;
 
 struct Told {
   std::string stream;
@@ -119,6 +120,7 @@ class MessagesFormatTest : public testing::ApiModelTest {
                            R"("content": "Hi"}], "tools": [{"name": "f", "input_schema": {}}])" +
                                fields + "}",
                            model_);
+    call_.requests[0].prompt.resize(kPromptTokens);
   }
 
   Told Tell(const std::vector<StreamEvent>& events) const {
@@ -126,7 +128,7 @@ class MessagesFormatTest : public testing::ApiModelTest {
     const std::unique_ptr<AnswerFormat> format = answer.call().api->make_format();
     Told told;
     const RequestStats stats = {
-        .prompt_tokens = 10, .cached_tokens = 4, .generated_tokens = kNotCounted};
+        .prompt_tokens = kPromptTokens, .cached_tokens = 4, .generated_tokens = kNotCounted};
     answer.Start(0, stats);
     format->Begin(answer, &told.stream);
     for (const StreamEvent& event : events) {
@@ -152,8 +154,8 @@ std::string Sse(const std::string& name, const std::string& data) {
 std::string Start() {
   return Sse("message_start",
              R"(,"message":{"id":"msg_ID","type":"message","role":"assistant","model":"m",)"
-             R"("content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":6,)"
-             R"("cache_creation_input_tokens":0,"cache_read_input_tokens":4,"output_tokens":0}})") +
+             R"("content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":10,)"
+             R"("cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":0}})") +
          Sse("ping", "");
 }
 std::string BlockStart(int index, const std::string& block) {
@@ -358,7 +360,7 @@ TEST_F(MessagesFormatTest, StopSequence) {
 }
 
 TEST_F(MessagesFormatTest, MaxTokensInEachState) {
-  Prepare("");
+  Prepare(R"(, "max_tokens": 1)");
   EXPECT_EQ(WithoutIds(Tell(Pieces({"Let"}, kCut)).stream),
             Start() + Thinking(0, "Let") + Stop("max_tokens", 2));
   EXPECT_EQ(WithoutIds(Tell(Pieces({"r</think>"}, kCut)).stream),
@@ -379,6 +381,26 @@ TEST_F(MessagesFormatTest, MaxTokensInEachState) {
   EXPECT_EQ(ReadStream(Tell(Pieces({calls}, kCut)).stream)["stop_reason"], "tool_use")
       << "the answer was whole before it was cut";
   EXPECT_EQ(WithoutIds(Tell(Pieces({}, kCut)).stream), Start() + Stop("max_tokens", 1));
+}
+
+// Claude Code asks for the rest of an answer that max_tokens cut, and there is no room for it.
+TEST_F(MessagesFormatTest, AFullContextIsNoLimitOfTheRequest) {
+  const std::string full = "model_context_window_exceeded";
+  for (const auto& [fields, reason] : {std::pair<std::string, std::string>{"", full},
+                                       {R"(, "max_tokens": 128000)", full},
+                                       {R"(, "max_tokens": 3)", full},
+                                       {R"(, "max_tokens": 2)", "max_tokens"}}) {
+    Prepare(fields);
+    const Told told = Tell(Pieces({"</think>Hi"}, kCut));
+    EXPECT_EQ(WithoutIds(told.stream), Start() + Text(0, "Hi") + Stop(reason, 2)) << fields;
+    EXPECT_EQ(WithoutIds(told.whole.body), MessageJson(R"({"type":"text","text":"Hi"})", reason, 2))
+        << fields;
+  }
+  Prepare(R"(, "max_tokens": 128000)");
+  const Told nothing = Tell({{.finish = FinishReason::kLength}});
+  EXPECT_EQ(WithoutIds(nothing.stream), Start() + Stop(full, 0)) << "the prompt fills the context";
+  const Told calls = Tell(Pieces({"</think>" + std::string(kTwoCalls)}, kCut));
+  EXPECT_EQ(ReadStream(calls.stream)["stop_reason"], "tool_use") << "the calls are to be run";
 }
 
 TEST_F(MessagesFormatTest, AnErrorInTheMiddle) {
