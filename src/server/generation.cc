@@ -42,6 +42,10 @@ class Run {
 
   // Submits all requests. False: the client has received the error.
   bool Submit(RequestRunner& runner) {
+    if (call_.refusal) {
+      SendError(*call_.refusal);
+      return false;
+    }
     for (const Request& request : call_.requests) {
       Result<std::unique_ptr<RunningRequest>> running = runner.Submit(request);
       if (!running) {
@@ -220,7 +224,7 @@ class Run {
   void SendError(ApiError error) {
     error.request_id = record_->id;
     record_->SetError(error);
-    if (is_streaming_) {
+    if (is_streaming_ || call_.refusal) {
       format_->Fail(*answer_, error, &pending_);
       Write();
     } else {

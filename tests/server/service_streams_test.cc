@@ -226,6 +226,32 @@ TEST_F(ServiceStreamsTest, RefusalsKeepTheirStatus) {
   EXPECT_EQ(Stream("/v1/messages").head.status, 529);
 }
 
+// Codex reads the event alone; the other APIs have clients that read the status.
+TEST_F(ServiceStreamsTest, AFullContextIsAnEventOfResponses) {
+  const std::string text = Repeated(" and", 9000);
+  const TimedExchange failed = Stream("/v1/responses", R"(, "instructions": ")" + text + "\"");
+  EXPECT_EQ(failed.head.status, 200);
+  EXPECT_EQ(failed.head.content_type, "text/event-stream; charset=utf-8");
+  const std::string events = failed.Text();
+  EXPECT_TRUE(events.starts_with("event: response.created\ndata: {\"type\":\"response.created\","));
+  const std::size_t second = events.find("\n\n") + 2;
+  EXPECT_THAT(
+      events.substr(second),
+      ::testing::StartsWith("event: response.failed\ndata: {\"type\":\"response.failed\","));
+  EXPECT_THAT(events.substr(second),
+              HasSubstr(R"("error":{"code":"context_length_exceeded","message":"This model's )"));
+  EXPECT_EQ(events.find("\n\n", second), events.size() - 2) << "two events";
+  EXPECT_EQ(runner_.submitted(), 0);
+  EXPECT_THAT(records_.back().error, HasSubstr("maximum context length"));
+  EXPECT_EQ(Ask("POST", "/v1/responses", R"({"input": ")" + text + "\"}").head.status, 400);
+  const TimedExchange wrong = Stream("/v1/responses", R"(, "temperature": "warm")");
+  EXPECT_EQ(wrong.head.status, 400) << "other errors keep their status";
+  const std::string system = R"({"role": "system", "content": ")" + text + "\"}";
+  const FakeExchange chat =
+      Ask("POST", "/v1/chat/completions", R"({"stream": true, "messages": [)" + system + "]}");
+  EXPECT_EQ(chat.head.status, 400);
+}
+
 TEST_F(ServiceStreamsTest, LaterFaultsOfMessagesAreEvents) {
   answer_ = ScriptedAnswer{.text = "",
                            .finish = FinishReason::kError,

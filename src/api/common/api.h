@@ -54,7 +54,8 @@ struct Api {
   std::string_view request_id_header{};  // carries the request id, beside X-Request-Id
 
   // Errors: a wrong body (ToApiError), a prompt longer than limits.max_context, or a body that was
-  // abandoned before the call was ready (503).
+  // abandoned before the call was ready (503). An API may let a stream tell its clients an error
+  // instead (ApiCall::refusal).
   ApiResult<ApiCall> (*prepare)(const ApiBody& body, const ApiModel& model);
   std::unique_ptr<AnswerFormat> (*make_format)();
   ApiReply (*error)(const ApiError& error);

@@ -47,7 +47,10 @@ struct ApiCall {
   const Api* api = nullptr;
   std::string model;              // the name that the client used
   std::vector<Request> requests;  // one per prompt; a chat has one
-  AnswerOptions answers;          // for every choice
+  // The error that the stream tells in place of an answer; then nothing is submitted, and the one
+  // request has no prompt. Only if `stream`.
+  std::optional<ApiError> refusal{};
+  AnswerOptions answers;  // for every choice
   // Set for a chat whose answers may be remembered (RememberTurns).
   std::optional<OpenConversation> conversation{};
   std::size_t n_replayed = 0;  // earlier turns replayed token by token

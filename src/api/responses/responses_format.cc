@@ -5,7 +5,8 @@
 //   output_item.done
 //   response.completed | response.incomplete | response.failed
 //
-// Items that are open when the answer fails are incomplete, too.
+// Items that are open when the answer fails are incomplete, too. A response that fails before it
+// begins is created and failed.
 //
 // Reasoning is told in one of the two ways the API has. The plain one is reasoning_text: it is what
 // the model wrote, and summary says that somebody shortened it. Both openai-python and Codex read
@@ -39,9 +40,8 @@ class ResponsesFormat final : public AnswerFormat {
   }
 
   void Begin(const ApiAnswer& answer, std::string* out) override {
-    const JsonValue response = {{"response", StartedResponse(answer)}};
-    events_.Emit("response.created", response, out);
-    events_.Emit("response.in_progress", response, out);
+    Create(answer, out);
+    events_.Emit("response.in_progress", {{"response", StartedResponse(answer)}}, out);
   }
 
   void Add(const ApiAnswer& answer, const AnswerPiece& piece, std::string* out) override {
@@ -73,10 +73,16 @@ class ResponsesFormat final : public AnswerFormat {
   }
 
   void Fail(const ApiAnswer& answer, const ApiError& error, std::string* out) override {
+    if (!is_created_) Create(answer, out);
     events_.Emit("response.failed", {{"response", FailedResponse(answer, error)}}, out);
   }
 
  private:
+  void Create(const ApiAnswer& answer, std::string* out) {
+    is_created_ = true;
+    events_.Emit("response.created", {{"response", StartedResponse(answer)}}, out);
+  }
+
   // Opens the item that the event belongs to, unless it is open. Returns whether it opened one.
   bool OpenItem(const ApiAnswer& answer, OutputItem::Kind kind, std::size_t call,
                 std::string* out) {
@@ -128,6 +134,7 @@ class ResponsesFormat final : public AnswerFormat {
   }
 
   ResponseEvents events_;
+  bool is_created_ = false;
   std::optional<OutputItem> open_;
   ChatLogprobs text_logprobs_;    // sent in deltas
   CustomInputStream input_;       // for an open custom call

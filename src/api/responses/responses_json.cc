@@ -154,6 +154,7 @@ JsonValue ResponsesJson(const ApiAnswer& answer, std::string_view status, JsonVa
 
 // Returns one of OpenAI's codes for a response; Codex retries after a server_error.
 std::string_view FailureCode(const ApiError& error) {
+  if (error.overflow) return error.code;
   if (error.status == 429) return "rate_limit_exceeded";
   return error.status >= 500 ? "server_error" : "invalid_prompt";
 }

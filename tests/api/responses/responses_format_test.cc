@@ -320,6 +320,43 @@ TEST_F(ResponsesFormatTest, ACallThatWasCutOffIsNeverDone) {
   EXPECT_EQ(events.back()["response"]["output"].size(), 2u);
 }
 
+// Codex looks for the code.
+TEST_F(ResponsesFormatTest, APromptThatIsTooLongIsToldByTheStream) {
+  model_.limits.max_context = 10;
+  const std::string body = R"({"model": "m", "store": false, "stream": true, "input": )"
+                           R"("One day a little girl went to the park with her big dog."})";
+  const ApiCall call = Prepare(body);
+  ASSERT_TRUE(call.refusal);
+  EXPECT_EQ(call.refusal->status, 400);
+  EXPECT_EQ(call.refusal->param, "input");
+  const ApiAnswer answer(call, model_, 1700000000, testing::CountingBits());
+  std::string out;
+  answer.call().api->make_format()->Fail(answer, *call.refusal, &out);
+  const std::vector<Json> events = testing::ReadEvents(out);
+  EXPECT_EQ(Lines(events), R"(created {"status":"in_progress","incomplete":null,"error":null})"
+                           "\n"
+                           R"(failed {"status":"failed","incomplete":null,"error":{"code":)"
+                           R"("context_length_exceeded","message":")" +
+                               call.refusal->message + "\"}}\n");
+  ASSERT_EQ(events.size(), 2U);
+  for (const Json& event : events) {
+    EXPECT_EQ(event["response"]["model"], "m");
+    EXPECT_EQ(event["response"]["store"], false);
+    EXPECT_EQ(event["response"]["id"], events[0]["response"]["id"]);
+    EXPECT_EQ(event["response"]["output"], Json::array());
+    EXPECT_EQ(event["response"]["usage"], nullptr);
+  }
+  EXPECT_EQ(events[0]["sequence_number"], 0);
+  EXPECT_EQ(events[1]["sequence_number"], 1);
+  for (const char* whole : {R"("stream": false)", R"("stream": null)"}) {
+    std::string other = body;
+    other.replace(other.find(R"("stream": true)"), 14, whole);
+    const ApiResult<ApiCall> refused = kResponses.prepare(other, model_);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, "context_length_exceeded");
+  }
+}
+
 TEST_F(ResponsesFormatTest, FailedInTheMiddle) {
   const auto events = Stream(Call(kTools), Pieces({"</think>On"}, FinishReason::kError));
   EXPECT_EQ(
