@@ -49,6 +49,7 @@ BOXES = [
      r"kernels/cpu/simd\w*\.h$", "vector intrinsics"),
     (r"boost/", r"http/http_request_parser\.cc$", "Boost"),
     (r"curl/", r"http/http_client\.cc$", "libcurl"),
+    (r"(zlib|zstd\w*)\.h$", r"http/content_decoder\.cc$", "zlib and libzstd"),
     (r"CLI/", r"cli/options/parser\.cc$", "CLI11"),
     (r"mpi\.h$", r"comm/mpi\.cc$", "MPI"),
     (r"prometheus/", r"(engine/metrics|server/server_metrics)\.cc$", "prometheus-cpp"),

@@ -90,6 +90,8 @@ class CheckLayersTest(unittest.TestCase):
                              ("comm/nccl.cc", "nccl.h"), ("comm/mpi.cc", "mpi.h"),
                              ("http/http_request_parser.cc", "boost/beast.hpp"),
                              ("http/http_client.cc", "curl/curl.h"),
+                             ("http/content_decoder.cc", "zlib.h"),
+                             ("http/content_decoder.cc", "zstd_errors.h"),
                              ("tokenizer/pretokenizer.cc", "pcre2.h"),
                              ("cli/options/parser.cc", "CLI/CLI.hpp")]:
             self.write(f"src/{path}", f"#include <{header}>\n")

@@ -25,6 +25,7 @@ struct HttpRequest {
   std::string path;    // of the target, without empty segments: "/v1/models" of "//v1/models/"
   std::string query;   // behind the '?'; may be empty
   HttpFields fields;   // in the order they came
+  // Decoded, if Content-Encoding names one of kContentCodings (http/content_decoder.h).
   std::string body;
   std::string peer;  // the client's address
 
@@ -68,10 +69,11 @@ using HttpHeadHandler = std::function<bool(const HttpRequest& head, HttpExchange
 
 // A request over a limit is answered with the given status, and the connection is closed.
 struct HttpLimits {
-  std::size_t header_bytes = std::size_t{64} << 10;     // 431
-  std::size_t body_bytes = std::size_t{64} << 20;       // 413
-  std::size_t all_body_bytes = std::size_t{512} << 20;  // of all connections at once: 503
-  std::size_t fields = 256;                             // of a header: 431
+  std::size_t header_bytes = std::size_t{64} << 10;  // 431
+  std::size_t body_bytes = std::size_t{64} << 20;    // decoded: 413
+  // All connections at once, with the memory of decoders: 503.
+  std::size_t all_body_bytes = std::size_t{512} << 20;
+  std::size_t fields = 256;  // of a header: 431
   // Beyond this, the connection that has waited longest for its next request, for more bytes of
   // one, or for its client to read a whole response, is closed. As many requests are handled at
   // once; more get 503.

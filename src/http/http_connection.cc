@@ -258,7 +258,7 @@ class Connection {
                 std::size_t n_body_bytes = std::numeric_limits<std::size_t>::max()) {
     while (parser.state() == part) {
       input_.Consume(parser.Feed(input_.bytes()));
-      if (parser.state() != part || parser.request().body.size() >= n_body_bytes) return;
+      if (parser.state() != part || parser.n_body_bytes() >= n_body_bytes) return;
       const Socket::Outcome outcome = input_.Fill(socket_, deadline);
       if (part == State::kBody) shared_.table.MarkProgress(id_);
       if (outcome == Socket::Outcome::kEnd) parser.Refuse({400, "The request ends too early."});
@@ -275,7 +275,7 @@ class Connection {
     }
     const Deadline end = In(limits_.body_time);
     while (parser.state() == State::kBody) {
-      const std::size_t n_bytes = parser.request().body.size();
+      const std::size_t n_bytes = parser.n_body_bytes();
       const Deadline step_end = std::min(end, In(limits_.body_step_time));
       ReadPart(parser, State::kBody, step_end, n_bytes + n_bytes / 8 + 1);
     }

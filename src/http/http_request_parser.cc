@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <boost/beast/http/basic_parser.hpp>
 #include <boost/beast/http/error.hpp>
 #include <cstdint>
@@ -10,6 +11,7 @@
 
 #include "base/ascii.h"
 #include "base/check.h"
+#include "http/content_decoder.h"
 
 namespace fathom {
 namespace {
@@ -17,6 +19,9 @@ namespace {
 namespace http = boost::beast::http;
 using boost::beast::error_code;
 using BeastString = boost::beast::string_view;
+
+// A body is decoded in pieces of so many bytes, on the stack.
+constexpr std::size_t kDecodedBytes = std::size_t{16} << 10;
 
 std::string_view View(BeastString text) { return {text.data(), text.size()}; }
 
@@ -76,7 +81,7 @@ class HttpRequestParser::Reader : public http::basic_parser<true> {
     header_limit(static_cast<std::uint32_t>(
         std::min<std::size_t>(limits.header_bytes, std::uint32_t{1} << 30)));
   }
-  ~Reader() override { all_bodies_.GiveBack(body_bytes_); }
+  ~Reader() override { all_bodies_.GiveBack(n_held_); }
 
   std::size_t Feed(std::string_view bytes) {
     Check(state_ == State::kHeader || state_ == State::kBody, "a request that is over is fed");
@@ -91,6 +96,7 @@ class HttpRequestParser::Reader : public http::basic_parser<true> {
   State state() const { return state_; }
   const HttpRefusal& refusal() const { return refusal_; }
   HttpRequest& request() { return request_; }
+  std::size_t n_body_bytes() const { return n_body_bytes_; }
   bool is_http_1_0() const { return version_ == 10; }
   bool expects_continue() const { return expects_continue_; }
 
@@ -122,17 +128,18 @@ class HttpRequestParser::Reader : public http::basic_parser<true> {
     } else if (has_encoding_ && version_ == 10) {
       RefuseNow({400, "HTTP/1.0 has no Transfer-Encoding."}, error);
     }
+    coding_ = FindContentCoding(request_.fields).value_or(ContentCoding::kIdentity);
   }
 
   void on_body_init_impl(const boost::optional<std::uint64_t>&, error_code&) override {}
 
   std::size_t on_body_impl(BeastString bytes, error_code& error) override {
-    if (!all_bodies_.Take(bytes.size())) {
-      RefuseNow({503, "Too many large requests at once. Please try again."}, error);
-      return 0;
+    n_body_bytes_ += bytes.size();
+    if (coding_ == ContentCoding::kIdentity) {
+      AddToBody(View(bytes), error);
+    } else {
+      Decode(View(bytes), error);
     }
-    body_bytes_ += bytes.size();
-    request_.body += View(bytes);
     return bytes.size();
   }
 
@@ -141,10 +148,53 @@ class HttpRequestParser::Reader : public http::basic_parser<true> {
   }
 
   void on_chunk_header_impl(std::uint64_t, BeastString, error_code&) override {}
-  void on_finish_impl(error_code&) override {}
+  void on_finish_impl(error_code& error) override {
+    if (decoder_ == nullptr) return;
+    if (!decoder_->is_whole()) {
+      return RefuseNow({400, "Content-Encoding: the body ends too early."}, error);
+    }
+    decoder_.reset();
+    static_cast<void>(Hold(request_.body.size()));
+  }
   void on_response_impl(int, BeastString, int, error_code&) override {}
 
  private:
+  // Holds so many bytes of the budget. False: there are not as many.
+  bool Hold(std::size_t n_bytes) {
+    if (n_bytes > n_held_ && !all_bodies_.Take(n_bytes - n_held_)) return false;
+    if (n_bytes < n_held_) all_bodies_.GiveBack(n_held_ - n_bytes);
+    n_held_ = n_bytes;
+    return true;
+  }
+
+  void AddToBody(std::string_view bytes, error_code& error) {
+    const std::size_t n_decoder = decoder_ == nullptr ? 0 : decoder_->memory();
+    if (!Hold(request_.body.size() + bytes.size() + n_decoder)) {
+      return RefuseNow({503, "Too many large requests at once. Please try again."}, error);
+    }
+    request_.body += bytes;
+  }
+
+  // Stops at the limit: a few bytes can become many.
+  void Decode(std::string_view bytes, error_code& error) {
+    if (decoder_ == nullptr) {
+      Result<std::unique_ptr<ContentDecoder>> decoder = ContentDecoder::Make(coding_);
+      if (!decoder) return RefuseNow({503, decoder.error().message}, error);
+      decoder_ = *std::move(decoder);
+    }
+    std::array<char, kDecodedBytes> room;
+    bool has_more = true;
+    while (has_more) {
+      const Result<std::size_t> n_decoded = decoder_->Decode(&bytes, room);
+      if (!n_decoded) return RefuseNow({400, n_decoded.error().message}, error);
+      if (*n_decoded > limits_.body_bytes - request_.body.size()) {
+        return RefuseNow(RefusalFor(http::error::body_limit, limits_), error);
+      }
+      AddToBody({room.data(), *n_decoded}, error);
+      has_more = state_ != State::kRefused && (!bytes.empty() || *n_decoded == room.size());
+    }
+  }
+
   void RefuseNow(HttpRefusal refusal, error_code& error) {
     Refuse(std::move(refusal));
     error = http::error::bad_field;  // any: ends the parsing
@@ -215,7 +265,10 @@ class HttpRequestParser::Reader : public http::basic_parser<true> {
   HttpRefusal refusal_;
   State state_ = State::kHeader;
   std::size_t header_bytes_ = 0;
-  std::size_t body_bytes_ = 0;
+  ContentCoding coding_ = ContentCoding::kIdentity;
+  std::unique_ptr<ContentDecoder> decoder_;  // from the first byte of a coded body on
+  std::size_t n_body_bytes_ = 0;             // received
+  std::size_t n_held_ = 0;                   // of all_bodies_
   int version_ = 11;
   int n_hosts_ = 0;
   bool has_length_ = false;
@@ -236,6 +289,7 @@ HttpRequestParser::State HttpRequestParser::state() const { return reader_->stat
 const HttpRefusal& HttpRequestParser::refusal() const { return reader_->refusal(); }
 const HttpRequest& HttpRequestParser::request() const { return reader_->request(); }
 HttpRequest& HttpRequestParser::request() { return reader_->request(); }
+std::size_t HttpRequestParser::n_body_bytes() const { return reader_->n_body_bytes(); }
 bool HttpRequestParser::is_http_1_0() const { return reader_->is_http_1_0(); }
 bool HttpRequestParser::keeps_alive() const { return reader_->keep_alive(); }
 bool HttpRequestParser::expects_continue() const { return reader_->expects_continue(); }

@@ -44,7 +44,9 @@ struct HttpRefusal {
   std::string message;
 };
 
-// One thread. Refers to `all_bodies` while it lives, and takes the bytes of its body from it.
+// One thread. Refers to `all_bodies` while it lives, and takes the bytes of its body from it, and
+// those of the decoder of the body. A body whose coding cannot be read stays as it is; no byte is
+// decoded before Feed is called behind the header.
 class HttpRequestParser {
  public:
   enum class State { kHeader, kBody, kComplete, kRefused };
@@ -66,6 +68,9 @@ class HttpRequestParser {
   // The whole request if kComplete; else what has been read, for the answer to a refusal.
   const HttpRequest& request() const;
   HttpRequest& request();
+
+  // Returns the bytes of the body that have come, before they are decoded.
+  std::size_t n_body_bytes() const;
 
   // Valid behind the header.
   bool is_http_1_0() const;

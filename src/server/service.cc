@@ -10,6 +10,7 @@
 #include "api/common/api.h"
 #include "base/ascii.h"
 #include "base/utf8.h"
+#include "http/content_decoder.h"
 #include "server/endpoints.h"
 #include "server/openapi_document.h"
 #include "server/recorded_exchange.h"
@@ -72,10 +73,14 @@ bool IsJson(const HttpRequest& request) {
   return type.empty() || EqualsWithoutCase(type, "application/json");
 }
 
-// No body is decompressed: a few bytes could become many.
-bool IsEncoded(const HttpRequest& request) {
-  const std::string_view encoding = request.Field("Content-Encoding");
-  return !encoding.empty() && !EqualsWithoutCase(encoding, "identity");
+// Returns the fields of that name as one list.
+std::string AllOfField(const HttpRequest& request, std::string_view name) {
+  std::string all;
+  for (const auto& [field, value] : request.fields) {
+    if (!EqualsWithoutCase(field, name)) continue;
+    all.append(all.empty() ? "" : ", ").append(value);
+  }
+  return all;
 }
 
 // Quotes what a client has sent, which may be long.
@@ -436,11 +441,12 @@ bool Service::Authorize(RequestContext& context) {
                                          Quoted(context.request.Field("Content-Type"))),
                   .type = "invalid_request_error",
                   .code = "unsupported_media_type"});
-  } else if (route.method == "POST" && IsEncoded(context.request)) {
-    context.exchange.AddField("Accept-Encoding", "identity");
+  } else if (route.method == "POST" && !FindContentCoding(context.request.fields)) {
+    context.exchange.AddField("Accept-Encoding", std::string(kContentCodings));
     context.Fail({.status = 415,
-                  .message = fmt::format("Content-Encoding: expected identity, found {}",
-                                         Quoted(context.request.Field("Content-Encoding"))),
+                  .message = fmt::format("Content-Encoding: expected one of {} or none, found {}",
+                                         kContentCodings,
+                                         Quoted(AllOfField(context.request, "Content-Encoding"))),
                   .type = "invalid_request_error",
                   .code = "unsupported_media_type"});
   } else {
