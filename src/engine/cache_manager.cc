@@ -194,6 +194,15 @@ void CacheManager::Release(Sequence& sequence, bool finished) {
   sequence.drafts.clear();
 }
 
+void CacheManager::ClearPrefixes() {
+  for (const std::unique_ptr<PrefixCache>& prefix : prefixes_) {
+    const std::int64_t before = prefix->n_evicted();
+    prefix->Clear();
+    metrics_.CountEvicted(prefix->n_evicted() - before);
+  }
+  Report();
+}
+
 void CacheManager::Report() {
   std::int64_t total = 0;
   std::int64_t used = 0;

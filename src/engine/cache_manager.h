@@ -69,6 +69,9 @@ class CacheManager {
   // Frees the slot and blocks of the sequence. Committed blocks stay in the prefix cache.
   void Release(Sequence& sequence, bool finished);
 
+  // Evicts all blocks of the prefix caches that no sequence uses; the disk keeps what it has.
+  void ClearPrefixes();
+
   // Updates the memory gauges.
   void Report();
   // For tests: true if the reference count of every block is the number of its users.

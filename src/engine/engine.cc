@@ -35,6 +35,7 @@ struct Engine::Impl {
   std::mutex mutex;
   std::vector<std::unique_ptr<RequestState>> inbox;  // guarded
   std::int64_t n_held = 0;                           // guarded: in the inbox or in the core
+  bool clears_prefixes = false;                      // guarded: at the next step
   std::optional<ShutdownMode> shutdown;              // guarded
   std::mutex joining;
   std::jthread thread;
@@ -48,12 +49,15 @@ struct Engine::Impl {
 std::optional<ShutdownMode> Engine::Impl::TakeInbox() {
   std::vector<std::unique_ptr<RequestState>> requests;
   std::optional<ShutdownMode> mode;
+  bool clears = false;
   {
     const std::lock_guard lock(mutex);
     requests.swap(inbox);
+    clears = std::exchange(clears_prefixes, false);
     mode = shutdown;
     n_held = core->n_requests() + static_cast<std::int64_t>(requests.size());
   }
+  if (clears) core->ClearPrefixCache();
   for (std::unique_ptr<RequestState>& request : requests) {
     core->Add(std::move(request));
   }
@@ -142,6 +146,14 @@ Result<TokenStream> Engine::Submit(Request request) {
   m.metrics.CountSubmitted();
   m.waker->Wake();
   return TokenStream(std::move(stream));
+}
+
+void Engine::ClearPrefixCache() {
+  {
+    const std::lock_guard lock(impl_->mutex);
+    impl_->clears_prefixes = true;
+  }
+  impl_->waker->Wake();
 }
 
 void Engine::Shutdown(ShutdownMode mode) {

@@ -78,6 +78,10 @@ class Engine {
   // kUnavailable: the engine is shutting down.
   Result<TokenStream> Submit(Request request);
 
+  // Clears the prefix cache: requests submitted from now on find none of the text that was read
+  // before, except what running requests use and what is on disk. Any thread.
+  void ClearPrefixCache();
+
   // Refuses new requests, and returns when the last request has ended. Any thread; may be called
   // again.
   void Shutdown(ShutdownMode mode);

@@ -51,6 +51,8 @@ class EngineCore {
   Result<std::unique_ptr<RequestState>> Prepare(Request request,
                                                 std::shared_ptr<Waker> waker) const;
   void Add(std::unique_ptr<RequestState> request);
+  // Between two steps; see Engine::ClearPrefixCache.
+  void ClearPrefixCache() { caches_->ClearPrefixes(); }
   StepOutcome Step();
   // Why the model can compute nothing any more, once a step has failed for such a reason
   // (LanguageModel). The requests are for FailAll then.

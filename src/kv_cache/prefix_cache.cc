@@ -314,6 +314,10 @@ bool PrefixCache::MakeRoom(const BlockCounts& wanted, bool only_windows) {
   return true;
 }
 
+void PrefixCache::Clear() {
+  while (idle_.oldest() != LruList::kNone) EvictEntry(idle_.oldest());
+}
+
 void PrefixCache::TellOfEntry(const OnLeaving& visit, std::int32_t entry) const {
   Tell(visit, entry, BlockKind::kHistory);
   if (At(entry).window != kNoBlock && At(entry).is_end) {

@@ -107,6 +107,9 @@ class PrefixCache {
   // gives up no more than window blocks in the middle of texts.
   bool MakeRoom(const BlockCounts& wanted, bool only_windows);
 
+  // Evicts all entries that are not pinned.
+  void Clear();
+
   // Visits every block of the chain except the window blocks in the middle (to store them), from
   // the last to the first: a tier that evicts the oldest first then keeps beginnings.
   void ForEach(const PrefixChain& chain, const OnLeaving& visit) const;

@@ -17,7 +17,7 @@ namespace {
 
 ModelCard MakeCard(const ServedModel& model, const std::string& name) {
   return {.name = name,
-          .root = model.api->name,
+          .root = model.root,
           .created = model.created,
           .max_context = model.api->limits.max_context};
 }

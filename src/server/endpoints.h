@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,8 +25,12 @@ struct ServedModel {
   std::vector<const ApiModel*> api_of_key{};
   RequestRunner* runner = nullptr;
   const EngineMetrics* metrics = nullptr;
+  // Engine::ClearPrefixCache. Any thread.
+  std::function<void()> clear_prefix_cache{};
+  std::string root;                // the name of the model itself: that of its directory
   std::vector<std::string> names;  // as GET /v1/models tells them; at least one
   std::int64_t created = 0;        // seconds since 1970, UTC
+  std::int64_t max_sequences = 1;  // answers that are computed at once
 };
 
 HttpResponse JsonResponse(const JsonValue& json, int status = 200);

@@ -11,7 +11,9 @@
 #include "base/ascii.h"
 #include "base/utf8.h"
 #include "http/content_decoder.h"
+#include "server/compatible_endpoints.h"
 #include "server/endpoints.h"
+#include "server/missing_path.h"
 #include "server/openapi_document.h"
 #include "server/recorded_exchange.h"
 
@@ -19,14 +21,6 @@ namespace fathom {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-ApiError NoSuchPath(std::string_view path) {
-  return {.status = 404,
-          .message = fmt::format("there is nothing at {}; /openapi.json tells what there is",
-                                 ShortenedUtf8(path, kQuotedBytes)),
-          .type = "invalid_request_error",
-          .code = "not_found"};
-}
 
 ApiError ShuttingDown() {
   return {.status = 503,
@@ -122,6 +116,7 @@ struct Service::RequestContext {
 // A path that ends with '/' and is not "/" stands for all paths that begin with it; "{id}" in a
 // path for any text without '/'.
 struct Service::Route {
+  static constexpr std::string_view kId = "{id}";
   enum class Key { kNever, kHealth, kMetrics, kAlways, kAdmin };  // kHealth: never, and vital
   std::string_view method;
   std::string_view path;
@@ -134,9 +129,11 @@ struct Service::Route {
   bool is_vital() const {
     return key == Key::kHealth || key == Key::kMetrics || key == Key::kAdmin;
   }
+  bool IsOpen() const {
+    return path.find(kId) != std::string_view::npos || (path.size() > 1 && path.back() == '/');
+  }
   // Returns the text in the open part of the path, "" if there is none; nullopt: another path.
   std::optional<std::string_view> Match(std::string_view requested) const {
-    constexpr std::string_view kId = "{id}";
     const std::size_t id = path.find(kId);
     const bool is_prefix = path.size() > 1 && path.back() == '/';
     if (id == std::string_view::npos && !is_prefix) {
@@ -155,11 +152,21 @@ struct Service::Route {
   }
 };
 
+// Returns the paths of the routes that clients may know of and that have no open part.
+std::vector<std::string_view> Service::PublicPaths() const {
+  std::vector<std::string_view> paths;
+  for (const Route& route : routes_) {
+    if (route.key == Route::Key::kAdmin || route.IsOpen()) continue;
+    paths.push_back(route.path);
+  }
+  return paths;
+}
+
 std::vector<Service::Route> Service::StateRoutes() {
   using Key = Route::Key;
   const Answer show_file = [](Service&, RequestContext& context) {
     std::optional<HttpResponse> response = WebFileResponse(context.request);
-    if (!response) return context.Fail(NoSuchPath(context.request.path));
+    if (!response) return context.Fail(NoSuchPath(context.request.path, {}));
     context.exchange.Send(std::move(*response));
   };
   const Answer show_health = [](Service& service, RequestContext& context) {
@@ -168,6 +175,9 @@ std::vector<Service::Route> Service::StateRoutes() {
                                           .is_draining = service.draining_,
                                           .disk_fails = model != nullptr && DiskFails(*model),
                                           .load_progress = service.load_progress_}));
+  };
+  const Answer show_life = [](Service&, RequestContext& context) {
+    context.exchange.Send(JsonResponse({{"status", "ok"}}));
   };
   return {
       {"GET", "/", show_file, Key::kNever},
@@ -181,11 +191,11 @@ std::vector<Service::Route> Service::StateRoutes() {
       {"GET", "/health", show_health, Key::kHealth},
       {"GET", "/ping", show_health, Key::kHealth},
       {"GET", "/v1/health", show_health, Key::kHealth},
-      {"GET", "/health/live",
-       [](Service&, RequestContext& context) {
-         context.exchange.Send(JsonResponse({{"status", "ok"}}));
-       },
-       Key::kHealth},
+      {"GET", "/ready", show_health, Key::kHealth},
+      {"GET", "/readyz", show_health, Key::kHealth},
+      {"GET", "/health/live", show_life, Key::kHealth},
+      {"GET", "/healthz", show_life, Key::kHealth},
+      {"GET", "/livez", show_life, Key::kHealth},
       {"GET", "/version",
        [](Service& service, RequestContext& context) {
          context.exchange.Send(JsonResponse({{"version", service.options_.version}}));
@@ -214,11 +224,37 @@ std::vector<Service::Route> Service::StateRoutes() {
   };
 }
 
+std::vector<Service::Route> Service::ModelAdminRoutes() {
+  const Answer clear_prefixes = [](Service&, RequestContext& context) {
+    context.exchange.Send(ClearPrefixCacheResponse(*context.model));
+  };
+  const Answer show_server = [](Service& service, RequestContext& context) {
+    context.exchange.Send(ServerInfoResponse(*context.model, service.options_.version));
+  };
+  return {
+      {"POST", "/reset_prefix_cache", clear_prefixes, Route::Key::kAdmin, true},
+      {"POST", "/flush_cache", clear_prefixes, Route::Key::kAdmin, true},
+      {"GET", "/server_info", show_server, Route::Key::kAdmin, true},
+      {"GET", "/get_server_info", show_server, Route::Key::kAdmin, true},
+  };
+}
+
 std::vector<Service::Route> Service::Routes() {
   const Answer list_models = [](Service&, RequestContext& context) {
     context.exchange.Send(ModelListResponse(*context.model, context.api));
   };
+  const Answer tokenize = [](Service&, RequestContext& context) {
+    context.Send(TokenizeResponse(*context.api_model, context.body));
+  };
+  const Answer detokenize = [](Service&, RequestContext& context) {
+    context.Send(DetokenizeResponse(*context.api_model, context.body));
+  };
+  const Answer show_model = [](Service&, RequestContext& context) {
+    context.exchange.Send(ModelInfoResponse(*context.model));
+  };
   std::vector<Route> routes = StateRoutes();
+  const std::vector<Route> admin_routes = ModelAdminRoutes();
+  routes.insert(routes.end(), admin_routes.begin(), admin_routes.end());
   const Route model_routes[] = {
       {"GET", "/v1/models", list_models, Route::Key::kAlways, true},
       {"GET", "/models", list_models, Route::Key::kAlways, true},
@@ -227,16 +263,22 @@ std::vector<Service::Route> Service::Routes() {
          context.Send(ModelResponse(*context.model, context.rest, context.api));
        },
        Route::Key::kAlways, true},
-      {"POST", "/tokenize",
+      {"POST", "/tokenize", tokenize, Route::Key::kAlways, true},
+      {"POST", "/v1/tokenize", tokenize, Route::Key::kAlways, true},
+      {"POST", "/detokenize", detokenize, Route::Key::kAlways, true},
+      {"POST", "/v1/detokenize", detokenize, Route::Key::kAlways, true},
+      {"POST", "/apply-template",
        [](Service&, RequestContext& context) {
-         context.Send(TokenizeResponse(*context.api_model, context.body));
+         context.Send(ApplyTemplateResponse(*context.api_model, context.body));
        },
        Route::Key::kAlways, true},
-      {"POST", "/detokenize",
-       [](Service&, RequestContext& context) {
-         context.Send(DetokenizeResponse(*context.api_model, context.body));
+      {"GET", "/props",
+       [](Service& service, RequestContext& context) {
+         context.exchange.Send(PropsResponse(*context.model, service.options_.version));
        },
        Route::Key::kAlways, true},
+      {"GET", "/get_model_info", show_model, Route::Key::kAlways, true},
+      {"GET", "/model_info", show_model, Route::Key::kAlways, true},
       {"GET", "/tokenizer_info",
        [](Service&, RequestContext& context) {
          context.exchange.Send(TokenizerInfoResponse(*context.api_model));
@@ -387,7 +429,7 @@ bool Service::FindRoute(RequestContext& context) {
     return true;
   }
   if (allowed.empty()) {
-    context.Fail(NoSuchPath(request.path));
+    context.Fail(NoSuchPath(request.path, PublicPaths()));
   } else if (request.method == "OPTIONS") {
     HttpResponse response = {.status = 204, .content_type = ""};
     response.fields.emplace_back("Allow", allowed + ", OPTIONS");
@@ -436,11 +478,13 @@ bool Service::Authorize(RequestContext& context) {
          .type = "permission_error",
          .code = "origin_not_allowed"});
   } else if (route.method == "POST" && !IsJson(context.request)) {
-    context.Fail({.status = 415,
-                  .message = fmt::format("Content-Type: expected application/json, found {}",
-                                         Quoted(context.request.Field("Content-Type"))),
-                  .type = "invalid_request_error",
-                  .code = "unsupported_media_type"});
+    context.Fail(
+        {.status = 415,
+         .message = fmt::format("Content-Type: expected application/json, found {} (curl: -H "
+                                "'Content-Type: application/json')",
+                                Quoted(context.request.Field("Content-Type"))),
+         .type = "invalid_request_error",
+         .code = "unsupported_media_type"});
   } else if (route.method == "POST" && !FindContentCoding(context.request.fields)) {
     context.exchange.AddField("Accept-Encoding", std::string(kContentCodings));
     context.Fail({.status = 415,

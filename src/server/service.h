@@ -72,6 +72,8 @@ class Service {
   // All routes; StateRoutes are those that need no model.
   static std::vector<Route> Routes();
   static std::vector<Route> StateRoutes();
+  static std::vector<Route> ModelAdminRoutes();
+  std::vector<std::string_view> PublicPaths() const;
   enum class Part { kHead, kWhole };
   // Returns whether the request has been answered.
   bool Serve(const HttpRequest& request, HttpExchange& exchange, Part part);

@@ -53,6 +53,27 @@ TEST_F(PrefixHits, AlsoWhileTheFirstIsRunning) {
   }
 }
 
+TEST_F(PrefixHits, AClearedCacheHasOnlyWhatRunningRequestsUse) {
+  const std::vector<Token> prompt = Text(600);
+  TokenStream first = Submit(prompt, 1);
+  RunAll();
+  core_->ClearPrefixCache();
+  TokenStream second = Submit(prompt, 40);
+  TokenStream other = Submit(Text(300, 1), 1);
+  for (int step = 0; step < 6; ++step) core_->Step();
+  core_->ClearPrefixCache();
+  EXPECT_TRUE(core_->caches().IsConsistent());
+  TokenStream third = Submit(prompt, 1);
+  TokenStream other_again = Submit(Text(300, 1), 1);
+  RunAll();
+  EXPECT_EQ(second.stats().cached_tokens, 0) << "cleared";
+  EXPECT_EQ(third.stats().cached_tokens, 512) << "the second request was running";
+  EXPECT_EQ(other_again.stats().cached_tokens, 0) << "its first had ended";
+  EXPECT_EQ(Answer(first), Answer(third));
+  EXPECT_EQ(Answer(other), Answer(other_again));
+  EXPECT_TRUE(core_->caches().IsConsistent());
+}
+
 // A chat: what was read and what was answered is the beginning of the next prompt.
 TEST_F(PrefixHits, ASecondTurnComputesAtMostABlockAndWhatIsNew) {
   std::vector<Token> prompt = Text(90);

@@ -93,6 +93,7 @@ int Run(const std::string& path, const std::string& key) {
   service.SetModel({.api = &model,
                     .runner = &runner,
                     .metrics = &metrics,
+                    .root = "fairy",
                     .names = {"fairy"},
                     .created = 1700000000});
   const auto server = service.Listen({.port = 0});

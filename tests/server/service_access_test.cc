@@ -87,6 +87,8 @@ TEST_F(ServiceTest, WithoutAnAdminKeyThereIsNothingToAdminister) {
   for (const HttpFields& fields : {HttpFields{}, HttpFields{{"x-api-key", "key"}}}) {
     EXPECT_EQ(Ask("GET", "/slots", "", fields).head.status, 404);
     EXPECT_EQ(Ask("POST", "/abort", R"({"request_id": "a"})", fields).head.status, 404);
+    EXPECT_EQ(Ask("POST", "/flush_cache", "", fields).head.status, 404);
+    EXPECT_EQ(Ask("GET", "/server_info", "", fields).head.status, 404);
   }
 }
 
@@ -99,6 +101,10 @@ TEST_F(ServiceTest, AdminKeysAreNotApiKeys) {
          {HttpFields{}, HttpFields{{"x-api-key", "key"}}, HttpFields{{"x-api-key", "roo"}}}) {
       EXPECT_EQ(Ask("GET", "/slots", "", fields).head.status, 401);
       EXPECT_EQ(Ask("POST", "/abort", R"({"request_id": "a"})", fields).head.status, 401);
+      for (const char* path : {"/flush_cache", "/reset_prefix_cache"}) {
+        EXPECT_EQ(Ask("POST", path, "", fields).head.status, 401);
+      }
+      EXPECT_EQ(Ask("GET", "/server_info", "", fields).head.status, 401);
     }
     const HttpFields root = {{"Authorization", "Bearer root"}};
     EXPECT_EQ(Ask("GET", "/slots", "", root).text, "[]");

@@ -43,8 +43,11 @@ class ServiceTest : public ApiModelTest {
                             .api_of_key = api_of_key_,
                             .runner = &runner_,
                             .metrics = &metrics_,
+                            .clear_prefix_cache = [this] { ++n_clears_; },
+                            .root = "fairy",
                             .names = {"fairy", "a/b"},
-                            .created = 1700000000});
+                            .created = 1700000000,
+                            .max_sequences = 4});
       }
     }
     return *service_;
@@ -79,6 +82,7 @@ class ServiceTest : public ApiModelTest {
   EngineMetrics metrics_;
   std::mutex records_mutex_;
   std::vector<ServedRequest> records_;
+  int n_clears_ = 0;  // of the prefix cache
   std::optional<Service> service_;
 };
 

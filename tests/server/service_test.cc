@@ -24,9 +24,11 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 TEST_F(ServiceTest, EveryPathAnswers) {
-  for (const char* path :
-       {"/", "/openapi.json", "/health", "/ping", "/v1/health", "/health/live", "/version",
-        "/metrics", "/load", "/v1/models", "/models", "/v1/models/fairy", "/v1/models/a%2Fb"}) {
+  for (const char* path : {"/",          "/openapi.json", "/health",          "/ping",
+                           "/v1/health", "/health/live",  "/version",         "/metrics",
+                           "/load",      "/ready",        "/readyz",          "/healthz",
+                           "/livez",     "/props",        "/get_model_info",  "/model_info",
+                           "/v1/models", "/models",       "/v1/models/fairy", "/v1/models/a%2Fb"}) {
     EXPECT_EQ(Ask("GET", path).head.status, 200) << path;
     EXPECT_EQ(Ask("HEAD", path).head.status, 200) << path;
     const FakeExchange wrong = Ask("PUT", path);
@@ -37,7 +39,8 @@ TEST_F(ServiceTest, EveryPathAnswers) {
     EXPECT_EQ(Ask("POST", path, kChat).head.status, 200) << path;
     EXPECT_EQ(Ask("GET", path).head.status, 405) << path;
   }
-  for (const char* path : {"/v1/completions", "/completions", "/beta/completions", "/tokenize"}) {
+  for (const char* path :
+       {"/v1/completions", "/completions", "/beta/completions", "/tokenize", "/v1/tokenize"}) {
     EXPECT_EQ(Ask("POST", path, R"({"prompt": "Hi"})").head.status, 200) << path;
   }
   for (const char* path : {"/v1/messages", "/anthropic/v1/messages", "/v1/messages/count_tokens",
@@ -47,6 +50,8 @@ TEST_F(ServiceTest, EveryPathAnswers) {
   for (const char* path : {"/v1/responses", "/responses"}) {
     EXPECT_EQ(Ask("POST", path, R"({"input": "Hi"})").head.status, 200) << path;
   }
+  EXPECT_EQ(Ask("POST", "/v1/detokenize", R"({"tokens": [1]})").head.status, 200);
+  EXPECT_EQ(Ask("POST", "/apply-template", kChat).head.status, 200);
   for (const char* path : {"/v1", "/v1/embeddings", "//", "/v1/models/", "/../etc/passwd"}) {
     const FakeExchange none = Ask("GET", path);
     EXPECT_EQ(none.head.status, 404) << path;

@@ -202,6 +202,10 @@ Status RunCommand(const ServeCommand& command, RankProcess& ranks, Log& log) {
   if (!n_context) return Unexpected(n_context.error());
   Result<ApiModel> api = MakeApiModel(command, *n_context, command.max_choices, *files, log);
   if (!api) return Unexpected(api.error());
+  const std::string directory_name = api->name;
+  const std::vector<std::string> names =
+      command.names.empty() ? std::vector{directory_name} : command.names;
+  api->name = names.front();
   const bool isolates = command.isolate_keys.value_or(access->api_keys.size() > 1);
   const ClientModels models(
       *api,
@@ -234,12 +238,14 @@ Status RunCommand(const ServeCommand& command, RankProcess& ranks, Log& log) {
                     .api_of_key = isolates ? models.models() : std::vector<const ApiModel*>(),
                     .runner = &runner,
                     .metrics = &engine.metrics(),
-                    .names = command.names.empty() ? std::vector{api->name} : command.names,
-                    .created = static_cast<std::int64_t>(std::time(nullptr))});
+                    .clear_prefix_cache = [&engine] { engine.ClearPrefixCache(); },
+                    .root = directory_name,
+                    .names = names,
+                    .created = static_cast<std::int64_t>(std::time(nullptr)),
+                    .max_sequences = command.engine.max_sequences});
   log.Info("serving {} at http://{}:{} (context {}, {} answers at once, loaded in {:.2f} s)",
-           command.names.empty() ? api->name : fmt::format("{}", fmt::join(command.names, ", ")),
-           command.host, (*server)->port(), *n_context, command.engine.max_sequences,
-           (*runtime)->load_seconds());
+           fmt::join(names, ", "), command.host, (*server)->port(), *n_context,
+           command.engine.max_sequences, (*runtime)->load_seconds());
 
   Status end = WaitForEnd(interrupt, ranks);
   ShutDown(command, service, **server, engine, forced_end, log);

@@ -1,0 +1,92 @@
+#include "server/compatible_endpoints.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <string>
+#include <utility>
+
+#include "api/openai/openai_api.h"
+#include "engine/metrics.h"
+
+namespace fathom {
+namespace {
+
+// The sampling of requests that do not say otherwise, by the names of llama.cpp.
+JsonValue SamplingJson(const SamplingParameters& sampling) {
+  return {{"temperature", sampling.temperature},
+          {"top_k", sampling.top_k},
+          {"top_p", sampling.top_p},
+          {"min_p", sampling.min_p},
+          {"repeat_penalty", sampling.repetition_penalty},
+          {"presence_penalty", sampling.presence_penalty},
+          {"frequency_penalty", sampling.frequency_penalty},
+          {"n_predict", sampling.max_tokens.value_or(-1)}};
+}
+
+// Returns the tokens that a sequence gets of a step on average: one, and the accepted drafts.
+double TokensOfStep(const MetricsSnapshot& now) {
+  std::int64_t n_drafts = 0;
+  std::int64_t n_accepted = 0;
+  for (const auto* depths : {&now.drafted, &now.looked_up}) {
+    if (!depths->empty()) n_drafts += depths->front();  // every draft has a first token
+  }
+  for (const auto* depths : {&now.accepted, &now.accepted_lookups}) {
+    n_accepted = std::accumulate(depths->begin(), depths->end(), n_accepted);
+  }
+  return 1.0 +
+         static_cast<double>(n_accepted) / static_cast<double>(std::max<std::int64_t>(n_drafts, 1));
+}
+
+}  // namespace
+
+ApiResult<HttpResponse> ApplyTemplateResponse(const ApiModel& model, const ApiBody& body) {
+  const ApiResult<ApiCall> call = kChatCompletions.prepare(body, model);
+  if (!call) return tl::unexpected<ApiError>(call.error());
+  Result<std::string> prompt = model.tokenizer->Decode(call->requests.front().prompt);
+  if (!prompt) return UnexpectedApiError(prompt.error());
+  return JsonResponse({{"prompt", *std::move(prompt)}});
+}
+
+HttpResponse PropsResponse(const ServedModel& model, std::string_view version) {
+  const ApiModel& api = *model.api;
+  return JsonResponse(
+      {{"default_generation_settings",
+        {{"n_ctx", api.limits.max_context}, {"params", SamplingJson(api.defaults.sampling)}}},
+       {"total_slots", model.max_sequences},
+       {"model_alias", model.names.front()},
+       {"model_path", model.root},
+       {"modalities", {{"vision", false}, {"audio", false}}},
+       {"chat_template", ""},  // the format is no template: /apply-template renders a chat
+       {"bos_token", api.tokenizer->TokenToText(api.bos)},
+       {"eos_token", api.tokenizer->TokenToText(api.eos)},
+       {"build_info", "fathom " + std::string(version)}});
+}
+
+HttpResponse ModelInfoResponse(const ServedModel& model) {
+  return JsonResponse({{"model_path", model.root},
+                       {"tokenizer_path", model.root},
+                       {"served_model_name", model.names.front()},
+                       {"is_generation", true},
+                       {"has_image_understanding", false},
+                       {"has_audio_understanding", false},
+                       {"max_model_len", model.api->limits.max_context}});
+}
+
+HttpResponse ServerInfoResponse(const ServedModel& model, std::string_view version) {
+  return JsonResponse(
+      {{"version", std::string(version)},
+       {"model_path", model.root},
+       {"served_model_name", model.names.front()},
+       {"context_length", model.api->limits.max_context},
+       {"max_running_requests", model.max_sequences},
+       {"internal_states", JsonValue::Array({{{"avg_spec_accept_length",
+                                               TokensOfStep(model.metrics->Snapshot())}}})}});
+}
+
+HttpResponse ClearPrefixCacheResponse(const ServedModel& model) {
+  model.clear_prefix_cache();
+  return JsonResponse({{"success", true}});
+}
+
+}  // namespace fathom
