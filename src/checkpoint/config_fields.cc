@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/git_lfs.h"
 #include "checkpoint/problems.h"
 
 namespace fathom {
@@ -38,6 +39,9 @@ Result<ConfigFields> ConfigFields::Parse(std::string_view text, std::string_view
   if (text.size() > kLongestText) {
     return MakeError(ErrorCode::kInvalidData, "{}: expected at most {} bytes, found {}", file_name,
                      kLongestText, text.size());
+  }
+  if (IsGitLfsPointer(text)) {
+    return MakeError(ErrorCode::kInvalidData, "{}: {}", file_name, kGitLfsPointer);
   }
   Result<JsonValue> root = ParseJson(text, {.python_constants = false});
   if (!root) {

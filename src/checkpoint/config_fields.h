@@ -32,6 +32,8 @@ class ConfigFields {
   static Result<ConfigFields> Parse(std::string_view text, std::string_view file_name);
 
   bool Has(std::string_view name) const;
+  // nullptr if missing or null. Valid as long as this object.
+  const JsonValue* Find(std::string_view name) const;
   // 4096.0 and "4096" are not integers.
   std::int64_t Integer(std::string_view name, Range<std::int64_t> range,
                        std::optional<std::int64_t> fallback = std::nullopt);
@@ -59,8 +61,6 @@ class ConfigFields {
 
  private:
   explicit ConfigFields(JsonValue root) : root_(std::move(root)) {}
-  // nullptr if missing or null.
-  const JsonValue* Find(std::string_view name) const;
 
   JsonValue root_;
   std::vector<Error> problems_;

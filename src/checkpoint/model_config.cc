@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/tensor.h"
 #include "checkpoint/config_fields.h"
+#include "checkpoint/foreign_config.h"
 #include "checkpoint/problems.h"
 
 namespace fathom {
@@ -52,7 +53,6 @@ constexpr IntegerField kIntegerFields[] = {
     {"max_position_embeddings", &ModelConfig::max_position_embeddings, {1, 16'777'216}},
     {"num_nextn_predict_layers", &ModelConfig::num_nextn_predict_layers, {0, 16}},
     {"bos_token_id", &ModelConfig::bos_token_id, kTokenRange},
-    {"eos_token_id", &ModelConfig::eos_token_id, kTokenRange},
 };
 
 void ReadNumbers(ConfigFields& fields, ModelConfig& config) {
@@ -69,6 +69,21 @@ void ReadNumbers(ConfigFields& fields, ModelConfig& config) {
   for (const std::int64_t ratio : fields.Integers("compress_ratios", {0, 128}, 2'048)) {
     config.compress_ratios.push_back(static_cast<int>(ratio));
   }
+}
+
+// Reads the end token, or a list of end tokens, as generation_config.json may have it.
+void ReadEosTokens(ConfigFields& fields, ModelConfig& config) {
+  constexpr std::string_view kName = "eos_token_id";
+  const JsonValue* value = fields.Find(kName);
+  if (value == nullptr || !value->IsArray()) {
+    config.eos_token_id = fields.Integer(kName, kTokenRange);
+    return;
+  }
+  constexpr std::int64_t kMost = 64;
+  config.other_eos_token_ids = fields.Integers(kName, kTokenRange, kMost);
+  if (config.other_eos_token_ids.empty()) return;
+  config.eos_token_id = config.other_eos_token_ids.front();
+  config.other_eos_token_ids.erase(config.other_eos_token_ids.begin());
 }
 
 void ReadRopeScaling(ConfigFields& fields, RopeScaling& scaling) {
@@ -181,6 +196,9 @@ void CheckCounts(ConfigFields& fields, const ModelConfig& config) {
               config.num_hidden_layers);
   CheckIsToken(fields, "bos_token_id", config.bos_token_id, config);
   CheckIsToken(fields, "eos_token_id", config.eos_token_id, config);
+  for (const std::int64_t other : config.other_eos_token_ids) {
+    CheckIsToken(fields, "eos_token_id", other, config);
+  }
   const auto n_ratios = static_cast<std::int64_t>(config.compress_ratios.size());
   if (n_ratios > 0 && n_ratios < config.num_hidden_layers) {
     fields.AddProblem("compress_ratios",
@@ -230,8 +248,12 @@ Result<ModelConfig> ParseModelConfig(std::string_view text, std::string_view fil
   if (const Status known = CheckModelType(*fields, file_name); !known) {
     return Unexpected(known.error());
   }
+  if (const Status published = CheckIsPublishedForm(*fields, file_name); !published) {
+    return Unexpected(published.error());
+  }
   ModelConfig config;
   ReadNumbers(*fields, config);
+  ReadEosTokens(*fields, config);
   ReadRopeScaling(*fields, config.rope_scaling);
   ReadExpertDType(*fields, config);
   ReadDSpark(*fields, config);
@@ -239,6 +261,7 @@ Result<ModelConfig> ParseModelConfig(std::string_view text, std::string_view fil
   RequireKnownVariants(*fields);
   CheckDivisibility(*fields, config);
   CheckCounts(*fields, config);
+  CheckFormsAgree(*fields, config);
   const std::span<const Error> problems = fields->problems();
   if (!problems.empty()) return Unexpected(SummarizeProblems(file_name, problems, problems.size()));
   return config;

@@ -69,6 +69,7 @@ struct ModelConfig {
   std::int64_t num_nextn_predict_layers = 0;
   std::int64_t bos_token_id = 0;
   std::int64_t eos_token_id = 0;
+  std::vector<std::int64_t> other_eos_token_ids;  // where the file has a list
   // 0 (window only), 4 or 128; at least one per layer, then one per draft layer.
   std::vector<int> compress_ratios;
   float rope_theta = 0;           // for layers of ratio 0
@@ -86,7 +87,8 @@ struct ModelConfig {
 };
 
 // Unknown fields are ignored. One error names all fields that are wrong, one per line, with what
-// was expected and what was found; a model_type other than deepseek_v4 is refused before that.
+// was expected and what was found. Refused before that: a model_type other than deepseek_v4, and
+// what other programs have written (foreign_config.h).
 Result<ModelConfig> ParseModelConfig(std::string_view text, std::string_view file_name);
 
 // ParseModelConfig for a file.

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/git_lfs.h"
 #include "checkpoint/problems.h"
 
 namespace fathom {
@@ -286,6 +287,11 @@ std::optional<SafetensorsHeader> ParseSafetensorsFile(std::span<const std::byte>
   if (file.size() < kLengthBytes) {
     AddProblem(problems, "{}: expected a safetensors file of at least 8 bytes, found {}", file_name,
                file.size());
+    return std::nullopt;
+  }
+  const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
+  if (IsGitLfsPointer(text)) {
+    AddProblem(problems, "{}: {}", file_name, kGitLfsPointer);
     return std::nullopt;
   }
   std::uint64_t length = 0;

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/git_lfs.h"
 #include "checkpoint/problems.h"
 
 namespace fathom {
@@ -160,6 +161,10 @@ class IndexReader {
 std::optional<SafetensorsIndex> ParseSafetensorsIndex(std::string_view json,
                                                       std::string_view file_name,
                                                       std::vector<Error>& problems) {
+  if (IsGitLfsPointer(json)) {
+    AddProblem(problems, "{}: {}", file_name, kGitLfsPointer);
+    return std::nullopt;
+  }
   IndexReader reader(file_name, problems);
   if (!nlohmann::json::sax_parse(json.begin(), json.end(), &reader)) return std::nullopt;
   return reader.Take();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "checkpoint/foreign_layout.h"
 #include "checkpoint/problems.h"
 
 namespace fathom {
@@ -38,10 +39,20 @@ const TensorView* WeightBinder::Bind(std::string_view name, std::span<const DTyp
   return view;
 }
 
-Status WeightBinder::Finish() const {
+std::vector<Error> WeightBinder::Problems() const {
   if (problems_.empty()) return {};
+  if (auto layout = NameForeignLayout(checkpoint_)) {
+    return {{ErrorCode::kUnsupported, *std::move(layout)}};
+  }
+  return problems_;
+}
+
+Status WeightBinder::Finish() const {
+  const std::vector<Error> problems = Problems();
+  if (problems.empty()) return {};
+  if (problems.front().code == ErrorCode::kUnsupported) return Unexpected(problems.front());
   return Unexpected(
-      SummarizeProblems(fmt::format("the tensors of {}", checkpoint_.path().string()), problems_));
+      SummarizeProblems(fmt::format("the tensors of {}", checkpoint_.path().string()), problems));
 }
 
 }  // namespace fathom

@@ -34,7 +34,9 @@ class WeightBinder {
                 std::span(shape.begin(), shape.size()));
   }
 
-  std::span<const Error> problems() const { return problems_; }
+  // Returns the problems: one alone where the checkpoint has another layout (foreign_layout.h),
+  // which explains all of them.
+  std::vector<Error> Problems() const;
 
   // Returns one error for all problems: the first 20 shown, the others counted.
   Status Finish() const;

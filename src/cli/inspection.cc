@@ -43,6 +43,21 @@ void CountTensors(const Checkpoint& checkpoint, Inspection& inspection) {
   }
 }
 
+// A checkpoint that also reads images runs as a text model.
+void WarnOfVision(const Checkpoint& checkpoint, Inspection& inspection) {
+  DTypeUse vision;
+  for (const Checkpoint::Tensor& tensor : checkpoint.tensors()) {
+    if (!tensor.name.starts_with("vision.") && !tensor.name.starts_with("aligner.")) continue;
+    ++vision.n_tensors;
+    vision.bytes += static_cast<std::int64_t>(tensor.view.bytes.size());
+  }
+  if (vision.n_tensors == 0) return;
+  inspection.warnings.push_back(
+      fmt::format("the {} tensors of its vision part ({} bytes) are not used: Fathom runs it as a "
+                  "text model, without images",
+                  vision.n_tensors, vision.bytes));
+}
+
 LayerCounts CountLayers(const ModelConfig& config) {
   LayerCounts counts;
   for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
@@ -76,7 +91,7 @@ void InspectWeights(const Checkpoint& checkpoint, bool deep, Inspection& inspect
   AddProblem(inspection, "draft head", adopted);
   WeightBinder binder(checkpoint);
   static_cast<void>(BindWeights(checkpoint, config, adopted ? adopted->kind : nullptr, binder));
-  AddProblems(inspection, "tensors", {binder.problems().begin(), binder.problems().end()});
+  AddProblems(inspection, "tensors", binder.Problems());
   if (auto warning = ExpertFormatWarning(config, inspection.experts)) {
     inspection.warnings.push_back(*std::move(warning));
   }
@@ -121,6 +136,7 @@ Inspection InspectModel(const std::filesystem::path& directory, const Inspection
   Checkpoint::Inspection files = Checkpoint::Inspect(directory);
   AddProblems(inspection, "files", std::move(files.problems));
   CountTensors(files.checkpoint, inspection);
+  WarnOfVision(files.checkpoint, inspection);
   inspection.experts = FindExpertFormats(files.checkpoint);
   InspectDraftHead(files.checkpoint, inspection);
 

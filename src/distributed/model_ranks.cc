@@ -58,6 +58,12 @@ std::vector<std::int64_t> DivideLayers(std::span<const std::int64_t> bytes,
   return ends;
 }
 
+// A single process that should be several ranks was started without `fathom launch`.
+std::string HowToStart(int wanted, int n_ranks) {
+  if (n_ranks != 1 || wanted < 2) return {};
+  return fmt::format("; fathom launch -n {0} COMMAND starts {0} ranks on this machine", wanted);
+}
+
 Status CheckProduct(const RankCounts& counts, int n_ranks) {
   if (counts.n_data > 1 && (counts.n_tensor != 1 || !counts.expert_parallel)) {
     return MakeError(ErrorCode::kInvalidArgument,
@@ -69,9 +75,9 @@ Status CheckProduct(const RankCounts& counts, int n_ranks) {
   if (counts.n_tensor < 1 || counts.n_data < 1 || counts.n_stages < 1 ||
       n_stage * counts.n_stages != n_ranks) {
     return MakeError(ErrorCode::kInvalidArgument,
-                     "{} times --pp: expected the number of ranks, {}, found {} times {}",
+                     "{} times --pp: expected the number of ranks, {}, found {} times {}{}",
                      counts.n_data > 1 ? "--dp-attention" : "--tp", n_ranks, n_stage,
-                     counts.n_stages);
+                     counts.n_stages, HowToStart(n_stage * counts.n_stages, n_ranks));
   }
   return {};
 }

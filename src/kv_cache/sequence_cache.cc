@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/gigabytes.h"
 #include "base/integer_math.h"
 #include "kernels/buffer_layout.h"
 
@@ -122,10 +123,11 @@ Result<SequenceCache::ArenaSize> SequenceCache::SizeArena(std::int64_t tail_byte
   size.n_slabs = std::min((shape_.memory_bytes - tail_bytes) / slab_bytes_, shape_.most_slabs);
   if (size.n_slabs < most_windows + 1) {
     return MakeError(ErrorCode::kOutOfMemory,
-                     "expected at least {} bytes ({} for what each sequence has of its own, {} "
-                     "slabs of {}), found {}",
-                     tail_bytes + (most_windows + 1) * slab_bytes_, tail_bytes, most_windows + 1,
-                     slab_bytes_, shape_.memory_bytes);
+                     "expected at least {} ({} for what each sequence has of its own, {} slabs of "
+                     "{}), found {}",
+                     InMegabytes(tail_bytes + (most_windows + 1) * slab_bytes_),
+                     InMegabytes(tail_bytes), most_windows + 1, InMegabytes(slab_bytes_),
+                     InMegabytes(shape_.memory_bytes));
   }
   return size;
 }

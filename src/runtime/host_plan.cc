@@ -165,7 +165,9 @@ Result<HostNeeds> ComputeStepNeeds(const ModelConfig& config, const ModelOptions
   const Result<SequenceCache::AllocationBytes> caches =
       SequenceCache::BytesFor(ShardCache(MakeCacheShape(config, options, drafter), shard));
   if (!caches) {
-    return MakeError(caches.error().code, "memory of the host for caches: {}",
+    return MakeError(caches.error().code,
+                     "memory of the host for caches: {}; --memory or --kv-memory has to be larger, "
+                     "or --context or --max-sequences smaller",
                      caches.error().message);
   }
   const auto workspace = [&](std::int64_t max_tokens) {

@@ -17,6 +17,55 @@ bool HoldsModel(const fs::path& directory) {
   return fs::is_regular_file(directory / "config.json", ignored);
 }
 
+// "deepseek-ai/DeepSeek-V4-Flash": other servers download what such a name stands for.
+bool LooksLikeRepository(const fs::path& chosen) {
+  const std::string text = chosen.string();
+  std::error_code ignored;
+  return std::ranges::count(text, '/') == 1 && text.front() != '/' && text.front() != '.' &&
+         text.front() != '~' && text.back() != '/' && !fs::exists(chosen.parent_path(), ignored);
+}
+
+constexpr const char* kDownloadIt =
+    "; this looks like the name of a repository: download it (hf download NAME --local-dir DIR), "
+    "then name the directory with --model DIR";
+constexpr const char* kNoGguf =
+    "GGUF is not read: expected the directory of the published checkpoint, whose weights are "
+    "safetensors";
+
+bool IsGguf(const fs::path& file) { return file.extension() == ".gguf"; }
+
+Result<fs::path> ExplainFile(const fs::path& file) {
+  if (IsGguf(file)) {
+    return MakeError(ErrorCode::kUnsupported, "{}: {}", file.string(), kNoGguf);
+  }
+  return MakeError(ErrorCode::kInvalidArgument,
+                   "{}: expected the directory of a model, found a file", file.string());
+}
+
+// Returns the first entry of a directory that fits; empty: there is none, or no such directory.
+fs::path FindEntry(const fs::path& directory, bool (*fits)(const fs::path&)) {
+  std::error_code error;
+  fs::directory_iterator entry(directory, error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    if (fits(entry->path())) return entry->path();
+  }
+  return {};
+}
+
+// Says what a directory without config.json is, where that is known.
+Status ExplainDirectory(const fs::path& directory) {
+  const fs::path gguf = FindEntry(directory, IsGguf);
+  if (!gguf.empty()) {
+    return MakeError(ErrorCode::kUnsupported, "{}: {}", gguf.string(), kNoGguf);
+  }
+  // A hub's cache: models--ORG--NAME/snapshots/COMMIT.
+  const fs::path snapshot = FindEntry(directory / "snapshots", HoldsModel);
+  if (snapshot.empty()) return {};
+  return MakeError(ErrorCode::kInvalidArgument,
+                   "{}: a folder of a hub's cache: the model is in its snapshot, --model {}",
+                   directory.string(), snapshot.string());
+}
+
 }  // namespace
 
 Result<fs::path> FindEmbeddedModel(const fs::path& binary) {
@@ -47,12 +96,13 @@ Result<fs::path> FindModel(const fs::path& chosen) {
   }
   const fs::file_status status = fs::status(chosen, error);
   if (status.type() == fs::file_type::not_found) {
-    return MakeError(ErrorCode::kNotFound, "{}: no such model directory", chosen.string());
+    return MakeError(ErrorCode::kNotFound, "{}: no such model directory{}", chosen.string(),
+                     LooksLikeRepository(chosen) ? kDownloadIt : "");
   }
   if (error) return MakeError(ErrorCode::kIo, "{}: {}", chosen.string(), error.message());
-  if (!fs::is_directory(status)) {
-    return MakeError(ErrorCode::kInvalidArgument,
-                     "{}: expected the directory of a model, found a file", chosen.string());
+  if (!fs::is_directory(status)) return ExplainFile(chosen);
+  if (!HoldsModel(chosen)) {
+    if (Status known = ExplainDirectory(chosen); !known) return Unexpected(known.error());
   }
   return chosen;
 }
@@ -74,10 +124,12 @@ Result<ModelFiles> ModelFiles::Read(const std::filesystem::path& chosen) {
 
 std::vector<Token> ModelFiles::EosTokens() const {
   std::vector<Token> eos_tokens = generation.eos_tokens;
-  const Token eos = static_cast<Token>(config.eos_token_id);
-  if (std::find(eos_tokens.begin(), eos_tokens.end(), eos) == eos_tokens.end()) {
-    eos_tokens.push_back(eos);
-  }
+  const auto add = [&](std::int64_t id) {
+    const Token eos = static_cast<Token>(id);
+    if (std::ranges::find(eos_tokens, eos) == eos_tokens.end()) eos_tokens.push_back(eos);
+  };
+  add(config.eos_token_id);
+  std::ranges::for_each(config.other_eos_token_ids, add);
   return eos_tokens;
 }
 

@@ -63,6 +63,16 @@ Result<std::optional<LoadPlan>> ReceiveLoadPlan(Communicator& all) {
   return std::optional(plan);
 }
 
+// Names the options of a size for which the machine has no memory.
+Error WithRemedy(Error error) {
+  if (error.code == ErrorCode::kOutOfMemory && error.message.find("--") == std::string::npos) {
+    error.message +=
+        "; smaller values of --max-sequences, --context, --kv-memory or --max-batch-tokens need "
+        "less";
+  }
+  return error;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Runtime>> Runtime::Load(const ModelFiles& files,
@@ -89,7 +99,7 @@ Result<std::unique_ptr<Runtime>> Runtime::Load(const ModelFiles& files,
   if (!sent) return Unexpected(sent.error());
   Result<LoadedModel> loaded = LoadedModel::Load(files.config, *std::move(checkpoint), options.run,
                                                  plan, *with_ranks.ranks, options.events);
-  if (!loaded) return Unexpected(loaded.error());
+  if (!loaded) return Unexpected(WithRemedy(loaded.error()));
   runtime->loaded_ = std::make_unique<LoadedModel>(*std::move(loaded));
   const bool drafts = runtime->loaded_->model().options().with_draft;
   const Status created = runtime->CreateEngine(files, with_ranks, drafts, *std::move(fingerprint));

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/git_lfs.h"
 #include "base/utf8.h"
 #include "tokenizer/bpe.h"
 #include "tokenizer/pretokenizer.h"
@@ -200,6 +201,9 @@ Result<Tokenizer> Tokenizer::Load(const std::filesystem::path& path) {
 }
 
 Result<Tokenizer> Tokenizer::Parse(std::string_view json, std::string_view file_name) {
+  if (IsGitLfsPointer(json)) {
+    return MakeError(ErrorCode::kInvalidData, "{}: {}", file_name, kGitLfsPointer);
+  }
   const Result<TokenizerFile> file = ParseTokenizerFile(json, file_name);
   if (!file) return Unexpected(file.error());
   Result<Vocabulary> vocabulary = Vocabulary::Build(*file);

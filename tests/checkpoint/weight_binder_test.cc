@@ -38,7 +38,7 @@ TEST_F(WeightBinderTest, BindsWhatIsThere) {
             checkpoint.Find("wo_a.weight"));
   const std::vector<DType> f32 = {DType::kF32};
   EXPECT_EQ(binder.Bind("scalar", f32, std::span<const std::int64_t>()), checkpoint.Find("scalar"));
-  EXPECT_THAT(binder.problems(), IsEmpty());
+  EXPECT_THAT(binder.Problems(), IsEmpty());
   EXPECT_TRUE(binder.Finish());
 }
 
@@ -51,7 +51,7 @@ TEST_F(WeightBinderTest, RecordsEveryProblem) {
   EXPECT_EQ(binder.Bind("head.weight", {DType::kBF16}, {8, 3}), nullptr);
   EXPECT_EQ(binder.Bind("head.weight", {DType::kBF16}, {8}), nullptr);
   std::vector<std::string> messages;
-  for (const Error& problem : binder.problems()) {
+  for (const Error& problem : binder.Problems()) {
     messages.push_back(problem.message);
   }
   EXPECT_THAT(messages, ElementsAre("embed.weight: missing, expected BF16 [8, 2]",

@@ -78,7 +78,7 @@ constexpr JsonFile kFiles[] = {
     {"--config",
      [](const std::string& text) {
        return ErrorOfFile(text, [](const auto& path) {
-         return ErrorFrom(cli::ExpandArguments({"serve", "--config", path.string()}));
+         return ErrorFrom(cli::ExpandArguments({"serve", "--config", path.string()}, {}));
        });
      }},
 };

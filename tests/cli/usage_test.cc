@@ -35,6 +35,17 @@ TEST(UsageTest, EveryCommandHasHelpWithExamples) {
   }
 }
 
+TEST(UsageTest, HelpAndVersionAreWords) {
+  EXPECT_EQ(RunProgram({"help"}).out, RunProgram({"--help"}).out);
+  EXPECT_EQ(RunProgram({"help", "serve"}).out, RunProgram({"serve", "--help"}).out);
+  EXPECT_EQ(RunProgram({"help", "bench", "serve"}).out,
+            RunProgram({"bench", "serve", "--help"}).out);
+  EXPECT_EQ(RunProgram({"version"}).out, RunProgram({"--version"}).out);
+  EXPECT_EQ(RunProgram({"version"}).exit_code, 0);
+  const ProgramRun unknown = RunProgram({"help", "servee"});
+  ExpectRefusal(unknown, 2, "unknown command \"servee\", did you mean serve?");
+}
+
 TEST(UsageTest, VersionNamesCommitCompilerAndInstructionSets) {
   const ProgramRun run = RunProgram({"--version"});
   EXPECT_EQ(run.exit_code, 0);
@@ -56,12 +67,13 @@ TEST(UsageTest, UnknownCommandIsExplained) {
                 "unknown command \"generat\", did you mean generate?");
 }
 
-TEST(UsageTest, UnknownOptionsSayWhatIsAllowed) {
+TEST(UsageTest, UnknownOptionsGetAHintAlone) {
   for (const char* command : kCommands) {
     const ProgramRun run = RunProgram({command, "--bogus"});
     ExpectRefusal(run, 2, "unknown option --bogus");
-    EXPECT_THAT(run.error, AllOf(HasSubstr("allowed: --help"), HasSubstr("--log-level"),
-                                 HasSubstr(std::string("Try: fathom ") + command + " --help")));
+    EXPECT_THAT(run.error, AllOf(HasSubstr(std::string("Try: fathom ") + command + " --help"),
+                                 Not(HasSubstr("allowed"))));
+    EXPECT_LT(run.error.size(), 130u) << run.error;
   }
   ExpectRefusal(RunProgram({"generate", "x", "--temprature=1"}), 2, "did you mean --temperature?");
   ExpectRefusal(RunProgram({"tokenize", "x", "--decod", "1"}), 2, "did you mean --decode?");

@@ -45,8 +45,8 @@ def text_of(events):
 
 
 class ServeTest(unittest.TestCase):
-    def serve(self, *arguments):
-        server = FathomServer(*arguments)
+    def serve(self, *arguments, environment=None):
+        server = FathomServer(*arguments, environment=environment)
         self.addCleanup(server.kill)
         return server
 
@@ -172,6 +172,46 @@ class ServeTest(unittest.TestCase):
                 post(server.url, "/v1/completions", {**body, "model": "c"}, key="first")
             self.assertEqual(refused.exception.code, 404)
             self.assertEqual(server.stop(), 0)
+
+    def test_settings_of_the_environment(self):
+        with tempfile.TemporaryDirectory() as folder:
+            config = Path(folder, "server.json")
+            config.write_text(json.dumps({"served-model-name": "from-file", "api-key": "file",
+                                          "max-sequences": 2, "admin-key": "root"}))
+            server = self.serve(environment={
+                "FATHOM_CONFIG": str(config), "FATHOM_API_KEY": "secret-key",
+                "FATHOM_HOST": "127.0.0.2", "FATHOM_PORT": "tcp://10.0.0.1:8000"})
+            self.assertIn("http://127.0.0.2:", server.url)
+            body = {"prompt": "Once", "max_tokens": 1}
+            answer = post(server.url, "/v1/completions", body, key="secret-key")
+            self.assertEqual(answer["model"], "from-file")
+            for key in (None, "file"):
+                with self.assertRaises(urllib.error.HTTPError) as refused:
+                    post(server.url, "/v1/completions", body, key=key)
+                self.assertEqual(refused.exception.code, 401)
+            self.assertEqual(server.stop(), 0)
+            self.assertNotIn("secret-key", "\n".join(server.log))
+            server = self.serve("--api-key", "typed", "--host", "127.0.0.1", environment={
+                "FATHOM_API_KEY": "secret-key", "FATHOM_HOST": "127.0.0.2", "FATHOM_PORT": "1"})
+            self.assertIn("http://127.0.0.1:", server.url)
+            post(server.url, "/v1/completions", body, key="typed")
+            with self.assertRaises(urllib.error.HTTPError) as refused:
+                post(server.url, "/v1/completions", body, key="secret-key")
+            self.assertEqual(refused.exception.code, 401)
+
+    def test_the_prefix_cache_is_cleared(self):
+        server = self.serve("--admin-key", "root")
+        body = {"prompt": "Once upon a time " * 60, "max_tokens": 1}
+
+        def cached():
+            usage = post(server.url, "/v1/completions", body)["usage"]
+            return usage["prompt_tokens_details"]["cached_tokens"]
+        self.assertEqual(cached(), 0)
+        self.assertGreaterEqual(cached(), 128)
+        self.assertEqual(post(server.url, "/reset_prefix_cache", {}, key="root"),
+                         {"success": True})
+        self.assertEqual(cached(), 0)
+        self.assertGreaterEqual(cached(), 128)
 
     def test_admin_key(self):
         with tempfile.TemporaryDirectory() as folder:

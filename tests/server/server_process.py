@@ -48,15 +48,16 @@ class FathomServer:
 
     launch: the words before, which start it on several ranks.
     terminal: the descriptor of a terminal in which it runs, for Ctrl-C.
+    environment: variables beside those of the test.
     """
 
-    def __init__(self, *arguments, launch=(BUILD / "fathom",), terminal=None):
+    def __init__(self, *arguments, launch=(BUILD / "fathom",), terminal=None, environment=None):
         in_terminal = {} if terminal is None else {
             "stdin": terminal, "start_new_session": True,
             "preexec_fn": lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0)}
         self.process = subprocess.Popen(
             [*launch, "serve", "--log-format", "json", "--port", "0", *arguments],
-            stderr=subprocess.PIPE, text=True, **in_terminal)
+            stderr=subprocess.PIPE, text=True, env=os.environ | (environment or {}), **in_terminal)
         self.log = []
         self._has_url = threading.Event()
         self.url = None

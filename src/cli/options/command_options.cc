@@ -46,11 +46,12 @@ void AddChat(Command& root, ChatCommand& options) {
   AddProfile(command, options.profile);
   AddForm(command, options.form);
   AddEngine(command, options);
+  AddModelArgument(command, options.run.model);
   command.Footer(
       "Type /help for what can be said besides messages. Ctrl-C stops an answer, Ctrl-D leaves.\n"
       "Examples:\n"
       "  fathom chat\n"
-      "  fathom chat --model DIR --think high --system \"Answer in one sentence.\"\n"
+      "  fathom chat DIR --think high --system \"Answer in one sentence.\"\n"
       "  echo \"Tell me a story.\" | fathom chat --seed 1");
 }
 

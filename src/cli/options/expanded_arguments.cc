@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "cli/options/foreign_options.h"
+#include "cli/options/option_values.h"
 #include "cli/terminal/output.h"
 #include "json/json_value.h"
 
@@ -103,9 +104,46 @@ Status AddFile(const std::string& file, const std::vector<std::string>& given,
   return {};
 }
 
+// Adds the settings of the environment that `given` has not, and their names to it.
+Status AddEnvironment(const ServeEnvironment& environment, std::vector<std::string>* given,
+                      std::vector<std::string>* words) {
+  const auto add = [&](std::string_view option, const std::string& value) {
+    if (value.empty() || Contains(*given, option)) return;
+    words->push_back(fmt::format("{}={}", option, value));
+    given->emplace_back(option);
+  };
+  add("--host", environment.host);
+  // Kubernetes sets tcp://ADDRESS:PORT where a service has the name "fathom".
+  if (!environment.port.starts_with("tcp://")) {
+    int port = 0;
+    const Status is_port = Integer(0, 65535, port)(environment.port);
+    if (!environment.port.empty() && !is_port) {
+      return MakeError(is_port.error().code, "FATHOM_PORT: {}", is_port.error().message);
+    }
+    add("--port", environment.port);
+  }
+  if (!Contains(*given, "--api-key-file")) add("--api-key", environment.api_key);
+  return {};
+}
+
+// Returns the words of `help COMMAND` and `version` as options; others stay as they are.
+std::vector<std::string> WithoutHelpWords(std::vector<std::string> words) {
+  const auto command = words.begin() + (FindCommand(words) - words.begin());
+  if (command == words.end()) return words;
+  if (*command == "version") {
+    *command = "--version";
+  } else if (*command == "help") {
+    words.erase(command);
+    words.emplace_back("--help");
+  }
+  return words;
+}
+
 }  // namespace
 
-Result<ExpandedArguments> ExpandArguments(const std::vector<std::string>& words) {
+Result<ExpandedArguments> ExpandArguments(const std::vector<std::string>& typed,
+                                          const ServeEnvironment& environment) {
+  const std::vector<std::string> words = WithoutHelpWords(typed);
   ExpandedArguments expanded;
   const auto serve = FindCommand(words);
   if (serve == words.end() || *serve != "serve") {
@@ -119,7 +157,10 @@ Result<ExpandedArguments> ExpandArguments(const std::vector<std::string>& words)
   for (auto word = serve + 1; word != words.end(); ++word) {
     const std::string name = OptionName(*word);
     const bool has_value = name.size() < word->size();
-    if (Contains(kMeaningless, name) || Contains(kMeaninglessFlags, name)) {
+    if (word == serve + 1 && !word->empty() && !word->starts_with('-')) {
+      rest.push_back("--model=" + *word);
+      given.emplace_back("--model");
+    } else if (Contains(kMeaningless, name) || Contains(kMeaninglessFlags, name)) {
       expanded.dropped.push_back(name);
       if (Contains(kMeaningless, name) && !has_value && word + 1 != words.end()) ++word;
     } else if (name == "--config" && has_value) {
@@ -130,6 +171,10 @@ Result<ExpandedArguments> ExpandArguments(const std::vector<std::string>& words)
       rest.push_back(Renamed(*word));
       given.push_back(OptionName(rest.back()));
     }
+  }
+  if (files.empty() && !environment.config.empty()) files.push_back(environment.config);
+  if (Status added = AddEnvironment(environment, &given, &expanded.words); !added) {
+    return Unexpected(added.error());
   }
   for (const std::string& file : files) {
     const Status added = AddFile(file, given, &expanded);

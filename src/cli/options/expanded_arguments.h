@@ -9,12 +9,24 @@
 
 namespace fathom::cli {
 
-// For `serve` only; the words of other commands stay as they are.
+// Settings of the environment, which the command line overrides; empty: not set.
+struct ServeEnvironment {
+  std::string config{};   // FATHOM_CONFIG: as --config
+  std::string host{};     // FATHOM_HOST
+  std::string port{};     // FATHOM_PORT
+  std::string api_key{};  // FATHOM_API_KEY: one more key than those of files
+};
+
+// `help COMMAND` and `version` become `COMMAND --help` and `--version`. The rest is for `serve`
+// only; the words of other commands stay as they are.
+//
+// A word directly behind `serve` that is no option is the model's directory.
 //
 // --config FILE: a JSON object whose keys are names of options without the dashes in front:
 //   {"model": "DIR", "port": 8080, "api-key": ["a", "b"], "strict-model-names": true}
-// An option that is also on the command line counts there. A list repeats the option; true is a
-// flag that is given, or "on"; false one that is not, or "off"; null is nothing.
+// An option that is also in the environment counts there, and one that is on the command line
+// counts there. A list repeats the option; true is a flag that is given, or "on"; false one that is
+// not, or "off"; null is nothing.
 //
 // Names of vLLM and SGLang: --max-model-len, --max-num-seqs, --max-num-batched-tokens,
 // --allowed-origins and others. Options of theirs that choose a parser or a template are dropped:
@@ -25,8 +37,9 @@ struct ExpandedArguments {
   std::vector<std::string> files_with_keys;  // those of --config in which a key stands
 };
 
-// Errors: a file that cannot be read, is no such object, or names itself; what is wrong with a
-// value is for the parser to say.
-Result<ExpandedArguments> ExpandArguments(const std::vector<std::string>& words);
+// Errors: a file that cannot be read, is no such object, or names itself; a port of the environment
+// that is none. For the parser to say is what is wrong with other values.
+Result<ExpandedArguments> ExpandArguments(const std::vector<std::string>& words,
+                                          const ServeEnvironment& environment);
 
 }  // namespace fathom::cli

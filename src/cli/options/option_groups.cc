@@ -148,6 +148,14 @@ void AddModel(Command& command, std::filesystem::path& model) {
                Text(model)});
 }
 
+void AddModelArgument(Command& command, std::filesystem::path& model) {
+  command.Add({.names = "directory",
+               .value = "DIR",
+               .help = "As --model",
+               .read = Text(model),
+               .excludes = {"--model"}});
+}
+
 void AddThreads(Command& command, int& n_threads) {
   command.Add({"--threads", "N", "Threads (default: the physical cores this process may use)",
                Integer(1, 4096, n_threads)});

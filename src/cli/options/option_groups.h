@@ -17,6 +17,8 @@ inline constexpr const char* kSamplingGroup = "Sampling";
 
 // The values hold the defaults and must outlive the parsing.
 void AddModel(Command& command, std::filesystem::path& model);
+// Adds the directory as an argument without a name; call it after AddModel.
+void AddModelArgument(Command& command, std::filesystem::path& model);
 void AddThreads(Command& command, int& n_threads);
 // Threads, processors, instruction set, memory of the weights.
 void AddMachine(Command& command, RunOptions& run);

@@ -19,7 +19,7 @@ namespace fathom::cli {
 namespace {
 
 constexpr const char* kExamples =
-    "Every command has its own help: fathom generate --help\n"
+    "Every command has its own help: fathom help generate\n"
     "Examples:\n"
     "  fathom generate \"Once upon a time\"\n"
     "  fathom chat\n"
@@ -58,6 +58,15 @@ std::filesystem::path HistoryFile() {
   const std::filesystem::path home = Environment("HOME");
   if (!state.is_absolute()) state = home.is_absolute() ? home / ".local/state" : "";
   return state.empty() ? state : state / "fathom/chat_history";
+}
+
+// The settings of `fathom serve` for containers, where a command line is hard to change and its
+// keys are visible to all.
+ServeEnvironment ReadServeEnvironment() {
+  return {.config = Environment("FATHOM_CONFIG"),
+          .host = Environment("FATHOM_HOST"),
+          .port = Environment("FATHOM_PORT"),
+          .api_key = Environment("FATHOM_API_KEY")};
 }
 
 ParsedCommands Defaults() {
@@ -148,7 +157,7 @@ CommandLine ParseWords(const std::vector<std::string>& words) {
 
 CommandLine ParseCommandLine(int argc, char** argv) {
   const Result<ExpandedArguments> arguments =
-      ExpandArguments({argv + std::min(argc, 1), argv + argc});
+      ExpandArguments({argv + std::min(argc, 1), argv + argc}, ReadServeEnvironment());
   if (!arguments) {
     return {.error = fmt::format("fathom: error: {}\n", arguments.error().message), .exit_code = 2};
   }

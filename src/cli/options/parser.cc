@@ -86,8 +86,7 @@ std::string ExplainOption(const CLI::App& app, const std::string& name) {
   const std::vector<std::string> allowed = AllowedOptions(app);
   std::string suggestion = ForeignSuggestion(name, allowed);
   if (suggestion.empty()) suggestion = Suggestion(name, allowed);
-  return fmt::format("unknown option {}{}\n  allowed: {}", name, suggestion,
-                     fmt::join(allowed, " "));
+  return fmt::format("unknown option {}{}", name, suggestion);
 }
 
 std::string ExplainUnknown(CLI::App& app, const std::vector<std::string>& unknown) {
@@ -215,6 +214,12 @@ ParsedLine Parser::Parse(const std::vector<std::string>& words) {
     app_->parse(std::vector<std::string>(words.rbegin(), words.rend()));
   } catch (const CLI::CallForHelp&) {
     const CLI::App* command = ChosenCommand(*app_);
+    const std::vector<std::string> unknown = app_->remaining(true);
+    if (command == nullptr && !unknown.empty()) {
+      return {.error = fmt::format("fathom: error: {}\nTry: fathom --help\n",
+                                   ExplainUnknown(*app_, unknown)),
+              .exit_code = 2};
+    }
     return {.out = (command != nullptr ? *command : *app_).help() + "\n"};
   } catch (const CLI::CallForVersion& version) {
     return {.out = std::string(version.what()) + "\n"};

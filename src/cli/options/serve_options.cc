@@ -24,9 +24,11 @@ void AddAnswers(Command& command, ServeCommand& options) {
 void AddAddress(Command& command, ServeCommand& options) {
   command.Group("Server");
   command.Add({"--host", "ADDRESS",
-               "Address to listen at; 0.0.0.0 for all (default: 127.0.0.1, this machine alone)",
+               "Address to listen at; 0.0.0.0 for all (default: FATHOM_HOST, else 127.0.0.1, this "
+               "machine alone)",
                Text(options.host)});
-  command.Add({"--port", "N", "Port to listen at; 0: any free port (default: 8000)",
+  command.Add({"--port", "N",
+               "Port to listen at; 0: any free port (default: FATHOM_PORT, else 8000)",
                Integer(0, 65535, options.port)});
   command.Add({"--served-model-name", "NAMES",
                "Names of the model, separated by commas (default: its directory's name)",
@@ -34,13 +36,15 @@ void AddAddress(Command& command, ServeCommand& options) {
   command.AddFlag("--strict-model-names", options.strict_model_names,
                   "Refuse requests that name another model (default: accept any name)");
   // For --help alone: the file has been read before this parser sees the words.
-  command.Add({"--config", "FILE", "A file of options: a JSON object with their names as keys",
+  command.Add({"--config", "FILE",
+               "A file of options: a JSON object with their names as keys (default: FATHOM_CONFIG)",
                [](const std::string&) { return Status(); }});
 }
 
 void AddAccess(Command& command, ServeCommand& options) {
   command.Group("Access");
-  command.Add({"--api-key", "KEY", "Require this API key; may be repeated (default: no key)",
+  command.Add({"--api-key", "KEY",
+               "Require this API key; may be repeated (default: FATHOM_API_KEY, else no key)",
                Text(options.api_keys), Repeat::kEach});
   command.Add({"--api-key-file", "FILE",
                "Keys from a file, one a line, which other users cannot see",
@@ -98,13 +102,14 @@ void AddServe(Command& root, ServeCommand& options) {
   AddAccess(command, options);
   AddLimits(command, options);
   AddEngine(command, options);
+  AddModelArgument(command, options.run.model);
   command.Footer(
       "Sampling options hold for requests that do not say otherwise. Ctrl-C or SIGTERM lets "
       "running\n"
       "answers finish; a second one ends the server at once. docs/serve.md has the APIs.\n"
       "Examples:\n"
       "  fathom serve\n"
-      "  fathom serve --model DIR --served-model-name deepseek-v4-flash --port 8080\n"
+      "  fathom serve DIR --served-model-name deepseek-v4-flash --port 8080\n"
       "  fathom serve --model DIR --host 0.0.0.0 --api-key-file keys.txt --log-format json\n"
       "  fathom serve --config server.json");
 }

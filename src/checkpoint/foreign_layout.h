@@ -1,0 +1,15 @@
+// Weights of another layout than the published one, recognised by names and types of tensors.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "checkpoint/safetensors.h"
+
+namespace fathom {
+
+// Returns one sentence that names the layout of a checkpoint whose tensors are not those expected;
+// none if nothing tells it. Linear in the number of tensors.
+std::optional<std::string> NameForeignLayout(const Checkpoint& checkpoint);
+
+}  // namespace fathom
