@@ -36,6 +36,7 @@ Result<GenerationConfig> ParseGenerationConfig(std::string_view text, std::strin
   reader.ReadNumber("temperature", {0, 2}, &config.temperature);
   reader.ReadNumber("top_p", {0, 1}, &config.top_p);
   reader.ReadBool("thinks", &config.thinks);
+  config.description = reader.Text("description");
   ReadEosTokens(reader, &config.eos_tokens);
   if (reader.error()) {
     return MakeError(ErrorCode::kInvalidData, "{}: {}", file_name, reader.error()->message);

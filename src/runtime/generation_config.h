@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -19,6 +20,8 @@ struct GenerationConfig {
   // The model has learned to reason before it answers, as DeepSeek-V4 has: chats that do not choose
   // begin in the reasoning. "thinks": false says that it has not.
   bool thinks = true;
+  // One line on what the model is for, which its users should know; empty: nothing is said.
+  std::string description;
 
   // The sampling of requests that do not choose their own.
   SamplingParameters Sampling() const;

@@ -18,6 +18,7 @@ namespace {
 ModelCard MakeCard(const ServedModel& model, const std::string& name) {
   return {.name = name,
           .root = model.root,
+          .description = model.description,
           .created = model.created,
           .max_context = model.api->limits.max_context};
 }

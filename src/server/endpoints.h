@@ -29,6 +29,7 @@ struct ServedModel {
   std::function<void()> clear_prefix_cache{};
   std::string root;                // the name of the model itself: that of its directory
   std::vector<std::string> names;  // as GET /v1/models tells them; at least one
+  std::string description;         // one line for the model's users; may be empty
   std::int64_t created = 0;        // seconds since 1970, UTC
   std::int64_t max_sequences = 1;  // answers that are computed at once
 };

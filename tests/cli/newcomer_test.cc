@@ -20,7 +20,7 @@ constexpr const char* kPointer =
     "version https://git-lfs.github.com/spec/v1\n"
     "oid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\nsize 12345\n";
 
-ProgramRun GenerateWith(const std::filesystem::path& model) {
+ProgramRun GenerateOnce(const std::filesystem::path& model) {
   return RunProgram({"generate", "Once", "-n", "1", "--model", model});
 }
 
@@ -37,7 +37,7 @@ TEST(NewcomerTest, ADirectoryNeedsNoOption) {
 }
 
 TEST(NewcomerTest, NamesOfRepositoriesAreNotDownloaded) {
-  ExpectRefusal(GenerateWith("deepseek-ai/DeepSeek-V4-Flash"), 1,
+  ExpectRefusal(GenerateOnce("deepseek-ai/DeepSeek-V4-Flash"), 1,
                 "deepseek-ai/DeepSeek-V4-Flash: no such model directory; this looks like the name "
                 "of a repository: download it (hf download NAME --local-dir DIR)");
   for (const char* path : {"/no/such", "./such", "nowhere", "a/b/c", "models/such"}) {
@@ -55,7 +55,7 @@ TEST(NewcomerTest, GgufIsNotRead) {
   const std::filesystem::path file = directory.path() / "flash-Q4_K.gguf";
   WriteFile(file, "GGUF");
   for (const std::filesystem::path& path : {file, directory.path()}) {
-    ExpectRefusal(GenerateWith(path), 1,
+    ExpectRefusal(GenerateOnce(path), 1,
                   file.string() + ": GGUF is not read: expected the directory");
   }
 }
@@ -65,7 +65,7 @@ TEST(NewcomerTest, GitLfsPointersAreNamed) {
                            "model-00002-of-00009.safetensors"}) {
     const FairyCopy fairy;
     WriteFile(fairy.Own(name), kPointer);
-    const ProgramRun run = GenerateWith(fairy.path());
+    const ProgramRun run = GenerateOnce(fairy.path());
     ExpectRefusal(run, 1, std::string(name) + ": a Git LFS pointer, not the file itself; git lfs");
     EXPECT_THAT(run.error, Not(HasSubstr("expected a header")));
   }
@@ -77,12 +77,12 @@ TEST(NewcomerTest, TheSnapshotOfACacheIsNamed) {
   const std::filesystem::path snapshot = model / "snapshots/0123abc";
   std::filesystem::create_directories(snapshot);
   LinkFiles(ProjectPath("models/fairy"), snapshot);
-  ExpectRefusal(GenerateWith(model), 1,
+  ExpectRefusal(GenerateOnce(model), 1,
                 model.string() +
                     ": a folder of a hub's cache: the model is in its snapshot, "
                     "--model " +
                     snapshot.string());
-  EXPECT_EQ(GenerateWith(snapshot).exit_code, 0);
+  EXPECT_EQ(GenerateOnce(snapshot).exit_code, 0);
 }
 
 TEST(NewcomerTest, RanksAreStartedByLaunch) {

@@ -482,6 +482,17 @@ class ScriptedTest(ChatAnswerTests, ChatStoreTests, PageTest):
         self.page.set_viewport_size({"width": 360, "height": 700})
         self.page.wait_for_timeout(300)  # the drawer slides
         self.shot("phone_empty")
+        expect(self.page.get_by_role("note")).to_have_text("A stub that knows nothing.")
+        for width in (320, 360, 390):
+            self.page.set_viewport_size({"width": width, "height": 700})
+            text, thinking, send = (self.page.locator(name).bounding_box()
+                                    for name in ("#message", "#thinking", "#send"))
+            self.assertGreater(text["width"], 0.85 * width)
+            self.assertGreaterEqual(thinking["y"], text["y"] + text["height"] - 1)
+            self.assertGreaterEqual(thinking["width"], 120, "its value can be read")
+            self.assertLessEqual(send["x"] + send["width"], width)
+            self.assert_fits_width()
+        self.page.set_viewport_size({"width": 360, "height": 700})
         for text in ("markdown " + "long" * 40, "thinking", "injection"):
             self.ask(text)
             self.assert_fits_width()

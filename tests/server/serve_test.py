@@ -53,7 +53,10 @@ class ServeTest(unittest.TestCase):
     def test_no_flags(self):
         server = self.serve()
         self.assertEqual(get_json(server.url + "/health"), {"status": "ok"})
-        self.assertEqual(get_json(server.url + "/v1/models")["data"][0]["id"], "fairy")
+        [model] = get_json(server.url + "/v1/models")["data"]
+        self.assertEqual(model["id"], "fairy")
+        self.assertIn("demonstration model: it writes fairy tales", model["description"])
+        wait_until(lambda: any(model["description"] in line for line in server.log))
         served = post(server.url, "/v1/completions", {**STORY, "max_tokens": 40})
         program = subprocess.run(
             [BUILD / "fathom", "generate", "--json", "--seed", "7", "-n", "40", "--ignore-eos",

@@ -118,7 +118,8 @@ class Handler(BaseHTTPRequestHandler):
             file = stub.folder / self.path[5:]
             self.reply(200, TYPES[file.suffix], file.read_bytes())
         elif self.path == "/v1/models":
-            self.reply_json(200, {"object": "list", "data": [{"id": "stub-model"}]})
+            self.reply_json(200, {"object": "list", "data": [
+                {"id": "stub-model", "description": "A stub that knows nothing."}]})
         elif self.path == "/metrics":
             running = stub.others_running + stub.streams
             self.reply(stub.metrics_status, "text/plain",

@@ -39,6 +39,7 @@ struct ApiRoute {
 struct ModelCard {
   std::string name;
   std::string root;              // the name of the model itself
+  std::string description{};     // GenerationConfig::description
   std::int64_t created = 0;      // seconds since 1970, UTC
   std::int64_t max_context = 0;  // tokens
 };

@@ -156,13 +156,15 @@ ApiReply OpenAiError(const ApiError& error) {
 }
 
 JsonValue OpenAiModelCard(const ModelCard& model) {
-  return {{"id", model.name},
-          {"object", "model"},
-          {"created", model.created},
-          {"owned_by", "deepseek-ai"},
-          {"root", model.root},
-          {"parent", nullptr},
-          {"max_model_len", model.max_context}};
+  JsonValue card = {{"id", model.name},
+                    {"object", "model"},
+                    {"created", model.created},
+                    {"owned_by", "deepseek-ai"},
+                    {"root", model.root},
+                    {"parent", nullptr},
+                    {"max_model_len", model.max_context}};
+  if (!model.description.empty()) card["description"] = model.description;
+  return card;
 }
 
 JsonValue OpenAiModelList(std::span<const ModelCard> models) {

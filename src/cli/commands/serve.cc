@@ -241,11 +241,14 @@ Status RunCommand(const ServeCommand& command, RankProcess& ranks, Log& log) {
                     .clear_prefix_cache = [&engine] { engine.ClearPrefixCache(); },
                     .root = directory_name,
                     .names = names,
+                    .description = files->generation.description,
                     .created = static_cast<std::int64_t>(std::time(nullptr)),
                     .max_sequences = command.engine.max_sequences});
   log.Info("serving {} at http://{}:{} (context {}, {} answers at once, loaded in {:.2f} s)",
            fmt::join(names, ", "), command.host, (*server)->port(), *n_context,
            command.engine.max_sequences, (*runtime)->load_seconds());
+
+  if (!files->generation.description.empty()) log.Info("{}", files->generation.description);
 
   Status end = WaitForEnd(interrupt, ranks);
   ShutDown(command, service, **server, engine, forced_end, log);

@@ -399,7 +399,9 @@ class Page {
 
   async loadModels() {
     try {
-      const names = await fetchModels(this.storage.get('api_key'));
+      const models = await fetchModels(this.storage.get('api_key'));
+      const names = models.map(({name}) => name);
+      byId('description').textContent = models[0]?.description ?? '';
       byId('model').replaceChildren(...names.map((name) => element('option', {value: name}, name)));
       const kept = this.storage.get('model');
       if (names.includes(kept)) byId('model').value = kept;

@@ -38,10 +38,11 @@ async function request(path, options) {
   return response;
 }
 
-// Names.
+// {name, description}; the description is undefined where the server has none.
 export async function fetchModels(key) {
   const response = await request('/v1/models', {headers: headersFor(key)});
-  return (await response.json()).data.map((model) => model.id);
+  return (await response.json()).data.map(
+    (model) => ({name: model.id, description: model.description}));
 }
 
 // {running, waiting}: requests; undefined where the server does not say.
