@@ -20,6 +20,7 @@
 #include "base/pages.h"
 #include "cli/commands/commands.h"
 #include "cli/model_defaults.h"
+#include "cli/recipes.h"
 #include "cli/terminal/forced_end.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/load_display.h"
@@ -154,6 +155,14 @@ ClientMemory MemoryOfClients(const ServeCommand& command) {
           .replay_bytes = replays ? static_cast<std::size_t>(command.exact_replay_bytes) : 0};
 }
 
+// Returns the server's address as programs on this machine call it.
+std::string LocalUrl(const std::string& host, int port) {
+  const bool is_any = host == "0.0.0.0" || host == "::";
+  const bool is_ipv6 = !is_any && host.find(':') != std::string::npos;
+  return fmt::format("http://{}{}{}:{}", is_ipv6 ? "[" : "", is_any ? "127.0.0.1" : host,
+                     is_ipv6 ? "]" : "", port);
+}
+
 // Waits for a signal, or for the error after which this process or one of several ranks cannot go
 // on.
 Status WaitForEnd(Interrupt& interrupt, const RankProcess& ranks) {
@@ -249,6 +258,13 @@ Status RunCommand(const ServeCommand& command, RankProcess& ranks, Log& log) {
            command.engine.max_sequences, (*runtime)->load_seconds());
 
   if (!files->generation.description.empty()) log.Info("{}", files->generation.description);
+  if (command.recipes) {
+    const Status printed = Print(Recipes({.url = LocalUrl(command.host, (*server)->port()),
+                                          .model = names.front(),
+                                          .n_context = *n_context,
+                                          .has_keys = has_keys}));
+    if (!printed) return printed;
+  }
 
   Status end = WaitForEnd(interrupt, ranks);
   ShutDown(command, service, **server, engine, forced_end, log);

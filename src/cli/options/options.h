@@ -112,6 +112,7 @@ struct ServeCommand : ApiCommand {
   std::vector<std::string> cors_origins;
   std::vector<std::string> allowed_hosts;
   bool protect_metrics = false;
+  bool recipes = false;  // print the settings of client programs at start
   std::int64_t max_request_bytes = std::int64_t{64} << 20;
   std::int64_t max_connections = 4096;
   std::int64_t max_choices = 8;  // of a request

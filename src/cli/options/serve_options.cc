@@ -35,6 +35,8 @@ void AddAddress(Command& command, ServeCommand& options) {
                Text(options.names), Repeat::kCommas});
   command.AddFlag("--strict-model-names", options.strict_model_names,
                   "Refuse requests that name another model (default: accept any name)");
+  command.AddFlag("--recipes", options.recipes,
+                  "Print the settings of Claude Code, Codex and other programs for this server");
   // For --help alone: the file has been read before this parser sees the words.
   command.Add({"--config", "FILE",
                "A file of options: a JSON object with their names as keys (default: FATHOM_CONFIG)",

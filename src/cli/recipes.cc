@@ -1,0 +1,70 @@
+#include "cli/recipes.h"
+
+#include <fmt/format.h>
+
+#include <string_view>
+
+namespace fathom::cli {
+namespace {
+
+// docs/serve.md, With other clients, has the text for the numbers of an example.
+constexpr std::string_view kRecipes = R"(# Claude Code
+ANTHROPIC_BASE_URL={url} ANTHROPIC_AUTH_TOKEN={key} \
+ANTHROPIC_MODEL={model} ANTHROPIC_SMALL_FAST_MODEL={model} \
+CLAUDE_CODE_MAX_CONTEXT_TOKENS={context} \
+claude --permission-mode default --disallowedTools WebSearch
+
+# Codex: ~/.codex/config.toml
+model = "{model}"
+model_provider = "fathom"
+model_context_window = {context}
+
+[model_providers.fathom]
+name = "Fathom"
+base_url = "{url}/v1"
+wire_api = "responses"{codex_key}
+
+# Open WebUI
+OPENAI_API_BASE_URL={url}/v1 OPENAI_API_KEY={key} ENABLE_OLLAMA_API=false open-webui serve
+
+# aider
+OPENAI_API_BASE={url}/v1 OPENAI_API_KEY={key} aider --model openai/{model}
+
+# LiteLLM
+litellm --model hosted_vllm/{model} --api_base {url}/v1
+
+# llm: extra-openai-models.yaml in the folder of llm logs path
+- model_id: {model}
+  model_name: {model}
+  api_base: {url}/v1
+
+# LangChain
+ChatOpenAI(model="{model}", base_url="{url}/v1", api_key="{key}")
+
+# opencode: opencode.json
+{{"provider": {{"fathom": {{"npm": "@ai-sdk/openai-compatible",
+  "options": {{"baseURL": "{url}/v1", "apiKey": "{key}"}},
+  "models": {{"{model}": {{"limit": {{"context": {context}, "output": {output}}}}}}}}}}}}}
+
+# Continue: ~/.continue/config.yaml
+models:
+  - {{name: Fathom, provider: openai, model: {model}, apiBase: "{url}/v1", apiKey: {key},
+     defaultCompletionOptions: {{contextLength: {context}}}}}
+
+# Cline, Roo Code: provider "OpenAI Compatible"
+base URL {url}/v1, API key {key}, model ID {model}, context window {context}
+)";
+
+}  // namespace
+
+std::string Recipes(const RecipeFacts& facts) {
+  using fmt::arg;
+  constexpr std::int64_t kOutputShare = 4;  // of the context, for programs that ask for a limit
+  return fmt::format(kRecipes, arg("url", facts.url), arg("model", facts.model),
+                     arg("key", facts.has_keys ? "KEY" : "none"),
+                     arg("codex_key", facts.has_keys ? "\nenv_key = \"FATHOM_API_KEY\"" : ""),
+                     arg("context", facts.n_context),
+                     arg("output", facts.n_context / kOutputShare));
+}
+
+}  // namespace fathom::cli
