@@ -26,6 +26,8 @@ class Client(NamedTuple):
     packages: str  # what pip installs; the first one has the version in the table
     is_quick: bool = False  # installed within a minute, and not in ./test by another way
     environment: str = ""  # of another client; default: its own
+    context: str = "8192"  # of the server; the tales of the model would fill a long one
+    max_tokens: str = "32"  # of answers that set no limit
 
 
 CLIENTS = {
@@ -42,6 +44,8 @@ CLIENTS = {
     "llm": Client("llm==0.36", is_quick=True),
     "lm-eval": Client("lm-eval[api]==0.4.13"),
     "lm-eval loglikelihood": Client("lm-eval[api]==0.4.13", environment="lm-eval"),
+    "claude-code": Client("claude-agent-sdk==0.2.189", context="65536", max_tokens="2048"),
+    "codex": Client("openai-codex-cli-bin==0.163.0", context="65536", max_tokens="2048"),
     "guidellm": Client("guidellm==0.8.1"),  # with all of torch: 6 GB
 }
 
@@ -68,10 +72,10 @@ def run(name, program):
     """Runs the script of a client. Returns what it checked and whether all of it passed."""
     folder = install(name)
     script = FOLDER / (name.replace("-", "_").replace(" ", "_") + "_client.py")
-    # A server of its own, so that what a client does to it is seen in its row. The tales would
-    # fill a context; a short one makes prompts that are too long cheap.
-    server = FathomServer("--model", str(PROJECT / "models" / "fairy"), "--context", "8192",
-                          "--max-tokens", "32", launch=(program,))
+    # A server of its own, so that what a client does to it is seen in its row.
+    server = FathomServer("--model", str(PROJECT / "models" / "fairy"), "--context",
+                          CLIENTS[name].context, "--max-tokens", CLIENTS[name].max_tokens,
+                          launch=(program,))
     try:
         ran = subprocess.run([folder / "bin" / "python", script], stdout=subprocess.PIPE,
                              stderr=subprocess.STDOUT, text=True, timeout=900, check=False,
