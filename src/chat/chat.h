@@ -78,6 +78,7 @@ struct Message {
   std::string tool_call_id{};                    // tool: id of the answered call
   std::vector<ToolSpec> tools{};                 // system and developer
   std::optional<std::string> response_format{};  // system and developer: JSON text
+  bool asks_for_object = false;                  // system: asks for a JSON object of any schema
   std::optional<std::string> task{};             // one of kTaskTokens; adds the token of that task
   bool wo_eos = false;  // assistant: leave the turn open, to be continued by the model
 };
@@ -100,6 +101,7 @@ struct ChatRequest {
   // message (instead of its own tools), else in an empty system message in front.
   std::vector<ToolSpec> tools{};
   std::optional<std::string> response_format{};  // JSON text
+  bool asks_for_object = false;                  // as Message::asks_for_object
 };
 
 enum class ThinkingMode { kChat, kThinking };
@@ -110,12 +112,16 @@ struct EncodeOptions {
   bool drop_thinking = true;
   std::string effort{};  // a name in the profile's table; "": the client did not choose
   bool add_bos = true;   // begin with the begin-of-sentence token (never with a context)
-  // An addition to the official encoder: if the last message is an open assistant turn with
-  // reasoning only, leaves the reasoning open, so that the model continues it.
-  bool continue_reasoning = false;
-  // An addition to the official encoder: behind a whole assistant turn at the end, begins another
-  // one, which the model then writes.
-  bool begins_turn = false;
+  // If the last message is an open assistant turn without content and calls, leaves its reasoning
+  // open, so that the model continues it.
+  bool continue_reasoning = true;
+  // Begins each turn of the assistant with its header (the Assistant token and a think tag),
+  // whatever is before it. The official encoder writes the header as the end of a user's turn, so
+  // that other turns have none.
+  bool heads_each_turn = false;
+  // With heads_each_turn: unless the last message is open, ends with the header of a turn, which
+  // the model then writes. False: ends so only behind a turn that is not the assistant's.
+  bool begins_turn = true;
   // Trusts the client's text, so that special tokens in it become tokens, as in the official code.
   // Unsafe for text from outside.
   bool trust_client_text = false;

@@ -128,7 +128,7 @@ Conversation PrepareConversation(const ChatRequest& request, const EncodeOptions
 }
 
 void PlaceRequestTools(ChatRequest* request) {
-  if (request->tools.empty() && !request->response_format) return;
+  if (request->tools.empty() && !request->response_format && !request->asks_for_object) return;
   std::vector<Message>& messages = request->context.empty() ? request->messages : request->context;
   const bool has_place = !messages.empty() && (messages.front().role == Role::kSystem ||
                                                messages.front().role == Role::kDeveloper);
@@ -138,6 +138,7 @@ void PlaceRequestTools(ChatRequest* request) {
   if (request->response_format) {
     place.response_format = std::exchange(request->response_format, std::nullopt);
   }
+  if (std::exchange(request->asks_for_object, false)) place.asks_for_object = true;
 }
 
 }  // namespace fathom

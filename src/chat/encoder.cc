@@ -130,6 +130,7 @@ void WriteAppendices(const Message& message, Writer* out) {
     out->Template(kResponseFormatPrefix);
     out->ClientJson(*message.response_format, "response_format");
   }
+  if (message.asks_for_object) out->Template(kJsonObjectFormat);
 }
 
 void WriteBlocks(const std::vector<ContentBlock>& blocks, Writer* out) {
@@ -151,6 +152,7 @@ class Renderer {
         thinks_(options.thinking == ThinkingMode::kThinking),
         drops_(conversation.drops_reasoning),
         continue_reasoning_(options.continue_reasoning),
+        heads_each_turn_(options.heads_each_turn),
         begins_turn_(options.begins_turn),
         out_(out) {}
 
@@ -187,26 +189,20 @@ class Renderer {
 
   // Writes the text between this turn and the answer, whether it is written or still to come.
   void RenderTransition(std::size_t index) {
-    if (index + 1 < turns_.size()) {
-      const Role next = turns_[index + 1].message.role;
-      if (next != Role::kAssistant && next != Role::kLatestReminder) return;
-    }
     const Message& message = turns_[index].message;
+    const bool is_followed = heads_each_turn_ ? IsFollowedByTurn(index) : HasTransition(index);
+    if (!is_followed) return;
     if (message.task) {
-      const TaskToken* task = FindTask(*message.task);
-      Check(task != nullptr, "tasks are checked before rendering");
-      if (task->task == "action") {
-        out_->Template(kAssistantToken);
-        out_->Template(thinks_ ? kThinkOpenToken : kThinkCloseToken);
-      }
-      out_->Template(task->token);
-      ends_in_reasoning_ = false;
-    } else if (message.role == Role::kUser || message.role == Role::kDeveloper ||
-               (begins_turn_ && IsWholeAnswer(index))) {
-      out_->Template(kAssistantToken);
-      ends_in_reasoning_ = thinks_ && (!drops_ || Signed(index) >= last_user_);
-      out_->Template(ends_in_reasoning_ ? kThinkOpenToken : kThinkCloseToken);
+      RenderTask(*FindTask(*message.task));
+    } else {
+      RenderHeader(Signed(index));
     }
+  }
+
+  // Writes the header of an answer that begins the conversation.
+  void RenderFirstHeader() {
+    const bool is_first = !turns_.empty() && turns_.front().message.role == Role::kAssistant;
+    if (heads_each_turn_ && is_first) RenderHeader(-1);
   }
 
   bool ends_in_reasoning() const { return ends_in_reasoning_; }
@@ -214,9 +210,37 @@ class Renderer {
  private:
   static std::ptrdiff_t Signed(std::size_t index) { return static_cast<std::ptrdiff_t>(index); }
 
-  bool IsWholeAnswer(std::size_t index) const {
+  // True if a turn of the assistant is behind this one.
+  bool IsFollowedByTurn(std::size_t index) const {
+    if (index + 1 < turns_.size()) return turns_[index + 1].message.role == Role::kAssistant;
     const Message& message = turns_[index].message;
-    return message.role == Role::kAssistant && !message.wo_eos && index + 1 == turns_.size();
+    return message.role != Role::kAssistant || (begins_turn_ && !message.wo_eos);
+  }
+
+  // The official encoder's rule: only turns of the user and tasks lead to an answer.
+  bool HasTransition(std::size_t index) const {
+    if (index + 1 < turns_.size()) {
+      const Role next = turns_[index + 1].message.role;
+      if (next != Role::kAssistant && next != Role::kLatestReminder) return false;
+    }
+    const Message& message = turns_[index].message;
+    return message.task || message.role == Role::kUser || message.role == Role::kDeveloper;
+  }
+
+  // Writes the header of the answer behind turn `index`.
+  void RenderHeader(std::ptrdiff_t index) {
+    out_->Template(kAssistantToken);
+    ends_in_reasoning_ = thinks_ && (!drops_ || index >= last_user_);
+    out_->Template(ends_in_reasoning_ ? kThinkOpenToken : kThinkCloseToken);
+  }
+
+  void RenderTask(const TaskToken& task) {
+    if (task.task == "action") {
+      out_->Template(kAssistantToken);
+      out_->Template(thinks_ ? kThinkOpenToken : kThinkCloseToken);
+    }
+    out_->Template(task.token);
+    ends_in_reasoning_ = false;
   }
 
   void RenderAssistant(std::size_t index) {
@@ -232,8 +256,7 @@ class Renderer {
     if (shows_reasoning) {
       out_->Client(message.reasoning_content);
       const bool has_answer = !message.content.empty() || !message.tool_calls.empty();
-      if (continue_reasoning_ && message.wo_eos && index + 1 == turns_.size() && !has_answer &&
-          !message.reasoning_content.empty()) {
+      if (continue_reasoning_ && message.wo_eos && index + 1 == turns_.size() && !has_answer) {
         ends_in_reasoning_ = true;
         return;
       }
@@ -252,6 +275,7 @@ class Renderer {
   const bool thinks_;
   const bool drops_;
   const bool continue_reasoning_;
+  const bool heads_each_turn_;
   const bool begins_turn_;
   Writer* const out_;
   bool ends_in_reasoning_ = false;  // after the last turn that was rendered
@@ -310,6 +334,7 @@ Result<EncodedPrompt> EncodeChat(ChatRequest request, const EncodeOptions& optio
   for (std::size_t i = 0; i < conversation.turns.size(); ++i) {
     if (conversation.turns[i].is_context) continue;
     if (i == 0 && effective.thinking == ThinkingMode::kThinking) out.Template(effort->prefix);
+    if (i == 0) renderer.RenderFirstHeader();
     renderer.RenderBody(i);
     renderer.RenderTransition(i);
   }

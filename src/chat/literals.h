@@ -41,6 +41,9 @@ inline constexpr TaskToken kTaskTokens[] = {
 inline constexpr std::string_view kToolResultOpen = "<tool_result>";
 inline constexpr std::string_view kToolResultClose = "</tool_result>";
 inline constexpr std::string_view kBlockJoiner = "\n\n";
+// Encloses a system text in the middle of a conversation, which becomes text of a user turn.
+inline constexpr std::string_view kSystemReminderOpen = "<system-reminder>\n";
+inline constexpr std::string_view kSystemReminderClose = "\n</system-reminder>";
 inline constexpr std::string_view kToolSchemaJoiner = "\n";
 
 // The text of a system message about tools, around the schemas, and about the form of the reply.
@@ -84,5 +87,13 @@ inline constexpr std::string_view kResponseFormatPrefix =
     "## Response Format:\n"
     "\n"
     "You MUST strictly adhere to the following schema to reply:\n";
+// Asks for a JSON object of no particular schema.
+inline constexpr std::string_view kJsonObjectFormat =
+    "\n"
+    "\n"
+    "You are a helpful assistant designed to output JSON.\n"
+    "## Response Format:\n"
+    "\n"
+    "Reply with JSON object ONLY.";
 
 }  // namespace fathom

@@ -7,6 +7,7 @@
 #include "api/common/prompt_tokens.h"
 #include "chat/encoder.h"
 #include "chat/parser.h"
+#include "chat/shown_request.h"
 #include "cli/model_defaults.h"
 
 namespace fathom::cli {
@@ -91,8 +92,11 @@ ConversationModel::ConversationModel(ModelFiles files, PromptProfile profile, An
 Result<std::vector<Token>> ConversationModel::EncodeMessages(const std::vector<Message>& messages,
                                                              std::optional<Think> think,
                                                              bool& starts_in_reasoning) const {
-  const Result<EncodedPrompt> prompt =
-      EncodeChat({.messages = messages}, MakeEncodeOptions(think, files_.generation), profile_);
+  ChatRequest request = {.messages = messages};
+  ShowAsConverter(&request);
+  EncodeOptions options = MakeEncodeOptions(think, files_.generation);
+  options.heads_each_turn = true;
+  const Result<EncodedPrompt> prompt = EncodeChat(std::move(request), options, profile_);
   if (!prompt) return Unexpected(prompt.error());
   starts_in_reasoning = prompt->ends_in_reasoning;
   Result<std::vector<Token>> tokens = EncodePrompt(files_.tokenizer, *prompt);

@@ -284,21 +284,20 @@ TEST_F(ApiCallTest, AnAnswerAtTheEndIsFollowedByAnother) {
   EXPECT_EQ(prompt(R"(}], "add_generation_prompt": false})"), before + "<｜end▁of▁sentence｜>");
 }
 
-TEST_F(ApiCallTest, ReasoningIsContinuedIfTheClientAsksForIt) {
+TEST_F(ApiCallTest, ReasoningIsContinuedUnlessTheClientRefuses) {
   const auto call = [&](const std::string& content, const std::string& fields) {
     return Chat(R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant",
         "reasoning_content": "so", "content": ")" +
                 content + R"(", "prefix": true}])" + fields + "}");
   };
   const std::string before = "<｜begin▁of▁sentence｜><｜User｜>a<｜Assistant｜><think>so";
-  const ApiCall continued = call("", R"(, "continue_reasoning": true)");
+  const ApiCall continued = call("", "");
   EXPECT_EQ(PromptText(continued.requests[0]), before);
   EXPECT_TRUE(continued.answers.starts_in_reasoning);
-  const ApiCall ended = call("", "");
+  const ApiCall ended = call("", R"(, "continue_reasoning": false)");
   EXPECT_EQ(PromptText(ended.requests[0]), before + "</think>");
   EXPECT_FALSE(ended.answers.starts_in_reasoning);
-  EXPECT_EQ(PromptText(call("b", R"(, "continue_reasoning": true)").requests[0]),
-            before + "</think>b");
+  EXPECT_EQ(PromptText(call("b", "").requests[0]), before + "</think>b");
 }
 
 TEST_F(ApiCallTest, ToolsThatAreChosenMustBeThere) {

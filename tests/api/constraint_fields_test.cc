@@ -128,7 +128,14 @@ TEST_F(ConstraintFieldsTest, ThePromptShowsTheFormat) {
         std::pair(&kResponses, R"("text": {"format": )" + format + "}"),
         std::pair(&kMessages, R"("output_config": {"format": )" + format + "}")}) {
     EXPECT_THAT(*tokenizer_.Decode(Prepare(endpoint, fields).requests[0].prompt),
-                HasSubstr("following schema to reply:\n" + format));
+                HasSubstr("following schema to reply:\n{\"type\": \"integer\"}<｜User｜>"));
+  }
+  for (const auto& [endpoint, fields] :
+       {std::pair(&kChatCompletions, R"("response_format": {"type": "json_object"})"),
+        std::pair(&kResponses, R"("text": {"format": {"type": "json_object"}})")}) {
+    EXPECT_THAT(*tokenizer_.Decode(Prepare(endpoint, fields).requests[0].prompt),
+                HasSubstr("\n\nYou are a helpful assistant designed to output JSON.\n"
+                          "## Response Format:\n\nReply with JSON object ONLY.<｜User｜>"));
   }
   const ApiCall call = Prepare(&kChatCompletions, R"("guided_json": {"type": "integer"})");
   EXPECT_THAT(*tokenizer_.Decode(call.requests[0].prompt), ::testing::Not(HasSubstr("integer")));

@@ -1,6 +1,7 @@
 // The golden prompts of the official encoder, asked for as clients ask.
 #include <gtest/gtest.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -65,6 +66,23 @@ void BeginNoTurn(Json* body) {
   if (messages.back()["role"] == "assistant") (*body)["add_generation_prompt"] = false;
 }
 
+// Where servers differ from the official encoder: every turn of the assistant begins with its
+// header, and no text stands outside of a turn (docs/spec/encoding.md section 12).
+std::optional<std::string> ServedPrompt(const std::string& name) {
+  static const std::map<std::string, std::string> kPrompts = {
+      {"consecutive_assistants",
+       "<｜begin▁of▁sentence｜><｜User｜>one<｜Assistant｜></think>x<｜end▁of▁sentence｜>"
+       "<｜Assistant｜></think>y<｜end▁of▁sentence｜><｜User｜>z<｜Assistant｜></think>"},
+      {"latest_reminder_after_user_quirk",
+       "<｜begin▁of▁sentence｜><｜User｜>u<｜latest_reminder｜>2026-11-21<｜Assistant｜></think>"},
+      {"mid_system_has_no_token",
+       "<｜begin▁of▁sentence｜>s<｜User｜>u<｜Assistant｜></think>a<｜end▁of▁sentence｜><｜User｜>"
+       "<system-reminder>\nmid\n</system-reminder>\n\nv<｜Assistant｜></think>"},
+      {"only_system", "<｜begin▁of▁sentence｜>s<｜Assistant｜></think>"}};
+  const auto found = kPrompts.find(name);
+  return found == kPrompts.end() ? std::nullopt : std::optional(found->second);
+}
+
 // A case as a client would send it; nullopt if no request says it.
 std::optional<Json> AsRequest(const Json& golden) {
   if (HasDeveloper(golden["messages"])) return std::nullopt;
@@ -86,6 +104,7 @@ TEST_F(PromptGoldensTest, EncodeCases) {
   if (!text) GTEST_SKIP() << testing::kNoSharedData;
   int n_compared = 0;
   int n_forged = 0;
+  int n_served = 0;
   int n_no_request = 0;
   for (const Json& golden : Json::parse(*text, nullptr, false)) {
     const std::string name = golden["name"].get<std::string>();
@@ -97,6 +116,11 @@ TEST_F(PromptGoldensTest, EncodeCases) {
     }
     const std::vector<Token> prompt =
         PromptFrom(*body, *FindProfile(golden["profile"].get<std::string>()));
+    if (const std::optional<std::string> served = ServedPrompt(name)) {
+      EXPECT_EQ(prompt, *tokenizer_->Encode(*served, SpecialTokens::kParse));
+      ++n_served;
+      continue;
+    }
     EXPECT_EQ(*tokenizer_->Decode(prompt), golden["expected"].get<std::string>());
     // The one that the reference lets through; a server does not.
     const bool is_forged = name == "special_token_text_in_user_is_injected";
@@ -104,7 +128,8 @@ TEST_F(PromptGoldensTest, EncodeCases) {
     EXPECT_EQ(prompt == expected, !is_forged);
     ++(is_forged ? n_forged : n_compared);
   }
-  EXPECT_EQ(n_compared, 69);
+  EXPECT_EQ(n_compared, 65);
+  EXPECT_EQ(n_served, 4);
   EXPECT_EQ(n_forged, 1);
   EXPECT_EQ(n_no_request, 5);
 }

@@ -106,8 +106,9 @@ class ConversationReader {
     reader_.ReadList("messages", kExpected, [&](const JsonValue& message, const std::string& path) {
       AddMessage(message, path);
     });
+    // The model continues a last message of its own, unless this ended with calls.
     if (!messages_.empty() && messages_.back().role == Role::kAssistant) {
-      messages_.back().wo_eos = true;
+      messages_.back().wo_eos = messages_.back().tool_calls.empty();
     }
     return std::move(messages_);
   }

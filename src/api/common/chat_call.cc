@@ -13,6 +13,7 @@
 #include "api/common/prompt_tokens.h"
 #include "chat/encoder.h"
 #include "chat/literals.h"
+#include "chat/shown_request.h"
 #include "json/json_value.h"
 
 namespace fathom {
@@ -78,21 +79,23 @@ struct ChatPrompt {
   std::size_t n_replayed = 0;
 };
 
-// True if the answer begins a turn.
-bool BeginsATurn(const ChatRequest& chat) {
+// True if the answer is a turn of its own: it does not continue the last message.
+bool BeginsATurn(const ChatRequest& chat, const EncodeOptions& options) {
   if (chat.messages.empty()) return false;
-  const Role last = chat.messages.back().role;
-  return last == Role::kUser || last == Role::kTool || last == Role::kDeveloper;
+  const Message& last = chat.messages.back();
+  return last.role != Role::kAssistant || (options.begins_turn && !last.wo_eos);
 }
 
 // A prompt that is certain to have more than max_tokens is refused before it is encoded.
-ApiResult<ChatPrompt> EncodeMessages(ChatRequest chat, const EncodeOptions& options,
-                                     const ApiModel& model, std::int64_t max_tokens,
-                                     const StopFunction& stop) {
+ApiResult<ChatPrompt> EncodeMessages(ChatRequest chat, EncodeOptions options, const ApiModel& model,
+                                     std::int64_t max_tokens, const StopFunction& stop) {
+  // Before turns are recalled: these are found by the arranged messages before them.
+  ShowAsConverter(&chat);
+  options.heads_each_turn = true;
   std::optional<OpenConversation> conversation;
   if (model.turns != nullptr) {
     const OpenConversation open = model.turns->Recall(&chat.messages);
-    if (BeginsATurn(chat)) conversation = open;
+    if (BeginsATurn(chat, options)) conversation = open;
   }
   const Result<EncodedPrompt> prompt = EncodeChat(std::move(chat), options, model.profile);
   if (!prompt) return UnexpectedApiError(prompt.error());

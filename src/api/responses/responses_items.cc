@@ -170,11 +170,9 @@ class ResponsesItems {
                                           PythonJsonString(text))});
   }
 
-  // Returns the messages. The model answers a user's turn or begins another one of its own: if
-  // there is none, as in a request without items, an empty turn of the user is added.
+  // Returns the messages; an empty turn of the user if there are none.
   std::vector<Message> TakeMessages() {
-    const bool has_turn = !messages_.empty() && messages_.back().role != Role::kSystem;
-    if (!has_turn) messages_.push_back({.role = Role::kUser});
+    if (messages_.empty()) messages_.push_back({.role = Role::kUser});
     return std::move(messages_);
   }
 

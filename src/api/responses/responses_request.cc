@@ -199,7 +199,6 @@ Result<ResponsesRequest> ParseResponsesRequest(const ApiBody& body, const Reques
   ReadResponsesTools(reader, body.text, limits, &request);
   reader.ReadBool("store", &request.context.store);
   ReadResponsesInput(reader, body.text, store, &request);
-  request.chat.encoding.begins_turn = true;  // as in chat completions
   if (reader.error()) return Unexpected(*reader.error());
   AddInstructions(reader, &request.chat.chat.messages);
   if (reader.error()) return Unexpected(*reader.error());

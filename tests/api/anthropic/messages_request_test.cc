@@ -375,10 +375,12 @@ TEST_F(MessagesBodiesTest, ParallelResults) {
       PromptFrom(MakeBody("messages_parallel_results.json")),
       "<｜begin▁of▁sentence｜>" + std::string(FindEffort(model_.profile, "high")->prefix) +
           "You are a coding agent." +
-          ToolsBlock(R"({"name": "Bash", "parameters": {"type": "object", "properties": )"
-                     R"({"command": {"type": "string"}}}})"
-                     "\n"
-                     R"({"name": "Read", "parameters": {"type": "object", "properties": {}}})") +
+          ToolsBlock(
+              R"({"name": "Bash", "description": "", "parameters": {"type": "object", "properties": )"
+              R"({"command": {"type": "string"}}}})"
+              "\n"
+              R"({"name": "Read", "description": "", "parameters": )"
+              R"({"type": "object", "properties": {}}})") +
           "<｜User｜>Why does the build fail?<｜Assistant｜><think>Two things to look at.</think>"
           "I look at the file and at the log.\n\n<｜DSML｜tool_calls>\n"
           "<｜DSML｜invoke name=\"Read\">\n"
@@ -403,8 +405,10 @@ TEST_F(MessagesBodiesTest, ThinkingReplay) {
   EXPECT_EQ(
       PromptFrom(body),
       "<｜begin▁of▁sentence｜>You are a coding agent.<｜User｜>Is 91 prime?<｜Assistant｜></think>"
-      "No: 7 · 13.<｜end▁of▁sentence｜>The user has switched to a plan."
-      "<｜User｜>notes.txt\n\n97 is prime.\n\nAnd 97?<｜Assistant｜></think>{\"prime\":");
+      "No: 7 · 13.<｜end▁of▁sentence｜><｜User｜><system-reminder>\nThe user has switched to a "
+      "plan.\n"
+      "</system-reminder>\n\nnotes.txt\n\n97 is prime.\n\nAnd "
+      "97?<｜Assistant｜></think>{\"prime\":");
   EXPECT_FALSE(call.answers.starts_in_reasoning);
   EXPECT_THAT(call.answers.stop_strings, ElementsAre("}"));
   Json thinking = Json::parse(body, nullptr, false);

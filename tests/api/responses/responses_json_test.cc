@@ -86,7 +86,7 @@ TEST_F(ResponsesConversationTest, TwoTurnsOfCodex) {
   const std::string prompt = PromptFrom(first);
   EXPECT_THAT(prompt, HasSubstr("running in the Codex CLI.\n\n<permissions instructions>"));
   EXPECT_THAT(prompt, HasSubstr("\"name\": \"shell\", \"description\": \"Runs a shell command.\", "
-                                "\"strict\": false, \"parameters\": {\"type\": \"object\""));
+                                "\"parameters\": {\"type\": \"object\""));
   EXPECT_THAT(prompt, HasSubstr("start: begin hunk+ end"));
   EXPECT_THAT(prompt, HasSubstr("</environment_context>\n\nRename a to b.<｜Assistant｜><think>"));
 

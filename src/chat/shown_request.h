@@ -1,0 +1,19 @@
+// Brings a request into the form in which DeepSeek's own converter shows it to the model.
+// docs/spec/encoding.md section 6.
+#pragma once
+
+#include "chat/chat.h"
+
+namespace fathom {
+
+// Changes what servers read from a client before EncodeChat takes it:
+// * the messages, as ArrangeHistory does;
+// * the tools of the request: {"name", "description", "parameters"} and no other key, where an
+// absent
+//   or null description is "" and absent or null parameters are {};
+// * the response format of the request: its schema alone, or a text that asks for a JSON object.
+// Tools and response formats inside of messages stay as given: this is the official encoder's own
+// form. Linear in the size of the request.
+void ShowAsConverter(ChatRequest* request);
+
+}  // namespace fathom

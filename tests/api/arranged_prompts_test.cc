@@ -1,0 +1,263 @@
+// Conversations that clients send in any order, asked for on the three chat APIs: each gives the
+// prompt of docs/spec/encoding.md sections 4 and 12.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/anthropic/messages_api.h"
+#include "api/openai/openai_api.h"
+#include "api/responses/responses_api.h"
+#include "tests/api/api_model.h"
+
+namespace fathom {
+namespace {
+
+constexpr std::string_view kCalls12 =
+    "\n\n<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"f\">\n\n</｜DSML｜invoke>\n"
+    "<｜DSML｜invoke name=\"f\">\n\n</｜DSML｜invoke>\n</｜DSML｜tool_calls><｜end▁of▁sentence｜>";
+constexpr std::string_view kCall =
+    "\n\n<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"f\">\n\n</｜DSML｜invoke>\n"
+    "</｜DSML｜tool_calls><｜end▁of▁sentence｜>";
+
+class ArrangedPromptsTest : public testing::ApiModelTest {
+ protected:
+  std::string PromptFrom(const Api& api, const std::string& body) const {
+    const ApiResult<ApiCall> call = api.prepare(body, model_);
+    if (!call) return body + ": " + call.error().message;
+    return *tokenizer_.Decode(call->requests[0].prompt);
+  }
+  // The lists of messages and items without brackets; `expected` without the begin token.
+  void ExpectChat(const std::string& messages, const std::string& expected,
+                  const std::string& fields = R"("enable_thinking": false)") const {
+    EXPECT_EQ(PromptFrom(kChatCompletions, R"({"messages": [)" + messages + "], " + fields + "}"),
+              "<｜begin▁of▁sentence｜>" + expected);
+  }
+  void ExpectMessages(const std::string& messages, const std::string& expected,
+                      const std::string& fields = R"("thinking": {"type": "disabled"})") const {
+    EXPECT_EQ(PromptFrom(kMessages,
+                         R"({"max_tokens": 9, "messages": [)" + messages + "], " + fields + "}"),
+              "<｜begin▁of▁sentence｜>" + expected);
+  }
+  void ExpectResponses(const std::string& items, const std::string& expected,
+                       const std::string& fields = R"("reasoning": {"effort": "none"})") const {
+    EXPECT_EQ(PromptFrom(kResponses, R"({"input": [)" + items + "], " + fields + "}"),
+              "<｜begin▁of▁sentence｜>" + expected);
+  }
+};
+
+std::string Said(std::string_view role, std::string_view text) {
+  return fmt::format(R"({{"role": "{}", "content": "{}"}})", role, text);
+}
+
+// Calls and results as each API writes them.
+std::string ChatCalls(const std::vector<std::string>& ids) {
+  std::string calls;
+  for (const std::string& id : ids) {
+    calls += fmt::format(R"({}{{"id": "{}", "type": "function", "function": {{"name": "f"}}}})",
+                         calls.empty() ? "" : ", ", id);
+  }
+  return R"({"role": "assistant", "content": null, "tool_calls": [)" + calls + "]}";
+}
+std::string ChatResult(std::string_view id, std::string_view text) {
+  return fmt::format(R"({{"role": "tool", "tool_call_id": "{}", "content": "{}"}})", id, text);
+}
+std::string ToolUse(std::string_view id) {
+  return fmt::format(R"({{"type": "tool_use", "id": "{}", "name": "f", "input": {{}}}})", id);
+}
+std::string ToolResult(std::string_view id, std::string_view text) {
+  return fmt::format(R"({{"type": "tool_result", "tool_use_id": "{}", "content": "{}"}})", id,
+                     text);
+}
+std::string Text(std::string_view text) {
+  return fmt::format(R"({{"type": "text", "text": "{}"}})", text);
+}
+std::string Blocks(std::string_view role, std::string_view blocks) {
+  return fmt::format(R"({{"role": "{}", "content": [{}]}})", role, blocks);
+}
+std::string CallItem(std::string_view id) {
+  return fmt::format(
+      R"({{"type": "function_call", "call_id": "{}", "name": "f", "arguments": "{{}}"}})", id);
+}
+std::string OutputItem(std::string_view id, std::string_view text) {
+  return fmt::format(R"({{"type": "function_call_output", "call_id": "{}", "output": "{}"}})", id,
+                     text);
+}
+const std::string kGo = Said("user", "go");
+
+std::string Head(std::string_view calls) {
+  return "<｜User｜>go<｜Assistant｜></think>" + std::string(calls);
+}
+std::string Shown(std::string_view text) {
+  return fmt::format("<tool_result>{}</tool_result>", text);
+}
+const std::string kAnswer = "<｜Assistant｜></think>";
+
+TEST_F(ArrangedPromptsTest, EveryRequestBeginsATurn) {
+  const std::string system = "<｜User｜>q\n\n<system-reminder>\nB\n</system-reminder>" + kAnswer;
+  const std::string asked = Said("user", "q") + ", " + Said("system", "B");
+  ExpectChat(asked, system);
+  ExpectMessages(asked, system);
+  ExpectResponses(asked, system);
+  ExpectChat(Said("user", "q") + ", " + Said("developer", "B"), system);
+  ExpectChat(Said("system", "s"), "s" + kAnswer);
+  ExpectMessages(Said("system", "s"), "s" + kAnswer);
+  ExpectResponses(Said("system", "s"), "s" + kAnswer);
+  ExpectChat(Said("user", "q") + ", " + Said("latest_reminder", "m"),
+             "<｜User｜>q<｜latest_reminder｜>m" + kAnswer);
+}
+
+TEST_F(ArrangedPromptsTest, SystemTextsInTheMiddle) {
+  const std::string middle = Said("system", "s") + ", " + Said("user", "q") + ", " +
+                             Said("assistant", "x") + ", " + Said("system", "B") + ", " +
+                             Said("user", "z");
+  const std::string expected =
+      "s<｜User｜>q<｜Assistant｜></think>x<｜end▁of▁sentence｜><｜User｜>"
+      "<system-reminder>\nB\n</system-reminder>\n\nz" +
+      kAnswer;
+  ExpectChat(middle, expected);
+  ExpectMessages(middle, expected);
+  ExpectResponses(middle, expected);
+}
+
+TEST_F(ArrangedPromptsTest, LeadingSystemTextsStandBeforeTheTools) {
+  const std::string body = R"({"messages": [)" + Said("system", "A") + ", " + Said("system", "B") +
+                           ", " + Said("user", "q") +
+                           R"(], "tools": [{"type": "function", "function": {"name": "f",
+                           "strict": null, "x": 1}}]})";
+  const std::string prompt = PromptFrom(kChatCompletions, body);
+  EXPECT_TRUE(prompt.starts_with("<｜begin▁of▁sentence｜>A\n\nB\n\n## Tools\n")) << prompt;
+  EXPECT_NE(prompt.find("\n{\"name\": \"f\", \"description\": \"\", \"parameters\": {}}\n"),
+            std::string::npos)
+      << prompt;
+}
+
+TEST_F(ArrangedPromptsTest, EveryTurnOfTheAssistantHasAHeader) {
+  const auto thought = [](std::string_view text, std::string_view reasoning) {
+    return fmt::format(R"({{"role": "assistant", "content": "{}", "reasoning_content": "{}"}})",
+                       text, reasoning);
+  };
+  const std::string keeps =
+      R"("enable_thinking": true, "chat_template_kwargs": {"drop_thinking": false})";
+  ExpectChat(
+      Said("user", "q") + ", " + thought("x", "r1") + ", " + thought("y", "r2"),
+      "<｜User｜>q<｜Assistant｜><think>r1</think>x<｜end▁of▁sentence｜><｜Assistant｜><think>r2"
+      "</think>y<｜end▁of▁sentence｜><｜Assistant｜><think>",
+      keeps);
+  ExpectChat(
+      thought("x", "r1") + ", " + Said("user", "q"),
+      "<｜Assistant｜><think>r1</think>x<｜end▁of▁sentence｜><｜User｜>q<｜Assistant｜><think>",
+      keeps);
+  ExpectChat(thought("x", "r1") + ", " + Said("user", "q"),
+             "<｜Assistant｜></think>x<｜end▁of▁sentence｜><｜User｜>q<｜Assistant｜><think>",
+             R"("enable_thinking": true)");
+  ExpectMessages(Said("assistant", "x") + ", " + Said("user", "q"),
+                 "<｜Assistant｜></think>x<｜end▁of▁sentence｜><｜User｜>q" + kAnswer);
+}
+
+TEST_F(ArrangedPromptsTest, AnEmptyPrefixLeavesTheReasoningOpen) {
+  const auto prefix = [](std::string_view fields) {
+    return Said("user", "q") + R"(, {"role": "assistant", "content": "", )" + std::string(fields) +
+           "}";
+  };
+  const std::string thinks = R"("enable_thinking": true)";
+  ExpectChat(prefix(R"("reasoning_content": "why", "prefix": true)"),
+             "<｜User｜>q<｜Assistant｜><think>why", thinks);
+  ExpectChat(prefix(R"("prefix": true)"), "<｜User｜>q<｜Assistant｜><think>", thinks);
+  ExpectChat(prefix(R"("reasoning_content": "why")"), "<｜User｜>q<｜Assistant｜><think>why",
+             thinks + R"(, "continue_final_message": true)");
+  ExpectMessages(
+      Said("user", "q") + ", " + Blocks("assistant", R"({"type": "thinking", "thinking": "why"})"),
+      "<｜User｜>q<｜Assistant｜><think>why", R"("thinking": {"type": "enabled"})");
+}
+
+// Reports 4 and 10.
+
+TEST_F(ArrangedPromptsTest, TextBetweenACallAndItsResult) {
+  const std::string expected = Head(kCall) + "<｜User｜>" + Shown("a b") +
+                               "\n\n<system-reminder>\nbe quick\n</system-reminder>" + kAnswer;
+  ExpectChat(kGo + ", " + ChatCalls({"1"}) + ", " + Said("system", "be quick") + ", " +
+                 ChatResult("1", "a b"),
+             expected);
+  ExpectMessages(kGo + ", " + Blocks("assistant", ToolUse("1")) + ", " +
+                     Said("system", "be quick") + ", " + Blocks("user", ToolResult("1", "a b")),
+                 expected);
+  ExpectResponses(kGo + ", " + CallItem("1") + ", " + Said("system", "be quick") + ", " +
+                      OutputItem("1", "a b"),
+                  expected);
+}
+
+TEST_F(ArrangedPromptsTest, ReasoningBetweenACallAndItsResult) {
+  ExpectResponses(
+      kGo + ", " + CallItem("1") +
+          R"(, {"type": "reasoning", "summary": [{"type": "summary_text", "text": "t"}]}, )" +
+          OutputItem("1", "a b"),
+      "<｜User｜>go<｜Assistant｜></think>" + std::string(kCall) + "<｜User｜>" + Shown("a b") +
+          "<｜Assistant｜></think><｜end▁of▁sentence｜>" + kAnswer);
+}
+
+TEST_F(ArrangedPromptsTest, MissingResult) {
+  const std::string expected = Head(kCalls12) + "<｜User｜>" + Shown("two") + kAnswer;
+  ExpectChat(kGo + ", " + ChatCalls({"1", "2"}) + ", " + ChatResult("2", "two"), expected);
+  ExpectMessages(kGo + ", " + Blocks("assistant", ToolUse("1") + ", " + ToolUse("2")) + ", " +
+                     Blocks("user", ToolResult("2", "two")),
+                 expected);
+  ExpectResponses(kGo + ", " + CallItem("1") + ", " + CallItem("2") + ", " + OutputItem("2", "two"),
+                  expected);
+}
+
+TEST_F(ArrangedPromptsTest, TwoResultsOfOneCall) {
+  const std::string expected =
+      Head(kCall) + "<｜User｜>" + Shown("one") + "\n\n" + Shown("again") + kAnswer;
+  const std::string one = ChatResult("1", "one");
+  ExpectChat(kGo + ", " + ChatCalls({"1"}) + ", " + one + ", " + ChatResult("1", "again"),
+             expected);
+  ExpectMessages(kGo + ", " + Blocks("assistant", ToolUse("1")) + ", " +
+                     Blocks("user", ToolResult("1", "one") + ", " + ToolResult("1", "again")),
+                 expected);
+  ExpectResponses(
+      kGo + ", " + CallItem("1") + ", " + OutputItem("1", "one") + ", " + OutputItem("1", "again"),
+      expected);
+}
+
+TEST_F(ArrangedPromptsTest, LateResult) {
+  const std::string expected = Head(kCall) +
+                               "<｜User｜>w1<｜Assistant｜></think>x"
+                               "<｜end▁of▁sentence｜><｜User｜>" +
+                               Shown("one") + "\n\nw2" + kAnswer;
+  const std::string between = Said("user", "w1") + ", " + Said("assistant", "x") + ", ";
+  ExpectChat(kGo + ", " + ChatCalls({"1"}) + ", " + between + Said("user", "w2") + ", " +
+                 ChatResult("1", "one"),
+             expected);
+  ExpectMessages(kGo + ", " + Blocks("assistant", ToolUse("1")) + ", " + between +
+                     Blocks("user", Text("w2") + ", " + ToolResult("1", "one")),
+                 expected);
+  ExpectResponses(kGo + ", " + CallItem("1") + ", " + between + Said("user", "w2") + ", " +
+                      OutputItem("1", "one"),
+                  expected);
+}
+
+TEST_F(ArrangedPromptsTest, TextBeforeTheResult) {
+  const std::string expected = Head(kCall) + "<｜User｜>" + Shown("one") + "\n\nw1\n\nw2" + kAnswer;
+  ExpectChat(kGo + ", " + ChatCalls({"1"}) + ", " + Said("user", "w1") + ", " + Said("user", "w2") +
+                 ", " + ChatResult("1", "one"),
+             expected);
+  ExpectMessages(kGo + ", " + Blocks("assistant", ToolUse("1")) + ", " + Said("user", "w1") + ", " +
+                     Blocks("user", Text("w2") + ", " + ToolResult("1", "one")),
+                 expected);
+  ExpectResponses(kGo + ", " + CallItem("1") + ", " + Said("user", "w1") + ", " +
+                      Said("user", "w2") + ", " + OutputItem("1", "one"),
+                  expected);
+}
+
+TEST_F(ArrangedPromptsTest, CallAtTheEnd) {
+  const std::string expected = Head(kCall) + kAnswer;
+  ExpectChat(kGo + ", " + ChatCalls({"1"}), expected);
+  ExpectMessages(kGo + ", " + Blocks("assistant", ToolUse("1")), expected);
+  ExpectResponses(kGo + ", " + CallItem("1"), expected);
+}
+
+}  // namespace
+}  // namespace fathom
