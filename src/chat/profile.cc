@@ -1,10 +1,14 @@
 #include "chat/profile.h"
 
 #include <array>
+#include <cstddef>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "base/file.h"
 #include "base/utf8.h"
+#include "json/json_value.h"
 
 namespace fathom {
 namespace {
@@ -31,32 +35,49 @@ constexpr std::string_view kBeyondMaximum =
     " undiscovered.\n"
     "\n";
 
-// Names beyond the official encoder's follow the hosted API: a level for which the table has no
-// text is the level below.
-constexpr std::array<EffortLevel, 7> kPreviewEfforts = {{
+// Names beyond the official encoder's follow the hosted API.
+constexpr std::array<EffortLevel, 8> kPreviewEfforts = {{
     {.name = "none", .thinks = false, .prefix = ""},
     {.name = "minimal", .thinks = true, .prefix = ""},
     {.name = "low", .thinks = true, .prefix = ""},
     {.name = "medium", .thinks = true, .prefix = ""},
     {.name = "high", .thinks = true, .prefix = ""},
-    {.name = "xhigh", .thinks = true, .prefix = kAbsoluteMaximum},
+    {.name = "xhigh", .thinks = true, .prefix = ""},
     {.name = "max", .thinks = true, .prefix = kAbsoluteMaximum},
+    {.name = "ultra", .thinks = true, .prefix = kAbsoluteMaximum},
 }};
 
-constexpr std::array<EffortLevel, 7> k0731Efforts = {{
+constexpr std::array<EffortLevel, 8> k0731Efforts = {{
     {.name = "none", .thinks = false, .prefix = ""},
     {.name = "minimal", .thinks = true, .prefix = ""},
     {.name = "low", .thinks = true, .prefix = ""},
-    {.name = "medium", .thinks = true, .prefix = ""},
+    {.name = "medium", .thinks = true, .prefix = kAbsoluteMaximum},
     {.name = "high", .thinks = true, .prefix = kAbsoluteMaximum},
-    {.name = "xhigh", .thinks = true, .prefix = kBeyondMaximum},
+    {.name = "xhigh", .thinks = true, .prefix = kAbsoluteMaximum},
     {.name = "max", .thinks = true, .prefix = kBeyondMaximum},
+    {.name = "ultra", .thinks = true, .prefix = kBeyondMaximum},
 }};
 
 constexpr std::array<PromptProfile, 2> kProfiles = {{
     {.name = "v4-preview", .efforts = kPreviewEfforts},
     {.name = "v4-0731", .efforts = k0731Efforts},
 }};
+
+// Returns the object in a file of JSON; nullopt if there is none.
+std::optional<JsonValue> ReadObject(const std::filesystem::path& file) {
+  const Result<std::string> text = ReadFile(file, kMostSettingsBytes);
+  if (!text) return std::nullopt;
+  Result<JsonValue> json = ParseJson(*text);
+  if (!json || !json->IsObject()) return std::nullopt;
+  return *std::move(json);
+}
+
+bool HasDsparkKeys(const std::optional<JsonValue>& config) {
+  for (std::size_t i = 0; config && i < config->items().size(); ++i) {
+    if (config->key(i).starts_with("dspark_")) return true;
+  }
+  return false;
+}
 
 }  // namespace
 
@@ -76,28 +97,49 @@ Result<PromptProfile> FindProfile(std::string_view name) {
 }
 
 ProfileDetection DetectProfile(const std::filesystem::path& model_directory) {
-  const Result<std::string> text =
-      ReadFile(model_directory / "encoding" / "encoding_dsv4.py", kMostSettingsBytes);
-  if (!text) return {.profile = kProfiles[0], .is_certain = false};
-  // Looks for the newer identifier first: the older one may stand beside it.
-  if (text->find("REASONING_EFFORT_PROMPTS") != std::string::npos) {
-    return {.profile = kProfiles[1], .is_certain = true};
+  const std::optional<JsonValue> generation =
+      ReadObject(model_directory / "generation_config.json");
+  const Result<PromptProfile> named =
+      FindProfile(generation ? generation->FindText("prompt_profile") : "");
+  if (named) {
+    return {.profile = *named, .is_certain = true, .evidence = "generation_config.json"};
   }
-  const bool is_preview = text->find("REASONING_EFFORT_MAX") != std::string::npos;
-  return {.profile = kProfiles[0], .is_certain = is_preview};
+  const Result<std::string> encoder =
+      ReadFile(model_directory / "encoding" / "encoding_dsv4.py", kMostSettingsBytes);
+  const auto uses = [&](std::string_view name) {
+    return encoder && encoder->find(name) != std::string::npos;
+  };
+  // Looks for the newer identifier first: the older one may stand beside it.
+  const bool is_later = uses("REASONING_EFFORT_PROMPTS");
+  if (is_later || uses("REASONING_EFFORT_MAX")) {
+    return {.profile = kProfiles[is_later ? 1 : 0],
+            .is_certain = true,
+            .evidence = "encoding/encoding_dsv4.py"};
+  }
+  // DSpark came with v4-0731, but drafters of that kind exist for the April weights, too.
+  if (HasDsparkKeys(ReadObject(model_directory / "config.json"))) {
+    return {.profile = kProfiles[1], .is_certain = false, .evidence = "dspark_* in config.json"};
+  }
+  return {.profile = kProfiles[0], .is_certain = false, .evidence = ""};
 }
 
 Result<EffortLevel> FindEffort(const PromptProfile& profile, std::string_view name) {
   if (name.empty()) return EffortLevel{.name = "", .thinks = true, .prefix = ""};
-  std::string known;
   for (const EffortLevel& level : profile.efforts) {
     if (level.name == name) return level;
-    known += known.empty() ? "" : ", ";
-    known += level.name;
   }
   return MakeError(ErrorCode::kInvalidArgument,
-                   "reasoning effort: expected one of {}, found \"{}\"", known,
+                   "reasoning effort: expected one of {}, found \"{}\"", EffortNames(profile),
                    ShortenedUtf8(name, kQuotedBytes));
+}
+
+std::string EffortNames(const PromptProfile& profile) {
+  std::string names;
+  for (const EffortLevel& level : profile.efforts) {
+    names += names.empty() ? "" : ", ";
+    names += level.name;
+  }
+  return names;
 }
 
 }  // namespace fathom

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "base/result.h"
@@ -32,16 +33,22 @@ Result<PromptProfile> FindProfile(std::string_view name);
 
 struct ProfileDetection {
   PromptProfile profile{};
-  // False: no evidence in the directory, v4-preview assumed; worth a warning.
-  bool is_certain = false;
+  bool is_certain = false;      // false: a guess, worth a warning
+  std::string_view evidence{};  // where the directory says it; "": nowhere
 };
 
-// Finds the identifiers that the encoder in the checkpoint, encoding/encoding_dsv4.py, uses. The
-// name of the directory is never evidence: a wrong profile shifts every effort by one level.
+// Takes the first of
+//   prompt_profile in generation_config.json, the name of a profile,
+//   the identifiers in encoding/encoding_dsv4.py, the encoder of the checkpoint,
+//   keys dspark_* in config.json, a hint at v4-0731,
+// and else v4-preview. The name of the directory is never evidence: a wrong profile shifts every
+// effort by one level.
 ProfileDetection DetectProfile(const std::filesystem::path& model_directory);
 
 // Returns the level of this name. "" (the client did not choose) is a level that thinks and adds no
 // text. Unknown names are kInvalidArgument; the message lists the known ones.
 Result<EffortLevel> FindEffort(const PromptProfile& profile, std::string_view name);
+// Returns the names of all levels, for messages.
+std::string EffortNames(const PromptProfile& profile);
 
 }  // namespace fathom

@@ -16,10 +16,14 @@ namespace {
 // The longest time until a Ctrl-C is noticed while nothing is generated.
 constexpr std::chrono::milliseconds kGlance(50);
 
-EncodeOptions MakeEncodeOptions(std::optional<Think> think, const GenerationConfig& config) {
-  if (!think) return {.thinking = DefaultThinking(std::nullopt, config)};
-  if (think == Think::kOff) return {.thinking = ThinkingMode::kChat};
-  return {.thinking = ThinkingMode::kThinking, .effort = think == Think::kMax ? "max" : "high"};
+EncodeOptions MakeEncodeOptions(std::optional<Think> think, const std::string& default_effort,
+                                const GenerationConfig& config) {
+  EncodeOptions options = {.effort = default_effort, .heads_each_turn = true};
+  options.thinking = think ? ThinkingMode::kThinking : DefaultThinking(std::nullopt, config);
+  if (think == Think::kOff) options.thinking = ThinkingMode::kChat;
+  if (think == Think::kHigh) options.effort = "high";
+  if (think == Think::kMax) options.effort = "max";
+  return options;
 }
 
 // Parses the answer without tools: the markup of calls is text, and nobody asks for the ids of
@@ -63,8 +67,9 @@ Result<std::unique_ptr<ConversationModel>> ConversationModel::Load(const ChatCom
   if (!valid) return Unexpected(valid.error());
   Result<AnswerForm> form = AnswerForm::Read(command.form);
   if (!form) return Unexpected(form.error());
-  std::unique_ptr<ConversationModel> model(new ConversationModel(
-      *std::move(files), *profile, *std::move(form), std::move(parameters), interrupt));
+  std::unique_ptr<ConversationModel> model(
+      new ConversationModel(*std::move(files), *profile, command.default_effort, *std::move(form),
+                            std::move(parameters), interrupt));
   const Result<std::shared_ptr<const Constraint>> constraint = model->CompileForm(false);
   if (!constraint) return Unexpected(constraint.error());
   model->form_.WarnOfRelaxed(constraint->get(), log);
@@ -80,10 +85,12 @@ Result<std::unique_ptr<ConversationModel>> ConversationModel::Load(const ChatCom
   return model;
 }
 
-ConversationModel::ConversationModel(ModelFiles files, PromptProfile profile, AnswerForm form,
+ConversationModel::ConversationModel(ModelFiles files, PromptProfile profile,
+                                     std::string default_effort, AnswerForm form,
                                      SamplingParameters parameters, Interrupt& interrupt)
     : files_(std::move(files)),
       profile_(profile),
+      default_effort_(std::move(default_effort)),
       form_(std::move(form)),
       constraints_(files_),
       parameters_(std::move(parameters)),
@@ -94,9 +101,8 @@ Result<std::vector<Token>> ConversationModel::EncodeMessages(const std::vector<M
                                                              bool& starts_in_reasoning) const {
   ChatRequest request = {.messages = messages};
   ShowAsConverter(&request);
-  EncodeOptions options = MakeEncodeOptions(think, files_.generation);
-  options.heads_each_turn = true;
-  const Result<EncodedPrompt> prompt = EncodeChat(std::move(request), options, profile_);
+  const Result<EncodedPrompt> prompt = EncodeChat(
+      std::move(request), MakeEncodeOptions(think, default_effort_, files_.generation), profile_);
   if (!prompt) return Unexpected(prompt.error());
   starts_in_reasoning = prompt->ends_in_reasoning;
   Result<std::vector<Token>> tokens = EncodePrompt(files_.tokenizer, *prompt);

@@ -58,8 +58,8 @@ class ConversationModel {
   std::int64_t n_context() const { return runtime_->n_context(); }
 
  private:
-  ConversationModel(ModelFiles files, PromptProfile profile, AnswerForm form,
-                    SamplingParameters parameters, Interrupt& interrupt);
+  ConversationModel(ModelFiles files, PromptProfile profile, std::string default_effort,
+                    AnswerForm form, SamplingParameters parameters, Interrupt& interrupt);
   Result<std::shared_ptr<const Constraint>> CompileForm(bool in_reasoning);
   Result<std::vector<Token>> EncodeMessages(const std::vector<Message>& messages,
                                             std::optional<Think> think,
@@ -67,6 +67,7 @@ class ConversationModel {
 
   const ModelFiles files_;
   const PromptProfile profile_;
+  const std::string default_effort_;
   const AnswerForm form_;
   ModelConstraints constraints_;  // uses the files
   const SamplingParameters parameters_;

@@ -132,7 +132,7 @@ void PlanForHost(const Checkpoint& checkpoint, const InspectionOptions& options,
 }  // namespace
 
 Inspection InspectModel(const std::filesystem::path& directory, const InspectionOptions& options) {
-  Inspection inspection = {.directory = directory};
+  Inspection inspection = {.directory = directory, .profile = DetectProfile(directory)};
   Checkpoint::Inspection files = Checkpoint::Inspect(directory);
   AddProblems(inspection, "files", std::move(files.problems));
   CountTensors(files.checkpoint, inspection);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/tensor.h"
+#include "chat/profile.h"
 #include "checkpoint/expert_formats.h"
 #include "checkpoint/model_config.h"
 #include "checkpoint/safetensors.h"
@@ -54,7 +55,8 @@ struct Inspection {
   std::size_t n_files = 0;
   std::map<DType, DTypeUse> dtypes;
   DTypeUse all;
-  std::int64_t draft_bytes = 0;   // of all tensors of a draft head
+  std::int64_t draft_bytes = 0;  // of all tensors of a draft head
+  ProfileDetection profile;
   std::optional<DraftHead> head;  // missing if the tensors contradict each other
   ExpertFormats experts;
   // Missing if config.json is not valid:

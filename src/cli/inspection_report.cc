@@ -54,6 +54,13 @@ std::string DescribeHead(const Inspection& inspection) {
   return text;
 }
 
+std::string DescribeProfile(const ProfileDetection& detection) {
+  if (detection.is_certain)
+    return fmt::format("{} ({})", detection.profile.name, detection.evidence);
+  return fmt::format("{}, a guess ({}); choose with --prompt-profile", detection.profile.name,
+                     detection.evidence.empty() ? "nothing says it" : detection.evidence);
+}
+
 std::string DescribeConfig(const Inspection& inspection) {
   const ModelConfig& config = *inspection.config;
   const LayerCounts& layers = inspection.layers;
@@ -178,6 +185,7 @@ std::string DescribeInspection(const Inspection& inspection) {
     text += DescribeConfig(inspection);
   }
   text += fmt::format("draft head    {}\n", DescribeHead(inspection));
+  text += fmt::format("chat format   {}\n", DescribeProfile(inspection.profile));
   text += fmt::format("tensors       {} in {} files, {} bytes ({})\n",
                       Grouped(inspection.all.n_tensors), inspection.n_files,
                       Grouped(inspection.all.bytes), Bytes(inspection.all.bytes));
@@ -205,6 +213,9 @@ std::string InspectionToJson(const Inspection& inspection) {
   }
   JsonValue object = {{"model", inspection.directory.string()},
                       {"ok", inspection.problems.empty()},
+                      {"prompt_profile", inspection.profile.profile.name},
+                      {"prompt_profile_is_certain", inspection.profile.is_certain},
+                      {"prompt_profile_evidence", inspection.profile.evidence},
                       {"files", inspection.n_files},
                       {"tensors", inspection.all.n_tensors},
                       {"bytes", inspection.all.bytes},

@@ -25,8 +25,12 @@ Result<PromptProfile> ChooseProfile(const std::string& name, const std::filesyst
   if (!name.empty()) return FindProfile(name);
   const ProfileDetection detection = DetectProfile(model);
   if (!detection.is_certain) {
-    log.Info("{}: nothing says which chat format it was trained on; assuming {}", model.string(),
-             detection.profile.name);
+    log.Warn(
+        "{}: {}; assuming {}, choose with --prompt-profile", model.string(),
+        detection.evidence.empty()
+            ? "nothing says which chat format it was trained on"
+            : fmt::format("only {} says which chat format it was trained on", detection.evidence),
+        detection.profile.name);
   }
   return detection.profile;
 }
@@ -70,6 +74,7 @@ Result<ApiModel> MakeApiModel(const ApiCommand& command, std::int64_t n_context,
   api.defaults.sampling =
       MakeSamplingParameters(command.sampling, model.generation, command.sampling.max_tokens);
   api.defaults.encoding.thinking = DefaultThinking(command.thinking, model.generation);
+  api.defaults.encoding.effort = command.default_effort;
   api.compile_constraint = [constraints = std::make_shared<ModelConstraints>(model)](
                                const ConstraintSpec& spec) { return constraints->Compile(spec); };
   api.defaults.tool_grammar = command.tool_grammar;

@@ -17,7 +17,7 @@
 namespace fathom::cli {
 
 // Returns the chat format that the model was trained on: the profile of that name; if it is empty,
-// what the model's directory says, and a line in the log if that is a guess.
+// what the model's directory says, and a warning if that is a guess.
 Result<PromptProfile> ChooseProfile(const std::string& name, const std::filesystem::path& model,
                                     Log& log);
 

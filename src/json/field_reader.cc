@@ -91,6 +91,11 @@ void FieldReader::ReadString(std::string_view key, std::string* value) {
   *value = found->text();
 }
 
+std::optional<bool> FieldReader::FindFlag(std::string_view key) {
+  if (Find(key) == nullptr) return std::nullopt;
+  return Flag(key);
+}
+
 bool FieldReader::Flag(std::string_view key) {
   bool value = false;
   ReadBool(key, &value);

@@ -79,6 +79,8 @@ class FieldReader {
   // NaN and the infinities are in no range.
   void ReadNumber(std::string_view key, NumberRange range, double* value);
   void ReadString(std::string_view key, std::string* value);
+  // Returns nothing if the field is absent.
+  std::optional<bool> FindFlag(std::string_view key);
   // Return the field, or false and "" if it is absent.
   bool Flag(std::string_view key);
   std::string Text(std::string_view key);

@@ -15,10 +15,10 @@
 namespace fathom {
 namespace {
 
-constexpr std::string_view kCalls12 =
+constexpr std::string_view kPairOfCalls =
     "\n\n<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"f\">\n\n</｜DSML｜invoke>\n"
     "<｜DSML｜invoke name=\"f\">\n\n</｜DSML｜invoke>\n</｜DSML｜tool_calls><｜end▁of▁sentence｜>";
-constexpr std::string_view kCall =
+constexpr std::string_view kSingleCall =
     "\n\n<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"f\">\n\n</｜DSML｜invoke>\n"
     "</｜DSML｜tool_calls><｜end▁of▁sentence｜>";
 
@@ -71,7 +71,7 @@ std::string ToolResult(std::string_view id, std::string_view text) {
   return fmt::format(R"({{"type": "tool_result", "tool_use_id": "{}", "content": "{}"}})", id,
                      text);
 }
-std::string Text(std::string_view text) {
+std::string TextBlock(std::string_view text) {
   return fmt::format(R"({{"type": "text", "text": "{}"}})", text);
 }
 std::string Blocks(std::string_view role, std::string_view blocks) {
@@ -176,7 +176,7 @@ TEST_F(ArrangedPromptsTest, AnEmptyPrefixLeavesTheReasoningOpen) {
 // Reports 4 and 10.
 
 TEST_F(ArrangedPromptsTest, TextBetweenACallAndItsResult) {
-  const std::string expected = Head(kCall) + "<｜User｜>" + Shown("a b") +
+  const std::string expected = Head(kSingleCall) + "<｜User｜>" + Shown("a b") +
                                "\n\n<system-reminder>\nbe quick\n</system-reminder>" + kAnswer;
   ExpectChat(kGo + ", " + ChatCalls({"1"}) + ", " + Said("system", "be quick") + ", " +
                  ChatResult("1", "a b"),
@@ -194,12 +194,12 @@ TEST_F(ArrangedPromptsTest, ReasoningBetweenACallAndItsResult) {
       kGo + ", " + CallItem("1") +
           R"(, {"type": "reasoning", "summary": [{"type": "summary_text", "text": "t"}]}, )" +
           OutputItem("1", "a b"),
-      "<｜User｜>go<｜Assistant｜></think>" + std::string(kCall) + "<｜User｜>" + Shown("a b") +
-          "<｜Assistant｜></think><｜end▁of▁sentence｜>" + kAnswer);
+      "<｜User｜>go<｜Assistant｜></think>" + std::string(kSingleCall) + "<｜User｜>" +
+          Shown("a b") + "<｜Assistant｜></think><｜end▁of▁sentence｜>" + kAnswer);
 }
 
 TEST_F(ArrangedPromptsTest, MissingResult) {
-  const std::string expected = Head(kCalls12) + "<｜User｜>" + Shown("two") + kAnswer;
+  const std::string expected = Head(kPairOfCalls) + "<｜User｜>" + Shown("two") + kAnswer;
   ExpectChat(kGo + ", " + ChatCalls({"1", "2"}) + ", " + ChatResult("2", "two"), expected);
   ExpectMessages(kGo + ", " + Blocks("assistant", ToolUse("1") + ", " + ToolUse("2")) + ", " +
                      Blocks("user", ToolResult("2", "two")),
@@ -210,7 +210,7 @@ TEST_F(ArrangedPromptsTest, MissingResult) {
 
 TEST_F(ArrangedPromptsTest, TwoResultsOfOneCall) {
   const std::string expected =
-      Head(kCall) + "<｜User｜>" + Shown("one") + "\n\n" + Shown("again") + kAnswer;
+      Head(kSingleCall) + "<｜User｜>" + Shown("one") + "\n\n" + Shown("again") + kAnswer;
   const std::string one = ChatResult("1", "one");
   ExpectChat(kGo + ", " + ChatCalls({"1"}) + ", " + one + ", " + ChatResult("1", "again"),
              expected);
@@ -223,7 +223,7 @@ TEST_F(ArrangedPromptsTest, TwoResultsOfOneCall) {
 }
 
 TEST_F(ArrangedPromptsTest, LateResult) {
-  const std::string expected = Head(kCall) +
+  const std::string expected = Head(kSingleCall) +
                                "<｜User｜>w1<｜Assistant｜></think>x"
                                "<｜end▁of▁sentence｜><｜User｜>" +
                                Shown("one") + "\n\nw2" + kAnswer;
@@ -232,7 +232,7 @@ TEST_F(ArrangedPromptsTest, LateResult) {
                  ChatResult("1", "one"),
              expected);
   ExpectMessages(kGo + ", " + Blocks("assistant", ToolUse("1")) + ", " + between +
-                     Blocks("user", Text("w2") + ", " + ToolResult("1", "one")),
+                     Blocks("user", TextBlock("w2") + ", " + ToolResult("1", "one")),
                  expected);
   ExpectResponses(kGo + ", " + CallItem("1") + ", " + between + Said("user", "w2") + ", " +
                       OutputItem("1", "one"),
@@ -240,12 +240,13 @@ TEST_F(ArrangedPromptsTest, LateResult) {
 }
 
 TEST_F(ArrangedPromptsTest, TextBeforeTheResult) {
-  const std::string expected = Head(kCall) + "<｜User｜>" + Shown("one") + "\n\nw1\n\nw2" + kAnswer;
+  const std::string expected =
+      Head(kSingleCall) + "<｜User｜>" + Shown("one") + "\n\nw1\n\nw2" + kAnswer;
   ExpectChat(kGo + ", " + ChatCalls({"1"}) + ", " + Said("user", "w1") + ", " + Said("user", "w2") +
                  ", " + ChatResult("1", "one"),
              expected);
   ExpectMessages(kGo + ", " + Blocks("assistant", ToolUse("1")) + ", " + Said("user", "w1") + ", " +
-                     Blocks("user", Text("w2") + ", " + ToolResult("1", "one")),
+                     Blocks("user", TextBlock("w2") + ", " + ToolResult("1", "one")),
                  expected);
   ExpectResponses(kGo + ", " + CallItem("1") + ", " + Said("user", "w1") + ", " +
                       Said("user", "w2") + ", " + OutputItem("1", "one"),
@@ -253,7 +254,7 @@ TEST_F(ArrangedPromptsTest, TextBeforeTheResult) {
 }
 
 TEST_F(ArrangedPromptsTest, CallAtTheEnd) {
-  const std::string expected = Head(kCall) + kAnswer;
+  const std::string expected = Head(kSingleCall) + kAnswer;
   ExpectChat(kGo + ", " + ChatCalls({"1"}), expected);
   ExpectMessages(kGo + ", " + Blocks("assistant", ToolUse("1")), expected);
   ExpectResponses(kGo + ", " + CallItem("1"), expected);

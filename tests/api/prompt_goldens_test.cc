@@ -1,7 +1,6 @@
 // The golden prompts of the official encoder, asked for as clients ask.
 #include <gtest/gtest.h>
 
-#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -9,6 +8,7 @@
 
 #include "api/openai/openai_api.h"
 #include "tests/api/api_model.h"
+#include "tests/chat/served_prompts.h"
 
 namespace fathom {
 namespace {
@@ -66,23 +66,6 @@ void BeginNoTurn(Json* body) {
   if (messages.back()["role"] == "assistant") (*body)["add_generation_prompt"] = false;
 }
 
-// Where servers differ from the official encoder: every turn of the assistant begins with its
-// header, and no text stands outside of a turn (docs/spec/encoding.md section 12).
-std::optional<std::string> ServedPrompt(const std::string& name) {
-  static const std::map<std::string, std::string> kPrompts = {
-      {"consecutive_assistants",
-       "<｜begin▁of▁sentence｜><｜User｜>one<｜Assistant｜></think>x<｜end▁of▁sentence｜>"
-       "<｜Assistant｜></think>y<｜end▁of▁sentence｜><｜User｜>z<｜Assistant｜></think>"},
-      {"latest_reminder_after_user_quirk",
-       "<｜begin▁of▁sentence｜><｜User｜>u<｜latest_reminder｜>2026-11-21<｜Assistant｜></think>"},
-      {"mid_system_has_no_token",
-       "<｜begin▁of▁sentence｜>s<｜User｜>u<｜Assistant｜></think>a<｜end▁of▁sentence｜><｜User｜>"
-       "<system-reminder>\nmid\n</system-reminder>\n\nv<｜Assistant｜></think>"},
-      {"only_system", "<｜begin▁of▁sentence｜>s<｜Assistant｜></think>"}};
-  const auto found = kPrompts.find(name);
-  return found == kPrompts.end() ? std::nullopt : std::optional(found->second);
-}
-
 // A case as a client would send it; nullopt if no request says it.
 std::optional<Json> AsRequest(const Json& golden) {
   if (HasDeveloper(golden["messages"])) return std::nullopt;
@@ -92,9 +75,9 @@ std::optional<Json> AsRequest(const Json& golden) {
       {"messages", golden["messages"]},
       {"thinking", {{"type", golden["thinking_mode"] == "thinking" ? "enabled" : "disabled"}}},
       {"chat_template_kwargs", {{"drop_thinking", golden["drop_thinking"]}}}};
-  if (!golden["reasoning_effort"].is_null()) {
-    body["reasoning_effort"] = golden["reasoning_effort"];
-  }
+  // Where the official encoder is told no effort, it adds no text.
+  const Json& effort = golden["reasoning_effort"];
+  body["reasoning_effort"] = effort.is_null() ? Json("low") : effort;
   BeginNoTurn(&body);
   return body;
 }
@@ -116,7 +99,7 @@ TEST_F(PromptGoldensTest, EncodeCases) {
     }
     const std::vector<Token> prompt =
         PromptFrom(*body, *FindProfile(golden["profile"].get<std::string>()));
-    if (const std::optional<std::string> served = ServedPrompt(name)) {
+    if (const std::optional<std::string> served = testing::ServedPrompt(name)) {
       EXPECT_EQ(prompt, *tokenizer_->Encode(*served, SpecialTokens::kParse));
       ++n_served;
       continue;

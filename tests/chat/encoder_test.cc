@@ -78,7 +78,7 @@ TEST(Encoder, UnknownEffortAndTaskListWhatIsKnown) {
   EXPECT_EQ(
       Encode(R"([{"role":"user","content":"u"}])", {.effort = "hihg"}),
       "error: reasoning effort: expected one of none, minimal, low, medium, high, xhigh, max, "
-      "found \"hihg\"");
+      "ultra, found \"hihg\"");
   ChatRequest request;
   request.messages.push_back({.role = Role::kUser, .content = "u", .task = "tilte"});
   const Result<EncodedPrompt> prompt = EncodeChat(request, {}, PreviewProfile());

@@ -87,7 +87,7 @@ TEST(History, OnlyTheLastMessageStaysOpen) {
   EXPECT_TRUE(messages[2].wo_eos);
 }
 
-// What the model has read and written comes first in every later prompt.
+// Every later prompt begins with all that the model has read and written.
 RC_GTEST_PROP(History, GrowsByTurns, ()) {
   const auto kinds = *rc::gen::container<std::vector<int>>(rc::gen::inRange(0, 6));
   std::vector<Message> messages;

@@ -59,17 +59,22 @@ TEST(Profile, EffortTextsAreThePublishedOnes) {
 TEST(Profile, NamesThatClientsSend) {
   const PromptProfile& preview = PreviewProfile();
   const PromptProfile later = *FindProfile("v4-0731");
-  for (const char* weak : {"minimal", "low", "medium", "high"}) {
+  for (const char* weak : {"minimal", "low", "medium", "high", "xhigh"}) {
     EXPECT_EQ(FindEffort(preview, weak)->prefix, "") << weak;
   }
-  EXPECT_EQ(FindEffort(preview, "xhigh")->prefix, FindEffort(preview, "max")->prefix);
-  EXPECT_EQ(FindEffort(later, "high")->prefix, FindEffort(preview, "max")->prefix);
-  EXPECT_EQ(FindEffort(later, "medium")->prefix, "");
+  for (const char* weak : {"minimal", "low"}) EXPECT_EQ(FindEffort(later, weak)->prefix, "");
+  for (const char* usual : {"medium", "high", "xhigh"}) {
+    EXPECT_EQ(FindEffort(later, usual)->prefix, FindEffort(preview, "max")->prefix) << usual;
+  }
+  EXPECT_TRUE(FindEffort(later, "max")->prefix.starts_with("Reasoning Effort: Beyond maximum"));
+  EXPECT_EQ(FindEffort(later, "ultra")->prefix, FindEffort(later, "max")->prefix);
+  EXPECT_EQ(FindEffort(preview, "ultra")->prefix, FindEffort(preview, "max")->prefix);
   EXPECT_FALSE(FindEffort(preview, "none")->thinks);
   EXPECT_FALSE(FindEffort(later, "none")->thinks);
-  EXPECT_EQ(FindEffort(later, "High").error().message,
-            "reasoning effort: expected one of none, minimal, low, medium, high, xhigh, max, found "
-            "\"High\"");
+  EXPECT_EQ(
+      FindEffort(later, "High").error().message,
+      "reasoning effort: expected one of none, minimal, low, medium, high, xhigh, max, ultra, "
+      "found \"High\"");
 }
 
 TEST(Profile, UnknownNameListsTheKnown) {
@@ -96,6 +101,28 @@ TEST(Profile, IsDetectedFromTheBundledEncoder) {
   EXPECT_TRUE(detect("REASONING_EFFORT_PROMPTS = {").is_certain);
   EXPECT_FALSE(detect("something else").is_certain);
   EXPECT_FALSE(detect("").is_certain);
+}
+
+TEST(Profile, OtherEvidence) {
+  testing::TemporaryDirectory directory;
+  const auto write = [&](const char* name, std::string_view text) {
+    std::ofstream(directory.path() / name) << text;
+    return DetectProfile(directory.path());
+  };
+  const ProfileDetection hint = write("config.json", R"({"dspark_block_size": 5})");
+  EXPECT_EQ(hint.profile.name, "v4-0731");
+  EXPECT_FALSE(hint.is_certain) << "drafters of that kind exist for older weights, too";
+  EXPECT_EQ(hint.evidence, "dspark_* in config.json");
+  EXPECT_EQ(write("generation_config.json", R"({"prompt_profile": "v9"})").profile.name, "v4-0731");
+  const ProfileDetection named =
+      write("generation_config.json", R"({"prompt_profile": "v4-preview"})");
+  EXPECT_EQ(named.profile.name, "v4-preview");
+  EXPECT_TRUE(named.is_certain);
+  EXPECT_EQ(write("config.json", "[").profile.name, "v4-preview");
+}
+
+TEST(Profile, TheEmbeddedModelSaysItsOwn) {
+  EXPECT_TRUE(DetectProfile(testing::ProjectPath("models/fairy")).is_certain);
 }
 
 }  // namespace

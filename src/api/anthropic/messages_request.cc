@@ -7,6 +7,7 @@
 
 #include "api/anthropic/messages_tools.h"
 #include "api/common/generation_fields.h"
+#include "api/common/reasoning_fields.h"
 #include "json/json_value.h"
 
 namespace fathom {
@@ -41,13 +42,8 @@ void ReadMessagesFormat(FieldReader& reader, std::string_view body,
 }
 
 void ReadOutput(FieldReader& reader, bool thinks_unasked, ChatCompletionRequest* request) {
-  ReasoningFields reasoning;
-  reasoning.thinks = ReadThinkingType(reader);
-  reader.ReadObject("output_config",
-                    [&](FieldReader& output) { reasoning.effort = ReadEffort(output, "effort"); });
-  const bool asks = reasoning.thinks || !reasoning.effort.empty();
-  if (!asks && !thinks_unasked) reasoning.thinks = false;
-  ApplyReasoning(reasoning, &request->encoding);
+  const bool asks = ReadReasoningFields(reader, &request->encoding);
+  if (!asks && !thinks_unasked) request->encoding.thinking = ThinkingMode::kChat;
   request->reasoning_budget = ReadReasoningBudget(reader);
   const JsonValue* thinking = reader.Find("thinking");
   const JsonValue* display = thinking == nullptr ? nullptr : thinking->Find("display");

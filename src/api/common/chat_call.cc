@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "api/common/api.h"
+#include "api/common/hosted_defaults.h"
 #include "api/common/prompt_tokens.h"
 #include "chat/encoder.h"
 #include "chat/literals.h"
@@ -227,6 +228,11 @@ ApiResult<ApiCall> PrepareChat(const Api& api, Result<ChatCompletionRequest> req
   call.answers.include_reasoning = request->include_reasoning;
   call.conversation = prompt->conversation;
   call.n_replayed = prompt->n_replayed;
+  if (model.defaults.like_hosted) {
+    const std::int64_t room = model.limits.max_context - std::ssize(prompt->tokens);
+    ApplyHostedDefaults(ToHostedChat(request->encoding, model.profile, !tools.empty(), room),
+                        &request->generation.sampling);
+  }
   std::optional<ApiError> error =
       AddRequest(std::move(prompt->tokens), request->generation, model, &call);
   if (!error) error = AddConstraint(*callable, prompt->start, request->generation, model, &call);

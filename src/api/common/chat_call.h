@@ -32,9 +32,7 @@ struct ToolChoice {
 struct ChatCompletionRequest {
   GenerationFields generation;
   ChatRequest chat;  // at least one message; no tools if tool_choice is none
-  // Whether to think, and how hard. The first field that is present decides: thinking.type,
-  // enable_thinking, chat_template_kwargs.{thinking, enable_thinking}; then the effort, where
-  // "none" means no thinking; then the default.
+  // Whether to think, and how hard (reasoning_fields.h).
   EncodeOptions encoding;
   ToolChoice tool_choice;           // the named tool may be missing from the chat
   bool parallel_tool_calls = true;  // false: the answer has at most one call

@@ -8,7 +8,6 @@
 
 #include "base/character_count.h"
 #include "base/parse_text.h"
-#include "chat/profile.h"
 #include "engine/sampling_fields.h"
 #include "json/json_writer.h"
 
@@ -174,26 +173,6 @@ void ReadMaxTokens(FieldReader& reader, std::string_view key, std::int64_t least
   sampling->max_tokens = max_tokens;
 }
 
-std::optional<std::int64_t> ReadReasoningBudget(FieldReader& reader) {
-  std::int64_t budget = kNoBudget;
-  const auto read = [&budget](FieldReader& fields, std::string_view key) {
-    std::int64_t found = budget;
-    fields.ReadInteger(key, {.low = kNoBudget}, &found);
-    if (budget == kNoBudget) budget = found;
-  };
-  for (const std::string_view key :
-       {"thinking_token_budget", "thinking_budget_tokens", "thinking_budget", "reasoning_budget"}) {
-    read(reader, key);
-  }
-  for (const auto& [object, key] :
-       {std::pair("thinking", "budget_tokens"), std::pair("reasoning", "max_tokens")}) {
-    const JsonValue* found = reader.Find(object);
-    if (found == nullptr || !found->IsObject()) continue;  // other readers name what is wrong
-    reader.ReadObject(object, [&, key = key](FieldReader& fields) { read(fields, key); });
-  }
-  return budget == kNoBudget ? std::nullopt : std::optional(budget);
-}
-
 void ReadModel(FieldReader& reader, const RequestLimits& limits, std::string* model) {
   reader.ReadString("model", model);
   const std::size_t n_characters = CountCharacters(*model);
@@ -262,45 +241,6 @@ Result<JsonValue> ParseBody(const ApiBody& body) {
                      DescribeFound(*json));
   }
   return json;
-}
-
-std::optional<bool> ReadThinkingType(FieldReader& reader) {
-  const JsonValue* thinking = reader.Find("thinking");
-  if (thinking == nullptr) return std::nullopt;
-  const JsonValue* type = thinking->Find("type");
-  if (type == nullptr || !type->IsString()) {
-    reader.Fail("thinking", "an object with a type", *thinking);
-    return std::nullopt;
-  }
-  if (type->text() != "enabled" && type->text() != "disabled" && type->text() != "adaptive") {
-    reader.Fail("thinking.type", "enabled, disabled or adaptive", *type);
-  }
-  return type->text() != "disabled";
-}
-
-std::string ReadEffort(FieldReader& reader, std::string_view key) {
-  std::string effort = reader.Text(key);
-  const PromptProfile& profile = PreviewProfile();  // all profiles have the same names
-  if (!FindEffort(profile, effort)) {
-    std::string known;
-    for (const EffortLevel& level : profile.efforts) {
-      known += known.empty() ? "one of " : ", ";
-      known += level.name;
-    }
-    reader.Fail(key, known, PythonJsonString(effort));
-  }
-  return effort;
-}
-
-void ApplyReasoning(const ReasoningFields& fields, EncodeOptions* encoding) {
-  if (!fields.effort.empty()) {
-    encoding->effort = fields.effort;
-    encoding->thinking = ThinkingMode::kThinking;  // unless the effort is none
-  }
-  if (fields.thinks) {
-    encoding->thinking = *fields.thinks ? ThinkingMode::kThinking : ThinkingMode::kChat;
-    if (*fields.thinks && encoding->effort == "none") encoding->effort.clear();
-  }
 }
 
 }  // namespace fathom

@@ -36,11 +36,14 @@ struct RequestLimits {
 // Values of absent fields.
 struct RequestDefaults {
   SamplingParameters sampling;
-  EncodeOptions encoding;                         // for chats
+  // For chats. The effort is that of the hosted API.
+  EncodeOptions encoding{.effort = "high"};
   ToolGrammar tool_grammar = ToolGrammar::kAuto;  // for chats
   ContentForm form{};                             // of answers for which the request asks no form
   // For OpenAI's APIs: refuse strict schemas that OpenAI refuses (openai_rules.h).
   bool openai_strict_rules = false;
+  // For chats: the lengths and the sampling of the hosted API (hosted_defaults.h).
+  bool like_hosted = false;
   // For messages: think as other chats do. False: only clients that ask for it get reasoning, as
   // with Anthropic.
   bool messages_think = true;
@@ -98,28 +101,5 @@ bool IsStrict(const JsonValue& function);
 // Parses the body of a request. Errors: not JSON, not an object, too large (kTooLarge), abandoned
 // (kUnavailable).
 Result<JsonValue> ParseBody(const ApiBody& body);
-
-// The reasoning fields that several APIs share. docs/spec/encoding.md section 5.
-struct ReasoningFields {
-  std::optional<bool> thinks;  // none: the effort decides, then the default
-  std::string effort;          // "" if absent
-};
-
-// Reads thinking: {"type": "enabled" | "disabled" | "adaptive"}. "adaptive" leaves the choice to
-// the model, which thinks.
-std::optional<bool> ReadThinkingType(FieldReader& reader);
-
-// Most tokens of the reasoning, under any of the names that servers have for it:
-// thinking_token_budget (vLLM), thinking_budget_tokens (llama.cpp), thinking_budget,
-// reasoning_budget, thinking.budget_tokens (Anthropic), reasoning.max_tokens (OpenRouter). The
-// first one counts; -1 is no limit.
-inline constexpr std::int64_t kNoBudget = -1;
-std::optional<std::int64_t> ReadReasoningBudget(FieldReader& reader);
-
-// Returns the name of an effort, or "" if the field is absent.
-std::string ReadEffort(FieldReader& reader, std::string_view key);
-
-// `encoding` holds the defaults.
-void ApplyReasoning(const ReasoningFields& fields, EncodeOptions* encoding);
 
 }  // namespace fathom

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "api/common/generation_fields.h"
+#include "api/common/reasoning_fields.h"
 #include "chat/messages.h"
 #include "json/json_value.h"
 #include "json/json_writer.h"
@@ -134,41 +135,13 @@ void ReadLogprobs(FieldReader& reader, SamplingParameters* sampling) {
   if (logprobs) sampling->top_logprobs = static_cast<int>(top_logprobs);
 }
 
-std::optional<bool> ReadFlag(FieldReader& reader, std::string_view key) {
-  if (reader.Find(key) == nullptr) return std::nullopt;
-  return reader.Flag(key);
-}
-
-void ReadTemplateArguments(FieldReader& reader, ReasoningFields* reasoning,
-                           EncodeOptions* encoding) {
-  reader.ReadObject("chat_template_kwargs", [&](FieldReader& arguments) {
-    for (const std::string_view key : {"thinking", "enable_thinking"}) {
-      const std::optional<bool> thinks = ReadFlag(arguments, key);
-      if (!reasoning->thinks) reasoning->thinks = thinks;
-    }
-    const std::string effort = ReadEffort(arguments, "reasoning_effort");
-    if (reasoning->effort.empty()) reasoning->effort = effort;
-    arguments.ReadBool("drop_thinking", &encoding->drop_thinking);
-  });
-}
-
 void ReadReasoning(FieldReader& reader, ChatCompletionRequest* request) {
-  ReasoningFields reasoning;
-  reasoning.thinks = ReadThinkingType(reader);
-  const std::optional<bool> enable_thinking = ReadFlag(reader, "enable_thinking");
-  if (!reasoning.thinks) reasoning.thinks = enable_thinking;
-  reasoning.effort = ReadEffort(reader, "reasoning_effort");
-  reader.ReadObject("reasoning", [&](FieldReader& object) {
-    const std::optional<bool> enabled = ReadFlag(object, "enabled");
-    if (!reasoning.thinks) reasoning.thinks = enabled;
-    const std::string effort = ReadEffort(object, "effort");
-    if (object.Flag("exclude")) request->include_reasoning = false;
-    if (reasoning.effort.empty()) reasoning.effort = effort;
-  });
-  ReadTemplateArguments(reader, &reasoning, &request->encoding);
-  reader.ReadBool("include_reasoning", &request->include_reasoning);
-  ApplyReasoning(reasoning, &request->encoding);
+  ReadReasoningFields(reader, &request->encoding);
   request->reasoning_budget = ReadReasoningBudget(reader);
+  reader.ReadObject("reasoning", [&](FieldReader& reasoning) {
+    if (reasoning.Flag("exclude")) request->include_reasoning = false;
+  });
+  reader.ReadBool("include_reasoning", &request->include_reasoning);
 }
 
 // The model continues the last message, which must be its own, or begins a turn.
@@ -181,7 +154,7 @@ void ReadContinuation(FieldReader& reader, ChatRequest* chat, EncodeOptions* enc
     chat->messages.back().wo_eos = true;
   }
   reader.ReadBool("continue_reasoning", &encoding->continue_reasoning);
-  const std::optional<bool> add_prompt = ReadFlag(reader, "add_generation_prompt");
+  const std::optional<bool> add_prompt = reader.FindFlag("add_generation_prompt");
   encoding->begins_turn = add_prompt.value_or(true);
   const bool is_answered =
       !chat->messages.empty() && chat->messages.back().role == Role::kAssistant;

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "api/common/reasoning_fields.h"
 #include "json/json_value.h"
 
 namespace fathom {

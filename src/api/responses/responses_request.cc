@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "api/common/reasoning_fields.h"
 #include "api/responses/responses_items.h"
 #include "api/responses/responses_tools.h"
 
@@ -65,9 +66,8 @@ void ReadInclude(FieldReader& reader, ResponsesRequest* request) {
 }
 
 void ReadResponsesReasoning(FieldReader& reader, ResponsesRequest* request) {
+  ReadReasoningFields(reader, &request->chat.encoding);
   reader.ReadObject("reasoning", [&](FieldReader& reasoning) {
-    ApplyReasoning({.thinks = {}, .effort = ReadEffort(reasoning, "effort")},
-                   &request->chat.encoding);
     std::string summary = reasoning.Text("summary");
     if (summary.empty()) summary = reasoning.Text("generate_summary");  // its older name
     request->context.summarizes = !summary.empty() && summary != "none";

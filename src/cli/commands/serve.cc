@@ -211,6 +211,8 @@ Status RunCommand(const ServeCommand& command, RankProcess& ranks, Log& log) {
   if (!n_context) return Unexpected(n_context.error());
   Result<ApiModel> api = MakeApiModel(command, *n_context, command.max_choices, *files, log);
   if (!api) return Unexpected(api.error());
+  api->defaults.like_hosted = command.like_hosted;
+  if (command.like_hosted) api->defaults.messages_think = true;
   const std::string directory_name = api->name;
   const std::vector<std::string> names =
       command.names.empty() ? std::vector{directory_name} : command.names;

@@ -36,6 +36,7 @@ void AddChat(Command& root, ChatCommand& options) {
                "Reasoning before the answer: off, high or max (default: as the checkpoint has "
                "learned)",
                OneOf(kThinkNames, options.think)});
+  AddDefaultEffort(command, options.default_effort);
   command.Add({"--history", "FILE",
                "What was typed at the terminal, for the next start; off: nowhere (default: "
                "fathom/chat_history in XDG_STATE_HOME or ~/.local/state)",

@@ -303,6 +303,7 @@ void AddChats(Command& command, ApiCommand& options) {
        "Reasoning in chats that do not choose: on or off (default: on if the checkpoint has "
        "learned to reason)",
        OnOff(options.thinking)});
+  AddDefaultEffort(command, options.default_effort);
   AddProfile(command, options.profile);
   command.Add({"--tool-grammar", "MODE",
                "Calls of tools that are not strict: auto (well-formed, with the names of the tools "
@@ -331,9 +332,17 @@ void AddForm(Command& command, FormOptions& form) {
 }
 
 void AddProfile(Command& command, std::string& profile) {
-  command.Add({"--profile", "NAME",
+  command.Add({"--prompt-profile,--profile", "NAME",
                "Chat format: v4-preview or v4-0731 (default: the checkpoint's)",
                OneOf({"v4-preview", "v4-0731"}, profile)});
+}
+
+void AddDefaultEffort(Command& command, std::string& effort) {
+  command.Add(
+      {"--default-effort", "NAME",
+       "Reasoning effort of chats that do not choose: none, minimal, low, medium, high, "
+       "xhigh, max or ultra (default: high, as the hosted API)",
+       OneOf({"none", "minimal", "low", "medium", "high", "xhigh", "max", "ultra"}, effort)});
 }
 
 }  // namespace fathom::cli

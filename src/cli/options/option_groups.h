@@ -40,5 +40,6 @@ void AddChats(Command& command, ApiCommand& options);
 // Adds the form of answers: --schema, --regex, --grammar, which exclude each other.
 void AddForm(Command& command, FormOptions& form);
 void AddProfile(Command& command, std::string& profile);
+void AddDefaultEffort(Command& command, std::string& effort);
 
 }  // namespace fathom::cli

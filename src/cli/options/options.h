@@ -60,8 +60,12 @@ struct GenerateCommand : EngineCommand {
 enum class Think { kOff, kHigh, kMax };
 inline constexpr std::string_view kThinkNames[] = {"off", "high", "max"};
 
+// The effort of chats that do not choose: that of the hosted API.
+inline constexpr std::string_view kDefaultEffort = "high";
+
 struct ChatCommand : EngineCommand {
   std::string system;
+  std::string default_effort{kDefaultEffort};
   std::optional<Think> think;  // missing: as the checkpoint does (GenerationConfig::thinks)
   std::string profile;         // of the chat format; empty: what the model's directory says
   FormOptions form;
@@ -74,6 +78,7 @@ struct ApiCommand : EngineCommand {
   // Whether chats think that do not say; missing: as the checkpoint does
   // (GenerationConfig::thinks).
   std::optional<bool> thinking;
+  std::string default_effort{kDefaultEffort};
   std::string profile;  // of the chat format; empty: what the model's directory says
   ToolGrammar tool_grammar = ToolGrammar::kAuto;
   bool openai_strict_rules = false;  // refuse strict schemas that OpenAI refuses
@@ -103,6 +108,7 @@ struct ServeCommand : ApiCommand {
   int port = 8000;                  // 0: any that is free
   std::vector<std::string> names;   // of the model; empty: that of its directory
   bool strict_model_names = false;  // requests for other names are refused
+  bool like_hosted = false;         // lengths and sampling as the hosted API has them
   std::vector<std::string> api_keys;
   std::filesystem::path api_key_file;  // one key a line; empty: none
   std::vector<std::string> admin_keys;

@@ -7,6 +7,11 @@ namespace {
 
 void AddAnswers(Command& command, ServeCommand& options) {
   AddChats(command, options);
+  command.AddFlag("--like-hosted", options.like_hosted,
+                  "Chats have the lengths and the sampling of DeepSeek's hosted API: 8192 tokens "
+                  "where no limit is given, 65536 with reasoning, 131072 with that of effort max; "
+                  "while reasoning temperature 1 and top_p 1, or 0.95 with tools; messages reason "
+                  "unless told otherwise");
   command.Add({"--log-requests", "WHAT",
                "Log of requests: off, meta or full, which includes their text (default: meta)",
                OneOf(kRequestLogNames, options.log_requests)});

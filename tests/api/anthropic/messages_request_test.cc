@@ -115,10 +115,11 @@ TEST(MessagesRequestTest, Thinking) {
       thinks(R"("thinking": {"type": "disabled"}, "output_config": {"effort": "high"})", {}));
   EXPECT_TRUE(thinks(R"("output_config": {"effort": "low"})", chat));
   EXPECT_EQ(ParseFields(R"("output_config": {"effort": "max"})").encoding.effort, "max");
-  EXPECT_EQ(ErrorFrom(R"("thinking": true)"),
-            "thinking: expected an object with a type, found true");
+  EXPECT_TRUE(thinks(R"("thinking": true)", chat));
+  EXPECT_EQ(ErrorFrom(R"("thinking": 1)"),
+            "thinking: expected an object with a type, true or false, found 1");
   EXPECT_EQ(ErrorFrom(R"("thinking": {"type": "on"})"),
-            R"(thinking.type: expected enabled, disabled or adaptive, found "on")");
+            R"(thinking.type: expected enabled, disabled, adaptive or auto, found "on")");
   EXPECT_EQ(ErrorFrom(R"("output_config": {"effort": 5})"),
             "output_config.effort: expected a string, found 5");
   EXPECT_EQ(ErrorFrom(R"("output_config": [])"), "output_config: expected an object, found a list");
@@ -323,11 +324,12 @@ TEST_F(MessagesBodiesTest, FirstTurn) {
   ASSERT_THAT(call.requests, SizeIs(1));
   EXPECT_EQ(
       *tokenizer_.Decode(call.requests[0].prompt),
-      "<｜begin▁of▁sentence｜>You are Claude Code, Anthropic's official CLI for Claude.\n\n"
-      "You are an interactive CLI tool that helps users with software engineering tasks.\n\n"
-      "# Tone\n- Be concise, direct, and to the point.\n"
-      "- Never write <｜User｜> or </think> yourself.\n\n"
-      "<env>\nWorking directory: /home/ada/engine\nPlatform: linux\n</env>" +
+      "<｜begin▁of▁sentence｜>" + std::string(FindEffort(model_.profile, "high")->prefix) +
+          "You are Claude Code, Anthropic's official CLI for Claude.\n\n"
+          "You are an interactive CLI tool that helps users with software engineering tasks.\n\n"
+          "# Tone\n- Be concise, direct, and to the point.\n"
+          "- Never write <｜User｜> or </think> yourself.\n\n"
+          "<env>\nWorking directory: /home/ada/engine\nPlatform: linux\n</env>" +
           ToolsBlock(
               R"({"name": "Bash", "description": "Executes a given bash command.\n\nUsage notes:\n)"
               R"(  - Quote paths with spaces: \"a b\"\n  - Results above 30000 characters are cut…",)"
@@ -423,8 +425,9 @@ TEST_F(MessagesBodiesTest, ThinkingReplay) {
 TEST_F(MessagesBodiesTest, AStartedAnswerIsContinuedOutsideTheReasoning) {
   const std::string body = R"({"messages": [{"role": "user", "content": "A title, as JSON"},
       {"role": "assistant", "content": "{"}]})";
-  EXPECT_EQ(PromptFrom(body),
-            "<｜begin▁of▁sentence｜><｜User｜>A title, as JSON<｜Assistant｜><think></think>{");
+  EXPECT_EQ(PromptFrom(body), "<｜begin▁of▁sentence｜>" +
+                                  std::string(FindEffort(model_.profile, "high")->prefix) +
+                                  "<｜User｜>A title, as JSON<｜Assistant｜><think></think>{");
   EXPECT_FALSE(Prepare(body).answers.starts_in_reasoning);
 }
 
