@@ -1,13 +1,17 @@
 #include "server/compatible_endpoints.h"
 
+#include <fmt/chrono.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
 #include <string>
 #include <utility>
 
+#include "api/common/generation_fields.h"
 #include "api/openai/openai_api.h"
 #include "engine/metrics.h"
+#include "json/field_reader.h"
 
 namespace fathom {
 namespace {
@@ -22,6 +26,13 @@ JsonValue SamplingJson(const SamplingParameters& sampling) {
           {"presence_penalty", sampling.presence_penalty},
           {"frequency_penalty", sampling.frequency_penalty},
           {"n_predict", sampling.max_tokens.value_or(-1)}};
+}
+
+// Returns the details of a file, as Ollama tells them; no client needs their values.
+JsonValue ModelDetails() {
+  return {{"parent_model", ""},    {"format", "safetensors"},
+          {"family", "deepseek4"}, {"families", JsonValue::Array({"deepseek4"})},
+          {"parameter_size", ""},  {"quantization_level", ""}};
 }
 
 // Returns the tokens that a sequence gets of a step on average: one, and the accepted drafts.
@@ -71,6 +82,40 @@ HttpResponse ModelInfoResponse(const ServedModel& model) {
                        {"has_image_understanding", false},
                        {"has_audio_understanding", false},
                        {"max_model_len", model.api->limits.max_context}});
+}
+
+HttpResponse TagsResponse(const ServedModel& model) {
+  JsonValue models = JsonValue::Array();
+  for (const std::string& name : model.names) {
+    models.push_back({{"name", name},
+                      {"model", name},
+                      {"modified_at", fmt::format("{:%FT%TZ}", fmt::gmtime(model.created))},
+                      {"size", 0},  // on disk, which no client needs of a server's model
+                      {"digest", ""},
+                      {"details", ModelDetails()}});
+  }
+  return JsonResponse({{"models", std::move(models)}});
+}
+
+ApiResult<HttpResponse> ShowResponse(const ServedModel& model, const ApiBody& body) {
+  const Result<JsonValue> json = ParseBody(body);
+  if (!json) return UnexpectedApiError(json.error());
+  FieldReader reader(*json);
+  std::string name = reader.Text("model");
+  if (name.empty()) name = reader.Text("name");  // older clients
+  if (!reader.error() && name.empty()) reader.Fail("model", "the name of a model", "nothing");
+  if (reader.error()) return UnexpectedApiError(*reader.error());
+  constexpr std::string_view kLatest = ":latest";
+  if (name.ends_with(kLatest)) name.resize(name.size() - kLatest.size());
+  if (std::ranges::find(model.names, name) == model.names.end()) {
+    return tl::unexpected<ApiError>(UnknownModel(name));
+  }
+  return JsonResponse({{"details", ModelDetails()},
+                       {"model_info",
+                        {{"general.architecture", "deepseek4"},
+                         {"general.basename", model.root},
+                         {"deepseek4.context_length", model.api->limits.max_context}}},
+                       {"capabilities", JsonValue::Array({"completion", "tools", "thinking"})}});
 }
 
 HttpResponse ServerInfoResponse(const ServedModel& model, std::string_view version) {

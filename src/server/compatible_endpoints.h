@@ -1,4 +1,5 @@
-// Endpoints by which clients of llama.cpp, vLLM and SGLang know a server; they generate nothing.
+// Endpoints by which clients of llama.cpp, vLLM, SGLang and Ollama know a server; they generate
+// nothing.
 #pragma once
 
 #include "api/common/api.h"
@@ -17,6 +18,13 @@ HttpResponse PropsResponse(const ServedModel& model, std::string_view version);
 
 // SGLang's /get_model_info.
 HttpResponse ModelInfoResponse(const ServedModel& model);
+
+// Ollama's /api/tags: the served names, for programs that look for a server of Ollama.
+HttpResponse TagsResponse(const ServedModel& model);
+
+// Ollama's /api/show: {"model"} -> the context and what the model can do. Errors: no such model;
+// Ollama's ":latest" behind a name is ignored.
+ApiResult<HttpResponse> ShowResponse(const ServedModel& model, const ApiBody& body);
 
 // For holders of an admin key: how the server runs, with the fields that benchmarks of SGLang read.
 HttpResponse ServerInfoResponse(const ServedModel& model, std::string_view version);

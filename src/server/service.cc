@@ -179,6 +179,9 @@ std::vector<Service::Route> Service::StateRoutes() {
   const Answer show_life = [](Service&, RequestContext& context) {
     context.exchange.Send(JsonResponse({{"status", "ok"}}));
   };
+  const Answer show_version = [](Service& service, RequestContext& context) {
+    context.exchange.Send(JsonResponse({{"version", service.options_.version}}));
+  };
   return {
       {"GET", "/", show_file, Key::kNever},
       {"GET", "/web/", show_file, Key::kNever},
@@ -196,11 +199,8 @@ std::vector<Service::Route> Service::StateRoutes() {
       {"GET", "/health/live", show_life, Key::kHealth},
       {"GET", "/healthz", show_life, Key::kHealth},
       {"GET", "/livez", show_life, Key::kHealth},
-      {"GET", "/version",
-       [](Service& service, RequestContext& context) {
-         context.exchange.Send(JsonResponse({{"version", service.options_.version}}));
-       },
-       Key::kNever},
+      {"GET", "/version", show_version, Key::kNever},
+      {"GET", "/api/version", show_version, Key::kNever},
       {"GET", "/metrics",
        [](Service& service, RequestContext& context) {
          context.exchange.Send({.content_type = "text/plain; version=0.0.4; charset=utf-8",
@@ -275,6 +275,16 @@ std::vector<Service::Route> Service::Routes() {
       {"GET", "/props",
        [](Service& service, RequestContext& context) {
          context.exchange.Send(PropsResponse(*context.model, service.options_.version));
+       },
+       Route::Key::kAlways, true},
+      {"GET", "/api/tags",
+       [](Service&, RequestContext& context) {
+         context.exchange.Send(TagsResponse(*context.model));
+       },
+       Route::Key::kAlways, true},
+      {"POST", "/api/show",
+       [](Service&, RequestContext& context) {
+         context.Send(ShowResponse(*context.model, context.body));
        },
        Route::Key::kAlways, true},
       {"GET", "/get_model_info", show_model, Route::Key::kAlways, true},

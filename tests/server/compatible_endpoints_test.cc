@@ -42,6 +42,22 @@ TEST_F(CompatibleEndpointsTest, PropertiesNameTheContext) {
   EXPECT_EQ(info["is_generation"], true);
 }
 
+TEST_F(CompatibleEndpointsTest, ProgramsOfOllamaFindTheModel) {
+  EXPECT_EQ(ReadJson(Ask("GET", "/api/version")), Json({{"version", "1.2.3"}}));
+  const Json models = ReadJson(Ask("GET", "/api/tags"))["models"];
+  ASSERT_EQ(models.size(), 2u);
+  EXPECT_EQ(models[1]["name"], "a/b");
+  EXPECT_EQ(models[0]["modified_at"], "2023-11-14T22:13:20Z");
+  for (const char* body :
+       {R"({"model": "fairy"})", R"({"name": "fairy"})", R"({"model": "fairy:latest"})"}) {
+    const Json shown = ReadJson(Ask("POST", "/api/show", body));
+    EXPECT_EQ(shown["model_info"]["deepseek4.context_length"], model_.limits.max_context) << body;
+    EXPECT_EQ(shown["capabilities"], Json({"completion", "tools", "thinking"}));
+  }
+  EXPECT_EQ(Ask("POST", "/api/show", R"({"model": "other"})").head.status, 404);
+  EXPECT_EQ(Ask("POST", "/api/show", "{}").head.status, 400);
+}
+
 TEST_F(CompatibleEndpointsTest, AdministratorsClearThePrefixCache) {
   options_.access.admin_keys = {"root"};
   const HttpFields root = {{"Authorization", "Bearer root"}};
