@@ -210,7 +210,7 @@ class Renderer {
  private:
   static std::ptrdiff_t Signed(std::size_t index) { return static_cast<std::ptrdiff_t>(index); }
 
-  // True if a turn of the assistant is behind this one.
+  // True if a turn of the assistant follows, written or still to come.
   bool IsFollowedByTurn(std::size_t index) const {
     if (index + 1 < turns_.size()) return turns_[index + 1].message.role == Role::kAssistant;
     const Message& message = turns_[index].message;

@@ -86,7 +86,7 @@ class Arranger {
 
   std::optional<Message> head_;
   std::vector<Message> turns_;    // arranged
-  std::vector<Message> results_;  // behind them, until the next turn of the assistant
+  std::vector<Message> results_;  // after them, until the next turn of the assistant
   std::vector<Message> others_;
   bool answers_calls_ = false;  // the last turn of the assistant has calls
 };

@@ -8,9 +8,8 @@ namespace fathom {
 
 // Changes what servers read from a client before EncodeChat takes it:
 // * the messages, as ArrangeHistory does;
-// * the tools of the request: {"name", "description", "parameters"} and no other key, where an
-// absent
-//   or null description is "" and absent or null parameters are {};
+// * the tools of the request: {"name", "description", "parameters"} and no other key; a description
+//   that is absent or null is "", and such parameters are {};
 // * the response format of the request: its schema alone, or a text that asks for a JSON object.
 // Tools and response formats inside of messages stay as given: this is the official encoder's own
 // form. Linear in the size of the request.

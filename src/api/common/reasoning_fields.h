@@ -14,9 +14,8 @@ namespace fathom {
 // the client chose anything about the reasoning.
 //
 // Whether to reason: the first of these fields that is present decides.
-//   thinking                    an object with a type, or the type: "enabled" or true, "disabled"
-//   or
-//                               false, "adaptive" or "auto" (the model chooses, and reasons)
+//   thinking      an object with a type, or the type: "enabled" or true, "disabled" or false,
+//                 "adaptive" or "auto" (the model chooses, and reasons)
 //   enable_thinking, reasoning.enabled,
 //   chat_template_kwargs.thinking, chat_template_kwargs.enable_thinking       true or false
 // How hard: the first of reasoning_effort, reasoning.effort, output_config.effort and
