@@ -48,6 +48,12 @@ struct ToolSpec {
   // whole text; "" for any text.
   std::string text_parameter{};
   std::string text_regex{};
+  // The prompt does not show it with the other tools: a message shows it once a search has found
+  // it, so that the beginning of the prompt stays as it is.
+  bool is_deferred = false;
+  // False: no message has shown it yet, or one has taken it away. Then the model calls it only
+  // where the request demands a call of this tool.
+  bool is_available = true;
 };
 
 // A piece of a user turn.

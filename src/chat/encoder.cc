@@ -117,15 +117,16 @@ void WriteToolCalls(const std::vector<ToolCall>& calls, Writer* out) {
 
 // Writes the parts of system and developer messages behind their text.
 void WriteAppendices(const Message& message, Writer* out) {
-  if (!message.tools.empty()) {
-    out->Template(kToolsBlockPrefix);
-    out->Template(kToolsBlockBefore);
-    for (std::size_t i = 0; i < message.tools.size(); ++i) {
-      if (i > 0) out->Template(kToolSchemaJoiner);
-      out->ClientJson(message.tools[i].function_json, fmt::format("tools[{}].function", i));
-    }
-    out->Template(kToolsBlockAfter);
+  const std::vector<ToolSpec>& tools = message.tools;
+  bool has_block = false;
+  for (std::size_t i = 0; i < tools.size(); ++i) {
+    if (tools[i].is_deferred) continue;
+    if (!has_block) out->Template(kToolsBlockPrefix);
+    out->Template(has_block ? kToolSchemaJoiner : kToolsBlockBefore);
+    has_block = true;
+    out->ClientJson(tools[i].function_json, fmt::format("tools[{}].function", i));
   }
+  if (has_block) out->Template(kToolsBlockAfter);
   if (message.response_format) {
     out->Template(kResponseFormatPrefix);
     out->ClientJson(*message.response_format, "response_format");

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/utf8.h"
+#include "chat/custom_tool.h"
 #include "chat/encoder.h"
 #include "chat/literals.h"
 #include "json/json_value.h"
@@ -27,9 +28,9 @@ constexpr std::string_view kLegacyToolRole = "function";
 class MessageReader {
  public:
   MessageReader(std::string_view source, const MessageOptions& options)
-      : source_(source), options_(options) {}
+      : source_(source), options_(options), media_(options.media) {}
 
-  const std::optional<Error>& error() const { return error_; }
+  const std::optional<Error>& error() const { return error_ ? error_ : media_.error(); }
 
   std::vector<Message> ReadMessages(const JsonValue& list, const std::string& path) {
     if (list.items().size() > kMaxMessages) {
@@ -113,6 +114,7 @@ class MessageReader {
       return message;
     }
     message.role = ReadRole(value.Find("role"), path + ".role");
+    media_.BeginMessage(message.role == Role::kAssistant);
     if (message.role == Role::kTool) {
       message.content = ReadToolContent(value.Find("content"), path + ".content");
       message.tool_call_id = ReadText(value, "tool_call_id", path);
@@ -158,8 +160,8 @@ class MessageReader {
     return "";
   }
 
-  // Reads the content of any role but tool: a string, or parts that are all text (an assistant's
-  // may also be reasoning or a refusal, whose text other servers tell apart).
+  // Reads the content of any role but tool: a string, or parts. An assistant's may also be
+  // reasoning or a refusal, whose text other servers tell apart.
   void ReadContent(const JsonValue* content, const std::string& path, Message* message) {
     if (content == nullptr || content->IsNull()) return;
     if (content->IsString()) {
@@ -176,17 +178,17 @@ class MessageReader {
       const std::string part_path = fmt::format("{}[{}]", path, i);
       const std::string type = ReadPartType(part, part_path);
       if (type == "thinking" && message->role == Role::kAssistant) {
-        message->reasoning_content += ReadText(part, "thinking", part_path);
+        std::string& reasoning = message->reasoning_content;
+        if (!reasoning.empty()) reasoning += kBlockJoiner;
+        reasoning += ReadText(part, "thinking", part_path);
         continue;
-      }
-      const bool is_refusal = type == "refusal" && message->role == Role::kAssistant;
-      if (!is_refusal && !IsTextType(type)) {
-        Fail(part_path + ".type", "text, input_text or output_text (this model reads text only)",
-             PythonJsonString(type));
       }
       if (!is_first) message->content += kBlockJoiner;
       is_first = false;
-      message->content += RequireText(part, is_refusal ? "refusal" : "text", part_path);
+      const bool is_refusal = type == "refusal" && message->role == Role::kAssistant;
+      message->content += is_refusal || IsTextType(type)
+                              ? RequireText(part, is_refusal ? "refusal" : "text", part_path)
+                              : media_.Replace(type, part_path);
     }
   }
 
@@ -243,34 +245,42 @@ class MessageReader {
     return ReadItems(*list, path, "a list of tool calls", &MessageReader::ReadToolCall);
   }
 
-  // Reads the function object of a tool or a call, whose type may be left out; nullptr after an
-  // error.
-  const JsonValue* ReadFunction(const JsonValue& value, const std::string& path) {
+  // Reads the object {"function": {...}} or {"custom": {...}} of a tool or a call. A tool may leave
+  // the object out and have its fields beside the type, as in responses, and the type as well.
+  // `path` becomes that of the fields; nullptr after an error.
+  const JsonValue* ReadKind(const JsonValue& value, bool is_tool, std::string* path,
+                            bool* is_custom) {
     const JsonValue* type = value.Find("type");
-    if (type != nullptr && !type->IsNull() && value.FindText("type") != "function") {
-      Fail(path + ".type", "\"function\"", type);
+    *is_custom = value.FindText("type") == "custom";
+    if (type != nullptr && !type->IsNull() && !*is_custom && value.FindText("type") != "function") {
+      Fail(*path + ".type", "function or custom", type);
     }
-    const JsonValue* function = value.Find("function");
-    if (function == nullptr || !function->IsObject()) {
-      Fail(path + ".function", "an object", function);
-      return nullptr;
-    }
-    return function;
+    const std::string_view key = *is_custom ? "custom" : "function";
+    const JsonValue* object = value.Find(key);
+    if (is_tool && object == nullptr && value.Find("name") != nullptr) return &value;
+    path->append(".").append(key);
+    if (object != nullptr && object->IsObject()) return object;
+    Fail(*path, "an object", object);
+    return nullptr;
   }
 
   ToolCall ReadToolCall(const JsonValue& value, const std::string& path) {
-    const JsonValue* function = ReadFunction(value, path);
-    if (function == nullptr) return {};
-    ToolCall call = ReadCall(*function, path + ".function");
+    std::string place = path;
+    bool is_custom = false;
+    const JsonValue* object = ReadKind(value, /*is_tool=*/false, &place, &is_custom);
+    if (object == nullptr) return {};
+    ToolCall call = ReadCall(*object, place);
+    if (is_custom) call.arguments = CustomArguments(ReadText(*object, "input", place));
     std::string id = ReadText(value, "id", path);
     if (!id.empty()) call.id = std::move(id);
     return call;
   }
 
+  // The name may be empty: a client cannot take back what a broken answer left in its history.
   ToolCall ReadCall(const JsonValue& function, const std::string& path) {
     return {.id = ReadText(function, "id", path),
-            .name = ReadName(function, path),
-            .arguments = ReadArguments(function.Find("arguments"))};
+            .name = ReadText(function, "name", path),
+            .arguments = ReadArguments(function.Find("arguments"), source_)};
   }
 
   std::string ReadName(const JsonValue& function, const std::string& path) {
@@ -279,34 +289,53 @@ class MessageReader {
     return std::string(name);
   }
 
-  // Returns JSON text; a value that is not an object in any of the accepted forms is returned
-  // unchanged, and the encoder shows it as one parameter.
-  std::string ReadArguments(const JsonValue* value) const {
-    if (value == nullptr || value->IsNull()) return "{}";
-    if (!value->IsString()) return Source(*value);
-    if (value->text().empty()) return "{}";
-    const Result<JsonValue> once = ParseJson(value->text());
-    if (once && once->IsNull()) return "{}";
-    if (once && once->IsString()) {
-      const Result<JsonValue> twice = ParseJson(once->text());
-      if (twice && twice->IsObject()) return std::string(once->text());
-    }
-    return std::string(value->text());
-  }
-
   ToolSpec ReadTool(const JsonValue& value, const std::string& path) {
     if (!value.IsObject()) {
       Fail(path, "an object", &value);
       return {};
     }
-    const JsonValue* function = ReadFunction(value, path);
+    std::string place = path;
+    bool is_custom = false;
+    const JsonValue* function = ReadKind(value, /*is_tool=*/true, &place, &is_custom);
     if (function == nullptr) return {};
-    const std::string place = path + ".function";
+    if (is_custom) return ReadCustomTool(*function, place);
     CheckSchema(*function, place);
     return {.name = ReadName(*function, place),
-            .function_json = Source(*function),
+            .function_json = function == &value ? FlatFunction(value) : Source(*function),
             .strict = ReadFlag(*function, "strict", place),
             .path = place + ".parameters"};
+  }
+
+  // Returns the function object of a tool without one: all its fields but the type.
+  std::string FlatFunction(const JsonValue& tool) const {
+    std::string json;
+    for (std::size_t i = 0; i < tool.items().size(); ++i) {
+      if (tool.key(i) == "type") continue;
+      json += fmt::format("{}{}: {}", json.empty() ? "{" : ", ", PythonJsonString(tool.key(i)),
+                          tool.items()[i].SourceIn(source_));
+    }
+    return json + "}";
+  }
+
+  // The grammar stands in an object of its own, or, as in responses, beside the type of the format.
+  ToolSpec ReadCustomTool(const JsonValue& tool, const std::string& path) {
+    static_cast<void>(ReadText(tool, "description", path));
+    const JsonValue* format = tool.Find("format");
+    const bool has_format = format != nullptr && !format->IsNull();
+    if (has_format && !format->IsObject()) Fail(path + ".format", "an object", format);
+    const JsonValue* grammar = has_format ? format->Find("grammar") : nullptr;
+    std::string place = path + (grammar == nullptr ? ".format" : ".format.grammar");
+    if (grammar == nullptr) grammar = format;
+    const std::string name = ReadName(tool, path);
+    CustomTool custom = {.name = name, .description = tool.FindText("description")};
+    if (has_format && format->FindText("type") != "text") {
+      custom.syntax = grammar->FindText("syntax");
+      custom.definition = grammar->FindText("definition");
+      if (custom.syntax != "lark" && custom.syntax != "regex") {
+        Fail(place + ".syntax", "lark or regex", grammar->Find("syntax"));
+      }
+    }
+    return CustomFunction(custom, place + ".definition");
   }
 
   // The prompt shows these fields as the client wrote them, so only their types matter.
@@ -320,6 +349,7 @@ class MessageReader {
 
   std::string_view source_;
   MessageOptions options_;
+  MediaParts media_;
   std::size_t n_calls_ = 0;
   std::optional<Error> error_;
 };
@@ -378,6 +408,19 @@ Result<ChatRequest> ReadChatRequest(const JsonValue& root, std::string_view json
   }
   if (reader.error()) return Unexpected(*reader.error());
   return request;
+}
+
+std::string ReadArguments(const JsonValue* value, std::string_view source) {
+  if (value == nullptr || value->IsNull()) return "{}";
+  if (!value->IsString()) return std::string(value->SourceIn(source));
+  if (value->text().empty()) return "{}";
+  const Result<JsonValue> once = ParseJson(value->text());
+  if (once && once->IsNull()) return "{}";
+  if (once && once->IsString()) {
+    const Result<JsonValue> twice = ParseJson(once->text());
+    if (twice && twice->IsObject()) return std::string(once->text());
+  }
+  return std::string(value->text());
 }
 
 Result<std::vector<ToolSpec>> ParseTools(std::string_view json, std::string_view path) {

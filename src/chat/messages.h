@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "chat/chat.h"
+#include "chat/media_parts.h"
 #include "json/json_value.h"
 
 namespace fathom {
@@ -15,24 +16,35 @@ struct MessageOptions {
   // On: "developer" is OpenAI's name of the system role. Off: the native meaning, a user turn that
   // is dropped from a thinking history.
   bool developer_is_system = true;
+  MediaPolicy media = MediaPolicy::kEarlier;
 };
 
 // `json` is a list of messages, or an object with "messages" and optionally "context", "tools",
 // "tool_choice" and "response_format"; other keys are left to the server.
 //
 // Accepts the forms of different clients and converts them to one; trims nothing:
-//   content            null, a string, or a list of parts whose texts are joined by an empty line
+//   content            null, a string, or a list of parts whose texts are joined by an empty line;
+//                      parts that are not text: MediaParts
 //   tool content       also any object, shown as JSON; parts that are no text as [Unsupported TYPE]
 //   arguments          a JSON string, an object, null or "" (no arguments), a string in a string
+//   calls              of functions and of custom tools; their names and ids may be empty
+//   tools              functions, also without the object around them, and custom tools, which
+//                      become functions of one text
 //   reasoning          reasoning_content, reasoning, reasoning_details[].text, parts of type
-//   thinking prefix: true       leaves an assistant turn open, as wo_eos does tool_choice "none"
-//   takes the tools away
+//                      thinking, joined by an empty line
+//   prefix: true       leaves an assistant turn open, as wo_eos does
+//   tool_choice "none" takes the tools away
 //
 // Errors (kInvalidArgument) name the field: messages[2].role: expected ..., found "x".
 Result<ChatRequest> ParseChatRequest(std::string_view json, const MessageOptions& options = {});
 // Reads a conversation that ParseJson has parsed; `json` is the parsed text.
 Result<ChatRequest> ReadChatRequest(const JsonValue& root, std::string_view json,
                                     const MessageOptions& options = {});
+
+// Returns the arguments of a call in a history, in any form that clients send: see "arguments"
+// above. A value that is no object in any of them is returned unchanged, and the encoder shows it
+// as one parameter. `value` may be null, and was parsed from `source`.
+std::string ReadArguments(const JsonValue* value, std::string_view source);
 
 // Parses a list of tools: [{"type": "function", "function": {"name": ..., ...}}, ...]. `path` names
 // the list in errors.

@@ -1,4 +1,4 @@
-#include "api/responses/responses_tools.h"
+#include "api/common/custom_input.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>

@@ -1,5 +1,6 @@
 #include "chat/messages.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -39,22 +40,21 @@ TEST(Messages, ErrorsNameTheField) {
             "messages[0].content: expected a string, a list of parts or null, found a number");
   EXPECT_EQ(
       ErrorFrom(R"([{"role":"user","content":[{"type":"image_url","image_url":{}}]}])"),
-      "messages[0].content[0].type: expected text, input_text or output_text (this model reads "
-      "text only), found \"image_url\"");
+      "messages[0].content[0].type: expected text (this model reads text only and does not support "
+      "images), found \"image_url\"");
   EXPECT_EQ(ErrorFrom(R"([{"role":"user","content":[{"type":"text","text":{}}]}])"),
             "messages[0].content[0].text: expected a string, found an object");
   EXPECT_EQ(ErrorFrom(R"([{"role":"assistant","tool_calls":[{"id":"c"}]}])"),
             "messages[0].tool_calls[0].function: expected an object, found nothing");
-  EXPECT_EQ(ErrorFrom(R"([{"role":"assistant","tool_calls":[{"function":{"name":""}}]}])"),
-            "messages[0].tool_calls[0].function.name: expected a string that is not empty, found "
-            "\"\"");
+  EXPECT_EQ(ErrorFrom(R"({"messages":[],"tools":[{"function":{"name":""}}]})"),
+            "tools[0].function.name: expected a string that is not empty, found \"\"");
   EXPECT_EQ(ErrorFrom(R"([{"role":"user","task":"x"}])"),
             "messages[0].task: expected one of action, query, authority, domain, title, read_url, "
             "found \"x\"");
   EXPECT_EQ(ErrorFrom(R"([{"role":"user","wo_eos":"yes"}])"),
             "messages[0].wo_eos: expected true or false, found \"yes\"");
   EXPECT_EQ(ErrorFrom(R"({"messages":[],"tools":[{"type":"retrieval"}]})"),
-            "tools[0].type: expected \"function\", found \"retrieval\"");
+            "tools[0].type: expected function or custom, found \"retrieval\"");
   EXPECT_EQ(ErrorFrom(R"({"messages":[],"tools":{}})"),
             "tools: expected a list of tools, found an object");
   EXPECT_EQ(ErrorFrom(R"({"messages":[],"response_format":"json"})"),
@@ -70,6 +70,19 @@ TEST(Messages, Content) {
                 .content,
             "a\n\nb");
   EXPECT_EQ(Only(R"([{"role":"user","content":[]}])").content, "");
+}
+
+// A client cannot take back what a broken answer left in its history.
+TEST(Messages, NamesAndIdsOfCallsMayBeEmpty) {
+  const Message message = Only(R"([{"role":"assistant","content":null,"tool_calls":[
+      {"id":"","type":"function","function":{"name":"","arguments":"{}"}},
+      {"function":{"name":null}}]}])");
+  ASSERT_EQ(message.tool_calls.size(), 2U);
+  EXPECT_EQ(message.tool_calls[0].name, "");
+  EXPECT_EQ(message.tool_calls[0].id, "");
+  EXPECT_EQ(message.tool_calls[1].arguments, "{}");
+  EXPECT_TRUE(Only(R"([{"role":"assistant","tool_calls":[]}])").tool_calls.empty());
+  EXPECT_TRUE(Only(R"([{"role":"assistant","tool_calls":null}])").tool_calls.empty());
 }
 
 TEST(Messages, ToolContent) {
@@ -112,6 +125,9 @@ TEST(Messages, Reasoning) {
   EXPECT_EQ(reasoning(R"("content":[{"type":"thinking","thinking":"a"},
                                     {"type":"text","text":"x"}])"),
             "a");
+  EXPECT_EQ(reasoning(R"("content":[{"type":"thinking","thinking":"a"},
+                                    {"type":"thinking","thinking":"b"}])"),
+            "a\n\nb");
 }
 
 TEST(Messages, RefusalsOfAnAssistantAreItsText) {
@@ -146,6 +162,58 @@ TEST(Messages, ToolsKeepTheirText) {
   EXPECT_EQ(request->response_format, R"({"type":"json_object"})");
   EXPECT_FALSE(ParseChatRequest(R"({"messages":[],"response_format":{"type":"text"}})")
                    ->response_format.has_value());
+}
+
+TEST(Messages, FunctionsMayStandWithoutTheirObject) {
+  const Result<std::vector<ToolSpec>> tools = ParseTools(
+      R"([{"type":"function","name":"f","parameters":{"a" : 1.0},"strict":true},{"name":"g"}])");
+  ASSERT_TRUE(tools) << tools.error().message;
+  EXPECT_EQ(tools->at(0).name, "f");
+  EXPECT_EQ(tools->at(0).function_json,
+            R"({"name": "f", "parameters": {"a" : 1.0}, "strict": true})");
+  EXPECT_EQ(tools->at(0).path, "tools[0].parameters");
+  EXPECT_TRUE(tools->at(0).strict);
+  EXPECT_EQ(tools->at(1).name, "g");
+}
+
+TEST(Messages, CustomToolsAreFunctionsOfOneText) {
+  const Result<std::vector<ToolSpec>> tools = ParseTools(R"([
+      {"type":"custom","custom":{"name":"c","description":"d","format":{"type":"grammar",
+          "grammar":{"syntax":"regex","definition":"[a-z]+"}}}},
+      {"type":"custom","name":"flat","format":{"type":"text"}},
+      {"type":"custom","custom":{"name":"l","format":
+          {"type":"grammar","syntax":"lark","definition":"start: /.+/"}}}])");
+  ASSERT_TRUE(tools) << tools.error().message;
+  EXPECT_EQ(tools->at(0).text_parameter, "input");
+  EXPECT_EQ(tools->at(0).text_regex, "[a-z]+");
+  EXPECT_EQ(tools->at(0).path, "tools[0].custom.format.grammar.definition");
+  EXPECT_EQ(tools->at(0).function_json,
+            R"({"name": "c", "description": "d", "parameters": {"type": "object", "properties": )"
+            R"({"input": {"type": "string", "description": "The whole input of the tool, as plain )"
+            R"(text. It must match this regex grammar:\n[a-z]+"}}, "required": ["input"]}})");
+  EXPECT_EQ(tools->at(1).name, "flat");
+  EXPECT_EQ(tools->at(1).text_regex, "");
+  EXPECT_EQ(tools->at(2).text_regex, "") << "only shown";
+  const auto error_of = [](std::string_view format) {
+    return ParseTools(
+               fmt::format(R"([{{"type":"custom","custom":{{"name":"c","format":{}}}}}])", format))
+        .error()
+        .message;
+  };
+  EXPECT_EQ(error_of("5"), "tools[0].custom.format: expected an object, found a number");
+  EXPECT_EQ(error_of(R"({"type":"grammar","grammar":{"syntax":"gbnf"}})"),
+            "tools[0].custom.format.grammar.syntax: expected lark or regex, found \"gbnf\"");
+  EXPECT_EQ(ParseTools(R"([{"type":"custom"}])").error().message,
+            "tools[0].custom: expected an object, found nothing");
+}
+
+TEST(Messages, CallsOfCustomTools) {
+  const Message message = Only(R"([{"role":"assistant","tool_calls":[
+      {"id":"c1","type":"custom","custom":{"name":"apply_patch","input":"*** \"Begin\"\n"}}]}])");
+  ASSERT_EQ(message.tool_calls.size(), 1U);
+  EXPECT_EQ(message.tool_calls[0].id, "c1");
+  EXPECT_EQ(message.tool_calls[0].name, "apply_patch");
+  EXPECT_EQ(message.tool_calls[0].arguments, R"({"input": "*** \"Begin\"\n"})");
 }
 
 TEST(Messages, ListOfTools) {

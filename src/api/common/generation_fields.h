@@ -12,6 +12,7 @@
 #include "api/common/api_body.h"
 #include "api/common/content_form.h"
 #include "chat/chat.h"
+#include "chat/media_parts.h"
 #include "engine/request.h"
 #include "json/field_reader.h"
 
@@ -50,6 +51,7 @@ struct RequestDefaults {
   // For messages: drop what Claude Code changes in the system prompt from request to request
   // (StableSystemText).
   bool stable_system = true;
+  MediaPolicy media = MediaPolicy::kEarlier;  // for chats: images and other parts but text
 };
 
 struct GenerationFields {

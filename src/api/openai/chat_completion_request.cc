@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "api/common/generation_fields.h"
+#include "api/common/other_endpoint.h"
 #include "api/common/reasoning_fields.h"
 #include "chat/messages.h"
 #include "json/json_value.h"
@@ -18,13 +19,17 @@
 namespace fathom {
 namespace {
 
-// Reads the name in {"function": {"name": ...}}, or in {"name": ...} for the legacy form.
+// Reads the name in {"function": {"name": ...}}, {"custom": {"name": ...}} or, as in responses and
+// in the legacy form, {"name": ...}.
 std::string ReadChosenName(FieldReader& reader, std::string_view key, const JsonValue& choice,
                            bool is_legacy) {
-  const JsonValue* function = is_legacy ? &choice : choice.Find("function");
-  const JsonValue* name = function == nullptr ? nullptr : function->Find("name");
+  const std::string_view kind = choice.FindText("type") == "custom" ? "custom" : "function";
+  const JsonValue* object = is_legacy ? &choice : choice.Find(kind);
+  const bool is_flat = is_legacy || (object == nullptr && choice.Find("name") != nullptr);
+  if (is_flat) object = &choice;
+  const JsonValue* name = object == nullptr ? nullptr : object->Find("name");
   if (name != nullptr && name->IsString()) return std::string(name->text());
-  reader.Fail(fmt::format("{}{}", key, is_legacy ? ".name" : ".function.name"),
+  reader.Fail(is_flat ? fmt::format("{}.name", key) : fmt::format("{}.{}.name", key, kind),
               "the name of a tool", name);
   return "";
 }
@@ -111,6 +116,34 @@ Status ReadFunctions(const JsonValue& body, std::string_view source,
   return {};
 }
 
+void RefuseToolsOfMessages(FieldReader& reader) {
+  const JsonValue* tools = reader.Find("tools");
+  for (std::size_t i = 0; tools != nullptr && i < tools->items().size(); ++i) {
+    const JsonValue& tool = tools->items()[i];
+    if (tool.Find("input_schema") == nullptr || tool.Find("function") != nullptr) continue;
+    reader.Fail({ErrorCode::kInvalidArgument,
+                 fmt::format("tools[{}].input_schema: a tool with this field is for POST "
+                             "/v1/messages; this path reads function.parameters",
+                             i)});
+    return;
+  }
+}
+
+// Lists the grammars of custom tools that only the prompt shows.
+void NoteGrammars(FieldReader& reader, std::string* relaxed) {
+  const JsonValue* tools = reader.Find("tools");
+  for (std::size_t i = 0; tools != nullptr && i < tools->items().size(); ++i) {
+    const JsonValue& tool = tools->items()[i];
+    const JsonValue* custom = tool.Find("custom");
+    const JsonValue* format = (custom == nullptr ? tool : *custom).Find("format");
+    const JsonValue* grammar = format == nullptr ? nullptr : format->Find("grammar");
+    if (grammar == nullptr) grammar = format;
+    if (tool.FindText("type") != "custom" || grammar == nullptr) continue;
+    if (grammar->FindText("syntax") != "lark") continue;
+    AddRelaxed(fmt::format("tools[{}]{}.format", i, custom == nullptr ? "" : ".custom"), relaxed);
+  }
+}
+
 void ForbidTools(ChatRequest* chat) {
   chat->tools.clear();
   for (Message& message : chat->messages) message.tools.clear();
@@ -172,12 +205,14 @@ Result<ChatCompletionRequest> ParseChatCompletionRequest(const ApiBody& body,
   if (!json) return Unexpected(json.error());
   ChatCompletionRequest request = DefaultChat(defaults);
   FieldReader reader(*json);
+  RefuseOtherEndpoint(reader, "messages");
   ReadGenerationFields(reader, limits, &request.generation);
   request.generation.openai_rules = defaults.openai_strict_rules;
   const int n_choices = request.generation.n_choices;
   std::int64_t best_of = n_choices;  // only completions choose among their answers
   reader.ReadInteger("best_of", {.low = n_choices, .high = n_choices}, &best_of);
   CheckToolCount(reader, "tools", limits);
+  RefuseToolsOfMessages(reader);
   CheckToolCount(reader, "functions", limits);
   CheckModalities(reader);
   ReadLogprobs(reader, &request.generation.sampling);
@@ -187,12 +222,13 @@ Result<ChatCompletionRequest> ParseChatCompletionRequest(const ApiBody& body,
   reader.ReadBool("stop_in_reasoning", &request.stop_in_reasoning);
   if (reader.error()) return Unexpected(*reader.error());
 
-  Result<ChatRequest> chat = ReadChatRequest(*json, body.text);
+  Result<ChatRequest> chat = ReadChatRequest(*json, body.text, {.media = defaults.media});
   if (!chat) return Unexpected(chat.error());
   request.chat = *std::move(chat);
   request.chat.context.clear();  // belongs to the encoder; a server has no such context
   const Status functions = ReadFunctions(*json, body.text, &request);
   if (!functions) return Unexpected(functions.error());
+  NoteGrammars(reader, &request.generation.relaxed);
   if (request.tool_choice.kind == ToolChoice::Kind::kNone) ForbidTools(&request.chat);
   if (request.chat.messages.empty()) {
     reader.Fail("messages", "at least one message", "none");

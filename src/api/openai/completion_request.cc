@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "api/common/other_endpoint.h"
 #include "api/common/reasoning_fields.h"
 #include "json/json_value.h"
 
@@ -90,6 +91,7 @@ Result<CompletionRequest> ParseCompletionRequest(const ApiBody& body, const Requ
   if (!json) return Unexpected(json.error());
   CompletionRequest request = {.generation = {.sampling = defaults.sampling}};
   FieldReader reader(*json);
+  RefuseOtherEndpoint(reader, "prompt");
   request.prompts = ReadPrompts(reader, limits);
   reader.ReadBool("echo", &request.echo);
   request.generation.may_be_empty = request.echo;  // a prompt may only be scored, as in vLLM

@@ -84,10 +84,26 @@ OpenAiContext ContextFor(const GenerationFields& fields) {
           .names_tokens_by_id = fields.names_tokens_by_id};
 }
 
+// Returns the names of the tools that take a text.
+std::set<std::string, std::less<>> CustomTools(const ChatRequest& chat) {
+  std::set<std::string, std::less<>> names;
+  const auto add = [&names](const std::vector<ToolSpec>& tools) {
+    for (const ToolSpec& tool : tools) {
+      if (!tool.text_parameter.empty()) names.insert(tool.name);
+    }
+  };
+  add(chat.tools);
+  for (const Message& message : chat.messages) add(message.tools);
+  return names;
+}
+
 ApiResult<ApiCall> PrepareChatCompletion(const ApiBody& body, const ApiModel& model) {
   auto request = ParseChatCompletionRequest(body, model.limits, model.defaults);
   OpenAiContext context = ContextFor(request ? request->generation : GenerationFields());
-  context.legacy_functions = request && request->legacy_functions;
+  if (request) {
+    context.legacy_functions = request->legacy_functions;
+    context.custom_tools = CustomTools(request->chat);
+  }
   ApiResult<ApiCall> call =
       PrepareChat(kChatCompletions, std::move(request), model, body.is_abandoned);
   if (call) call->context = std::move(context);

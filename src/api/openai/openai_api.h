@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,7 +25,8 @@ struct EchoedPrompt {
 
 // ApiCall::context: what the response tells.
 struct OpenAiContext {
-  bool legacy_functions = false;  // a chat whose client reads "function_call"
+  bool legacy_functions = false;                      // a chat whose client reads "function_call"
+  std::set<std::string, std::less<>> custom_tools{};  // of a chat: calls of these are of a text
   std::optional<int> logprobs{};  // and how many of the best tokens beside each; none: not told
   std::optional<int> prompt_logprobs{};
   bool token_ids = false;

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "api/common/answer_format.h"
+#include "api/common/custom_input.h"
 #include "api/openai/logprobs_json.h"
 #include "api/openai/openai_api.h"
 #include "json/json_value.h"
@@ -143,7 +145,24 @@ std::string_view FinishName(ChatFinishReason reason, bool is_legacy) {
   return is_call ? "function_call" : ChatFinishReasonName(reason);
 }
 
-JsonValue MessageJson(const Answer& answer, bool include_reasoning, bool is_legacy) {
+bool IsCustom(const ApiAnswer& answer, std::string_view tool) {
+  return OpenAiContextIn(answer.call()).custom_tools.contains(tool);
+}
+
+// Returns a call of the tool of a message.
+JsonValue CallJson(const ToolCall& call, bool is_custom) {
+  if (is_custom) {
+    return {{"id", call.id},
+            {"type", "custom"},
+            {"custom", {{"name", call.name}, {"input", CustomInput(call.arguments)}}}};
+  }
+  return {{"id", call.id},
+          {"type", "function"},
+          {"function", {{"name", call.name}, {"arguments", call.arguments}}}};
+}
+
+JsonValue MessageJson(const ApiAnswer& told, const Answer& answer) {
+  const bool include_reasoning = told.call().answers.include_reasoning;
   JsonValue message = {{"role", "assistant"}, {"content", answer.content}, {"refusal", nullptr}};
   if (answer.content.empty() && !answer.tool_calls.empty()) message["content"] = nullptr;
   if (!answer.reasoning_content.empty() && include_reasoning) {
@@ -152,14 +171,11 @@ JsonValue MessageJson(const Answer& answer, bool include_reasoning, bool is_lega
     message["reasoning"] = answer.reasoning_content;
   }
   for (const ToolCall& call : answer.tool_calls) {
-    if (is_legacy) {
+    if (IsLegacy(told)) {
       message["function_call"] = {{"name", call.name}, {"arguments", call.arguments}};
       break;
     }
-    message["tool_calls"].push_back(
-        {{"id", call.id},
-         {"type", "function"},
-         {"function", {{"name", call.name}, {"arguments", call.arguments}}}});
+    message["tool_calls"].push_back(CallJson(call, IsCustom(told, call.name)));
   }
   return message;
 }
@@ -191,6 +207,36 @@ JsonValue DeltaJson(const AnswerEvent& event, bool include_reasoning, bool is_le
   return nullptr;
 }
 
+// Writes the deltas of calls of custom tools: their text, not the arguments that hold it.
+class CustomDeltas {
+ public:
+  // Returns the delta of an event; null if it adds nothing.
+  JsonValue Next(const AnswerEvent& event, const ToolCall& call) {
+    if (event.kind == AnswerEvent::Kind::kCallBegin) {
+      input_ = {};
+      n_told_ = 0;
+      return {
+          {"tool_calls", JsonValue::Array({{{"index", event.call},
+                                            {"id", event.id},
+                                            {"type", "custom"},
+                                            {"custom", {{"name", event.name}, {"input", ""}}}}})}};
+    }
+    std::string text = event.kind == AnswerEvent::Kind::kArgumentsDelta
+                           ? input_.Feed(event.text)
+                           : CustomInput(call.arguments);
+    // The end of a call tells the rest, which was not certain before.
+    if (event.kind == AnswerEvent::Kind::kCallEnd) text.erase(0, n_told_);
+    n_told_ += text.size();
+    if (text.empty()) return nullptr;
+    return {{"tool_calls", JsonValue::Array({{{"index", event.call},
+                                              {"custom", {{"input", std::move(text)}}}}})}};
+  }
+
+ private:
+  CustomInputStream input_;
+  std::size_t n_told_ = 0;  // bytes
+};
+
 bool IsEmpty(const JsonValue& logprobs) {
   return logprobs.IsNull() || (logprobs.Find("content")->items().empty() &&
                                logprobs.Find("reasoning_content") == nullptr);
@@ -208,7 +254,7 @@ class ChatFormat final : public OpenAiFormat<ChatLogprobs> {
       ChatLogprobs logprobs;
       JsonValue choice = {
           {"index", i},
-          {"message", MessageJson(collected.answer, include_reasoning, IsLegacy(answer))},
+          {"message", MessageJson(answer, collected.answer)},
           {"logprobs", logprobs.Next(collected, answer.sections(i).sections(), include_reasoning,
                                      NamesFor(answer))},
           {"finish_reason", FinishName(collected.answer.finish_reason, IsLegacy(answer))},
@@ -240,7 +286,7 @@ class ChatFormat final : public OpenAiFormat<ChatLogprobs> {
         AppendFinish(answer, piece.choice, out);
         continue;
       }
-      JsonValue delta = DeltaJson(event, answer.call().answers.include_reasoning, IsLegacy(answer));
+      JsonValue delta = Delta(answer, piece.choice, event);
       if (delta.IsNull()) continue;
       const bool is_reasoning = event.kind == AnswerEvent::Kind::kReasoningDelta;
       JsonValue choice = {{"index", piece.choice},
@@ -253,6 +299,17 @@ class ChatFormat final : public OpenAiFormat<ChatLogprobs> {
   }
 
  private:
+  JsonValue Delta(const ApiAnswer& answer, std::size_t choice, const AnswerEvent& event) {
+    const bool belongs_to_call = event.kind == AnswerEvent::Kind::kCallBegin ||
+                                 event.kind == AnswerEvent::Kind::kArgumentsDelta ||
+                                 event.kind == AnswerEvent::Kind::kCallEnd;
+    if (belongs_to_call) {
+      const ToolCall& call = answer.choices()[choice].collected().answer.tool_calls[event.call];
+      if (IsCustom(answer, call.name)) return custom_deltas_[choice].Next(event, call);
+    }
+    return DeltaJson(event, answer.call().answers.include_reasoning, IsLegacy(answer));
+  }
+
   // Returns the log probabilities of the text of a chunk. After reasoning the same step may send
   // content.
   JsonValue Logprobs(const ApiAnswer& answer, std::size_t choice, bool is_reasoning) {
@@ -277,6 +334,8 @@ class ChatFormat final : public OpenAiFormat<ChatLogprobs> {
     AddTokenIds(answer, choice, &choices_[choice].n_ids, &json);
     AppendChunk(object_, answer, std::move(json), out);
   }
+
+  std::map<std::size_t, CustomDeltas> custom_deltas_;  // by choice: the last call of each
 };
 
 // Mean of the log probabilities of the answer's tokens; an empty answer is certain.

@@ -22,11 +22,11 @@
 #include <utility>
 
 #include "api/common/answer_format.h"
+#include "api/common/custom_input.h"
 #include "api/openai/logprobs_json.h"
 #include "api/responses/responses_api.h"
 #include "api/responses/responses_events.h"
 #include "api/responses/responses_json.h"
-#include "api/responses/responses_tools.h"
 #include "json/json_value.h"
 #include "json/json_writer.h"
 

@@ -14,6 +14,7 @@
 
 #include "api/common/reasoning_token.h"
 #include "api/responses/responses_tools.h"
+#include "chat/custom_tool.h"
 #include "chat/literals.h"
 #include "json/json_writer.h"
 
@@ -255,7 +256,7 @@ class ResponsesItems {
     const std::string input = reader.Text("input");
     AddCall({.id = reader.RequireText("call_id"),
              .name = FlatToolName(space, reader.RequireText("name")),
-             .arguments = fmt::format("{{\"{}\": {}}}", kCustomInput, PythonJsonString(input))});
+             .arguments = CustomArguments(input)});
   }
 
   void ReadLocalShellCall(FieldReader& reader, std::string_view source) {

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "api/common/answer_format.h"
+#include "api/common/custom_input.h"
 #include "api/common/reasoning_token.h"
-#include "api/responses/responses_tools.h"
 #include "json/json_value.h"
 #include "json/json_writer.h"
 

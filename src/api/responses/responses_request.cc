@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "api/common/other_endpoint.h"
 #include "api/common/reasoning_fields.h"
 #include "api/responses/responses_items.h"
 #include "api/responses/responses_tools.h"
@@ -182,6 +183,7 @@ Result<ResponsesRequest> ParseResponsesRequest(const ApiBody& body, const Reques
   if (!json) return Unexpected(json.error());
   ResponsesRequest request = {.chat = DefaultChat(defaults), .context = {}};
   FieldReader reader(*json);
+  if (reader.Find("previous_response_id") == nullptr) RefuseOtherEndpoint(reader, "input");
   CheckEchoedSizes(reader, body.text);
   ReadResponsesGeneration(reader, limits, &request.chat.generation);
   request.chat.generation.openai_rules = defaults.openai_strict_rules;

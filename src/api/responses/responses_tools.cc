@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "chat/custom_tool.h"
 #include "json/json_value.h"
 #include "json/json_writer.h"
 
@@ -138,12 +139,14 @@ class ToolReader {
     const std::string name = ReadName(tool, path);
     const std::string flat_name = FlatToolName(space, name);
     CheckSchema(tool, path);
-    result_.tools.push_back(
-        {.name = flat_name,
-         .function_json = is_custom ? CustomFunction(tool, flat_name) : Function(tool, flat_name),
-         .strict = !is_custom && IsStrict(tool),
-         .path = path + (is_custom ? ".format.definition" : ".parameters")});
-    if (is_custom) ReadCustomFormat(tool, path, &result_.tools.back());
+    if (is_custom) {
+      result_.tools.push_back(ReadCustomTool(tool, flat_name, path + ".format"));
+    } else {
+      result_.tools.push_back({.name = flat_name,
+                               .function_json = Function(tool, flat_name),
+                               .strict = IsStrict(tool),
+                               .path = path + ".parameters"});
+    }
     if (is_custom || !space.empty()) {
       result_.client_tools[flat_name] = {
           .name = name,
@@ -152,21 +155,23 @@ class ToolReader {
     }
   }
 
-  // A regular expression holds for the whole text. Other grammars only stand in the description.
-  void ReadCustomFormat(const JsonValue& tool, const std::string& path, ToolSpec* spec) {
-    spec->text_parameter = kCustomInput;
+  ToolSpec ReadCustomTool(const JsonValue& tool, const std::string& name, std::string path) {
+    CustomTool custom = {.name = name, .description = tool.FindText("description")};
     const JsonValue* format = tool.Find("format");
-    if (format == nullptr || !format->IsObject()) return;  // CheckSchema names what is wrong
-    FieldReader fields(*format, path + ".format");
-    const std::string syntax = fields.Text("syntax");
-    std::string definition = fields.Text("definition");
-    const bool is_grammar = !syntax.empty() || format->FindText("type") == "grammar";
-    if (is_grammar && syntax != "lark" && syntax != "regex") {
-      fields.Fail("syntax", "lark or regex", fields.Find("syntax"));
+    if (format != nullptr && format->IsObject()) {  // CheckSchema names what is wrong otherwise
+      FieldReader fields(*format, path);
+      custom.definition = format->FindText("definition");
+      custom.syntax = format->FindText("syntax");
+      static_cast<void>(fields.Text("definition"));
+      const bool is_grammar =
+          !fields.Text("syntax").empty() || format->FindText("type") == "grammar";
+      if (is_grammar && custom.syntax != "lark" && custom.syntax != "regex") {
+        fields.Fail("syntax", "lark or regex", fields.Find("syntax"));
+      }
+      if (fields.error()) reader_.Fail(*fields.error());
+      if (custom.syntax == "lark") AddRelaxed(path, &result_.relaxed);
     }
-    if (fields.error()) return reader_.Fail(*fields.error());
-    if (syntax == "regex") spec->text_regex = std::move(definition);
-    if (syntax == "lark") AddRelaxed(path + ".format", &result_.relaxed);
+    return CustomFunction(custom, path + ".definition");
   }
 
   std::string ReadName(const JsonValue& tool, const std::string& path) {
@@ -198,23 +203,6 @@ class ToolReader {
       json += tool.key(i) == "name" ? PythonJsonString(name) : std::string(value.SourceIn(source_));
     }
     return json + "}";
-  }
-
-  // The model was trained on functions only. The description shows the grammar, so that the model
-  // knows what it may write.
-  std::string CustomFunction(const JsonValue& tool, const std::string& name) const {
-    std::string input = "The whole input of the tool, as plain text.";
-    const JsonValue* format = tool.Find("format");
-    const std::string_view definition = format == nullptr ? "" : format->FindText("definition");
-    if (!definition.empty()) {
-      input += fmt::format(" It must match this {} grammar:\n{}", format->FindText("syntax"),
-                           definition);
-    }
-    return fmt::format(
-        R"({{"name": {}, "description": {}, "parameters": {{"type": "object", "properties": )"
-        R"({{"{}": {{"type": "string", "description": {}}}}}, "required": ["{}"]}}}})",
-        PythonJsonString(name), PythonJsonString(tool.FindText("description")), kCustomInput,
-        PythonJsonString(input), kCustomInput);
   }
 
   FieldReader& reader_;
@@ -253,19 +241,6 @@ std::vector<std::string> AllowedTools(FieldReader& reader, const JsonValue& choi
   }
   if (names.empty()) reader.Fail("tool_choice.tools", "the name of one of the tools", "none");
   return names;
-}
-
-// Returns the number of bytes of a JSON string's inside that stand for whole characters, up to its
-// closing quote or the end.
-std::size_t WholeCharacters(std::string_view text) {
-  std::size_t end = 0;
-  while (end < text.size() && text[end] != '"') {
-    std::size_t bytes = 1;
-    if (text[end] == '\\') bytes = text.substr(end + 1).starts_with('u') ? 6 : 2;
-    if (end + bytes > text.size()) break;
-    end += bytes;
-  }
-  return end;
 }
 
 }  // namespace
@@ -312,36 +287,6 @@ ToolChoice ReadResponsesToolChoice(FieldReader& reader, const ResponsesTools& to
         PythonJsonString(choice->Find("name") == nullptr ? type : choice->FindText("name")));
   }
   return {.kind = Kind::kNamed, .name = std::move(name)};
-}
-
-std::string CustomInput(std::string_view arguments) {
-  const Result<JsonValue> json = ParseJson(arguments);
-  if (!json || !json->IsObject() || json->items().empty()) return "";
-  // A model may give the parameter another name.
-  const JsonValue* input = json->Find(kCustomInput);
-  const JsonValue& value = input == nullptr ? json->items().front() : *input;
-  return value.IsString() ? std::string(value.text()) : PythonJson(value);
-}
-
-std::string CustomInputStream::Feed(std::string_view arguments) {
-  if (state_ == State::kBehind) return "";
-  pending_ += arguments;
-  if (state_ == State::kBefore) {
-    const std::string opening = fmt::format("{{\"{}\": \"", kCustomInput);
-    if (std::string_view(opening).starts_with(pending_)) return "";
-    // A complete object is what the model wrote, and may have two values for one key.
-    if (!pending_.starts_with(opening) || ParseJson(pending_)) {
-      state_ = State::kBehind;
-      return "";
-    }
-    state_ = State::kInside;
-    pending_.erase(0, opening.size());
-  }
-  const std::size_t end = WholeCharacters(pending_);
-  const Result<JsonValue> text = ParseJson('"' + pending_.substr(0, end) + '"');
-  pending_.erase(0, end);
-  if (pending_.starts_with('"')) state_ = State::kBehind;
-  return text ? std::string(text->text()) : "";
 }
 
 }  // namespace fathom

@@ -17,29 +17,6 @@ namespace fathom {
 // Returns the model's name of a tool in a namespace: ns__name.
 std::string FlatToolName(std::string_view space, std::string_view name);
 
-// The parameter of a custom tool's function. The model knows the tool as a function with one
-// parameter, so the text of a call is a string in the arguments.
-inline constexpr std::string_view kCustomInput = "input";
-
-// Returns the value of the one parameter. `arguments`: all of them, a JSON object.
-std::string CustomInput(std::string_view arguments);
-
-// Does the same while the arguments arrive. One call; one thread.
-class CustomInputStream {
- public:
-  // Takes the next piece of the arguments, as in AnswerEvent. Returns the whole characters that it
-  // adds to the text; joined, they begin what CustomInput finds in the end, and are all of it if
-  // the parameter comes first and is written as a string. Otherwise nothing is certain before the
-  // end.
-  std::string Feed(std::string_view arguments);
-
- private:
-  enum class State { kBefore, kInside, kBehind };
-
-  State state_ = State::kBefore;
-  std::string pending_;  // arguments that are not processed yet
-};
-
 struct ResponsesTools {
   std::vector<ToolSpec> tools{};
   ClientTools client_tools{};

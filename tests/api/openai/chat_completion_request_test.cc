@@ -227,10 +227,9 @@ TEST(ChatCompletionRequestTest, MessagesOfFunctions) {
   EXPECT_EQ(request->chat.messages[2].content, "r");
   EXPECT_FALSE(ParseChatFields(R"("tools": [{"type": "function", "function": {"name": "f"}}])")
                    .legacy_functions);
-  const auto wrong = ParseChat(R"({"messages": [{"role": "assistant", "function_call": {}}]})");
-  ASSERT_FALSE(wrong);
-  EXPECT_EQ(wrong.error().message,
-            "messages[0].function_call.name: expected a string that is not empty, found nothing");
+  const auto nameless = ParseChat(R"({"messages": [{"role": "assistant", "function_call": {}}]})");
+  ASSERT_TRUE(nameless);
+  EXPECT_EQ(nameless->chat.messages[0].tool_calls[0].name, "");
 }
 
 TEST(ChatCompletionRequestTest, ContinuesTheLastMessage) {
@@ -364,7 +363,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadField{R"("stop_in_reasoning": 1)", "stop_in_reasoning: expected true or false, found 1"},
         BadField{R"("tools": 5)", "tools: expected a list of tools, found a number"},
         BadField{R"("tools": [{"type": "web_search"}])",
-                 "tools[0].type: expected \"function\", found \"web_search\""},
+                 "tools[0].type: expected function or custom, found \"web_search\""},
         BadField{R"("thinking": 1)",
                  "thinking: expected an object with a type, true or false, found 1"},
         BadField{R"("thinking": {"type": "on"})",
@@ -459,7 +458,10 @@ TEST(ChatCompletionRequestTest, MessagesAndBodies) {
             "messages[0].reasoning: expected a string, found a number");
   EXPECT_EQ(message_of(R"({"messages": [{"role": "assistant", "tool_calls": [
                 {"type": "custom", "function": {"name": "f"}}]}]})"),
-            "messages[0].tool_calls[0].type: expected \"function\", found \"custom\"");
+            "messages[0].tool_calls[0].custom: expected an object, found nothing");
+  EXPECT_EQ(message_of(R"({"messages": [{"role": "assistant", "tool_calls": [
+                {"type": "x", "function": {"name": "f"}}]}]})"),
+            "messages[0].tool_calls[0].type: expected function or custom, found \"x\"");
   EXPECT_EQ(message_of("[]"), "the body of a request is an object, found a list");
   EXPECT_EQ(message_of("5"), "the body of a request is an object, found 5");
   EXPECT_THAT(message_of(""), ::testing::HasSubstr("JSON, byte 0"));

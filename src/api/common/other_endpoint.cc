@@ -1,0 +1,34 @@
+#include "api/common/other_endpoint.h"
+
+#include <fmt/format.h>
+
+namespace fathom {
+namespace {
+
+struct Endpoint {
+  std::string_view prompt_field;
+  std::string_view paths;
+};
+
+constexpr Endpoint kEndpoints[] = {
+    {"messages", "/v1/chat/completions (or /v1/messages, with Anthropic's blocks)"},
+    {"input", "/v1/responses"},
+    {"prompt", "/v1/completions"},
+};
+
+}  // namespace
+
+void RefuseOtherEndpoint(FieldReader& reader, std::string_view prompt_field) {
+  if (reader.Find(prompt_field) != nullptr) return;
+  for (const Endpoint& other : kEndpoints) {
+    const JsonValue* prompt = reader.Find(other.prompt_field);
+    // Responses take an object as "prompt", which names a template at OpenAI.
+    if (other.prompt_field == prompt_field || prompt == nullptr || prompt->IsObject()) continue;
+    reader.Fail({ErrorCode::kInvalidArgument,
+                 fmt::format("{}: this is a body for POST {}; this path reads {}",
+                             other.prompt_field, other.paths, prompt_field)});
+    return;
+  }
+}
+
+}  // namespace fathom

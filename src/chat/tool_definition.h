@@ -1,0 +1,15 @@
+// The definition of a tool as prompts show it. docs/spec/encoding.md section 6.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace fathom {
+
+// Returns {"name": ..., "description": ..., "parameters": ...} in Python's spelling, with "" and {}
+// for what is absent or null. `function_json`: ToolSpec::function_json. Error: it is not JSON.
+Result<std::string> ToolDefinition(std::string_view function_json);
+
+}  // namespace fathom
