@@ -161,7 +161,7 @@ TEST_F(ToolChoiceTest, AllowedToolsOfChatCompletions) {
   expect_error(R"({"mode": "none", "tools": []})",
                path + R"(.mode: expected auto or required, found "none")");
   expect_error(R"({"mode": "required"})", path + ".tools: expected a list of tools, found nothing");
-  expect_error(R"({"mode": "required", "tools": [{"type": "function", "name": "f"}]})",
+  expect_error(R"({"mode": "required", "tools": [{"type": "function", "title": "f"}]})",
                path + ".tools[0].function.name: expected the name of a tool, found nothing");
   expect_error(R"({"mode": "required", "tools": [{"function": {"name": "unknown"}}]})",
                "tool_choice: expected tools where one is required, found none");
@@ -209,14 +209,24 @@ TEST_F(ToolChoiceTest, ToolsThatServersRun) {
                    R"([{"type": "function", "name": "f"}, {"type": ")" + type + R"("}])",
                    "tools[1].type");
   }
-  for (const std::string type : {"web_fetch_20250910", "code_execution_20250825", "mcp_toolset"}) {
-    expect_refused(
-        &kMessages,
-        R"([{"name": "f", "input_schema": {}}, {"type": ")" + type + R"(", "name": "x"}])",
-        "tools[1].type");
+  for (const std::string type :
+       {"web_search_20250305", "web_fetch_20250910", "mcp_toolset", "code_execution_20250825",
+        "advisor_20260301", "tool_search_tool_regex_20251119"}) {
+    const std::string tool = R"({"type": ")" + type + R"(", "name": "x"})";
+    expect_refused(&kMessages, "[" + tool + "]", "tools[0].type");
+    EXPECT_THAT(Allowed(&kMessages, R"("tools": [{"name": "f", "input_schema": {}}, )" + tool +
+                                        R"(], "mcp_servers": [{"type": "url"}])"),
+                ElementsAre("f"))
+        << "beside others it is dropped";
+  }
+  const std::string search = R"([{"type": "web_search_20250305", "name": "web_search"}])";
+  for (const char* choice : {R"({"type": "tool", "name": "web_search"})", R"({"type": "any"})"}) {
+    EXPECT_EQ(
+        ErrorFrom(&kMessages, R"("tools": )" + search + R"(, "tool_choice": )" + choice).message,
+        "tools[0].type: this server cannot search the web, and drops such a tool only beside "
+        "others");
   }
   expect_refused(&kResponses, R"([{"type": "web_search"}])", "tools[0].type");
-  expect_refused(&kMessages, R"([{"type": "web_search_20250305", "name": "w"}])", "tools[0].type");
   expect_refused(&kMessages, R"([], "mcp_servers": [{"type": "url", "url": "https://x"}])",
                  "mcp_servers");
   EXPECT_THAT(ErrorFrom(&kResponses, R"("tools": [{"type": "computer_use_preview"}])").message,

@@ -7,6 +7,7 @@
 
 #include "api/anthropic/messages_tools.h"
 #include "api/common/generation_fields.h"
+#include "api/common/other_endpoint.h"
 #include "api/common/reasoning_fields.h"
 #include "json/json_value.h"
 
@@ -48,11 +49,21 @@ void ReadOutput(FieldReader& reader, bool thinks_unasked, ChatCompletionRequest*
   const JsonValue* thinking = reader.Find("thinking");
   const JsonValue* display = thinking == nullptr ? nullptr : thinking->Find("display");
   if (display == nullptr || display->IsNull()) return;
-  const std::string_view name = thinking->FindText("display");
-  request->include_reasoning = name != "omitted";
-  if (name != "omitted" && name != "summarized") {
-    reader.Fail("thinking.display", "summarized or omitted", *display);
-  }
+  // It changes what is shown, not the answer, so that words of newer clients do no harm.
+  request->include_reasoning = thinking->FindText("display") != "omitted";
+}
+
+// Reads the tools, the messages, which may add some or take some away, and the choice among them.
+void ReadChat(FieldReader& reader, const RequestLimits& limits, const RequestDefaults& defaults,
+              std::string_view body, ChatCompletionRequest* request) {
+  MessagesTools tools = ReadMessagesTools(reader, limits, body);
+  OfferedTools offered(std::move(tools.tools));
+  request->chat.messages = ReadConversation(
+      reader, body, {.stable_system = defaults.stable_system, .media = defaults.media}, &offered);
+  tools.tools = offered.tools();
+  request->tool_choice = ReadMessagesToolChoice(reader, tools, &request->parallel_tool_calls);
+  if (request->tool_choice.kind == ToolChoice::Kind::kNone) return;
+  request->chat.tools = std::move(tools.tools);
 }
 
 }  // namespace
@@ -63,11 +74,11 @@ Result<ChatCompletionRequest> ParseMessagesRequest(const ApiBody& body, const Re
   if (!json) return Unexpected(json.error());
   ChatCompletionRequest request = DefaultChat(defaults);
   FieldReader reader(*json);
+  RefuseOtherEndpoint(reader, "messages");
   ReadMessagesGeneration(reader, limits, &request.generation);
   ReadOutput(reader, defaults.messages_think, &request);
   ReadMessagesFormat(reader, body.text, &request);
-  ReadMessagesTools(reader, limits, body.text, &request);
-  request.chat.messages = ReadConversation(reader, body.text, defaults.stable_system);
+  ReadChat(reader, limits, defaults, body.text, &request);
   if (reader.error()) return Unexpected(*reader.error());
   return request;
 }

@@ -9,6 +9,8 @@
 #include "api/common/chat_call.h"
 #include "base/result.h"
 #include "chat/chat.h"
+#include "chat/media_parts.h"
+#include "chat/offered_tools.h"
 #include "json/field_reader.h"
 #include "json/json_value.h"
 
@@ -17,32 +19,36 @@ namespace fathom {
 // Parses the body, also that of POST /v1/messages/count_tokens. max_tokens may be absent; the
 // temperature may go to 2; the engine's own sampling fields count beside Anthropic's. Unknown and
 // informational keys (metadata, cache_control, ...) are ignored. Tools that Anthropic would run are
-// dropped.
+// dropped beside others.
 //
 // Errors name the field: kInvalidArgument if it is wrong, kUnsupported if this build cannot do it.
 Result<ChatCompletionRequest> ParseMessagesRequest(const ApiBody& body, const RequestLimits& limits,
                                                    const RequestDefaults& defaults);
 
+// Rules by which a conversation is read.
+struct ConversationRules {
+  bool stable_system = true;  // RequestDefaults::stable_system
+  MediaPolicy media = MediaPolicy::kEarlier;
+};
+
 // Converts Anthropic's content blocks to the messages of a chat: reads the fields "system" and
-// "messages" of the body that `reader` reads; `body` is its text.
-//   system       a string or text blocks; with system messages at the start it becomes one message
+// "messages" of the body that `reader` reads; `body` is its text. `tools` are those of the request,
+// and become those that the model may call behind the messages.
+//   system       a string or text blocks; with system messages at the start it becomes one message;
+//                others are turns of their own
 //   user         tool_result blocks become tool messages, before the text, as the format has them
 //   assistant    text, thinking (whatever its signature) and tool_use; the last message is
-//   continued
-// Texts of one message are joined by an empty line and not trimmed. Blocks that only Anthropic can
-// read (redacted thinking, calls and results of its own tools) are dropped. A block that is not
-// text becomes [Unsupported TYPE] inside a tool_result, and is an error elsewhere.
+//                continued
+// Texts of one message are joined by an empty line and not trimmed. The text of the last compaction
+// block stands in place of all before it. A reference to a tool becomes its definition
+// (OfferedTools::Refer).
 //
-// Errors go to `reader` and name the field: messages[2].content[0].type: expected ...
+// Blocks that this model cannot read are dropped in messages of the assistant; elsewhere they
+// become [Unsupported TYPE], images and other media by the rules of MediaParts: a client cannot
+// take back what stands in its history.
+//
+// Errors go to `reader` and name the field: messages[2].content[0].text: expected ...
 std::vector<Message> ReadConversation(FieldReader& reader, std::string_view body,
-                                      bool stable_system);
-
-// Drops what Claude Code changes in its system prompt from request to request: a prompt that
-// differs at its head shares no prefix with the one before. docs/spec/serving.md section 9.
-//
-// Returns the text without
-//   lines that begin with "x-anthropic-billing-header:", and the newlines after them;
-//   markers <total_tokens>N tokens left</total_tokens>, and the newlines before them.
-std::string StableSystemText(std::string_view text);
+                                      const ConversationRules& rules, OfferedTools* tools);
 
 }  // namespace fathom

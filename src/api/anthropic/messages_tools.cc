@@ -14,6 +14,8 @@
 namespace fathom {
 namespace {
 
+constexpr std::string_view kToolSearch = "tool_search_";
+
 // A tool that Anthropic has defined and the client runs.
 struct ClientRunTool {
   std::string_view type;    // without the date behind it
@@ -87,10 +89,27 @@ constexpr ClientRunTool kClientRun[] = {
     {"computer_", "", "Uses the screen, mouse and keyboard of a computer.", kComputer},
 };
 
-// The beginnings of the types of tools that Anthropic runs.
-constexpr std::string_view kServerRun[] = {"web_fetch_", "code_execution_", "mcp_", "tool_search_",
-                                           "advisor_"};
-constexpr std::string_view kDropped = "web_search_";
+// A tool that Anthropic runs.
+struct ServerRunTool {
+  std::string_view type;  // without the date behind it
+  std::string_view lack;  // why there is none here
+};
+
+constexpr ServerRunTool kServerRun[] = {
+    {"web_search_", "cannot search the web"}, {"web_fetch_", "cannot fetch pages"},
+    {"code_execution_", "runs no code"},      {"mcp_", "asks no other servers"},
+    {kToolSearch, "searches no tools"},       {"advisor_", "asks no other models"},
+};
+
+const ServerRunTool* FindServerRun(std::string_view type) {
+  const auto* found =
+      std::find_if(std::begin(kServerRun), std::end(kServerRun),
+                   [type](const ServerRunTool& tool) { return type.starts_with(tool.type); });
+  return found == std::end(kServerRun) ? nullptr : found;
+}
+
+// Claude Code offers this tool in place of those that it has not found yet. It cannot be called.
+constexpr std::string_view kPlaceholder = "DeferredToolPlaceholder";
 
 const ClientRunTool* FindClientRun(std::string_view type) {
   const auto* found =
@@ -133,66 +152,73 @@ std::string FunctionJson(const JsonValue& tool, std::string_view body) {
 
 class MessagesToolReader {
  public:
-  MessagesToolReader(FieldReader& reader, std::string_view body, ChatCompletionRequest* request)
-      : reader_(reader), body_(body), request_(*request) {}
+  MessagesToolReader(FieldReader& reader, std::string_view body) : reader_(reader), body_(body) {}
 
   void ReadTool(const JsonValue& tool, const std::string& path) {
     if (!tool.IsObject()) return reader_.Fail(path, "an object", tool);
     FieldReader fields(tool, path);
     const std::string type = fields.Text("type");
+    const std::size_t n_before = tools_.tools.size();
     if (fields.Find("type") == nullptr || type == "custom") {
       ReadFunction(tool, path, fields);
     } else if (const ClientRunTool* known = FindClientRun(type)) {
       std::string name = fields.RequireText("name");
-      request_.chat.tools.push_back(
+      tools_.tools.push_back(
           {.name = name,
            .function_json = fmt::format(
                R"({{"name": {}, "description": {}, "parameters": {}}})", PythonJsonString(name),
                PythonJsonString(DescribeClientRun(*known, tool)), known->parameters),
            .is_published = true,
            .path = path});
-    } else if (type.starts_with(kDropped)) {
-      if (dropped_.empty()) dropped_ = path;
+    } else if (const ServerRunTool* dropped = FindServerRun(type)) {
+      Drop(*dropped, fields.Text("name"), path);
     } else {
       FailType(type, path, fields);
+    }
+    const bool is_deferred = fields.Flag("defer_loading");
+    if (tools_.tools.size() > n_before) {
+      ToolSpec& added = tools_.tools.back();
+      added.is_deferred = is_deferred || added.name == kPlaceholder;
     }
     if (fields.error()) reader_.Fail(*fields.error());
   }
 
-  // A request that offers nothing but a search would be answered without one.
-  void RefuseOnlyDropped() {
-    if (dropped_.empty() || !request_.chat.tools.empty()) return;
-    reader_.Fail({ErrorCode::kUnsupported,
-                  fmt::format("{}.type: this server cannot search the web, and drops such a tool "
-                              "only beside others",
-                              dropped_)});
+  // A search that Anthropic would make is not made here, so all that it could find is offered.
+  MessagesTools Take() {
+    for (ToolSpec& tool : tools_.tools) {
+      if (searches_ && tool.name != kPlaceholder) tool.is_deferred = false;
+    }
+    return std::move(tools_);
   }
 
  private:
   void ReadFunction(const JsonValue& tool, const std::string& path, FieldReader& fields) {
-    std::string name = fields.Text("name");
-    if (name.empty()) fields.Fail("name", "a string that is not empty", "nothing");
+    if (fields.Text("name").empty()) {
+      fields.Fail("name", "a string that is not empty", "nothing");
+    }
     static_cast<void>(fields.Text("description"));  // only its type is checked
     static_cast<void>(fields.Flag("strict"));
     const JsonValue* schema = fields.Find("input_schema");
     if (schema == nullptr || !schema->IsObject()) {
       fields.Fail("input_schema", "an object", schema == nullptr ? "nothing" : schema->Describe());
     }
-    if (fields.error()) return;
-    request_.chat.tools.push_back({.name = std::move(name),
-                                   .function_json = FunctionJson(tool, body_),
-                                   .strict = IsStrict(tool),
-                                   .path = path + ".input_schema"});
+    if (!fields.error()) tools_.tools.push_back(MessagesFunction(tool, body_, path));
+  }
+
+  void Drop(const ServerRunTool& tool, std::string name, const std::string& path) {
+    if (tool.type == kToolSearch) searches_ = true;
+    std::string reason = fmt::format(
+        "{}.type: this server {}, and drops such a tool only beside others", path, tool.lack);
+    if (tools_.dropped.empty()) tools_.only_dropped = reason;
+    tools_.dropped.emplace(std::move(name), std::move(reason));
   }
 
   static void FailType(const std::string& type, const std::string& path, FieldReader& fields) {
-    const bool is_server_run =
-        std::any_of(std::begin(kServerRun), std::end(kServerRun),
-                    [&](std::string_view begin) { return type.starts_with(begin); });
-    if (is_server_run) {
-      fields.Fail({ErrorCode::kUnsupported,
-                   fmt::format("{}.type: this server does not run {}; clients run their tools",
-                               path, ShortenedUtf8(type, kQuotedBytes))});
+    if (type == "function") {
+      fields.Fail({ErrorCode::kInvalidArgument,
+                   fmt::format("{}.type: a tool of the type function is for POST "
+                               "/v1/chat/completions; this path reads a name and an input_schema",
+                               path)});
     } else {
       fields.Fail("type", "custom, bash_*, text_editor_*, memory_* or computer_*",
                   PythonJsonString(type));
@@ -201,58 +227,77 @@ class MessagesToolReader {
 
   FieldReader& reader_;
   const std::string_view body_;
-  ChatCompletionRequest& request_;
-  std::string dropped_;  // the path of the first tool that was dropped
+  MessagesTools tools_;
+  bool searches_ = false;  // offers a search of tools that Anthropic runs
 };
 
-// Reads tool_choice. The tools must have been read.
-void ReadMessagesToolChoice(FieldReader& reader, ChatCompletionRequest* request) {
-  const JsonValue* choice = reader.Find("tool_choice");
-  if (choice == nullptr) return;
-  FieldReader fields(*choice, "tool_choice");
-  const std::string type = fields.Text("type");
-  request->parallel_tool_calls = !fields.Flag("disable_parallel_tool_use");
-  std::vector<ToolSpec>& tools = request->chat.tools;
-  ToolChoice& read = request->tool_choice;
-  if (type == "none") {
-    read.kind = ToolChoice::Kind::kNone;
-    tools.clear();
-  } else if (type == "any") {
-    read.kind = ToolChoice::Kind::kRequired;
-    if (tools.empty()) fields.Fail("type", "auto or none without tools", "\"any\"");
-  } else if (type == "tool") {
-    read.kind = ToolChoice::Kind::kNamed;
-    fields.ReadString("name", &read.name);
-    const bool is_known = std::any_of(tools.begin(), tools.end(),
-                                      [&](const ToolSpec& tool) { return tool.name == read.name; });
-    const JsonValue* name = fields.Find("name");
-    if (!is_known) {
-      fields.Fail("name", "the name of one of the tools",
-                  name == nullptr ? "nothing" : name->Describe());
-    }
-  } else if (type != "auto") {
-    const JsonValue* found = fields.Find("type");
-    fields.Fail("type", "auto, any, tool or none",
-                found == nullptr ? "nothing" : found->Describe());
+void ReadNamedTool(FieldReader& fields, const MessagesTools& tools, ToolChoice* choice) {
+  choice->kind = ToolChoice::Kind::kNamed;
+  fields.ReadString("name", &choice->name);
+  const auto dropped = tools.dropped.find(choice->name);
+  const bool is_known =
+      std::any_of(tools.tools.begin(), tools.tools.end(),
+                  [&](const ToolSpec& tool) { return tool.name == choice->name; });
+  if (is_known) return;
+  if (dropped != tools.dropped.end()) {
+    return fields.Fail({ErrorCode::kUnsupported, dropped->second});
   }
-  if (fields.error()) reader.Fail(*fields.error());
+  const JsonValue* name = fields.Find("name");
+  fields.Fail("name", "the name of one of the tools",
+              name == nullptr ? "nothing" : name->Describe());
 }
 
 }  // namespace
 
-void ReadMessagesTools(FieldReader& reader, const RequestLimits& limits, std::string_view body,
-                       ChatCompletionRequest* request) {
-  const JsonValue* servers = reader.Find("mcp_servers");
-  if (servers != nullptr && servers->Truthy()) {
-    reader.Fail({ErrorCode::kUnsupported, "mcp_servers: this server asks no other servers"});
-  }
+ToolSpec MessagesFunction(const JsonValue& tool, std::string_view body, const std::string& path) {
+  return {.name = std::string(tool.FindText("name")),
+          .function_json = FunctionJson(tool, body),
+          .strict = IsStrict(tool),
+          .path = path + ".input_schema"};
+}
+
+MessagesTools ReadMessagesTools(FieldReader& reader, const RequestLimits& limits,
+                                std::string_view body) {
   CheckToolCount(reader, "tools", limits);
-  MessagesToolReader tools(reader, body, request);
+  MessagesToolReader tools(reader, body);
   reader.ReadList("tools", "a list of tools", [&](const JsonValue& tool, const std::string& path) {
     tools.ReadTool(tool, path);
   });
-  ReadMessagesToolChoice(reader, request);
-  if (request->tool_choice.kind == ToolChoice::Kind::kAuto) tools.RefuseOnlyDropped();
+  MessagesTools read = tools.Take();
+  const JsonValue* servers = reader.Find("mcp_servers");
+  if (servers != nullptr && servers->Truthy() && read.only_dropped.empty()) {
+    read.only_dropped = "mcp_servers: this server asks no other servers";
+  }
+  return read;
+}
+
+ToolChoice ReadMessagesToolChoice(FieldReader& reader, const MessagesTools& tools, bool* parallel) {
+  ToolChoice read;
+  if (const JsonValue* choice = reader.Find("tool_choice")) {
+    FieldReader fields(*choice, "tool_choice");
+    const std::string type = fields.Text("type");
+    *parallel = !fields.Flag("disable_parallel_tool_use");
+    if (type == "none") {
+      read.kind = ToolChoice::Kind::kNone;
+    } else if (type == "any") {
+      read.kind = ToolChoice::Kind::kRequired;
+      if (tools.tools.empty() && tools.only_dropped.empty()) {
+        fields.Fail("type", "auto or none without tools", "\"any\"");
+      }
+    } else if (type == "tool") {
+      ReadNamedTool(fields, tools, &read);
+    } else if (type != "auto") {
+      const JsonValue* found = fields.Find("type");
+      fields.Fail("type", "auto, any, tool or none",
+                  found == nullptr ? "nothing" : found->Describe());
+    }
+    if (fields.error()) reader.Fail(*fields.error());
+  }
+  // A request that offers nothing but a search would be answered without one.
+  if (tools.tools.empty() && !tools.only_dropped.empty() && read.kind != ToolChoice::Kind::kNone) {
+    reader.Fail({ErrorCode::kUnsupported, tools.only_dropped});
+  }
+  return read;
 }
 
 }  // namespace fathom

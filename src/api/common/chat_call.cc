@@ -29,22 +29,33 @@ std::vector<ToolSpec> ListTools(const ChatRequest& chat) {
   return tools;
 }
 
+bool IsAvailable(const ToolSpec& tool) { return tool.is_available; }
+
+// The prompt shows a tool that must not be called any more.
+bool IsTakenAway(const ToolSpec& tool) { return !tool.is_deferred && !tool.is_available; }
+
 // Returns the tools that the answer may call.
 Result<CallableTools> ChooseTools(const ToolChoice& choice, std::vector<ToolSpec> tools) {
   using Kind = ToolChoice::Kind;
   if (choice.kind == Kind::kNone) return CallableTools();
+  const bool is_restricted =
+      !choice.allowed.empty() || std::any_of(tools.begin(), tools.end(), IsTakenAway);
   if (choice.kind == Kind::kNamed) {
     std::erase_if(tools, [&](const ToolSpec& tool) { return tool.name != choice.name; });
   } else if (!choice.allowed.empty()) {
     const std::set<std::string_view> allowed(choice.allowed.begin(), choice.allowed.end());
     std::erase_if(tools, [&](const ToolSpec& tool) { return !allowed.contains(tool.name); });
   }
-  const bool is_restricted = !choice.allowed.empty();
+  // A choice that names a tool demands it, whether it was found or not.
+  if (choice.kind != Kind::kNamed || std::any_of(tools.begin(), tools.end(), IsAvailable)) {
+    std::erase_if(tools, [](const ToolSpec& tool) { return !IsAvailable(tool); });
+  }
   const bool is_required = choice.kind == Kind::kNamed || choice.kind == Kind::kRequired;
-  if (!tools.empty() || !(is_required || is_restricted)) {
+  if (!tools.empty()) {
     return CallableTools{
         .tools = std::move(tools), .is_required = is_required, .is_restricted = is_restricted};
   }
+  if (!is_required && choice.allowed.empty()) return CallableTools();
   if (choice.kind != Kind::kNamed) {
     return MakeError(ErrorCode::kInvalidArgument,
                      "tool_choice: expected tools where one is required, found none");

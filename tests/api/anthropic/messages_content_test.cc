@@ -22,7 +22,9 @@ Conversation Read(const std::string& body, bool stable_system = true) {
   EXPECT_TRUE(json) << body;
   if (!json) return {};
   FieldReader reader(*json);
-  Conversation conversation = {.messages = ReadConversation(reader, body, stable_system)};
+  OfferedTools tools({});
+  Conversation conversation = {
+      .messages = ReadConversation(reader, body, {.stable_system = stable_system}, &tools)};
   if (reader.error()) {
     EXPECT_EQ(reader.error()->code, ErrorCode::kInvalidArgument);
     conversation.error = reader.error()->message;
@@ -130,8 +132,7 @@ TEST(MessagesContentTest, ContentOfAResult) {
       {"type": "document", "source": {"type": "text", "data": "d"}},
       {"type": "document", "source": {"type": "base64", "data": "JVBE"}},
       {"type": "tool_reference", "tool_name": "f"}])"),
-            "a\n\n[Unsupported image]\n\nd\n\n[Unsupported document]\n\n"
-            "[Unsupported tool_reference]");
+            "a\n\n[Unsupported image]\n\nd\n\n[Unsupported document]\n\nf");
 }
 
 TEST(MessagesContentTest, Documents) {
@@ -174,7 +175,7 @@ TEST(MessagesContentTest, TurnOfAnAssistant) {
   ASSERT_THAT(messages, SizeIs(1));
   EXPECT_EQ(messages[0].role, Role::kAssistant);
   EXPECT_EQ(messages[0].content, "a\n\nb");
-  EXPECT_EQ(messages[0].reasoning_content, "r1r2");
+  EXPECT_EQ(messages[0].reasoning_content, "r1\n\nr2");
   ASSERT_THAT(messages[0].tool_calls, SizeIs(2));
   EXPECT_EQ(messages[0].tool_calls[0].id, "toolu_1");
   EXPECT_EQ(messages[0].tool_calls[0].name, "f");
@@ -218,14 +219,8 @@ TEST(MessagesContentTest, ErrorsNameTheField) {
   EXPECT_EQ(message_error(R"({"role": "user", "content": {"type": "text"}})"),
             "messages[1].content: expected a string or a list of blocks, found an object");
   EXPECT_EQ(block_error("user", R"({"type": "text", "text": "a"}, {"type": "image"})"),
-            "messages[1].content[1].type: expected text, document, search_result or tool_result "
-            R"((this model reads text only), found "image")");
-  EXPECT_EQ(block_error("user", R"({"type": "tool_use", "name": "f"})"),
-            "messages[1].content[0].type: expected text, document, search_result or tool_result "
-            R"((this model reads text only), found "tool_use")");
-  EXPECT_EQ(block_error("assistant", R"({"type": "tool_result"})"),
-            "messages[1].content[0].type: expected text, thinking or tool_use, found "
-            R"("tool_result")");
+            "messages[1].content[1].type: expected text (this model reads text only and does not "
+            R"(support images), found "image")");
   EXPECT_EQ(block_error("user", R"("a")"),
             R"(messages[1].content[0]: expected an object with a type, found "a")");
   EXPECT_EQ(block_error("user", R"({"text": "a"})"),
@@ -239,19 +234,12 @@ TEST(MessagesContentTest, ErrorsNameTheField) {
   EXPECT_EQ(block_error("assistant", R"({"type": "thinking", "thinking": "a", "signature": 5})"),
             "messages[1].content[0].signature: expected a string, found 5");
   EXPECT_EQ(block_error("user", R"({"type": "document", "source": {"type": "base64"}})"),
-            "messages[1].content[0].source.type: expected text or content (this model reads text "
-            R"(only), found "base64")");
-  EXPECT_EQ(block_error("user", R"({"type": "document"})"),
-            "messages[1].content[0].source.type: expected text or content (this model reads text "
-            "only), found nothing");
+            "messages[1].content[0].type: expected text (this model reads text only and does not "
+            R"(support files), found "document")");
   EXPECT_EQ(block_error("user", R"({"type": "tool_result", "content": 1})"),
             "messages[1].content[0].content: expected a string or a list of blocks, found 1");
   EXPECT_EQ(block_error("user", R"({"type": "tool_result", "content": [{}]})"),
             "messages[1].content[0].content[0].type: expected the type of a block, found nothing");
-  EXPECT_EQ(block_error("assistant", R"({"type": "tool_use", "input": {}})"),
-            "messages[1].content[0].name: expected a string that is not empty, found nothing");
-  EXPECT_EQ(block_error("assistant", R"({"type": "tool_use", "name": "f", "input": "{}"})"),
-            R"(messages[1].content[0].input: expected an object, found "{}")");
 }
 
 }  // namespace

@@ -1,0 +1,254 @@
+#include "api/anthropic/messages_blocks.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <utility>
+
+#include "api/anthropic/messages_tools.h"
+#include "api/common/reasoning_token.h"
+#include "base/utf8.h"
+#include "chat/literals.h"
+#include "chat/messages.h"
+#include "json/json_writer.h"
+
+namespace fathom {
+namespace {
+
+// The beginnings of the types of blocks that are no text, but could be read by another model.
+constexpr std::string_view kMediaTypes[] = {"image", "audio", "video", "file", "document"};
+
+bool IsMedia(std::string_view type) {
+  return std::any_of(std::begin(kMediaTypes), std::end(kMediaTypes),
+                     [type](std::string_view begin) { return type.starts_with(begin); });
+}
+
+bool IsTextDocument(const JsonValue& block) {
+  const JsonValue* source = block.Find("source");
+  const std::string_view type = source == nullptr ? "" : source->FindText("type");
+  return type == "text" || type == "content";
+}
+
+// Returns the name of the tool that a block of a tool search or of a change refers to.
+std::string_view ReferredName(const JsonValue& reference) {
+  const std::string_view name = reference.FindText("tool_name");
+  return name.empty() ? reference.FindText("name") : name;
+}
+
+std::string Unsupported(std::string_view type) {
+  return fmt::format("[Unsupported {}]", ShortenedUtf8(type, kQuotedBytes));
+}
+
+void AppendThinking(std::string_view text, std::string* to) {
+  if (!to->empty() && !text.empty()) to->append(kBlockJoiner);
+  to->append(text);
+}
+
+}  // namespace
+
+std::string JoinTexts(const std::vector<std::string>& texts) {
+  return fmt::format("{}", fmt::join(texts, kBlockJoiner));
+}
+
+Blocks BlockReader::Read(const JsonValue& content, BlockPlace place, const std::string& path,
+                         std::size_t first) {
+  Blocks blocks;
+  if (place != BlockPlace::kSystemField) media_.BeginMessage(place == BlockPlace::kAssistant);
+  if (content.IsString()) {
+    blocks.texts.emplace_back(content.text());
+    return blocks;
+  }
+  if (!content.IsArray()) reader_.Fail(path, "a string or a list of blocks", content);
+  for (std::size_t i = first; i < content.items().size() && !reader_.error(); ++i) {
+    ReadBlock(content.items()[i], place, fmt::format("{}[{}]", path, i), &blocks);
+  }
+  return blocks;
+}
+
+void BlockReader::Count(const std::string& path) {
+  if (++n_counted_ <= kMaxMessages) return;
+  reader_.Fail(path, fmt::format("at most {} messages, calls and results", kMaxMessages), "more");
+}
+
+void BlockReader::ReadBlock(const JsonValue& block, BlockPlace place, const std::string& path,
+                            Blocks* blocks) {
+  const std::string type = ReadType(block, path);
+  if (reader_.error()) return;
+  if (type == "text") {
+    blocks->texts.push_back(RequireText(block, "text", path));
+  } else if (type == "tool_reference" && place != BlockPlace::kSystemField) {
+    blocks->texts.push_back(tools_.Refer(ReferredName(block)));
+  } else if (place == BlockPlace::kUser && ReadUserBlock(block, type, path, blocks)) {
+    return;
+  } else if (place == BlockPlace::kAssistant && ReadAssistantBlock(block, type, path, blocks)) {
+    return;
+  } else if (place == BlockPlace::kSystem && (type == "tool_addition" || type == "tool_removal")) {
+    blocks->texts.push_back(ReadToolChange(block, type, path));
+  } else {
+    ReadOther(type, place, path, blocks);
+  }
+}
+
+bool BlockReader::ReadUserBlock(const JsonValue& block, std::string_view type,
+                                const std::string& path, Blocks* blocks) {
+  if (type == "document" && IsTextDocument(block)) {
+    blocks->texts.push_back(ReadDocument(block, path));
+  } else if (type == "search_result") {
+    blocks->texts.push_back(ReadSearchResult(block, path));
+  } else if (type == "tool_result") {
+    blocks->results.push_back({.role = Role::kTool,
+                               .content = ReadToolResult(block, path),
+                               .tool_call_id = ReadText(block, "tool_use_id", path)});
+    Count(path);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+bool BlockReader::ReadAssistantBlock(const JsonValue& block, std::string_view type,
+                                     const std::string& path, Blocks* blocks) {
+  if (type == "thinking") {
+    std::string thinking = ReadText(block, "thinking", path);
+    const std::string signature = ReadText(block, "signature", path);
+    if (thinking.empty()) {  // the client did not want to see it (MessageBlocks)
+      thinking = ReadReasoningToken(signature).value_or("");
+    }
+    AppendThinking(thinking, &blocks->reasoning);
+  } else if (type == "tool_use") {
+    blocks->calls.push_back({.id = ReadText(block, "id", path),
+                             .name = ReadText(block, "name", path),
+                             .arguments = ReadArguments(block.Find("input"), body_)});
+    Count(path);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+// Only Anthropic's own models can read most of these blocks: calls of tools that Anthropic runs and
+// their results, hidden reasoning, marks of a fallback to another model. In the voice of the
+// assistant a text in their place would be an example for the next answer.
+void BlockReader::ReadOther(std::string_view type, BlockPlace place, const std::string& path,
+                            Blocks* blocks) {
+  if (place == BlockPlace::kAssistant || type.ends_with("_tool_result")) return;
+  if (place == BlockPlace::kSystemField) {
+    reader_.Fail(path + ".type", "text", PythonJsonString(type));
+  } else if (IsMedia(type)) {
+    blocks->texts.push_back(media_.Replace(type, path));
+  } else {
+    blocks->texts.push_back(Unsupported(type));
+  }
+}
+
+// The text must say whether the tool failed (is_error), because the format has no field for it.
+std::string BlockReader::ReadToolResult(const JsonValue& block, const std::string& path) {
+  const JsonValue* content = block.Find("content");
+  if (content == nullptr || content->IsNull()) return "";
+  if (content->IsString()) return std::string(content->text());
+  std::vector<std::string> texts;
+  reader_.ReadItems(*content, path + ".content", "a string or a list of blocks",
+                    [&](const JsonValue& part, const std::string& place) {
+                      const std::string type = ReadType(part, place);
+                      if (type == "text") {
+                        texts.push_back(RequireText(part, "text", place));
+                      } else if (type == "tool_reference") {
+                        texts.push_back(tools_.Refer(ReferredName(part)));
+                      } else if (type == "document" && IsTextDocument(part)) {
+                        texts.push_back(ReadDocument(part, place));
+                      } else if (type == "search_result") {
+                        texts.push_back(ReadSearchResult(part, place));
+                      } else {
+                        texts.push_back(Unsupported(type));
+                      }
+                    });
+  return JoinTexts(texts);
+}
+
+// Returns the title, the client's context, and the text of a document.
+std::string BlockReader::ReadDocument(const JsonValue& block, const std::string& path) {
+  const JsonValue& source = *block.Find("source");
+  std::vector<std::string> texts = {ReadText(block, "title", path),
+                                    ReadText(block, "context", path),
+                                    ReadText(source, "data", path + ".source")};
+  AppendTexts(source.Find("content"), path + ".source.content", &texts);
+  std::erase_if(texts, [](const std::string& text) { return text.empty(); });
+  return JoinTexts(texts);
+}
+
+// Returns the title, the source and the text of what the client has found.
+std::string BlockReader::ReadSearchResult(const JsonValue& block, const std::string& path) {
+  std::vector<std::string> texts = {ReadText(block, "title", path),
+                                    ReadText(block, "source", path)};
+  AppendTexts(block.Find("content"), path + ".content", &texts);
+  std::erase_if(texts, [](const std::string& text) { return text.empty(); });
+  return JoinTexts(texts);
+}
+
+void BlockReader::AppendTexts(const JsonValue* content, const std::string& path,
+                              std::vector<std::string>* texts) {
+  if (content == nullptr || content->IsNull()) return;
+  if (content->IsString()) {
+    texts->emplace_back(content->text());
+    return;
+  }
+  reader_.ReadItems(
+      *content, path, "a string or a list of blocks",
+      [&](const JsonValue& part, const std::string& place) {
+        const std::string type = ReadType(part, place);
+        texts->push_back(type == "text" ? RequireText(part, "text", place) : Unsupported(type));
+      });
+}
+
+// Returns what the model is told about a tool that the client adds, whole or by its name, or takes
+// away.
+std::string BlockReader::ReadToolChange(const JsonValue& block, std::string_view type,
+                                        const std::string& path) {
+  const JsonValue* tool = block.Find("tool");
+  const JsonValue* definition = tool == nullptr ? nullptr : tool->Find("definition");
+  const std::string name(ReferredName(definition != nullptr ? *definition
+                                      : tool == nullptr     ? block
+                                                            : *tool));
+  if (name.empty()) return Unsupported(type);
+  if (type == "tool_removal") {
+    tools_.Remove(name);
+    return fmt::format("The tool {} cannot be called any more.", name);
+  }
+  const std::string shown =
+      definition == nullptr
+          ? tools_.Refer(name)
+          : tools_.Add(MessagesFunction(*definition, body_, path + ".tool.definition"));
+  if (shown == name) return fmt::format("The tool {} can be called from now on.", name);
+  return fmt::format("This tool can be called from now on:\n{}", shown);
+}
+
+std::string BlockReader::ReadText(const JsonValue& object, std::string_view key,
+                                  const std::string& path) {
+  FieldReader fields(object, path);
+  std::string text = fields.Text(key);
+  if (fields.error()) reader_.Fail(*fields.error());
+  return text;
+}
+
+std::string BlockReader::RequireText(const JsonValue& object, std::string_view key,
+                                     const std::string& path) {
+  const JsonValue* text = object.Find(key);
+  if (text != nullptr && text->IsString()) return std::string(text->text());
+  reader_.Fail(fmt::format("{}.{}", path, key), "a string", text);
+  return "";
+}
+
+std::string BlockReader::ReadType(const JsonValue& block, const std::string& path) {
+  if (!block.IsObject()) {
+    reader_.Fail(path, "an object with a type", block);
+    return "";
+  }
+  std::string type = ReadText(block, "type", path);
+  if (type.empty()) reader_.Fail(path + ".type", "the type of a block", block.Find("type"));
+  return type;
+}
+
+}  // namespace fathom
