@@ -79,6 +79,7 @@ Result<ApiModel> MakeApiModel(const ApiCommand& command, std::int64_t n_context,
                                const ConstraintSpec& spec) { return constraints->Compile(spec); };
   api.defaults.tool_grammar = command.tool_grammar;
   api.defaults.openai_strict_rules = command.openai_strict_rules;
+  api.defaults.media = command.media;
   api.defaults.messages_think = command.thinking == true;
   const Status valid = Validate(api.defaults.sampling, model.config.vocab_size);
   if (!valid) return Unexpected(valid.error());

@@ -76,9 +76,9 @@ HttpResponse ModelListResponse(const ServedModel& model, const Api& api) {
 }
 
 ApiResult<HttpResponse> ModelResponse(const ServedModel& model, std::string_view encoded_name,
-                                      const Api& api) {
+                                      const Api& api, bool any_name) {
   const std::string name = Decode(encoded_name);
-  if (std::find(model.names.begin(), model.names.end(), name) == model.names.end()) {
+  if (!any_name && std::find(model.names.begin(), model.names.end(), name) == model.names.end()) {
     return tl::unexpected<ApiError>(UnknownModel(name));
   }
   return JsonResponse(api.model_card(MakeCard(model, name)));

@@ -259,8 +259,9 @@ std::vector<Service::Route> Service::Routes() {
       {"GET", "/v1/models", list_models, Route::Key::kAlways, true},
       {"GET", "/models", list_models, Route::Key::kAlways, true},
       {"GET", "/v1/models/",
-       [](Service&, RequestContext& context) {
-         context.Send(ModelResponse(*context.model, context.rest, context.api));
+       [](Service& service, RequestContext& context) {
+         context.Send(ModelResponse(*context.model, context.rest, context.api,
+                                    !service.options_.strict_model_names));
        },
        Route::Key::kAlways, true},
       {"POST", "/tokenize", tokenize, Route::Key::kAlways, true},

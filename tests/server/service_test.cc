@@ -117,7 +117,7 @@ TEST_F(ServiceTest, ErrorsHaveTheFormOfTheApi) {
   EXPECT_EQ(openai["error"]["type"], "invalid_request_error");
   const Json anthropic = ReadJson(Ask("POST", "/v1/messages", "{"));
   EXPECT_EQ(anthropic["type"], "error");
-  const Json by_field = ReadJson(Ask("GET", "/v1/models/x", "", {{"anthropic-version", "1"}}));
+  const Json by_field = ReadJson(Ask("GET", "/v1/x", "", {{"anthropic-version", "1"}}));
   EXPECT_EQ(by_field["type"], "error");
 }
 
@@ -220,17 +220,16 @@ TEST_F(ServiceTest, LongNamesAreShortenedInErrors) {
   chat["model"] = name;
   Json tool = Json::parse(kChat);
   tool["max_tokens"] = 1;
-  tool["tools"] = {{{"type", "web_fetch_" + name}}};
+  tool["tools"] = {{{"type", "web_" + name}}};
   Json effort = Json::parse(kChat);
   effort["reasoning_effort"] = name;
-  Json item = {{"input", {{{"type", "function_call_output"}, {"call_id", name}, {"output", ""}}}}};
+  Json item = {{"input", {{{"type", "item_reference"}, {"id", name}}}}};
   Json part = {{"messages", {{{"role", "user"}, {"content", {{{"type", name}}}}}}}};
   const HttpFields root = {{"x-api-key", "root"}};
   for (const FakeExchange& refused :
        {Ask("POST", "/v1/chat/completions", chat.dump()),
         Ask("POST", "/v1/chat/completions", effort.dump()),
-        Ask("POST", "/v1/chat/completions", part.dump()), Ask("POST", "/v1/messages", part.dump()),
-        Ask("POST", "/v1/responses", item.dump()), Ask("GET", "/v1/models/" + name),
+        Ask("POST", "/v1/chat/completions", part.dump()), Ask("POST", "/v1/responses", item.dump()),
         Ask("POST", "/v1/messages", tool.dump()), Ask("GET", "/v1/responses/" + name),
         Ask("DELETE", "/v1/responses/" + name),
         AskWithQuery("/v1/responses/resp_1/input_items", "after=" + name),

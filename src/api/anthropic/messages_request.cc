@@ -9,6 +9,7 @@
 #include "api/common/generation_fields.h"
 #include "api/common/other_endpoint.h"
 #include "api/common/reasoning_fields.h"
+#include "api/common/sampling_aliases.h"
 #include "json/json_value.h"
 
 namespace fathom {
@@ -19,7 +20,9 @@ void ReadMessagesGeneration(FieldReader& reader, const RequestLimits& limits,
   ReadModel(reader, limits, &fields->model);
   ReadSampling(reader, limits, &fields->sampling);
   ReadStopStrings(reader, "stop_sequences", limits, &fields->sampling);
-  ReadMaxTokens(reader, "max_tokens", 1, &fields->sampling);
+  for (const std::string_view key : kLengthNames) {
+    ReadMaxTokens(reader, key, 1, &fields->sampling);
+  }
   reader.ReadBool("ignore_eos",
                   &fields->sampling.ignore_eos);  // an extension: load tests ask for lengths
   ReadCacheSalt(reader, &fields->cache_salt);

@@ -14,7 +14,7 @@
 namespace fathom {
 namespace {
 
-constexpr std::string_view kToolSearch = "tool_search_";
+constexpr std::string_view kSearchOfTools = "tool_search_";
 
 // A tool that Anthropic has defined and the client runs.
 struct ClientRunTool {
@@ -98,7 +98,7 @@ struct ServerRunTool {
 constexpr ServerRunTool kServerRun[] = {
     {"web_search_", "cannot search the web"}, {"web_fetch_", "cannot fetch pages"},
     {"code_execution_", "runs no code"},      {"mcp_", "asks no other servers"},
-    {kToolSearch, "searches no tools"},       {"advisor_", "asks no other models"},
+    {kSearchOfTools, "searches no tools"},    {"advisor_", "asks no other models"},
 };
 
 const ServerRunTool* FindServerRun(std::string_view type) {
@@ -206,7 +206,7 @@ class MessagesToolReader {
   }
 
   void Drop(const ServerRunTool& tool, std::string name, const std::string& path) {
-    if (tool.type == kToolSearch) searches_ = true;
+    if (tool.type == kSearchOfTools) searches_ = true;
     std::string reason = fmt::format(
         "{}.type: this server {}, and drops such a tool only beside others", path, tool.lack);
     if (tools_.dropped.empty()) tools_.only_dropped = reason;

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/common/sampling_aliases.h"
 #include "base/character_count.h"
 #include "base/parse_text.h"
 #include "engine/sampling_fields.h"
@@ -86,8 +87,8 @@ void ReadStopTokens(FieldReader& reader, const RequestLimits& limits,
 }
 
 void ReadLengths(FieldReader& reader, bool may_be_empty, SamplingParameters* sampling) {
-  // All three mean the same; the last one that is present counts.
-  for (const std::string_view key : {"n_predict", "max_tokens", "max_completion_tokens"}) {
+  // All mean the same; the last one that is present counts.
+  for (const std::string_view key : kLengthNames) {
     ReadMaxTokens(reader, key, may_be_empty ? 0 : 1, sampling);
   }
   reader.ReadInteger("min_tokens", {.low = 0}, &sampling->min_tokens);
@@ -128,6 +129,8 @@ void ReadSampling(FieldReader& reader, const RequestLimits& limits, SamplingPara
     }
     reader.ReadNumber(field.name, {field.low, field.high}, &(sampling->*field.number));
   }
+  ReadSamplingAliases(reader, sampling);
+  RefuseOtherSampling(reader, *sampling);
   ReadSeed(reader, sampling);
 }
 

@@ -80,7 +80,7 @@ void ReadGenerationFields(FieldReader& reader, const RequestLimits& limits,
                           GenerationFields* fields);
 
 // Parts that other APIs use, some under a `key` of their own. This one reads temperature, top_p,
-// top_k, min_p, the penalties and the seed.
+// top_k, min_p, the penalties and the seed, and refuses fields of other servers' sampling.
 void ReadSampling(FieldReader& reader, const RequestLimits& limits, SamplingParameters* sampling);
 // Reads cache_salt, as vLLM has it: a text that is not empty.
 void ReadCacheSalt(FieldReader& reader, std::string* cache_salt);

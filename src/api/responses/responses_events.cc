@@ -62,7 +62,9 @@ JsonValue WithoutText(JsonValue item) {
     if (item.Find(list) != nullptr) item[list] = JsonValue::Array();
   }
   for (const std::string_view text : {"arguments", "input"}) {
-    if (item.Find(text) != nullptr) item[text] = "";
+    const JsonValue* value = item.Find(text);
+    if (value == nullptr) continue;
+    item[text] = value->IsObject() ? JsonValue::Object() : JsonValue("");
   }
   return item;
 }

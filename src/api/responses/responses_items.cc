@@ -14,8 +14,10 @@
 
 #include "api/common/reasoning_token.h"
 #include "api/responses/responses_tools.h"
+#include "base/utf8.h"
 #include "chat/custom_tool.h"
 #include "chat/literals.h"
+#include "chat/messages.h"
 #include "json/json_writer.h"
 
 namespace fathom {
@@ -24,57 +26,63 @@ namespace {
 constexpr std::string_view kTextTypes[] = {"input_text", "output_text", "text", "summary_text",
                                            "reasoning_text"};
 
-// Treatment of a part that is not text.
-enum class OtherParts {
-  kRefuse,  // the model would answer without seeing it
-  kName,    // a tool returned it, and the client cannot change it
-};
-
 void AppendParagraph(std::string_view text, std::string* to) {
   if (!to->empty() && !text.empty()) to->append(kBlockJoiner);
   to->append(text);
 }
 
-std::string PartText(FieldReader& reader, const JsonValue& part, const std::string& path,
-                     OtherParts others) {
+// Returns the text of a part; nothing if it is no text.
+std::optional<std::string> PartText(FieldReader& reader, const JsonValue& part,
+                                    const std::string& path) {
   if (!part.IsObject()) {
     reader.Fail(path, "an object", part);
     return "";
   }
-  const JsonValue* type = part.Find("type");
-  const std::string_view name = part.FindText("type");
-  const bool is_refusal = name == "refusal";
-  if (is_refusal ||
-      std::find(std::begin(kTextTypes), std::end(kTextTypes), name) != std::end(kTextTypes)) {
-    const std::string key = is_refusal ? "refusal" : "text";
-    const JsonValue* text = part.Find(key);
-    if (text != nullptr && text->IsString()) return std::string(text->text());
-    reader.Fail(fmt::format("{}.{}", path, key), "a string", text);
-  } else if (others == OtherParts::kRefuse) {
-    reader.Fail(path + ".type", "input_text or output_text (this model reads text only)", type);
-  }
-  return fmt::format("[Unsupported {}]", name);
+  const std::string_view type = part.FindText("type");
+  const bool is_text =
+      std::find(std::begin(kTextTypes), std::end(kTextTypes), type) != std::end(kTextTypes);
+  if (!is_text && type != "refusal") return std::nullopt;
+  const std::string key = is_text ? "text" : "refusal";
+  const JsonValue* text = part.Find(key);
+  if (text != nullptr && text->IsString()) return std::string(text->text());
+  reader.Fail(fmt::format("{}.{}", path, key), "a string", text);
+  return "";
 }
 
-// Reads a string or a list of parts.
-std::string ReadText(FieldReader& reader, std::string_view key, OtherParts others) {
+// Reads a string or a list of parts. `other(part, path)` returns the text of a part that is none.
+template <class Other>
+std::string ReadText(FieldReader& reader, std::string_view key, const Other& other) {
   const JsonValue* value = reader.Find(key);
   if (value == nullptr) return "";
   if (value->IsString()) return std::string(value->text());
   std::vector<std::string> texts;
   reader.ReadList(key, "a string or a list of parts",
                   [&](const JsonValue& part, const std::string& path) {
-                    texts.push_back(PartText(reader, part, path, others));
+                    std::optional<std::string> text = PartText(reader, part, path);
+                    texts.push_back(text ? *std::move(text) : other(part, path));
                   });
   return fmt::format("{}", fmt::join(texts, kBlockJoiner));
+}
+
+// A tool returned such a part, or a model wrote it.
+std::string NamePart(const JsonValue& part, const std::string&) {
+  return fmt::format("[Unsupported {}]", ShortenedUtf8(part.FindText("type"), kQuotedBytes));
+}
+
+// Servers that do not encrypt send the text itself as "encrypted_content"; other servers send what
+// nobody else can read.
+bool IsReadable(std::string_view text) {
+  constexpr std::size_t kMostInAWord = 64;
+  if (text.starts_with("gAAAA")) return false;  // OpenAI's
+  return text.size() <= kMostInAWord || text.find_first_of(" \n") != std::string_view::npos;
 }
 
 // Reads reasoning in the fullest form that the client kept.
 std::string ReadReasoningText(FieldReader& reader) {
   std::optional<std::string> reasoning = ReadReasoningToken(reader.Text("encrypted_content"));
   if (reasoning) return *std::move(reasoning);
-  std::string text = ReadText(reader, "content", OtherParts::kRefuse);
-  std::string summary = ReadText(reader, "summary", OtherParts::kRefuse);
+  std::string text = ReadText(reader, "content", NamePart);
+  std::string summary = ReadText(reader, "summary", NamePart);
   return text.empty() ? summary : text;
 }
 
@@ -90,11 +98,12 @@ std::string ItemType(FieldReader& reader) {
 // object.
 //
 // The items of one answer (reasoning, text, calls) become one message again, as the model wrote it;
-// neighbouring system messages become one. Custom tools, the shells and the patch tool are
-// functions to the model. Items of tools that only OpenAI runs are dropped.
+// neighbouring system messages become one. A developer's message is text of the user's turn. Custom
+// tools, the shells and the patch tool are functions to the model. Other items are dropped.
 class ResponsesItems {
  public:
-  explicit ResponsesItems(ResponseStore* store) : store_(store) {}
+  ResponsesItems(ResponseStore* store, const ItemRules& rules, OfferedTools& tools)
+      : store_(store), limits_(rules.limits), media_(rules.media), tools_(tools) {}
 
   // `source` is the text that the item was read from, `path` its name in errors.
   void Add(const JsonValue& item, std::string_view source, const std::string& path) {
@@ -111,21 +120,13 @@ class ResponsesItems {
         {"shell_call_output", &ResponsesItems::ReadShellOutput},
         {"apply_patch_call", &ResponsesItems::ReadPatchCall},
         {"apply_patch_call_output", &ResponsesItems::ReadPatchOutput},
+        {"agent_message", &ResponsesItems::ReadAgentMessage},
+        {"additional_tools", &ResponsesItems::ReadAdditionalTools},
+        {"tool_search_call", &ResponsesItems::ReadToolSearchCall},
+        {"tool_search_output", &ResponsesItems::ReadToolSearchOutput},
         {"compaction", &ResponsesItems::ReadCompaction},
+        {"context_compaction", &ResponsesItems::ReadCompaction},
         {"compaction_summary", &ResponsesItems::ReadCompaction},
-        {"code_interpreter_call", &ResponsesItems::ReadNothing},
-        {"computer_call", &ResponsesItems::ReadNothing},
-        {"computer_call_output", &ResponsesItems::ReadNothing},
-        {"file_search_call", &ResponsesItems::ReadNothing},
-        {"ghost_snapshot", &ResponsesItems::ReadNothing},
-        {"image_generation_call", &ResponsesItems::ReadNothing},
-        {"mcp_approval_request", &ResponsesItems::ReadNothing},
-        {"mcp_approval_response", &ResponsesItems::ReadNothing},
-        {"mcp_call", &ResponsesItems::ReadNothing},
-        {"mcp_list_tools", &ResponsesItems::ReadNothing},
-        {"tool_search_call", &ResponsesItems::ReadNothing},
-        {"tool_search_output", &ResponsesItems::ReadNothing},
-        {"web_search_call", &ResponsesItems::ReadNothing},
     };
     if (error_) return;
     if (items_.size() >= kMaxMessages) {
@@ -138,6 +139,7 @@ class ResponsesItems {
                      fmt::format("{}: expected an object, found {}", path, DescribeFound(item))};
       return;
     }
+    path_ = path;
     FieldReader reader(item, path);
     const std::string type = ItemType(reader);
     std::string id = reader.Text("id");
@@ -149,13 +151,13 @@ class ResponsesItems {
     } else {
       const auto* kind = std::find_if(std::begin(kKinds), std::end(kKinds),
                                       [&](const Kind& entry) { return entry.type == type; });
-      if (kind != std::end(kKinds)) {
-        (this->*kind->read)(reader, source);
-        items_.push_back({.id = std::move(id), .json = std::string(item.SourceIn(source))});
-      } else {
+      if (type.empty()) {
         reader.Fail("type", "message, function_call, function_call_output or another kind of item",
-                    type.empty() ? "nothing" : PythonJsonString(type));
+                    "nothing");
       }
+      // Other items are of tools that only OpenAI runs, or ask for what this server does not do.
+      if (kind != std::end(kKinds)) (this->*kind->read)(reader, source);
+      items_.push_back({.id = std::move(id), .json = std::string(item.SourceIn(source))});
     }
     error_ = reader.error();
   }
@@ -180,7 +182,12 @@ class ResponsesItems {
   // Returns all items, with references replaced by the items.
   std::vector<ResponseItem> TakeItems() { return std::move(items_); }
 
+  // Returns the client's names of the tools that items have defined.
+  ClientTools TakeClientTools() { return std::move(client_tools_); }
+
   const std::optional<Error>& error() const { return error_; }
+  // Returns the error of an image that must not be replaced; known behind the last item.
+  const std::optional<Error>& media_error() const { return media_.error(); }
 
  private:
   struct Kind {
@@ -215,23 +222,65 @@ class ResponsesItems {
 
   void ReadMessage(FieldReader& reader, std::string_view) {
     const std::string role = reader.Text("role");
-    std::string text = ReadText(reader, "content", OtherParts::kRefuse);
+    media_.BeginMessage(role == "assistant");
+    std::string text =
+        ReadText(reader, "content", [this](const JsonValue& part, const std::string& path) {
+          return media_.Replace(part.FindText("type"), path_ + "." + path);
+        });
     if (role == "assistant") {
       AppendParagraph(text, &AssistantTurn().content);
-    } else if (role == "system" || role == "developer") {
+    } else if (role == "system") {
       const bool goes_on = !messages_.empty() && messages_.back().role == Role::kSystem;
       if (!goes_on) messages_.push_back({.role = Role::kSystem});
       AppendParagraph(text, &messages_.back().content);
-    } else if (role == "user") {
-      messages_.push_back({.role = Role::kUser, .content = std::move(text)});
+    } else if (role == "user" || role == "developer") {
+      AddUserTurn(std::move(text));
     } else {
       reader.Fail("role", "one of user, assistant, system, developer",
                   role.empty() ? "nothing" : PythonJsonString(role));
     }
   }
 
+  // One agent's task for another. Its encrypted part is plain text where nobody encrypts.
+  void ReadAgentMessage(FieldReader& reader, std::string_view) {
+    AddUserTurn(ReadText(reader, "content", [](const JsonValue& part, const std::string& path) {
+      const std::string_view text = part.FindText("encrypted_content");
+      return text.empty() ? NamePart(part, path) : std::string(text);
+    }));
+  }
+
+  void ReadAdditionalTools(FieldReader& reader, std::string_view source) {
+    const std::string definitions = AddTools(reader, source);
+    if (definitions.empty()) return;
+    AddUserTurn("These tools can be called from now on:\n\n" + definitions);
+  }
+
+  // A search that the client executes has a call_id; another one was made elsewhere.
+  void ReadToolSearchCall(FieldReader& reader, std::string_view source) {
+    if (reader.Find("call_id") == nullptr) return;
+    AddCall({.id = reader.Text("call_id"),
+             .name = "tool_search",
+             .arguments = ReadArguments(reader.Find("arguments"), source)});
+  }
+
+  void ReadToolSearchOutput(FieldReader& reader, std::string_view source) {
+    AddResult(reader, AddTools(reader, source));
+  }
+
+  // Adds the tools that an item defines, and returns their definitions as the prompt shows them.
+  // Tools that cannot be read are left out: the item stands in a history.
+  std::string AddTools(const FieldReader& reader, std::string_view source) {
+    FieldReader scratch = reader;
+    ResponsesTools found = ReadResponsesTools(scratch, source, limits_);
+    if (scratch.error()) return "";
+    client_tools_.merge(found.client_tools);
+    std::string definitions;
+    for (ToolSpec& tool : found.tools) AppendParagraph(tools_.Add(std::move(tool)), &definitions);
+    return definitions;
+  }
+
   void ReadReasoning(FieldReader& reader, std::string_view) {
-    // The model reasons before it speaks, so reasoning begins another of its turns.
+    // The model reasons before it speaks, so reasoning behind an answer begins another turn.
     const Message& open = AssistantTurn();
     if (!open.content.empty() || !open.tool_calls.empty()) {
       messages_.push_back({.role = Role::kAssistant});
@@ -239,23 +288,19 @@ class ResponsesItems {
     AppendParagraph(ReadReasoningText(reader), &messages_.back().reasoning_content);
   }
 
+  // Names and ids may be empty: a client cannot take back what a broken answer left.
   void ReadFunctionCall(FieldReader& reader, std::string_view source) {
     const std::string space = reader.Text("namespace");
-    ToolCall call = {.id = reader.RequireText("call_id"),
-                     .name = FlatToolName(space, reader.RequireText("name"))};
-    const JsonValue* arguments = reader.Find("arguments");
-    if (arguments != nullptr) {
-      call.arguments = arguments->IsString() ? arguments->text() : arguments->SourceIn(source);
-    }
-    if (call.arguments.empty()) call.arguments = "{}";
-    AddCall(std::move(call));
+    AddCall({.id = reader.Text("call_id"),
+             .name = FlatToolName(space, reader.Text("name")),
+             .arguments = ReadArguments(reader.Find("arguments"), source)});
   }
 
   void ReadCustomCall(FieldReader& reader, std::string_view) {
     const std::string space = reader.Text("namespace");
     const std::string input = reader.Text("input");
-    AddCall({.id = reader.RequireText("call_id"),
-             .name = FlatToolName(space, reader.RequireText("name")),
+    AddCall({.id = reader.Text("call_id"),
+             .name = FlatToolName(space, reader.Text("name")),
              .arguments = CustomArguments(input)});
   }
 
@@ -278,8 +323,7 @@ class ResponsesItems {
   void ReadOutput(FieldReader& reader, std::string_view) {
     const JsonValue* output = reader.Find("output");
     const bool is_text = output == nullptr || output->IsString() || output->IsArray();
-    AddResult(reader,
-              is_text ? ReadText(reader, "output", OtherParts::kName) : PythonJson(*output));
+    AddResult(reader, is_text ? ReadText(reader, "output", NamePart) : PythonJson(*output));
   }
 
   // The output is a list of {"stdout", "stderr", "outcome"}, one for each command.
@@ -292,27 +336,30 @@ class ResponsesItems {
   // The status says whether the patch could be applied.
   void ReadPatchOutput(FieldReader& reader, std::string_view) {
     std::string text = reader.Text("status");
-    AppendParagraph(ReadText(reader, "output", OtherParts::kName), &text);
+    AppendParagraph(ReadText(reader, "output", NamePart), &text);
     AddResult(reader, std::move(text));
   }
 
-  // The compaction of another server cannot be read; a text can.
   void ReadCompaction(FieldReader& reader, std::string_view) {
     std::string text = ReadReasoningText(reader);
-    if (!text.empty()) messages_.push_back({.role = Role::kUser, .content = std::move(text)});
+    if (text.empty()) text = reader.Text("encrypted_content");
+    if (!text.empty() && IsReadable(text)) AddUserTurn(std::move(text));
   }
 
-  void ReadNothing(FieldReader&, std::string_view) {}
+  void AddUserTurn(std::string text) {
+    media_.BeginMessage(/*is_assistant=*/false);
+    messages_.push_back({.role = Role::kUser, .content = std::move(text)});
+  }
 
   // Adds a call whose arguments are the object `key`. Clients write null where the model wrote
   // nothing.
   void AddObjectCall(FieldReader& reader, std::string_view source, std::string_view name,
                      std::string_view key, std::string_view id_key) {
     const JsonValue* object = reader.Find(key);
-    if (object == nullptr || !object->IsObject()) return reader.Fail(key, "an object", object);
-    std::string arguments(object->SourceIn(source));
+    std::string arguments = ReadArguments(object, source);
     const auto is_null = [](const JsonValue& value) { return value.IsNull(); };
-    if (std::any_of(object->items().begin(), object->items().end(), is_null)) {
+    if (object != nullptr && object->IsObject() &&
+        std::any_of(object->items().begin(), object->items().end(), is_null)) {
       JsonValue given = JsonValue::Object();
       for (std::size_t i = 0; i < object->items().size(); ++i) {
         const JsonValue& value = object->items()[i];
@@ -320,19 +367,18 @@ class ResponsesItems {
       }
       arguments = PythonJson(given);
     }
-    AddCall({.id = reader.RequireText(id_key), .name = std::string(name), .arguments = arguments});
+    AddCall({.id = reader.Text(id_key), .name = std::string(name), .arguments = arguments});
   }
 
+  // The call may be missing, as where a client has cut its history.
   void AddResult(FieldReader& reader, std::string text) {
     const std::string_view id_key = reader.Find("call_id") == nullptr ? "id" : "call_id";
-    const std::string call_id = reader.Text(id_key);
-    const auto call = call_ids_.find(call_id);
-    if (call == call_ids_.end()) {
-      return reader.Fail("call_id", "the call_id of a call before it",
-                         call_id.empty() ? "nothing" : PythonJsonString(call_id));
-    }
+    std::string id = reader.Text(id_key);
+    const auto call = call_ids_.find(id);
+    if (call != call_ids_.end()) id = call->second;
+    media_.BeginMessage(/*is_assistant=*/false);
     messages_.push_back(
-        {.role = Role::kTool, .content = std::move(text), .tool_call_id = call->second});
+        {.role = Role::kTool, .content = std::move(text), .tool_call_id = std::move(id)});
   }
 
   void AddCall(ToolCall call) {
@@ -341,6 +387,7 @@ class ResponsesItems {
   }
 
   Message& AssistantTurn() {
+    media_.BeginMessage(/*is_assistant=*/true);
     if (messages_.empty() || messages_.back().role != Role::kAssistant) {
       messages_.push_back({.role = Role::kAssistant});
     }
@@ -348,6 +395,11 @@ class ResponsesItems {
   }
 
   ResponseStore* const store_;
+  const RequestLimits limits_;
+  MediaParts media_;
+  OfferedTools& tools_;
+  ClientTools client_tools_;
+  std::string path_;  // of the item that is read
   std::vector<Message> messages_;
   std::vector<ResponseItem> items_;
   std::size_t n_references_ = 0;
@@ -371,8 +423,8 @@ void ReadPrevious(FieldReader& reader, ResponseStore* store, ResponsesItems* ite
 }  // namespace
 
 void ReadResponsesInput(FieldReader& reader, std::string_view body, ResponseStore* store,
-                        ResponsesRequest* request) {
-  ResponsesItems items(store);
+                        const ItemRules& rules, OfferedTools* tools, ResponsesRequest* request) {
+  ResponsesItems items(store, rules, *tools);
   ReadPrevious(reader, store, &items);
   const JsonValue* input = reader.Find("input");
   if (input != nullptr && input->IsString()) {
@@ -385,7 +437,9 @@ void ReadResponsesInput(FieldReader& reader, std::string_view body, ResponseStor
     reader.Fail("input", "a string or a list of items", input);
   }
   if (items.error()) reader.Fail(*items.error());
+  if (items.media_error()) reader.Fail(*items.media_error());
   request->chat.chat.messages = items.TakeMessages();
+  request->context.client_tools.merge(items.TakeClientTools());
   if (request->context.store && store != nullptr) request->context.input = items.TakeItems();
 }
 

@@ -28,7 +28,7 @@ constexpr CallItemForm kCallItemForms[] = {
     // by ToolKind
     {"function_call", "fc_", "arguments"},     {"custom_tool_call", "ctc_", "input"},
     {"local_shell_call", "lsh_", "action"},    {"shell_call", "sh_", "action"},
-    {"apply_patch_call", "apc_", "operation"},
+    {"apply_patch_call", "apc_", "operation"}, {"tool_search_call", "tsc_", "arguments"},
 };
 
 const CallItemForm& FindForm(ToolKind kind) {
@@ -96,6 +96,7 @@ JsonValue CallItem(const ApiAnswer& answer, const OutputItem& item, std::string_
     json.Update({{"name", tool.name}, {form.field, CustomInput(arguments)}});
   } else {
     json[form.field] = ActionJson(tool.kind, arguments);
+    if (tool.kind == ToolKind::kToolSearch) json["execution"] = "client";
   }
   if (!tool.space.empty()) json["namespace"] = tool.space;
   return json;

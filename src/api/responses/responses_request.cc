@@ -76,9 +76,8 @@ void ReadResponsesReasoning(FieldReader& reader, ResponsesRequest* request) {
   request->chat.reasoning_budget = ReadReasoningBudget(reader);
 }
 
-void ReadResponsesTools(FieldReader& reader, std::string_view body, const RequestLimits& limits,
-                        ResponsesRequest* request) {
-  ResponsesTools tools = ReadResponsesTools(reader, body, limits);
+// Reads the choice among the tools, of which the items may have added some.
+void ChooseResponsesTools(FieldReader& reader, ResponsesTools tools, ResponsesRequest* request) {
   request->chat.tool_choice = ReadResponsesToolChoice(reader, tools);
   reader.ReadBool("parallel_tool_calls", &request->chat.parallel_tool_calls);
   // A request that offers nothing but a search would be answered without one.
@@ -92,7 +91,20 @@ void ReadResponsesTools(FieldReader& reader, std::string_view body, const Reques
   if (request->chat.tool_choice.kind == ToolChoice::Kind::kNone) return;
   request->chat.chat.tools = std::move(tools.tools);
   request->chat.generation.relaxed = std::move(tools.relaxed);
-  request->context.client_tools = std::move(tools.client_tools);
+  request->context.client_tools.merge(tools.client_tools);
+}
+
+// Reads the tools and the conversation.
+void ReadResponsesChat(FieldReader& reader, std::string_view body, const RequestLimits& limits,
+                       const RequestDefaults& defaults, ResponseStore* store,
+                       ResponsesRequest* request) {
+  ResponsesTools tools = ReadResponsesTools(reader, body, limits);
+  OfferedTools offered(std::move(tools.tools));
+  reader.ReadBool("store", &request->context.store);
+  ReadResponsesInput(reader, body, store, {.media = defaults.media, .limits = limits}, &offered,
+                     request);
+  tools.tools = offered.tools();
+  ChooseResponsesTools(reader, std::move(tools), request);
 }
 
 // Puts the instructions before all messages and the tools.
@@ -198,9 +210,7 @@ Result<ResponsesRequest> ParseResponsesRequest(const ApiBody& body, const Reques
       request.chat.chat.response_format = std::string(format->SourceIn(body.text));
     }
   }
-  ReadResponsesTools(reader, body.text, limits, &request);
-  reader.ReadBool("store", &request.context.store);
-  ReadResponsesInput(reader, body.text, store, &request);
+  ReadResponsesChat(reader, body.text, limits, defaults, store, &request);
   if (reader.error()) return Unexpected(*reader.error());
   AddInstructions(reader, &request.chat.chat.messages);
   if (reader.error()) return Unexpected(*reader.error());

@@ -22,6 +22,7 @@ enum class ToolKind {
   kLocalShell,  // the parameters are the "action" of the call
   kShell,       // likewise
   kApplyPatch,  // the parameters are the "operation" of the call
+  kToolSearch,  // the parameters are the "arguments" of the call, as an object
 };
 
 // A tool under the client's name, where it is no function or the model knows another name.

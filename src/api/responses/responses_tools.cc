@@ -51,10 +51,12 @@ const ClientRunFunction* FindClientRunFunction(std::string_view type) {
   return found == std::end(kClientRunFunctions) ? nullptr : found;
 }
 
+constexpr std::string_view kToolSearch = "tool_search";
+
 // Agents offer these to every server.
 constexpr std::string_view kDroppedTools[] = {
     "web_search",       "web_search_2025_08_26",         "web_search_preview",
-    "image_generation", "web_search_preview_2025_03_11", "tool_search"};
+    "image_generation", "web_search_preview_2025_03_11", kToolSearch};
 
 constexpr std::string_view kServerRunTools[] = {"code_interpreter", "file_search", "mcp"};
 constexpr std::string_view kImageTools[] = {"computer_use_preview", "computer"};
@@ -82,7 +84,13 @@ class ToolReader {
         [&](const JsonValue& tool, const std::string& place) { ReadTool(tool, place, space); });
   }
 
-  ResponsesTools Take() { return std::move(result_); }
+  // Tools are deferred for a client that searches them. A search that OpenAI would make is not made
+  // here, so all that it could find is offered.
+  ResponsesTools Take() {
+    const bool client_searches = result_.client_tools.contains(kToolSearch);
+    for (ToolSpec& tool : result_.tools) tool.is_deferred = tool.is_deferred && client_searches;
+    return std::move(result_);
+  }
 
  private:
   void ReadTool(const JsonValue& tool, const std::string& path, const std::string& space) {
@@ -113,6 +121,8 @@ class ToolReader {
                                .path = path});
       result_.client_tools[std::string(type->text())] = {.name = std::string(type->text()),
                                                          .kind = known->kind};
+    } else if (type->text() == kToolSearch && tool.FindText("execution") == "client") {
+      AddToolSearch(tool, path);
     } else if (IsIn(kDroppedTools, type->text())) {
       if (result_.dropped.empty()) result_.dropped = path;
     } else if (IsIn(kServerRunTools, type->text())) {
@@ -134,6 +144,21 @@ class ToolReader {
     }
   }
 
+  void AddToolSearch(const JsonValue& tool, const std::string& path) {
+    FieldReader fields(tool, path);
+    const JsonValue* parameters = fields.FindObject("parameters");
+    const std::string description = fields.Text("description");
+    if (fields.error()) return reader_.Fail(*fields.error());
+    const std::string name(kToolSearch);
+    result_.tools.push_back(
+        {.name = name,
+         .function_json = fmt::format(R"({{"name": "{}", "description": {}, "parameters": {}}})",
+                                      name, PythonJsonString(description),
+                                      parameters == nullptr ? "{}" : parameters->SourceIn(source_)),
+         .path = path + ".parameters"});
+    result_.client_tools[name] = {.name = name, .kind = ToolKind::kToolSearch};
+  }
+
   void AddTool(const JsonValue& tool, const std::string& path, const std::string& space,
                bool is_custom) {
     const std::string name = ReadName(tool, path);
@@ -147,6 +172,8 @@ class ToolReader {
                                .strict = IsStrict(tool),
                                .path = path + ".parameters"});
     }
+    const JsonValue* deferred = tool.Find("defer_loading");
+    result_.tools.back().is_deferred = deferred != nullptr && deferred->Truthy();
     if (is_custom || !space.empty()) {
       result_.client_tools[flat_name] = {
           .name = name,

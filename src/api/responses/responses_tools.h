@@ -29,7 +29,9 @@ struct ResponsesTools {
 //
 // The tools that OpenAI has defined and the client runs (local_shell, shell, apply_patch) become
 // functions with their published parameters. Tools that OpenAI runs are refused, but for those that
-// agents offer to every server (web_search, image_generation, tool_search), which are dropped.
+// agents offer to every server (web_search, image_generation, tool_search), which are dropped. A
+// tool_search that the client executes is a function; with it, tools that ask for it are deferred
+// (ToolSpec::is_deferred).
 ResponsesTools ReadResponsesTools(FieldReader& reader, std::string_view source,
                                   const RequestLimits& limits);
 

@@ -313,6 +313,10 @@ void AddChats(Command& command, ApiCommand& options) {
   command.AddFlag("--openai-strict-rules", options.openai_strict_rules,
                   "Refuse strict schemas that OpenAI refuses: the root is an object, objects are "
                   "closed, all properties are required");
+  command.Add({"--text-only-images", "WHERE",
+               "Replace images and other parts that are not text by [Unsupported Image] in earlier "
+               "turns, in all, or refuse them: earlier, all or refuse (default: earlier)",
+               OneOf(kMediaPolicyNames, options.media)});
 }
 
 void AddForm(Command& command, FormOptions& form) {

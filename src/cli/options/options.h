@@ -13,6 +13,7 @@
 
 #include "api/common/answer_constraint.h"
 #include "base/tensor.h"
+#include "chat/media_parts.h"
 #include "cli/terminal/log.h"
 #include "runtime/options.h"
 
@@ -81,9 +82,11 @@ struct ApiCommand : EngineCommand {
   std::string default_effort{kDefaultEffort};
   std::string profile;  // of the chat format; empty: what the model's directory says
   ToolGrammar tool_grammar = ToolGrammar::kAuto;
-  bool openai_strict_rules = false;  // refuse strict schemas that OpenAI refuses
+  bool openai_strict_rules = false;           // refuse strict schemas that OpenAI refuses
+  MediaPolicy media = MediaPolicy::kEarlier;  // images and other parts that are not text
 };
 inline constexpr std::string_view kToolGrammarNames[] = {"auto", "strict", "off"};
+inline constexpr std::string_view kMediaPolicyNames[] = {"earlier", "all", "refuse"};
 
 struct BatchCommand : ApiCommand {
   BatchCommand() { engine.max_sequences = 8; }

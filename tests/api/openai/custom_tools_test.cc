@@ -28,7 +28,7 @@ class CustomToolsTest : public testing::ApiModelTest {
   }
 };
 
-constexpr const char* kAnswer =
+constexpr const char* kCustomAnswer =
     "<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"patch\">\n"
     "<｜DSML｜parameter name=\"input\" string=\"true\">*** \"Begin\"\né</｜DSML｜parameter>\n"
     "</｜DSML｜invoke>\n<｜DSML｜invoke name=\"f\">\n"
@@ -38,7 +38,7 @@ constexpr const char* kAnswer =
 TEST_F(CustomToolsTest, CallsAreToldWithTheirText) {
   const ApiCall call = Prepare("null", R"(, "stream": true)");
   const testing::ToldAnswer told =
-      testing::Tell(call, model_, Events(kAnswer, FinishReason::kStop));
+      testing::Tell(call, model_, Events(kCustomAnswer, FinishReason::kStop));
   const Json& message = told.whole["choices"][0]["message"];
   ASSERT_EQ(message["tool_calls"].size(), 2u) << told.whole;
   const Json& custom = message["tool_calls"][0];

@@ -84,7 +84,9 @@ class ResponsesConversationTest : public testing::ResponsesTest {
 TEST_F(ResponsesConversationTest, TwoTurnsOfCodex) {
   const ApiCall first = Prepare(kCodex);
   const std::string prompt = PromptFrom(first);
-  EXPECT_THAT(prompt, HasSubstr("running in the Codex CLI.\n\n<permissions instructions>"));
+  EXPECT_THAT(prompt, HasSubstr("running in the Codex CLI.\n\n## Tools"));
+  EXPECT_THAT(prompt, HasSubstr("<｜User｜><permissions instructions>ask</permissions instructions>"
+                                "\n\n<environment_context>"));
   EXPECT_THAT(prompt, HasSubstr("\"name\": \"shell\", \"description\": \"Runs a shell command.\", "
                                 "\"parameters\": {\"type\": \"object\""));
   EXPECT_THAT(prompt, HasSubstr("start: begin hunk+ end"));
