@@ -98,8 +98,12 @@ std::string CheckAnswer(std::string_view text, const Answer& answer) {
   if (!IsValidUtf8(answer.content) || !IsValidUtf8(answer.reasoning_content)) return "not UTF-8";
   // A JSON body is read as a whole and may hold any text in its strings.
   const bool has_body = Holds(text, "{");
-  for (const ToolCall& call : answer.tool_calls) {
-    const Result<JsonValue> arguments = ParseJson(call.arguments, {.python_constants = false});
+  if (answer.cut_call && ParseJson(answer.tool_calls.back().arguments)) {
+    return "the arguments of a cut call are whole";
+  }
+  for (std::size_t i = 0; i < answer.tool_calls.size(); ++i) {
+    const Result<JsonValue> arguments =
+        ParseJson(FinishedArguments(answer, i), {.python_constants = false});
     if (!arguments || !arguments->IsObject()) return "arguments are not a JSON object";
     for (const JsonValue& value : arguments->items()) {
       if (!has_body && Holds(value.text(), "</｜DSML｜parameter>"))

@@ -23,11 +23,20 @@ void AddToAnswer(const AnswerEvent& event, Answer* answer) {
       answer->tool_calls[event.call].arguments += event.text;
       break;
     case AnswerEvent::Kind::kCallEnd:
+      if (event.is_cut) answer->cut_call = event.n_finished;
       break;
     case AnswerEvent::Kind::kFinish:
       answer->finish_reason = event.finish;
       break;
   }
+}
+
+std::string FinishedArguments(const Answer& answer, std::size_t call) {
+  const std::string& arguments = answer.tool_calls[call].arguments;
+  const bool is_cut = answer.cut_call && call + 1 == answer.tool_calls.size();
+  if (!is_cut) return arguments;
+  const std::string finished = arguments.substr(0, *answer.cut_call);
+  return finished.empty() ? "{}" : finished + "}";
 }
 
 Answer ParseAnswer(std::string_view text, AnswerParserOptions options, AnswerEnd end) {

@@ -1,6 +1,8 @@
 // A whole answer of the model in its parts.
 #pragma once
 
+#include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,12 +17,18 @@ struct Answer {
   std::string reasoning_content{};
   std::string content{};
   std::vector<ToolCall> tool_calls{};
+  // Set if a limit ended the answer in the last call: AnswerEvent::n_finished of that call.
+  std::optional<std::size_t> cut_call{};
   ChatFinishReason finish_reason = ChatFinishReason::kStop;
   AnswerStats stats{};
 };
 
 // Adds an event to the answer so far. `answer` starts empty.
 void AddToAnswer(const AnswerEvent& event, Answer* answer);
+
+// Returns the arguments of a call as a JSON object, for readers that need one: if the call was cut,
+// its finished parameters.
+std::string FinishedArguments(const Answer& answer, std::size_t call);
 
 // Parses a whole text with AnswerParser; options.stream_arguments is not used (the last value of a
 // repeated parameter counts). An end-of-sentence token at the end of the text is removed; the

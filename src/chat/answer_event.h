@@ -35,8 +35,8 @@ struct AnswerEvent {
     kReasoningDelta,  // text
     kContentDelta,    // text
     kCallBegin,       // call, id, name
-    kArgumentsDelta,  // call, text: joined over the call they are a JSON object
-    kCallEnd,         // call
+    kArgumentsDelta,  // call, text: joined over the call they are a JSON object, unless it is cut
+    kCallEnd,         // call, is_cut, n_finished
     kFinish,          // finish; the last event
   };
   Kind kind = Kind::kFinish;
@@ -45,6 +45,10 @@ struct AnswerEvent {
   std::string id{};
   std::string name{};
   ChatFinishReason finish = ChatFinishReason::kStop;
+  // A limit ended the answer in this call. Its arguments end where the model was cut; the first
+  // n_finished bytes of them are an object of the finished parameters that lacks only its brace.
+  bool is_cut = false;
+  std::size_t n_finished = 0;
 };
 
 // The events of one step in order; neighbouring deltas of one kind become one.

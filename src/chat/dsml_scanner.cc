@@ -1,5 +1,7 @@
 #include "chat/dsml_scanner.h"
 
+#include <string>
+
 #include "chat/literals.h"
 
 namespace fathom {
@@ -8,6 +10,11 @@ namespace {
 enum class Match { kYes, kNo, kIncomplete };
 
 constexpr std::string_view kWideBar = "｜";
+
+bool IsWordByte(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+         c == '-' || c == ':';
+}
 
 // Reads a tag from left to right. Each function moves past its match; it returns kIncomplete if the
 // text ends in the middle of a possible match.
@@ -46,6 +53,14 @@ class Cursor {
     return position_ - begin >= least ? Match::kYes : Match::kNo;
   }
 
+  // The longest run of bytes that a word may have.
+  std::string_view Word() {
+    const std::size_t begin = position_;
+    while (position_ < text_.size() && IsWordByte(text_[position_])) ++position_;
+    return text_.substr(begin, position_ - begin);
+  }
+
+  bool AtEnd() const { return position_ == text_.size(); }
   std::size_t position() const { return position_; }
   void set_position(std::size_t position) { position_ = position; }
   std::string_view text() const { return text_; }
@@ -55,51 +70,71 @@ class Cursor {
   std::size_t position_ = 0;
 };
 
-// The end of a parameter opener after its name: `>` or ` string="true">`.
-Match ReadStringAttribute(Cursor* cursor, std::optional<bool>* is_string) {
-  const std::size_t begin = cursor->position();
-  if (cursor->Blanks(0) == Match::kIncomplete) return Match::kIncomplete;
-  if (cursor->Literal(">") == Match::kYes) return Match::kYes;
-  if (cursor->position() == begin) return Match::kNo;
-  for (const bool value : {true, false}) {
-    Cursor attempt = *cursor;
-    Match match = attempt.Literal(value ? "string=\"true\"" : "string=\"false\"");
-    if (match == Match::kYes) match = attempt.Blanks(0);
-    if (match == Match::kYes) match = attempt.Literal(">");
-    if (match == Match::kNo) continue;
-    if (match == Match::kYes) {
-      *is_string = value;
-      *cursor = attempt;
-    }
-    return match;
-  }
-  return Match::kNo;
+// The part of an attribute before its value: the word, the equals sign and the quote.
+struct AttributeStart {
+  std::string_view word;
+  char quote = '"';
+};
+
+Match ReadAttributeStart(Cursor* cursor, AttributeStart* start) {
+  start->word = cursor->Word();
+  if (cursor->AtEnd()) return Match::kIncomplete;
+  if (start->word.empty()) return Match::kNo;
+  Match match = cursor->Blanks(0);
+  if (match == Match::kYes) match = cursor->Literal("=");
+  if (match == Match::kYes) match = cursor->Blanks(0);
+  if (match != Match::kYes) return match;
+  start->quote = cursor->Literal("'") == Match::kYes ? '\'' : '"';
+  return start->quote == '\'' ? Match::kYes : cursor->Literal("\"");
 }
 
-// ` name="...">`, for a parameter with its other attribute. There is no escaping: the name ends at
-// the first quote that is followed by a proper end of the tag.
+// Sets the flag that the attribute `string` has; a value that is neither leaves it open.
+void SetIsString(std::string_view value, std::optional<bool>* is_string) {
+  if (value == "true" || value == "True") *is_string = true;
+  if (value == "false" || value == "False") *is_string = false;
+}
+
+// The rest of an opener after its name: other attributes and the bracket.
+Match ReadTagEnd(Cursor* cursor, std::optional<bool>* is_string) {
+  while (true) {
+    const std::size_t begin = cursor->position();
+    if (cursor->Blanks(0) == Match::kIncomplete) return Match::kIncomplete;
+    if (cursor->Literal(">") == Match::kYes) return Match::kYes;
+    if (cursor->position() == begin) return Match::kNo;
+    AttributeStart attribute;
+    const Match match = ReadAttributeStart(cursor, &attribute);
+    if (match != Match::kYes) return match;
+    const std::size_t value = cursor->position();
+    const std::string ends = {attribute.quote, '<', '>', '\n'};
+    const std::size_t quote = cursor->text().find_first_of(ends, value);
+    if (quote == std::string_view::npos) return Match::kIncomplete;
+    if (cursor->text()[quote] != attribute.quote) return Match::kNo;
+    if (attribute.word == "string") {
+      SetIsString(cursor->text().substr(value, quote - value), is_string);
+    }
+    cursor->set_position(quote + 1);
+  }
+}
+
+// ` name="..."`, then the other attributes. There is no escaping: the name ends at the first quote
+// behind which the tag ends, or an attribute begins that leads to the end of the tag.
 Match ReadAttributes(Cursor* cursor, Tag* tag) {
   Match match = cursor->Blanks(1);
-  if (match == Match::kYes) match = cursor->Literal("name=\"");
+  AttributeStart start;
+  if (match == Match::kYes) match = ReadAttributeStart(cursor, &start);
+  if (match == Match::kYes && start.word != "name") match = Match::kNo;
   if (match != Match::kYes) return match;
+  const std::string ends = {start.quote, '<', '>', '\n'};
+  const std::size_t n_ends = tag->kind == TagKind::kInvokeOpen ? ends.size() : 1;
   const std::size_t begin = cursor->position();
-  std::size_t quote = begin;
-  while (true) {
-    quote =
-        cursor->text().find_first_of(tag->kind == TagKind::kInvokeOpen ? "\"<>\n" : "\"", quote);
+  for (std::size_t quote = begin;; ++quote) {
+    quote = cursor->text().find_first_of(std::string_view(ends).substr(0, n_ends), quote);
     if (quote == std::string_view::npos) return Match::kIncomplete;
-    if (cursor->text()[quote] != '"') return Match::kNo;
+    if (cursor->text()[quote] != start.quote) return Match::kNo;
     cursor->set_position(quote + 1);
-    if (tag->kind == TagKind::kParameterOpen) {
-      match = ReadStringAttribute(cursor, &tag->is_string);
-    } else {
-      match = cursor->Blanks(0);
-      if (match == Match::kYes) match = cursor->Literal(">");
-    }
-    if (match == Match::kNo) {
-      ++quote;
-      continue;
-    }
+    tag->is_string.reset();
+    match = ReadTagEnd(cursor, &tag->is_string);
+    if (match == Match::kNo) continue;
     tag->name = cursor->text().substr(begin, quote - begin);
     return match;
   }
@@ -192,12 +227,13 @@ TagScan ScanTag(std::string_view text) {
   return scan;
 }
 
+bool BeginsWithDsmlToken(std::string_view text) {
+  return text.find(kDsml) <= std::string_view("</").size() + kWideBar.size();
+}
+
 bool IsPlainTail(std::string_view text) {
-  if (text == "<" || text == "</") return true;
-  const auto is_prefix = [&](std::string_view tag) { return tag.starts_with(text); };
-  const bool is_marker = is_prefix(kThinkOpenToken) || is_prefix(kThinkCloseToken);
-  const char first = text.size() > 1 && text[1] == '/' ? text[2] : text[1];
-  return !is_marker && first >= 'a' && first <= 'z';
+  const std::size_t first = text.size() > 1 && text[1] == '/' ? 2 : 1;
+  return first < text.size() && text[first] >= 'a' && text[first] <= 'z';
 }
 
 }  // namespace fathom

@@ -8,7 +8,8 @@
 //   and the closers, with a slash after the bracket
 //
 // BAR is the full-width bar (U+FF5C), once as in the format, or doubled, ASCII or missing. The
-// plain forms without DSML are recognised too, and distinguished.
+// plain forms without DSML are recognised too, and distinguished. Other attributes are skipped;
+// values may have single quotes, and blanks around their equals sign.
 #pragma once
 
 #include <cstddef>
@@ -20,6 +21,9 @@ namespace fathom {
 // A longer tag is text: bounds what a stream holds back and scans again. A name may have 128 code
 // points of four bytes (docs/spec/constrained.md 2.5).
 inline constexpr std::size_t kMaxTagBytes = 640;
+
+// May stand between tags.
+inline constexpr std::string_view kTagBlanks = " \t\r\n";
 
 enum class TagKind {
   kThinkOpen,
@@ -54,8 +58,13 @@ struct TagScan {
 // Scans the start of `text`. Reads at most kMaxTagBytes.
 TagScan ScanTag(std::string_view text);
 
-// True if a text that ScanTag calls kIncomplete may be plain text that happens to end there: `<`,
-// `</` or the beginning of a plain form.
+// True if a text that begins like a tag has the token ｜DSML｜ behind its bracket: then it is
+// markup, whole or cut, because no other text has that token. Other spellings may be text that ends
+// there.
+bool BeginsWithDsmlToken(std::string_view text);
+
+// True if a text that ScanTag calls kIncomplete cannot become markup of DSML any more: the
+// beginning of a plain form or of a think tag.
 bool IsPlainTail(std::string_view text);
 
 }  // namespace fathom

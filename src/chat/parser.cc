@@ -11,15 +11,9 @@ namespace {
 
 using Outcome = TagScan::Outcome;
 
-// With more blanks than this behind it, a tag does not open a call.
-constexpr std::size_t kMaxBlanks = 64;
-
-bool IsBlank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
-
-// Counts the blanks at the start, up to kMaxBlanks + 1.
-std::size_t CountBlanks(std::string_view text) {
-  const auto end = text.begin() + std::min(std::ssize(text), std::ptrdiff_t{kMaxBlanks} + 1);
-  return static_cast<std::size_t>(std::find_if_not(text.begin(), end, IsBlank) - text.begin());
+// True if the text begins with this bracket and the token ｜DSML｜.
+bool HasToken(std::string_view text, std::string_view bracket) {
+  return text.starts_with(bracket) && text.substr(bracket.size()).starts_with(kDsml);
 }
 
 CallBuilderOptions BuilderOptions(const AnswerParserOptions& options) {
@@ -117,26 +111,15 @@ void AnswerParser::TakeText(std::string_view text) {
 }
 
 bool AnswerParser::StepText(const TagScan& scan) {
-  if (scan.outcome == Outcome::kTag) {
-    if (reads_calls_ && MayStartCall(scan.tag)) {
-      const Look look = TryStartCall(scan.tag);
-      if (look == Look::kStarted) return true;
-      if (look == Look::kIncomplete) {
-        if (!end_) return false;
-        FinishTail();
-        return true;
-      }
-      if (scan.tag.is_dsml) ++stats_.failed_blocks;
-    }
-    position_ += TakeTextTag(scan.tag);
+  if (scan.outcome == Outcome::kIncomplete) return FinishTail("", false);
+  if (scan.outcome == Outcome::kNoTag) {
+    EmitText("<");
+    ++position_;
     return true;
   }
-  if (scan.outcome == Outcome::kIncomplete) {
-    FinishTail();
-    return true;
-  }
-  EmitText("<");
-  ++position_;
+  if (reads_calls_ && MayStartCall(scan.tag)) return TryStartCall(scan.tag);
+  if (reads_calls_ && MayEndReasoning(scan.tag)) return TryEndReasoning(scan.tag);
+  position_ += TakeTextTag(scan.tag);
   return true;
 }
 
@@ -168,12 +151,14 @@ bool AnswerParser::MayStartCall(const Tag& tag) const {
   if (state_ != State::kReasoning) return true;
   // Reasoning may mention a marker; a block of calls begins at the start of a line.
   const bool at_line_start = held_newlines_ > 0 || !has_reasoning_;
-  return options_.recover_calls_in_reasoning && at_line_start && tag.kind == TagKind::kBlockOpen;
+  return options_.recover_calls_in_reasoning && (at_line_start || ends_with_calls_) &&
+         tag.kind == TagKind::kBlockOpen;
 }
 
-// A plain <invoke name="..."> counts only for a tool of the request.
-bool AnswerParser::MayBeInvoke(const Tag& tag) const {
-  return tag.is_dsml || (options_.tools && options_.tools->Knows(tag.name));
+// True for a block within a line of the reasoning, which MayStartCall leaves.
+bool AnswerParser::MayEndReasoning(const Tag& tag) const {
+  return state_ == State::kReasoning && options_.recover_calls_in_reasoning && tag.is_dsml &&
+         tag.kind == TagKind::kBlockOpen;
 }
 
 // True if a call that begins here is the one whose opener was in the prompt: no content precedes
@@ -182,57 +167,56 @@ bool AnswerParser::IsGivenCall() const {
   return options_.begins_with_call && state_ == State::kContent;
 }
 
-// `tag`, at the start of the rest, opens a block or a call, if the required text follows.
-AnswerParser::Look AnswerParser::TryStartCall(const Tag& tag) {
-  if (tag.kind == TagKind::kInvokeOpen) return TryStartInvoke(0, tag, state_ == State::kBlock);
-  const std::string_view after = rest().substr(tag.bytes);
-  const std::size_t blanks = CountBlanks(after);
-  if (blanks > kMaxBlanks) return Look::kNotACall;
-  if (blanks == after.size()) return Look::kIncomplete;
-  const TagScan next = ScanTag(after.substr(blanks));
-  if (next.outcome == Outcome::kIncomplete) return Look::kIncomplete;
-  if (next.outcome == Outcome::kNoTag) return Look::kNotACall;
-  if (next.tag.kind == TagKind::kInvokeOpen) {
-    return TryStartInvoke(tag.bytes + blanks, next.tag, true);
+bool AnswerParser::TryStartCall(const Tag& tag) {
+  const CallOpening opening = ReadCallOpening(rest(), tag,
+                                              {.tools = options_.tools,
+                                               .in_block = state_ == State::kBlock,
+                                               .skips_junk = state_ != State::kReasoning,
+                                               .is_given = IsGivenCall(),
+                                               .is_over = end_.has_value()});
+  const bool is_block_of_reasoning =
+      state_ == State::kReasoning && opening.kind == CallOpening::Kind::kEmptyBlock;
+  if (opening.kind == CallOpening::Kind::kIncomplete) {
+    return end_ && FinishTail(opening.name, opening.in_block);
   }
-  const bool is_empty_block = next.tag.kind == TagKind::kBlockClose && tag.is_dsml;
-  if (!is_empty_block || state_ == State::kReasoning) return Look::kNotACall;
-  held_newlines_ = 0;
-  position_ += tag.bytes + blanks + next.tag.bytes;
-  return Look::kStarted;
+  if (opening.kind == CallOpening::Kind::kNone || is_block_of_reasoning) {
+    TakeMention(tag);
+  } else {
+    StartCall(opening);
+  }
+  return true;
 }
 
-// `invoke` begins `offset` bytes into the rest; only the opener of its block, if any, precedes it.
-// It opens a call if a parameter, the closer or the brace of a JSON body follows.
-AnswerParser::Look AnswerParser::TryStartInvoke(std::size_t offset, const Tag& invoke,
-                                                bool in_block) {
-  if (!MayBeInvoke(invoke)) return Look::kNotACall;
-  const bool is_given = IsGivenCall();
-  const std::size_t after_tag = offset + invoke.bytes;
-  const std::string_view after = rest().substr(after_tag);
-  const std::size_t blanks = CountBlanks(after);
-  if (blanks > kMaxBlanks && !is_given) return Look::kNotACall;
-  if (blanks == after.size() && !(is_given && end_)) return Look::kIncomplete;
-  if (after.substr(blanks).starts_with('{')) {
+// A block of calls within a line of the reasoning counts if it ends the answer. Before a limit it
+// does not: the model might have gone on.
+bool AnswerParser::TryEndReasoning(const Tag& tag) {
+  const TrailingBlock::Verdict verdict = trailing_block_.Read(rest());
+  if (!end_ && verdict != TrailingBlock::Verdict::kText) return false;
+  trailing_block_ = {};
+  ends_with_calls_ = end_ == AnswerEnd::kStop && verdict == TrailingBlock::Verdict::kWhole;
+  if (!ends_with_calls_) TakeMention(tag);
+  return true;
+}
+
+// Takes the opener of a block or call as text.
+void AnswerParser::TakeMention(const Tag& tag) {
+  if (tag.is_dsml) ++stats_.failed_blocks;
+  position_ += TakeTextTag(tag);
+}
+
+void AnswerParser::StartCall(const CallOpening& opening) {
+  if (opening.kind == CallOpening::Kind::kBody) {
     body_origin_ = state_;
-    body_in_block_ = in_block;
-    body_opening_ = rest().substr(0, after_tag + blanks);
-    body_tool_ = invoke.name;
+    body_in_block_ = opening.in_block;
+    body_opening_ = rest().substr(0, opening.bytes);
+    body_tool_ = opening.name;
     state_ = State::kBody;
-    position_ += after_tag + blanks;
-    return Look::kStarted;
+  } else if (opening.kind == CallOpening::Kind::kCall) {
+    CommitCall(opening.name, opening.in_block);
+  } else {
+    held_newlines_ = 0;  // an empty block
   }
-  if (!is_given) {
-    const TagScan next = ScanTag(after.substr(blanks));
-    if (next.outcome == Outcome::kIncomplete) return Look::kIncomplete;
-    const bool is_call =
-        next.outcome == Outcome::kTag &&
-        (next.tag.kind == TagKind::kParameterOpen || next.tag.kind == TagKind::kInvokeClose);
-    if (!is_call) return Look::kNotACall;
-  }
-  CommitCall(invoke.name, in_block);
-  position_ += after_tag + blanks;
-  return Look::kStarted;
+  position_ += opening.bytes;
 }
 
 void AnswerParser::CommitCall(std::string_view name, bool in_block) {
@@ -242,6 +226,7 @@ void AnswerParser::CommitCall(std::string_view name, bool in_block) {
   calls_.Begin(name);
 }
 
+// The model or a stop condition has ended the call.
 void AnswerParser::EndCall(bool is_complete) {
   calls_.End(is_complete);
   state_ = in_block_ ? State::kBlock : State::kAfter;
@@ -249,6 +234,9 @@ void AnswerParser::EndCall(bool is_complete) {
 
 // Parses the text between the parameters of a call.
 void AnswerParser::StepInvoke(const TagScan& scan) {
+  // The closer of the call has begun: nothing more can come of its arguments.
+  const bool is_cut_closer = scan.outcome == Outcome::kIncomplete && HasToken(rest(), "</");
+  if (is_cut_closer) EndCall(true);
   if (scan.outcome != Outcome::kTag) {
     const std::size_t dropped = scan.outcome == Outcome::kIncomplete ? rest().size() : 1;
     DropText(rest().substr(0, dropped));
@@ -265,7 +253,7 @@ void AnswerParser::StepInvoke(const TagScan& scan) {
       EndCall(true);
       break;
     case TagKind::kInvokeOpen:
-      if (!MayBeInvoke(scan.tag)) break;
+      if (!MayBeInvoke(scan.tag, options_.tools)) break;
       [[fallthrough]];
     case TagKind::kBlockClose:
       EndCall(true);  // the closer is missing; what comes next is read from its tag on
@@ -280,14 +268,22 @@ void AnswerParser::StepInvoke(const TagScan& scan) {
 // characters, so that its end may be looked for behind the closer of the value.
 bool AnswerParser::IsTextInDsml(const TagScan& scan) const {
   return state_ == State::kValue && value_is_dsml_ && scan.outcome == Outcome::kIncomplete &&
-         rest() != "<" && rest() != "</" && IsPlainTail(rest());
+         IsPlainTail(rest());
+}
+
+// True if the rest, with which the text ended in a value, is a tag that was cut rather than text.
+// At a limit all that may be one is taken for it: in a value a bracket nearly always begins the
+// closer.
+bool AnswerParser::IsCutMarkup() const {
+  return end_ == AnswerEnd::kLength || BeginsWithDsmlToken(rest());
 }
 
 // Inside a value, only markup of its own family is structure: the closer or, if that is missing,
 // the tag of the next parameter or call.
 void AnswerParser::StepValue(const TagScan& scan) {
-  const bool is_plain_tail = end_ == AnswerEnd::kStop && IsPlainTail(rest());
-  if (scan.outcome == Outcome::kIncomplete && !is_plain_tail) {
+  if (scan.outcome == Outcome::kIncomplete && IsCutMarkup()) {
+    // The newline before the opener of another parameter, where the closer is missing.
+    if (end_ == AnswerEnd::kLength && HasToken(rest(), "<")) value_newline_ = false;
     position_ = buffer_.size();
     return;
   }
@@ -295,7 +291,7 @@ void AnswerParser::StepValue(const TagScan& scan) {
   const bool is_text = scan.outcome != Outcome::kTag || kind == TagKind::kThinkOpen ||
                        kind == TagKind::kThinkClose || kind == TagKind::kBlockOpen ||
                        (value_is_dsml_ && !scan.tag.is_dsml) ||
-                       (kind == TagKind::kInvokeOpen && !MayBeInvoke(scan.tag));
+                       (kind == TagKind::kInvokeOpen && !MayBeInvoke(scan.tag, options_.tools));
   if (is_text) {
     EmitValue("<");
     ++position_;
@@ -313,8 +309,7 @@ void AnswerParser::StepValue(const TagScan& scan) {
 // Parses a JSON object in place of parameters; it ends at the first tag that ends or begins a call
 // or block.
 void AnswerParser::StepBody(const TagScan& scan) {
-  const bool is_plain_tail = end_ == AnswerEnd::kStop && IsPlainTail(rest());
-  if (scan.outcome == Outcome::kIncomplete && !is_plain_tail) {
+  if (scan.outcome == Outcome::kIncomplete && IsCutMarkup()) {
     position_ = buffer_.size();
     return;
   }
@@ -357,39 +352,42 @@ void AnswerParser::EndBody() {
   }
 }
 
-// The text ended where a tag or a call might have begun. A half-written marker is never shown.
-void AnswerParser::FinishTail() {
-  const bool is_call = ScanTag(rest()).outcome == Outcome::kTag;
-  const bool is_think_tail =
-      kThinkOpenToken.starts_with(rest()) || kThinkCloseToken.starts_with(rest());
-  bool is_text = end_ == AnswerEnd::kStop && (is_call || IsPlainTail(rest()));
-  if (!reads_calls_ && !is_think_tail) is_text = true;
-  if (!is_text) {
-    position_ = buffer_.size();
+// The text ended where a tag or a call might have begun: it is text, but for markup that a limit
+// cut. `tool`: of a call whose opener is whole, or "".
+bool AnswerParser::FinishTail(std::string_view tool, bool in_block) {
+  const bool is_cut = end_ == AnswerEnd::kLength && reads_calls_ && BeginsWithDsmlToken(rest());
+  if (is_cut) {
+    if (!tool.empty()) CommitCall(tool, in_block);
     held_newlines_ = 0;
-    return;
+    position_ = buffer_.size();
+    return true;
   }
-  if (is_call) ++stats_.failed_blocks;
+  if (ScanTag(rest()).outcome == Outcome::kTag) ++stats_.failed_blocks;
   EmitText("<");
   ++position_;
+  return true;
 }
 
 void AnswerParser::FinishState() {
-  if (state_ == State::kBody) {
-    state_ = body_origin_;
-    if (end_ == AnswerEnd::kLength && !IsGivenCall() && !calls_.Whole(body_)) {
-      ++stats_.malformed_arguments;
-      held_newlines_ = 0;
-    } else {
-      EndBody();
-    }
+  const bool is_cut = end_ == AnswerEnd::kLength;
+  if (state_ == State::kBody && is_cut) {
+    calls_.Begin(body_tool_);
+    calls_.CutWhole(body_);
+    held_newlines_ = 0;
+    state_ = State::kAfter;
+  } else if (state_ == State::kBody) {
+    EndBody();
+  }
+  if (state_ == State::kValue && value_newline_) calls_.Value("\n");
+  if (is_cut && (state_ == State::kValue || state_ == State::kInvoke)) {
+    calls_.Cut();
+    state_ = State::kAfter;
   }
   if (state_ == State::kValue) {
-    if (value_newline_) calls_.Value("\n");
     calls_.EndParameter();
     EndCall(false);
   }
-  if (state_ == State::kInvoke) EndCall(end_ == AnswerEnd::kStop);
+  if (state_ == State::kInvoke) EndCall(true);
   FlushNewlines();
 }
 
@@ -428,8 +426,8 @@ void AnswerParser::EmitValue(std::string_view text) {
 }
 
 void AnswerParser::DropText(std::string_view text) {
-  stats_.dropped_bytes += static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return !IsBlank(c); }));
+  stats_.dropped_bytes += static_cast<std::size_t>(std::count_if(
+      text.begin(), text.end(), [](char c) { return kTagBlanks.find(c) == kTagBlanks.npos; }));
 }
 
 }  // namespace fathom

@@ -2,8 +2,14 @@
 // tool calls.
 //
 // Models do not always follow the format. This parser recovers the calls from the known deviations,
-// never shows a half-written marker, and always produces valid JSON; strict_parser.h reads the
+// and the arguments of calls that the model ended are always valid JSON; strict_parser.h reads the
 // format strictly. docs/spec/encoding.md section 9.2 has the policy, case by case.
+//
+// Where a limit cuts the answer, nothing is invented and nothing lost: arguments end where the
+// model was cut, and text ends with all that was written, except markup that begins with ｜DSML｜
+// (one token, of which text is never a part). So the content of an answer that is cut begins that
+// of a longer one, but for a last `<` or `</` and the newlines before it, which belong to such
+// markup.
 //
 //   REASONING --</think>--> CONTENT --<tool_calls><invoke ..>--> INVOKE <--> VALUE
 //                              ^                                   |
@@ -21,8 +27,10 @@
 #include "chat/answer_event.h"
 #include "chat/call_builder.h"
 #include "chat/call_ids.h"
+#include "chat/call_opening.h"
 #include "chat/dsml_scanner.h"
 #include "chat/tool_schemas.h"
+#include "chat/trailing_block.h"
 
 namespace fathom {
 
@@ -35,8 +43,8 @@ struct AnswerParserOptions {
   // The prompt ended with the opener of a call: the content begins with this call, whatever
   // follows.
   bool begins_with_call = false;
-  // On: a block of calls at the start of a line ends the reasoning. Off: the block is part of the
-  // reasoning.
+  // On: a block of calls at the start of a line ends the reasoning; so does a whole one within a
+  // line that ends the answer (trailing_block.h). Off: the block is part of the reasoning.
   bool recover_calls_in_reasoning = true;
   // On: text after the calls is appended to the content. Off: the text is dropped, and counted.
   bool keep_text_after_calls = false;
@@ -64,9 +72,9 @@ struct AnswerStats {
 };
 
 // Parses one answer; not thread-safe. The events, taken together, depend only on the bytes, not on
-// their division into pieces. Held-back text is bounded: one tag or two with the blanks between
-// them (under 2 KB), values that are not strings, and a JSON body in place of parameters. Time is
-// linear.
+// their division into pieces. Held-back text is bounded: the opening of a call (kMaxOpeningBytes),
+// a block within a line of the reasoning (TrailingBlock::kMaxBytes), values that are not strings,
+// and a JSON body in place of parameters. Time is linear.
 class AnswerParser {
  public:
   explicit AnswerParser(AnswerParserOptions options);
@@ -88,9 +96,6 @@ class AnswerParser {
  private:
   // The first four states read text and look for tags; they differ in the use of the text.
   enum class State { kReasoning, kContent, kBlock, kAfter, kInvoke, kValue, kBody };
-  // Result of TryStartCall.
-  enum class Look { kStarted, kNotACall, kIncomplete };
-
   std::string_view rest() const { return std::string_view(buffer_).substr(position_); }
   void Run();
   bool Step();
@@ -102,15 +107,19 @@ class AnswerParser {
   void StepValue(const TagScan& scan);
   void StepBody(const TagScan& scan);
 
-  Look TryStartCall(const Tag& tag);
-  Look TryStartInvoke(std::size_t offset, const Tag& invoke, bool in_block);
+  // Start a call, or take part of the tag as text. Return false if more text is needed first.
+  bool TryStartCall(const Tag& tag);
+  bool TryEndReasoning(const Tag& tag);
+  void StartCall(const CallOpening& opening);
+  void TakeMention(const Tag& tag);
   bool MayStartCall(const Tag& tag) const;
-  bool MayBeInvoke(const Tag& tag) const;
+  bool MayEndReasoning(const Tag& tag) const;
   bool IsGivenCall() const;
   void CommitCall(std::string_view name, bool in_block);
   void EndCall(bool is_complete);
   void EndBody();
-  void FinishTail();
+  bool FinishTail(std::string_view tool, bool in_block);
+  bool IsCutMarkup() const;
   void FinishState();
 
   void EmitText(std::string_view text);
@@ -131,7 +140,9 @@ class AnswerParser {
 
   // Newlines are held back until other text follows: newlines before a call belong to the markup.
   std::size_t held_newlines_ = 0;
-  bool has_reasoning_ = false;  // text other than newlines was sent as reasoning
+  bool has_reasoning_ = false;    // text other than newlines was sent as reasoning
+  TrailingBlock trailing_block_;  // begins at position_, if any text of it is held back
+  bool ends_with_calls_ = false;  // a block within a line of the reasoning ends the answer
 
   bool is_block_closed_ = false;  // a block with at least one call has ended
   bool in_block_ = false;         // the open call is in a block with an opener

@@ -1,9 +1,8 @@
 #include "chat/tool_schemas.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <utility>
-
-#include "json/json_value.h"
 
 namespace fathom {
 namespace {
@@ -33,6 +32,12 @@ Result<ToolSchemas> ToolSchemas::Make(std::span<const ToolSpec> tools) {
         tool.listed->emplace(properties->key(p), ReadType(properties->items()[p]));
       }
     }
+    const JsonValue* required = parameters == nullptr ? nullptr : parameters->Find("required");
+    if (tool.strict && required != nullptr && required->IsArray()) {
+      for (const JsonValue& name : required->items()) {
+        if (name.IsString()) tool.required.emplace_back(name.text());
+      }
+    }
     schemas.tools_.insert_or_assign(tools[i].name, std::move(tool));
   }
   return schemas;
@@ -49,6 +54,13 @@ bool ToolSchemas::Lacks(std::string_view tool, std::string_view parameter) const
   const auto found = tools_.find(tool);
   return found != tools_.end() && !found->second.strict && found->second.listed &&
          !found->second.listed->contains(parameter);
+}
+
+bool ToolSchemas::RequiresMore(std::string_view tool, const JsonValue& arguments) const {
+  const auto found = tools_.find(tool);
+  return found != tools_.end() &&
+         std::any_of(found->second.required.begin(), found->second.required.end(),
+                     [&](const std::string& name) { return arguments.Find(name) == nullptr; });
 }
 
 }  // namespace fathom

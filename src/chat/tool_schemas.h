@@ -6,9 +6,11 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "chat/chat.h"
+#include "json/json_value.h"
 
 namespace fathom {
 
@@ -36,12 +38,16 @@ class ToolSchemas {
   // their calls have the parameters that the schema allows, under whatever names.
   bool Lacks(std::string_view tool, std::string_view parameter) const;
 
+  // True if the tool is strict, and requires a parameter that is not in the arguments (an object).
+  bool RequiresMore(std::string_view tool, const JsonValue& arguments) const;
+
  private:
   using Properties = std::map<std::string, ParameterType, std::less<>>;
 
   struct Tool {
     std::optional<Properties> listed;  // nullopt: the schema does not list the parameters
     bool strict = false;
+    std::vector<std::string> required;  // of a strict tool
   };
 
   std::map<std::string, Tool, std::less<>> tools_;

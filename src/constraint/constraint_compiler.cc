@@ -41,7 +41,7 @@ std::string CacheKey(const ConstraintSpec& spec) {
   key += static_cast<char>('0' + static_cast<int>(spec.tools.kind));
   key += spec.tools.parallel ? 'p' : '-';
   for (const ToolSchema& tool : spec.tools.tools) {
-    key += tool.strict ? 's' : '-';
+    key += tool.strict ? 's' : tool.has_required ? 'r' : '-';
     AddTo(key, tool.name);
     AddTo(key, WriteJson(tool.parameters));
     AddTo(key, tool.raw_parameter ? "r" + *tool.raw_parameter : "");

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -297,13 +298,16 @@ class DsmlBuilder {
     ToolArguments form;
     const MarkupNames names = NamesForMarkup(tool.parameters);
     const ToolParameter any{.text = RawText(), .json = *json};
+    std::set<std::string_view> required;
+    if (tool.has_required) required = RequiredInMarkup(tool.parameters);
     for (const std::string& name : names.declared) {
       if (!IsMarkupParameterName(name, options_.dsml_text)) continue;
       form.parameters.push_back(any);
       form.parameters.back().name = name;
+      form.parameters.back().required = required.contains(name);
     }
     if (names.has_others) form.others = any;
-    // All names are alike: without the declared ones, the others are those and more.
+    // Without the declared ones, the others are those and more; so many are not demanded.
     if (names.has_others && form.parameters.size() > kMaxMarks) form.parameters.clear();
     return std::vector<ToolArguments>{std::move(form)};
   }

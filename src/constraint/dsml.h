@@ -18,6 +18,8 @@ struct ToolSchema {
   std::string name{};
   JsonValue parameters{};  // the schema; null: no parameters are declared
   bool strict = false;     // values and required parameters as the schema says; else markup only
+  // Not strict: the parameters that the schema requires must be there all the same.
+  bool has_required = false;
   // A tool that takes one raw text instead of parameters (custom tools of Responses): the name of
   // the parameter that holds it, and the regular expression of the text, "" for any.
   std::optional<std::string> raw_parameter{};

@@ -167,6 +167,47 @@ class NameCollector {
   bool is_closed_ = false;
 };
 
+// Visits each schema once that holds for every object.
+class RequiredCollector {
+ public:
+  explicit RequiredCollector(const JsonValue& root) : root_(root) { Add(&root); }
+
+  std::set<std::string_view> Collect() {
+    while (!open_.empty()) {
+      const JsonValue& schema = *open_.back();
+      open_.pop_back();
+      Visit(schema);
+    }
+    return std::move(names_);
+  }
+
+ private:
+  void Add(const JsonValue* schema) {
+    const bool is_new = schema != nullptr && schema->IsObject() && visited_.insert(schema).second;
+    if (is_new) open_.push_back(schema);
+  }
+
+  void Visit(const JsonValue& schema) {
+    const JsonValue* required = schema.Find("required");
+    if (required != nullptr && required->IsArray()) {
+      for (const JsonValue& name : required->items()) {
+        if (name.IsString()) names_.insert(name.text());
+      }
+    }
+    const std::string_view reference = schema.FindText("$ref");
+    if (!reference.empty() && n_references_++ < kMaxReferences) Add(Resolve(root_, reference));
+    const JsonValue* all = schema.Find("allOf");
+    if (all == nullptr || !all->IsArray()) return;
+    for (const JsonValue& part : all->items()) Add(&part);
+  }
+
+  const JsonValue& root_;
+  std::set<std::string_view> names_;
+  std::set<const JsonValue*> visited_;
+  std::vector<const JsonValue*> open_;
+  int n_references_ = 0;
+};
+
 bool IsMarkupName(std::string_view name, std::string_view dsml_text, std::string_view without) {
   const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20; };
   return name.size() <= kMaxNameBytes && std::none_of(name.begin(), name.end(), is_control) &&
@@ -179,6 +220,10 @@ bool IsMarkupName(std::string_view name, std::string_view dsml_text, std::string
 MarkupNames NamesForMarkup(const JsonValue& schema) {
   if (schema.IsNull()) return {};
   return NameCollector(schema).Collect();
+}
+
+std::set<std::string_view> RequiredInMarkup(const JsonValue& schema) {
+  return RequiredCollector(schema).Collect();
 }
 
 bool IsMarkupParameterName(std::string_view name, std::string_view dsml_text) {

@@ -2,7 +2,9 @@
 // (docs/spec/constrained.md 2.5).
 #pragma once
 
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "json/json_value.h"
@@ -19,6 +21,10 @@ struct MarkupNames {
 // or if some keyword allows them; without a schema (null) there are none. Never fails: what cannot
 // be read allows every name. O(n log n) in the size of the schema.
 MarkupNames NamesForMarkup(const JsonValue& schema);
+
+// The names in `required` of the schema and of those that hold beside it ($ref, allOf), which point
+// into `schema`. Never fails, as above.
+std::set<std::string_view> RequiredInMarkup(const JsonValue& schema);
 
 // True if the format can hold a parameter with that name such that its parser finds it again:
 // without quotes and control characters, and not longer than a tag.

@@ -229,11 +229,15 @@ TEST_F(AnswerCollectorTest, GoldenAnswers) {
         golden["ended_by"] == "length" ? FinishReason::kLength : FinishReason::kStop;
     const Answer answer = Collect(Events(golden["text"].get<std::string>(), finish)).answer;
     Json calls = Json::array();
-    for (const ToolCall& call : answer.tool_calls) {
-      calls.push_back(
-          {{"name", call.name}, {"arguments", Json::parse(call.arguments, nullptr, false)}});
+    for (std::size_t i = 0; i < answer.tool_calls.size(); ++i) {
+      calls.push_back({{"name", answer.tool_calls[i].name},
+                       {"arguments", Json::parse(FinishedArguments(answer, i), nullptr, false)}});
     }
-    const Json& expected = golden["expected"];
+    Json expected = golden["expected"];
+    if (golden["name"] == "R20_truncated_value_length") {  // encoding.md 12: the call stays cut
+      EXPECT_EQ(answer.tool_calls[0].arguments, R"({"a": "hel)");
+      expected["tool_calls"][0]["arguments"] = Json::object();
+    }
     EXPECT_EQ(answer.reasoning_content, expected["reasoning"]);
     EXPECT_EQ(answer.content, expected["content"]);
     EXPECT_EQ(calls, expected["tool_calls"]);

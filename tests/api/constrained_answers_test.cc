@@ -17,6 +17,7 @@
 #include "api/common/api.h"
 #include "api/openai/openai_api.h"
 #include "api/responses/responses_api.h"
+#include "chat/literals.h"
 #include "tests/api/api_model.h"
 #include "tests/api/api_streams.h"
 
@@ -210,9 +211,12 @@ class ConstrainedAnswersTest : public testing::ApiModelTest,
     const ReadAnswer whole = ReadToldWhole(GetParam().api, told.whole);
     const ReadAnswer streamed = ReadToldStream(GetParam().api, told.stream);
     EXPECT_EQ(streamed.content, whole.content) << told.stream;
-    const bool has_arguments = !whole.arguments.empty();
-    EXPECT_EQ(Json::parse(has_arguments ? streamed.arguments : "{}", nullptr, false),
-              Json::parse(has_arguments ? whole.arguments : "{}", nullptr, false));
+    const Json arguments = Json::parse(streamed.arguments, nullptr, false);
+    if (arguments.is_object() && !whole.arguments.empty()) {
+      EXPECT_EQ(arguments, Json::parse(whole.arguments, nullptr, false));
+    } else if (GetParam().api != &kMessages) {  // whose input must be an object
+      EXPECT_EQ(streamed.arguments, whole.arguments);
+    }
     EXPECT_EQ(streamed.finish, whole.finish) << told.stream;
     return whole;
   }
@@ -302,6 +306,9 @@ TEST_P(ConstrainedAnswersTest, ACallThatTheLimitCuts) {
   const ApiCall call = Prepare(ToolField(true) + R"(, "max_tokens": 1)");
   for (std::size_t cut = 1; cut < kCallText.size(); ++cut) {
     if (!IsValidUtf8(kCallText.substr(0, cut))) continue;
+    // Within the token ｜DSML｜ no answer is cut.
+    const std::size_t mark = kCallText.substr(0, cut + kDsml.size() - 1).rfind(kDsml);
+    if (mark != kCallText.npos && mark < cut && cut < mark + kDsml.size()) continue;
     const ReadAnswer answer = Answer(call, kCallText.substr(0, cut), FinishReason::kLength);
     EXPECT_THAT(answer.content, ::testing::Not(HasSubstr("DSML"))) << cut;
     // The block may lack nothing but the end of its last tag.

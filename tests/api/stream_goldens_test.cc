@@ -100,9 +100,11 @@ class StreamGoldensTest : public testing::ApiModelTest {
     if (message.contains("tool_calls")) {
       for (const Json& call : message["tool_calls"]) {
         const std::string arguments = call["function"]["arguments"].get<std::string>();
-        EXPECT_TRUE(Json::accept(arguments)) << arguments;
+        const Json object = Json::parse(arguments, nullptr, false);
+        // Only a call that a limit cut is no object.
+        EXPECT_TRUE(object.is_object() || choice["finish_reason"] == "length") << arguments;
         calls.push_back({{"name", call["function"]["name"]},
-                         {"arguments", Json::parse(arguments, nullptr, false)}});
+                         {"arguments", object.is_object() ? object : Json(arguments)}});
       }
     }
     const std::string content =
@@ -134,6 +136,9 @@ Golden RobustGolden(const Json& json) {
       .expected = json["expected"]};
   if (golden.name == "R24_duplicate_param") {  // a stream cannot take the first value back
     golden.expected["tool_calls"][0]["arguments"]["a"] = "x";
+  }
+  if (golden.name == "R20_truncated_value_length") {  // encoding.md 12: the call stays cut
+    golden.expected["tool_calls"][0]["arguments"] = R"({"a": "hel)";
   }
   return golden;
 }

@@ -171,10 +171,13 @@ TEST(AnswerProperties, NoMarkerLeaks) {
     for (std::size_t length = 0; length <= text.size(); ++length) {
       const Answer answer =
           ReadInPieces(text.substr(0, length), {length / 2}, options, AnswerEnd::kLength);
-      EXPECT_EQ(answer.content.find("DSML"), std::string::npos) << entry["name"] << length;
-      for (const ToolCall& call : answer.tool_calls) {
-        EXPECT_EQ(call.arguments.find("DSML"), std::string::npos) << entry["name"] << length;
-        EXPECT_TRUE(Json::accept(call.arguments)) << call.arguments;
+      EXPECT_EQ(answer.content.find(kDsml), std::string::npos) << entry["name"] << length;
+      for (std::size_t i = 0; i < answer.tool_calls.size(); ++i) {
+        const std::string& arguments = answer.tool_calls[i].arguments;
+        EXPECT_EQ(arguments.find(kDsml), std::string::npos) << entry["name"] << length;
+        EXPECT_TRUE(Json::accept(FinishedArguments(answer, i))) << arguments;
+        const bool is_cut = answer.cut_call && i + 1 == answer.tool_calls.size();
+        EXPECT_EQ(Json::accept(arguments), !is_cut) << arguments;
       }
     }
   }

@@ -1,11 +1,13 @@
 // Feeding answers to the parser in pieces.
 #pragma once
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <string>
 #include <string_view>
@@ -97,6 +99,30 @@ inline std::string Show(const Answer& answer) {
     text.append(" ").append(std::to_string(count));
   }
   return text;
+}
+
+// A call of f, and calls in a block.
+inline constexpr std::string_view kCall =
+    "<｜DSML｜invoke name=\"f\">\n<｜DSML｜parameter name=\"a\" "
+    "string=\"true\">x</｜DSML｜parameter>\n</｜DSML｜invoke>";
+
+inline std::string Block(std::string_view calls) {
+  return fmt::format("<｜DSML｜tool_calls>\n{}\n</｜DSML｜tool_calls>", calls);
+}
+
+inline const AnswerParserOptions kInReasoning = {.starts_in_reasoning = true};
+
+// Reads a text whole, byte by byte and in two pieces, which must agree.
+inline Answer Read(std::string_view text, const AnswerParserOptions& options = {},
+                   AnswerEnd end = AnswerEnd::kStop) {
+  const Answer whole = ReadInPieces(text, {}, options, end);
+  std::vector<std::size_t> cuts(text.size());
+  std::iota(cuts.begin(), cuts.end(), std::size_t{0});
+  EXPECT_EQ(Show(ReadInPieces(text, cuts, options, end)), Show(whole)) << text;
+  for (const std::size_t cut : cuts) {
+    EXPECT_EQ(Show(ReadInPieces(text, {cut}, options, end)), Show(whole)) << text;
+  }
+  return whole;
 }
 
 }  // namespace fathom::testing

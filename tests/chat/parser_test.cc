@@ -15,8 +15,12 @@ namespace fathom {
 namespace {
 
 using testing::AnswerStream;
+using testing::Block;
 using testing::Json;
+using testing::kCall;
+using testing::kInReasoning;
 using testing::kNoSharedData;
+using testing::Read;
 using testing::ReadInPieces;
 using testing::Show;
 
@@ -45,13 +49,20 @@ struct RobustCase {
     options.starts_in_reasoning = json["thinking_mode"] == "thinking";
     if (!json["tool_schemas"].is_null()) options.tools = Tools(json["tool_schemas"]);
     options.stream_arguments = false;
+    // The case closes the JSON of a call that a limit cut. Section 12 of encoding.md, which is
+    // newer, leaves the call cut.
+    if (name == "R20_truncated_value_length") {
+      expected["tool_calls"][0]["arguments"] = R"({"a": "hel)";
+    }
   }
 
   void Expect(const Answer& answer, const Json& wanted) const {
     Json calls = Json::array();
     for (const ToolCall& call : answer.tool_calls) {
-      calls.push_back(
-          {{"name", call.name}, {"arguments", Json::parse(call.arguments, nullptr, false)}});
+      const bool is_cut = answer.cut_call && calls.size() + 1 == answer.tool_calls.size();
+      calls.push_back({{"name", call.name},
+                       {"arguments", is_cut ? Json(call.arguments)
+                                            : Json::parse(call.arguments, nullptr, false)}});
     }
     const Json found = {{"reasoning", answer.reasoning_content},
                         {"content", answer.content},
@@ -140,26 +151,6 @@ TEST(AnswerParser, RobustCasesAsStream) {
 
 // The policy, case by case, beyond the golden ones.
 
-constexpr std::string_view kCall =
-    "<｜DSML｜invoke name=\"f\">\n<｜DSML｜parameter name=\"a\" "
-    "string=\"true\">x</｜DSML｜parameter>\n"
-    "</｜DSML｜invoke>";
-
-std::string Block(std::string_view calls) {
-  return fmt::format("<｜DSML｜tool_calls>\n{}\n</｜DSML｜tool_calls>", calls);
-}
-
-Answer Read(std::string_view text, const AnswerParserOptions& options = {},
-            AnswerEnd end = AnswerEnd::kStop) {
-  const Answer whole = ReadInPieces(text, {}, options, end);
-  std::vector<std::size_t> cuts(text.size());
-  std::iota(cuts.begin(), cuts.end(), std::size_t{0});
-  EXPECT_EQ(Show(ReadInPieces(text, cuts, options, end)), Show(whole)) << text;
-  return whole;
-}
-
-const AnswerParserOptions kInReasoning = {.starts_in_reasoning = true};
-
 TEST(AnswerParser, ReasoningKeepsBlocksIfAskedTo) {
   const std::string text = "r\n\n" + Block(kCall) + "</think>c";
   AnswerParserOptions options = kInReasoning;
@@ -216,26 +207,6 @@ TEST(AnswerParser, MissingClosers) {
   }
 }
 
-TEST(AnswerParser, EndInsideACall) {
-  const std::string text =
-      "<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"f\">\n"
-      "<｜DSML｜parameter name=\"a\" string=\"true\">x</｜DSML｜parameter>\n"
-      "<｜DSML｜parameter name=\"b\" string=\"false\">[1, 2";
-  const Answer cut = Read(text, {}, AnswerEnd::kLength);
-  ASSERT_EQ(cut.tool_calls.size(), 1U);
-  EXPECT_EQ(cut.tool_calls[0].arguments, R"({"a": "x", "b": "[1, 2"})");
-  EXPECT_EQ(cut.finish_reason, ChatFinishReason::kLength);
-  EXPECT_EQ(Read(text).finish_reason, ChatFinishReason::kStop) << "the call is not complete";
-  for (std::size_t length = 0; length < text.size(); ++length) {
-    const Answer part = Read(text.substr(0, length), {}, AnswerEnd::kLength);
-    EXPECT_EQ(part.content, "") << length;
-    for (const ToolCall& call : part.tool_calls) {
-      EXPECT_TRUE(Json::accept(call.arguments)) << call.arguments;
-      EXPECT_EQ(call.arguments.find("DSML"), std::string::npos);
-    }
-  }
-}
-
 TEST(AnswerParser, JsonBody) {
   const auto body = [](std::string_view json) {
     return Block(fmt::format("<｜DSML｜invoke name=\"f\">\n{}\n</｜DSML｜invoke>", json));
@@ -256,8 +227,6 @@ TEST(AnswerParser, NothingReadableInABlockStaysText) {
   EXPECT_EQ(answer.content, text);
   EXPECT_EQ(answer.finish_reason, ChatFinishReason::kStop);
   EXPECT_GE(answer.stats.failed_blocks, 1U);
-  const std::string name = Block("<｜DSML｜invoke name=\"f\">garbage</｜DSML｜invoke>");
-  EXPECT_EQ(Read(name).content, name);
 }
 
 TEST(AnswerParser, ACallThatWasGivenIsOneWhateverFollows) {
@@ -279,8 +248,10 @@ TEST(AnswerParser, ACallThatWasGivenIsOneWhateverFollows) {
       EXPECT_EQ(answer.content, "") << text;
       ASSERT_EQ(answer.tool_calls.size(), 1u) << text;
       EXPECT_EQ(answer.tool_calls[0].name, "f");
-      EXPECT_EQ(answer.tool_calls[0].arguments, "{}") << text;
       const bool is_cut = end == AnswerEnd::kLength;
+      EXPECT_EQ(FinishedArguments(answer, 0), "{}") << text;
+      const bool ends = std::string_view(text).find("</｜DSML｜") != std::string_view::npos;
+      EXPECT_EQ(answer.cut_call.has_value(), is_cut && !ends) << text;
       EXPECT_EQ(answer.finish_reason,
                 is_cut ? ChatFinishReason::kLength : ChatFinishReason::kToolCalls);
     }
@@ -410,18 +381,6 @@ TEST(AnswerParser, NamesMayHave128CodePoints) {
                  "\" string=\"false\">1</｜DSML｜parameter>\n</｜DSML｜invoke>"));
   ASSERT_EQ(answer.tool_calls.size(), 1U);
   EXPECT_EQ(Json::parse(answer.tool_calls[0].arguments), Json({{name, 1}}));
-}
-
-TEST(AnswerParser, HeldTextAtTheEnd) {
-  EXPECT_EQ(Read("a <").content, "a <");
-  EXPECT_EQ(Read("a </").content, "a </");
-  EXPECT_EQ(Read("a <par").content, "a <par");
-  EXPECT_EQ(Read("a <", {}, AnswerEnd::kLength).content, "a ");
-  EXPECT_EQ(Read("a </thi").content, "a ");
-  EXPECT_EQ(Read("a\n\n<｜DSML｜inv").content, "a");
-  EXPECT_EQ(Read("a <｜DSML｜tool_c", {.tools = ToolSchemas()}).content, "a <｜DSML｜tool_c");
-  EXPECT_EQ(Read("use <｜DSML｜tool_calls>").content, "use <｜DSML｜tool_calls>");
-  EXPECT_EQ(Read("use <｜DSML｜tool_calls>", {}, AnswerEnd::kLength).content, "use ");
 }
 
 TEST(AnswerParser, BlockClosedMeansCallsComplete) {

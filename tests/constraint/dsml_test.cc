@@ -132,6 +132,34 @@ TEST(DsmlBlock, MarkupLeavesTypesAndRequiredFree) {
   EXPECT_TRUE(calls.relaxed.empty());
 }
 
+TEST(DsmlBlock, ForcedCallsHaveTheirRequiredParameters) {
+  const auto accepts = [](std::string_view schema, const std::vector<std::string>& parameters) {
+    ToolSchema tool = Tool(schema);
+    tool.has_required = true;
+    return Calls({tool}).AcceptCall(parameters);
+  };
+  const std::string a = Parameter("a", "true", "x");
+  const std::string b = Parameter("b", "false", "[1]");
+  const std::string c = Parameter("c", "true", "free");
+  constexpr std::string_view kBoth =
+      R"({"properties": {"a": {"type": "string"}, "b": {"x-unknown": 1}, "c": {}},
+          "required": ["a", "b"], "x-other": {}})";
+  EXPECT_FALSE(accepts(kBoth, {}));
+  EXPECT_FALSE(accepts(kBoth, {a}));
+  EXPECT_FALSE(accepts(kBoth, {b, c}));
+  EXPECT_TRUE(accepts(kBoth, {a, b}));
+  EXPECT_TRUE(accepts(kBoth, {c, b, a}));
+  // By reference and in parts, but not of one alternative.
+  constexpr std::string_view kParts =
+      R"({"$ref": "#/$defs/t", "$defs": {"t": {"allOf": [{"required": ["a"]}],
+          "anyOf": [{"required": ["b"]}, {"required": ["c"]}], "properties": {"a": {}}}}})";
+  EXPECT_FALSE(accepts(kParts, {b}));
+  EXPECT_TRUE(accepts(kParts, {a}));
+  // A name that markup cannot hold, and nothing that is a list of names.
+  EXPECT_TRUE(accepts(R"({"properties": {"a": {}}, "required": ["q\"", 5]})", {a}));
+  EXPECT_TRUE(accepts(R"({"properties": {"a": {}}, "required": "a"})", {}));
+}
+
 TEST(DsmlBlock, StrictToolsBindValuesAndRequired) {
   Calls calls({Tool(kTwoParameters, true)});
   const std::string s = Parameter("s", "true", "any text");

@@ -84,8 +84,22 @@ std::string OnOneLine(std::string json) {
   return json;
 }
 
+// Returns the input of a call, which must be an object: of a call that a limit cut, the finished
+// parameters; nullopt if a strict tool requires more than them.
+std::optional<std::string> InputJson(const Answer& answer, std::size_t call,
+                                     const ToolSchemas& tools) {
+  std::string input = FinishedArguments(answer, call);
+  const bool is_cut = answer.cut_call && call + 1 == answer.tool_calls.size();
+  if (is_cut) {
+    const Result<JsonValue> object = ParseJson(input);
+    if (!object || tools.RequiresMore(answer.tool_calls[call].name, *object)) return std::nullopt;
+  }
+  return OnOneLine(std::move(input));
+}
+
 // `signature`: as MessageBlocks takes it.
-std::string ContentJson(const Answer& answer, const std::string& signature) {
+std::string ContentJson(const Answer& answer, const std::string& signature,
+                        const ToolSchemas& tools) {
   std::string content;
   const auto add = [&content](const std::string& block) {
     content.append(content.empty() ? "" : ",").append(block);
@@ -98,10 +112,13 @@ std::string ContentJson(const Answer& answer, const std::string& signature) {
                    {"signature", is_shown ? signature : MakeReasoningToken(thinking)}}));
   }
   if (!answer.content.empty()) add(WriteJson({{"type", "text"}, {"text", answer.content}}));
-  for (const ToolCall& call : answer.tool_calls) {
+  for (std::size_t i = 0; i < answer.tool_calls.size(); ++i) {
+    const ToolCall& call = answer.tool_calls[i];
     // Writes the arguments unchanged: the client gets the digits that the model wrote.
+    const std::optional<std::string> input = InputJson(answer, i, tools);
+    if (!input) continue;
     add(fmt::format(R"({{"type":"tool_use","id":{},"name":{},"input":{}}})", WriteJson(call.id),
-                    WriteJson(call.name), OnOneLine(call.arguments)));
+                    WriteJson(call.name), *input));
   }
   return "[" + content + "]";
 }
@@ -129,11 +146,12 @@ class MessagesFormat final : public AnswerFormat {
   std::string Whole(const ApiAnswer& answer) override {
     const CollectedAnswer& collected = OnlyAnswer(answer);
     const StopReason stop = FindStopReason(answer);
-    return fmt::format(R"({{"id":{},"type":"message","role":"assistant","model":{},"content":{},)"
-                       R"("stop_reason":"{}","stop_sequence":{},"usage":{}}})",
-                       WriteJson(answer.head().id), WriteJson(answer.head().model),
-                       ContentJson(collected.answer, MakeSignature(answer)), stop.reason,
-                       WriteJson(stop.sequence), WriteJson(MessagesUsage(answer.usage())));
+    return fmt::format(
+        R"({{"id":{},"type":"message","role":"assistant","model":{},"content":{},)"
+        R"("stop_reason":"{}","stop_sequence":{},"usage":{}}})",
+        WriteJson(answer.head().id), WriteJson(answer.head().model),
+        ContentJson(collected.answer, MakeSignature(answer), answer.call().answers.tools),
+        stop.reason, WriteJson(stop.sequence), WriteJson(MessagesUsage(answer.usage())));
   }
 
   // Claude Code takes a stream for stalled that begins late, and counts events alone as signs of

@@ -32,7 +32,7 @@ JsonValue MessagesErrorJson(const ApiError& error);
 //   content_block_start  content_block_delta ...  content_block_stop      one block after the other
 //
 // Serves one message in one thread. The joined deltas of a block are its text, or the JSON of a
-// call's arguments. Only the block of a call may be empty.
+// call's arguments, which ends where a limit cut the call. Only the block of a call may be empty.
 class MessageBlocks {
  public:
   // `signature`, not empty, ends every thinking block: clients send it back with the block, and the

@@ -144,6 +144,7 @@ ToolConstraint MakeToolConstraint(const CallableTools& callable, bool all_are_st
     ToolSchema schema = {.name = tool.name,
                          .parameters = parameters == nullptr ? JsonValue() : *parameters,
                          .strict = tool.strict || tool.is_published || all_are_strict,
+                         .has_required = callable.is_required,
                          .raw_regex = tool.text_regex};
     if (!tool.text_parameter.empty()) schema.raw_parameter = tool.text_parameter;
     constraint.tools.push_back(std::move(schema));

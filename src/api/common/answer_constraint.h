@@ -30,7 +30,7 @@ enum class ToolGrammar {
 // The tools that an answer may call.
 struct CallableTools {
   std::vector<ToolSpec> tools{};
-  bool is_required = false;    // the answer is a block of calls
+  bool is_required = false;    // the answer is a block of calls, with what their tools require
   bool is_restricted = false;  // the prompt shows others, too
   bool parallel = true;        // several calls in a block
 };

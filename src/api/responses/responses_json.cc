@@ -57,6 +57,9 @@ JsonValue ActionJson(ToolKind kind, std::string_view arguments) {
   } else if (kind == ToolKind::kShell) {
     action = {
         {"commands", JsonValue::Array()}, {"timeout_ms", nullptr}, {"max_output_length", nullptr}};
+  } else if (kind == ToolKind::kApplyPatch) {
+    // Changes nothing: the call has just begun, or was cut before it said more.
+    action = {{"type", "update_file"}, {"path", ""}};
   }
   // The response around it can be read again, too.
   const int max_depth = ParseJsonOptions().max_depth - 10;
@@ -65,6 +68,9 @@ JsonValue ActionJson(ToolKind kind, std::string_view arguments) {
   if (written && written->IsObject()) action.Update(*std::move(written));
   if (kind == ToolKind::kLocalShell) MakeList("command", {"bash", "-lc"}, &action);
   if (kind == ToolKind::kShell) MakeList("commands", {}, &action);
+  const bool has_diff = kind != ToolKind::kApplyPatch || action.Find("diff") != nullptr ||
+                        action.FindText("type") == "delete_file";
+  if (!has_diff) action["diff"] = "";
   return action;
 }
 
@@ -82,9 +88,9 @@ ClientTool FindClientTool(const ApiAnswer& answer, const ToolCall& call) {
   return found == tools.end() ? ClientTool{.name = call.name} : found->second;
 }
 
-// `arguments`: as the model wrote them; empty: nothing yet.
+// `arguments`: as the model wrote them; empty: nothing yet. `finished`: likewise, as an object.
 JsonValue CallItem(const ApiAnswer& answer, const OutputItem& item, std::string_view status,
-                   std::string_view arguments) {
+                   std::string_view arguments, std::string_view finished) {
   const ToolCall& call = FindCall(answer, item);
   const ClientTool tool = FindClientTool(answer, call);
   const CallItemForm& form = FindForm(tool.kind);
@@ -95,7 +101,7 @@ JsonValue CallItem(const ApiAnswer& answer, const OutputItem& item, std::string_
   } else if (tool.kind == ToolKind::kCustom) {
     json.Update({{"name", tool.name}, {form.field, CustomInput(arguments)}});
   } else {
-    json[form.field] = ActionJson(tool.kind, arguments);
+    json[form.field] = ActionJson(tool.kind, finished);
     if (tool.kind == ToolKind::kToolSearch) json["execution"] = "client";
   }
   if (!tool.space.empty()) json["namespace"] = tool.space;
@@ -217,7 +223,7 @@ JsonValue StartedItem(const ApiAnswer& answer, const OutputItem& item) {
     case OutputItem::Kind::kCall:
       break;
   }
-  return CallItem(answer, item, "in_progress", "");
+  return CallItem(answer, item, "in_progress", "", "");
 }
 
 JsonValue FinishedItem(const ApiAnswer& answer, const OutputItem& item, std::string_view status) {
@@ -231,7 +237,8 @@ JsonValue FinishedItem(const ApiAnswer& answer, const OutputItem& item, std::str
     case OutputItem::Kind::kCall:
       break;
   }
-  return CallItem(answer, item, status, FindCall(answer, item).arguments);
+  return CallItem(answer, item, status, FindCall(answer, item).arguments,
+                  FinishedArguments(said, item.call));
 }
 
 std::string_view FinishedStatus(const ApiAnswer& answer, const OutputItem& item) {

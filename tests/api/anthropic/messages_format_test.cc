@@ -372,8 +372,7 @@ TEST_F(MessagesFormatTest, MaxTokensInEachState) {
       "<｜DSML｜parameter name=\"a\" string=\"true\">";
   EXPECT_EQ(WithoutIds(Tell(Pieces({call + "b"}, kCut)).stream),
             Start() + BlockStart(0, R"("tool_use","id":"toolu_ID","name":"f","input":{})") +
-                Delta(0, R"("input_json_delta","partial_json":"{\"a\": \"b")") +
-                Delta(0, R"("input_json_delta","partial_json":"\"}")") + BlockStop(0) +
+                Delta(0, R"("input_json_delta","partial_json":"{\"a\": \"b")") + BlockStop(0) +
                 Stop("max_tokens", 2));
   const std::string calls = "</think>" + std::string(kTwoCalls);
   const std::string open = calls.substr(0, calls.rfind("</"));
@@ -416,6 +415,37 @@ TEST_F(MessagesFormatTest, AnErrorInTheMiddle) {
             R"({"type":"error","error":{"type":"api_error","message":"NaN logits"}})");
   const Told stopped = Tell(Pieces({}, {.finish = FinishReason::kCancelled}));
   EXPECT_EQ(stopped.whole.status, 529);
+}
+
+// An input is an object: it has the finished parameters of a call that was cut, and a strict tool
+// is not called without those that it requires.
+TEST_F(MessagesFormatTest, ACutCallHasItsFinishedParameters) {
+  const std::string call =
+      "</think>\n\n<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"f\">\n"
+      "<｜DSML｜parameter name=\"a\" string=\"true\">x</｜DSML｜parameter>\n"
+      "<｜DSML｜parameter name=\"b\" string=\"true\">rm -rf /tmp/bui";
+  for (const bool strict : {false, true}) {
+    for (const std::string required : {"a", "b"}) {
+      Prepare(R"(, "max_tokens": 1)");
+      call_.answers.tools = *ToolSchemas::Make(std::vector<ToolSpec>{
+          {.name = "f",
+           .function_json =
+               R"({"name":"f","parameters":{"properties":{"a":{"type":"string"},"b":{"type":)"
+               R"("string"}},"required":[")" +
+               required + "\"]}}",
+           .strict = strict}});
+      const Told told = Tell(Pieces({call}, kCut));
+      const Json whole = Json::parse(told.whole.body);
+      EXPECT_EQ(whole["stop_reason"], "max_tokens");
+      const bool is_left_out = strict && required == "b";
+      ASSERT_EQ(whole["content"].size(), is_left_out ? 0U : 1U) << whole;
+      if (!is_left_out) {
+        EXPECT_EQ(whole["content"][0]["input"], Json({{"a", "x"}}));
+      }
+      EXPECT_THAT(told.stream, ::testing::HasSubstr(R"(\"b\": \"rm -rf /tmp/bui")"));
+      EXPECT_THAT(told.stream, ::testing::Not(::testing::HasSubstr(R"("partial_json":"\"})")));
+    }
+  }
 }
 
 // The parser does not interleave blocks, which no client would understand.
@@ -470,7 +500,10 @@ TEST_F(MessagesFormatTest, EveryCutTellsTheSame) {
     for (const std::vector<std::string>& pieces : ways) {
       const Told told = Tell(Cut(pieces, last));
       ASSERT_EQ(told.whole.body, whole) << pieces[0];
-      ASSERT_EQ(ReadStream(told.stream), message) << pieces[0];
+      // A stream tells all of a call that was cut.
+      if (golden["name"] != "R20_truncated_value_length") {
+        ASSERT_EQ(ReadStream(told.stream), message) << pieces[0];
+      }
       ++n_told;
     }
   }

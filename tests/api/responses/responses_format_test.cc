@@ -306,7 +306,7 @@ TEST_F(ResponsesFormatTest, ACallThatWasCutOffIsNeverDone) {
     }
     const Json& item = events.back()["response"]["output"][0];
     EXPECT_EQ(item["status"], "incomplete");
-    EXPECT_TRUE(Json::accept(item["arguments"].get<std::string>()));
+    EXPECT_EQ(item["arguments"], R"({"a": "x)");
   }
   // The call before the one that was cut off is complete.
   const std::string second = Invoke("f", Parameter("a", "x"));
@@ -355,6 +355,48 @@ TEST_F(ResponsesFormatTest, APromptThatIsTooLongIsToldByTheStream) {
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().code, "context_length_exceeded");
   }
+}
+
+// Clients require the type and the path of an operation, from its beginning on.
+TEST_F(ResponsesFormatTest, OperationsOfPatchesHaveTypeAndPath) {
+  const std::string type = Parameter("type", "create_file");
+  const std::string path = Parameter("path", "a.c");
+  const std::string diff = Parameter("diff", "+1");
+  const std::string begun = diff.substr(0, diff.find("</"));
+  const auto operations = [&](const std::string& parameters, FinishReason finish) {
+    std::string text = Calls(Invoke("apply_patch", parameters));
+    if (finish == FinishReason::kLength) text.resize(text.find("</｜DSML｜invoke>"));
+    const auto events =
+        Stream(Call(R"("tools": [{"type": "apply_patch"}])"), Pieces({"</think>", text}, finish));
+    Json found = Json::array();
+    for (const Json& event : events) {
+      if (event["type"] == "response.output_item.added")
+        found.push_back(event["item"]["operation"]);
+    }
+    const Json& item = events.back()["response"]["output"].back();
+    EXPECT_EQ(item["status"], finish == FinishReason::kLength ? "incomplete" : "completed");
+    found.push_back(item["operation"]);
+    return found;
+  };
+  const Json nothing = {{"type", "update_file"}, {"path", ""}, {"diff", ""}};
+  const Json created = {{"type", "create_file"}, {"path", "a.c"}, {"diff", "+1"}};
+  const Json started = {{"type", "create_file"}, {"path", "a.c"}, {"diff", ""}};
+  const Json deleted = {{"type", "delete_file"}, {"path", "a.c"}};
+  EXPECT_EQ(operations(type + path + diff, FinishReason::kStop), Json({nothing, created}));
+  EXPECT_EQ(operations(Parameter("type", "delete_file") + path, FinishReason::kStop),
+            Json({nothing, deleted}));
+  EXPECT_EQ(operations(type + path + begun, FinishReason::kLength), Json({nothing, started}));
+  EXPECT_EQ(operations(begun, FinishReason::kLength), Json({nothing, nothing}));
+}
+
+// The input of a custom tool that is cut has what the model wrote.
+TEST_F(ResponsesFormatTest, ACutInputStaysCut) {
+  const std::string call = Calls(Invoke("apply_patch", Parameter("input", "*** \"Begin\"\n+1")));
+  const auto events = Stream(
+      Call(kTools), Pieces({"</think>", call.substr(0, call.find("+1"))}, FinishReason::kLength));
+  const Json& item = events.back()["response"]["output"][0];
+  EXPECT_EQ(item["input"], "*** \"Begin\"\n");
+  EXPECT_EQ(item["status"], "incomplete");
 }
 
 TEST_F(ResponsesFormatTest, FailedInTheMiddle) {

@@ -1,0 +1,42 @@
+// TrailingBlock: a block of calls that begins in the middle of a line of the reasoning.
+//
+// There it may be a mention, or the calls that end the answer: models forget to end the reasoning.
+// It counts as calls if it is whole and nothing follows it but blanks and </think>. So it is held
+// back until then, and given up as text as soon as that is impossible or it is too long. Streams
+// and whole answers agree, at the price of reasoning that comes late.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+#include "chat/dsml_scanner.h"
+
+namespace fathom {
+
+// Reads one such block. Time is linear in the text.
+class TrailingBlock {
+ public:
+  // A longer block is text.
+  static constexpr std::size_t kMaxBytes = std::size_t{64} << 10;
+
+  enum class Verdict {
+    kOpen,   // more text must be known
+    kText,   // a mention
+    kWhole,  // a whole block, and nothing follows it yet
+  };
+
+  // `text`: all text from the bracket of the block's opener on; each call of a block has more of
+  // it.
+  Verdict Read(std::string_view text);
+
+ private:
+  // Takes the next tag or bracket, at the start of `rest`.
+  Verdict ReadTag(std::string_view rest);
+
+  std::size_t position_ = 0;  // what is read
+  bool has_call_ = false;     // the opener of a call follows that of the block
+  bool is_closed_ = false;
+  bool is_behind_reasoning_ = false;
+};
+
+}  // namespace fathom
