@@ -1,32 +1,21 @@
 #include "chat/shown_request.h"
 
-#include <fmt/format.h>
-
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/result.h"
 #include "chat/history.h"
+#include "chat/tool_definition.h"
 #include "json/json_value.h"
-#include "json/json_writer.h"
 
 namespace fathom {
 namespace {
 
-// Returns the text of a value, or `otherwise` where it is absent or null.
-std::string_view SourceOr(const JsonValue* value, std::string_view source,
-                          std::string_view otherwise) {
-  return value == nullptr || value->IsNull() ? otherwise : value->SourceIn(source);
-}
-
+// The encoder names what is wrong with a function that is none.
 void ShowTool(ToolSpec* tool) {
-  const Result<JsonValue> function = ParseJson(tool->function_json);
-  if (!function || !function->IsObject()) return;  // the encoder names what is wrong
-  const std::string_view source = tool->function_json;
-  tool->function_json = fmt::format(R"({{"name": {}, "description": {}, "parameters": {}}})",
-                                    PythonJsonString(tool->name),
-                                    SourceOr(function->Find("description"), source, R"("")"),
-                                    SourceOr(function->Find("parameters"), source, "{}"));
+  Result<std::string> shown = ShownFunction(tool->function_json);
+  if (shown) tool->function_json = *std::move(shown);
 }
 
 void ShowResponseFormat(ChatRequest* request) {

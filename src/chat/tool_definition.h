@@ -8,8 +8,12 @@
 
 namespace fathom {
 
-// Returns {"name": ..., "description": ..., "parameters": ...} in Python's spelling, with "" and {}
-// for what is absent or null. `function_json`: ToolSpec::function_json. Error: it is not JSON.
+// Returns {"name": ..., "description": ..., "parameters": ...} in the client's spelling, with ""
+// and
+// {} for what is absent or null. `function_json`: ToolSpec::function_json. Error: it is no object.
+Result<std::string> ShownFunction(std::string_view function_json);
+
+// Returns the same as the prompt spells it, in Python's JSON.
 Result<std::string> ToolDefinition(std::string_view function_json);
 
 }  // namespace fathom
