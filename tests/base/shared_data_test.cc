@@ -19,7 +19,7 @@ TEST(SharedData, ShippedFilesAreUpToDate) {
     ASSERT_TRUE(original) << entry.path();
     EXPECT_EQ(ReadFile(entry.path()), ReadFile(*original)) << entry.path();
   }
-  EXPECT_EQ(n_files, 17);
+  EXPECT_EQ(n_files, 19);
 }
 
 }  // namespace
