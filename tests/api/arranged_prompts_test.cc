@@ -260,5 +260,78 @@ TEST_F(ArrangedPromptsTest, CallAtTheEnd) {
   ExpectResponses(kGo + ", " + CallItem("1"), expected);
 }
 
+// A limit cut the call, and the client sends back what it got.
+
+std::string CallWithParameter(std::string_view name, std::string_view text) {
+  return fmt::format(
+      "\n\n<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"f\">\n<｜DSML｜parameter name=\"{}\" "
+      "string=\"true\">{}</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>"
+      "<｜end▁of▁sentence｜>",
+      name, text);
+}
+// `arguments` as a JSON string.
+std::string ChatCall(std::string_view arguments) {
+  return R"({"role": "assistant", "content": null, "tool_calls": [{"id": "1", "type": "function",
+      "function": {"name": "f", "arguments": )" +
+         std::string(arguments) + "}}]}";
+}
+std::string CutItem(std::string_view arguments) {
+  return R"({"type": "function_call", "id": "fc_1", "call_id": "1", "name": "f",
+      "status": "incomplete", "arguments": )" +
+         std::string(arguments) + "}";
+}
+std::string ToolUseOf(std::string_view input) {
+  return R"({"type": "tool_use", "id": "1", "name": "f", "input": )" + std::string(input) + "}";
+}
+
+TEST_F(ArrangedPromptsTest, CutArgumentsAreOneParameter) {
+  struct Cut {
+    std::string arguments;  // as a JSON string
+    std::string shown;
+  };
+  for (const Cut& cut :
+       {Cut{R"("{\"command\": \"rm -rf /tmp/bui")", R"({"command": "rm -rf /tmp/bui)"},
+        Cut{R"("{\"a\": 1, \"b")", R"({"a": 1, "b)"}, Cut{R"("{\"a\": [1, 2")", R"({"a": [1, 2)"},
+        Cut{R"("{\"n\": 4")", R"({"n": 4)"}, Cut{R"("{")", "{"}}) {
+    const std::string expected = Head(CallWithParameter("arguments", cut.shown)) + "<｜User｜>" +
+                                 Shown("not run") + "\n\ngo on" + kAnswer;
+    const std::string goes_on = Said("user", "go on");
+    ExpectChat(
+        kGo + ", " + ChatCall(cut.arguments) + ", " + ChatResult("1", "not run") + ", " + goes_on,
+        expected);
+    ExpectResponses(
+        kGo + ", " + CutItem(cut.arguments) + ", " + OutputItem("1", "not run") + ", " + goes_on,
+        expected);
+    // Clients of streams that keep the pieces of the input send them as a text.
+    ExpectMessages(kGo + ", " + Blocks("assistant", ToolUseOf(cut.arguments)) + ", " +
+                       Blocks("user", ToolResult("1", "not run") + ", " + TextBlock("go on")),
+                   expected);
+  }
+}
+
+TEST_F(ArrangedPromptsTest, CutCallsWithoutAResult) {
+  const std::string arguments = R"("{\"a\": \"x")";
+  const std::string call = Head(CallWithParameter("arguments", R"({"a": "x)"));
+  ExpectChat(kGo + ", " + ChatCall(arguments), call + kAnswer);
+  ExpectResponses(kGo + ", " + CutItem(arguments), call + kAnswer);
+  ExpectMessages(kGo + ", " + Blocks("assistant", ToolUseOf(arguments)), call + kAnswer);
+  const std::string asked = call + "<｜User｜>go on" + kAnswer;
+  const std::string goes_on = ", " + Said("user", "go on");
+  ExpectChat(kGo + ", " + ChatCall(arguments) + goes_on, asked);
+  ExpectResponses(kGo + ", " + CutItem(arguments) + goes_on, asked);
+  ExpectMessages(kGo + ", " + Blocks("assistant", ToolUseOf(arguments)) + goes_on, asked);
+}
+
+// Whole answers of messages leave the unfinished parameter out.
+TEST_F(ArrangedPromptsTest, CutInputsAreObjects) {
+  const std::string result = Blocks("user", ToolResult("1", "not run"));
+  const std::string answered = "<｜User｜>" + Shown("not run") + kAnswer;
+  ExpectMessages(
+      kGo + ", " + Blocks("assistant", ToolUseOf(R"({"path": "a.txt"})")) + ", " + result,
+      Head(CallWithParameter("path", "a.txt")) + answered);
+  ExpectMessages(kGo + ", " + Blocks("assistant", ToolUseOf("{}")) + ", " + result,
+                 Head(kSingleCall) + answered);
+}
+
 }  // namespace
 }  // namespace fathom
