@@ -301,6 +301,49 @@ TEST_P(ConstrainedAnswersTest, ARequiredCall) {
   EXPECT_EQ(answer.finish, GetParam().calls);
 }
 
+// Neither strict nor of a type: the required parameters alone are demanded, where a call is.
+TEST_P(ConstrainedAnswersTest, AForcedCallHasItsRequiredParameters) {
+  if (!IsChat()) return;
+  const bool is_messages = GetParam().api == &kMessages;
+  const bool is_responses = GetParam().api == &kResponses;
+  const std::string schema = R"({"type": "object", "properties": {"a": {"type": "string"},
+      "b": {"type": "integer"}, "c": {}}, "required": ["a", "b"]})";
+  std::string tool = R"({"type": "function", "name": "f", "parameters": )" + schema + "}";
+  if (GetParam().api == &kChatCompletions) {
+    tool = R"({"type": "function", "function": {"name": "f", "parameters": )" + schema + "}}";
+  }
+  if (is_messages) tool = R"({"name": "f", "input_schema": )" + schema + "}";
+  std::string named = R"({"type": "function", "function": {"name": "f"}})";
+  if (is_responses) named = R"({"type": "function", "name": "f"})";
+  if (is_messages) named = R"({"type": "tool", "name": "f"})";
+  const auto choose = [&](const std::string& choice) {
+    return Prepare(R"("tools": [)" + tool + R"(], "tool_choice": )" + choice);
+  };
+  const auto block = [](const std::vector<std::string>& names) {
+    std::string text = "\n\n<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"f\">\n";
+    for (const std::string& name : names) {
+      text += "<｜DSML｜parameter name=\"" + name + "\" string=\"true\">x</｜DSML｜parameter>\n";
+    }
+    if (names.empty()) text += "\n";
+    return text + "</｜DSML｜invoke>\n</｜DSML｜tool_calls>";
+  };
+  for (const std::string& choice :
+       {std::string(is_messages ? R"({"type": "any"})" : R"("required")"), named}) {
+    const ApiCall call = choose(choice);
+    for (const std::vector<std::string>& names :
+         std::vector<std::vector<std::string>>{{}, {"a"}, {"b"}, {"c"}, {"a", "c"}}) {
+      EXPECT_FALSE(Behind(call, block(names))) << choice << ::testing::PrintToString(names);
+    }
+    for (const std::vector<std::string>& names :
+         std::vector<std::vector<std::string>>{{"a", "b"}, {"b", "a"}, {"c", "a", "b"}}) {
+      EXPECT_TRUE(Behind(call, block(names))) << choice << ::testing::PrintToString(names);
+    }
+  }
+  const ApiCall free = choose(is_messages ? R"({"type": "auto"})" : R"("auto")");
+  EXPECT_TRUE(Behind(free, block({}))) << "nothing demands a call";
+  EXPECT_TRUE(Behind(free, block({"a"})));
+}
+
 TEST_P(ConstrainedAnswersTest, ACallThatTheLimitCuts) {
   if (!IsChat()) return;
   const ApiCall call = Prepare(ToolField(true) + R"(, "max_tokens": 1)");

@@ -307,8 +307,8 @@ void AddChats(Command& command, ApiCommand& options) {
   AddProfile(command, options.profile);
   command.Add({"--tool-grammar", "MODE",
                "Calls of tools that are not strict: auto (well-formed, with the names of the tools "
-               "and of their parameters), strict (with values as the schemas say) or off (default: "
-               "auto)",
+               "and of their parameters; a call that tool_choice demands has the required ones), "
+               "strict (with values as the schemas say) or off (default: auto)",
                OneOf(kToolGrammarNames, options.tool_grammar)});
   command.AddFlag("--openai-strict-rules", options.openai_strict_rules,
                   "Refuse strict schemas that OpenAI refuses: the root is an object, objects are "
