@@ -23,6 +23,7 @@ namespace {
 using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // For checkpoints without one of their own.
 void LinkTokenizer(const std::filesystem::path& directory) {
@@ -45,6 +46,50 @@ TEST(InspectTest, DescribesTheEmbeddedModel) {
                              HasSubstr("8 per layer (FP4), 2 per token"), HasSubstr("MTP"),
                              HasSubstr("596 in 9 files, 17,164,792 bytes"),
                              HasSubstr("per 1,000 tokens"), HasSubstr("problems      none")));
+}
+
+TEST(InspectTest, SaysWhichProfilePromptsHaveAndWhy) {
+  const auto line = [](const std::filesystem::path& model) {
+    const std::string out = RunProgram({"inspect", model}).out;
+    const std::size_t at = out.find("chat format ");
+    return at == std::string::npos ? out : out.substr(at, out.find('\n', at) - at);
+  };
+  EXPECT_THAT(line(ProjectPath("models/fairy")),
+              AllOf(HasSubstr("v4-preview (generation_config.json)"), Not(HasSubstr("guess"))));
+  const FairyCopy copy;
+  json generation = json::parse(ReadFile(copy.path() / "generation_config.json"));
+  generation.erase("prompt_profile");
+  WriteFile(copy.Own("generation_config.json"), generation.dump());
+  EXPECT_THAT(line(copy.path()),
+              HasSubstr("v4-preview, a guess (nothing says it); choose with --prompt-profile"));
+  // The start says it where no level of the log is asked for, and is silent once it is chosen.
+  const std::string model = copy.path();
+  EXPECT_THAT(RunProgram({"chat", model, "-n", "1"}, {.standard_input = "Hi\n"}).error,
+              HasSubstr(model + ": nothing says which chat format it was trained on; assuming "
+                                "v4-preview, choose with --prompt-profile"));
+  EXPECT_THAT(RunProgram({"chat", model, "-n", "1", "--prompt-profile", "v4-0731"},
+                         {.standard_input = "Hi\n"})
+                  .error,
+              Not(HasSubstr("chat format")));
+}
+
+TEST(InspectTest, SaysThatImagesAreNotRead) {
+  const FairyCopy copy;
+  const std::string header = R"({"vision.a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
+                             R"("aligner.b":{"dtype":"F32","shape":[1],"data_offsets":[8,12]}})";
+  std::string shard(sizeof(std::uint64_t), '\0');
+  const std::uint64_t header_bytes = header.size();
+  std::memcpy(shard.data(), &header_bytes, sizeof(header_bytes));
+  WriteFile(copy.path() / "vision.safetensors", shard + header + std::string(12, '\0'));
+  json index = json::parse(ReadFile(copy.path() / "model.safetensors.index.json"));
+  index["weight_map"]["vision.a"] = "vision.safetensors";
+  index["weight_map"]["aligner.b"] = "vision.safetensors";
+  index["metadata"]["total_size"] = index["metadata"]["total_size"].get<int>() + 12;
+  WriteFile(copy.Own("model.safetensors.index.json"), index.dump());
+  const ProgramRun run = RunProgram({"inspect", copy.path()});
+  EXPECT_EQ(run.exit_code, 0) << run.error << run.out;
+  EXPECT_THAT(run.out, HasSubstr("the 2 tensors of its vision part (12 bytes) are not used"));
+  EXPECT_THAT(RunProgram({"inspect"}).out, Not(HasSubstr("vision")));
 }
 
 TEST(InspectTest, JsonHasTheSameNumbers) {

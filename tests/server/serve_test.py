@@ -202,6 +202,58 @@ class ServeTest(unittest.TestCase):
                 post(server.url, "/v1/completions", body, key="secret-key")
             self.assertEqual(refused.exception.code, 401)
 
+    def test_options_of_chats(self):
+        def prompt(server, **fields):
+            body = {"messages": [{"role": "user", "content": "Hi"}], **fields}
+            return post(server.url, "/apply-template", body)["prompt"]
+
+        image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
+        earlier = [{"role": "user", "content": [image]}, {"role": "assistant", "content": "a"},
+                   {"role": "user", "content": "b"}]
+        last = [{"role": "user", "content": [image]}]
+        replaced = "<｜User｜>[Unsupported Image]<｜Assistant｜>"
+
+        def texts_of_seeds(server):
+            body = {"messages": [{"role": "user", "content": "Hi"}], "temperature": 0,
+                    "max_tokens": 24, "ignore_eos": True}
+            answers = [post(server.url, "/v1/chat/completions", {**body, "seed": seed})
+                       for seed in (1, 2)]
+            return {answer["choices"][0]["message"]["reasoning_content"] for answer in answers}
+
+        def refuses(server, messages):
+            with self.assertRaises(urllib.error.HTTPError) as refused:
+                prompt(server, messages=messages)
+            self.assertEqual(refused.exception.code, 400)
+            self.assertIn("does not support image", refused.exception.read().decode())
+
+        server = self.serve("--thinking", "on", "--prompt-profile", "v4-0731")
+        usual = prompt(server)
+        self.assertEqual(usual, prompt(server, reasoning_effort="high"))
+        self.assertIn(replaced, prompt(server, messages=earlier))
+        refuses(server, last)
+        self.assertEqual(len(texts_of_seeds(server)), 1)
+        self.assertEqual(server.stop(), 0)
+
+        server = self.serve("--thinking", "on", "--prompt-profile", "v4-0731", "--default-effort",
+                            "max", "--text-only-images", "all", "--like-hosted")
+        self.assertNotEqual(prompt(server), usual)
+        self.assertEqual(prompt(server), prompt(server, reasoning_effort="max"))
+        self.assertEqual(prompt(server, reasoning_effort="high"), usual, "a request's own counts")
+        self.assertIn(replaced, prompt(server, messages=last))
+        self.assertEqual(len(texts_of_seeds(server)), 2, "reasoning has temperature 1")
+        self.assertEqual(server.stop(), 0)
+
+        server = self.serve("--default-effort", "none", "--text-only-images", "refuse")
+        refuses(server, earlier)
+        refuses(server, last)
+        self.assertEqual(server.stop(), 0)
+        for arguments, words in ((["--default-effort", "hard"], "ultra"),
+                                 (["--text-only-images", "some"], "earlier all refuse")):
+            run = subprocess.run([BUILD / "fathom", "serve", "--port", "0", *arguments],
+                                 capture_output=True, text=True, check=False, timeout=60)
+            self.assertEqual(run.returncode, 2)
+            self.assertIn(words, run.stderr)
+
     def test_the_prefix_cache_is_cleared(self):
         server = self.serve("--admin-key", "root")
         body = {"prompt": "Once upon a time " * 60, "max_tokens": 1}

@@ -152,6 +152,33 @@ TEST_F(ServiceTest, ARequestThatIsAbortedEnds) {
   EXPECT_EQ(runner_.cancelled(), 2);
 }
 
+TEST_F(ServiceTest, AStreamOfMessagesThatIsAbortedEndsWithAnError) {
+  options_.access.admin_keys = {"root"};
+  answer_->delay = std::chrono::milliseconds(20);
+  answer_->text = "</think>" + std::string(4000, 'x');
+  const HttpFields root = {{"x-api-key", "root"}};
+  service();
+  FakeExchange exchange;
+  std::thread client([&] {
+    Ask("POST", "/v1/messages", kStream, {{"X-Request-Id", "mine"}}, exchange);
+  });
+  Json slots = Json::array();
+  while (slots.empty() || slots[0]["output_tokens"] < 2) {
+    slots = ReadJson(Ask("GET", "/slots", "", root));
+  }
+  Ask("POST", "/abort", R"({"request_id": "mine"})", root);
+  client.join();
+  EXPECT_EQ(exchange.head.status, 200);
+  const std::size_t at = exchange.text.find("event: error\ndata: ");
+  ASSERT_NE(at, std::string::npos) << exchange.text;
+  const std::string data = exchange.text.substr(exchange.text.find('{', at));
+  EXPECT_EQ(data.find("\n\n"), data.size() - 2) << "nothing follows the error";
+  const Json event = Json::parse(data, nullptr, false);
+  EXPECT_EQ(event["type"], "error");
+  EXPECT_THAT(event["error"]["message"].get<std::string>(), HasSubstr("abort"));
+  EXPECT_THAT(exchange.text, Not(HasSubstr("message_stop")));
+}
+
 // Anthropic's packages look for the id there.
 TEST_F(ServiceTest, TheIdOfARequestInAnthropicsForm) {
   const FakeExchange refused = Ask("POST", "/v1/messages", "{", {{"X-Request-Id", "mine"}});
@@ -289,6 +316,30 @@ TEST_F(ServiceTest, OtherNamesAreAnsweredUnlessStrict) {
   EXPECT_EQ(ReadJson(Ask("POST", "/v1/chat/completions", body))["error"]["code"],
             "model_not_found");
   EXPECT_EQ(Ask("POST", "/v1/chat/completions", kChat).head.status, 200) << "none is named";
+}
+
+// Claude Code asks for the card of a name with "[1m]".
+TEST_F(ServiceTest, CardsOfOtherNamesUnlessStrict) {
+  for (const auto& [encoded, name] :
+       {std::pair("gpt-4o", "gpt-4o"), {"claude-opus-4-8%5B1m%5D", "claude-opus-4-8[1m]"}}) {
+    const std::string path = std::string("/v1/models/") + encoded;
+    options_.strict_model_names = false;
+    service_.reset();
+    const FakeExchange card = Ask("GET", path);
+    EXPECT_EQ(card.head.status, 200) << name;
+    EXPECT_EQ(ReadJson(card)["id"], name);
+    EXPECT_EQ(ReadJson(Ask("GET", path, "", {{"anthropic-version", "2023-06-01"}}))["id"], name);
+    options_.strict_model_names = true;
+    service_.reset();
+    const FakeExchange refused = Ask("GET", path);
+    EXPECT_EQ(refused.head.status, 404) << name;
+    EXPECT_EQ(ReadJson(refused)["error"]["code"], "model_not_found");
+    EXPECT_THAT(ReadJson(refused)["error"]["message"].get<std::string>(), HasSubstr(name));
+    const FakeExchange in_other_form = Ask("GET", path, "", {{"anthropic-version", "2023-06-01"}});
+    EXPECT_EQ(in_other_form.head.status, 404);
+    EXPECT_EQ(ReadJson(in_other_form)["error"]["type"], "not_found_error");
+    EXPECT_EQ(ReadJson(Ask("GET", "/v1/models/a%2Fb"))["id"], "a/b");
+  }
 }
 
 TEST_F(ServiceTest, StreamsAndWholeAnswersAgree) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "api/responses/responses_events.h"
 #include "tests/api/responses/responses_fixture.h"
 
 namespace fathom {
@@ -14,6 +15,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::Json;
 using ::testing::Not;
+using testing::ReadEvents;
 
 class ResponsesHistoryTest : public testing::ResponsesTest {
  protected:
@@ -114,6 +116,32 @@ TEST_F(ResponsesHistoryTest, CallsOfTheSearchAreItsItems) {
   EXPECT_EQ(item["type"], "tool_search_call");
   EXPECT_EQ(item["execution"], "client");
   EXPECT_EQ(item["arguments"], Json({{"query", "q"}}));
+}
+
+TEST_F(ResponsesHistoryTest, CallsOfTheSearchAreStreamedWhole) {
+  const ApiCall call = WithItems(R"({"role": "user", "content": "Hi"})", kSearchTools);
+  const std::vector<Json> events =
+      Stream(call, Pieces({"<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"tool_search\">\n",
+                           "<｜DSML｜parameter name=\"query\" string=\"true\">q",
+                           "r</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>"}));
+  std::vector<std::string> types;
+  for (const Json& event : events) types.push_back(event["type"]);
+  EXPECT_THAT(types,
+              ElementsAre("response.created", "response.in_progress", "response.output_item.added",
+                          "response.output_item.done", "response.completed"))
+      << "the API has no events for pieces of the arguments";
+  const Json& begun = events[2]["item"];
+  EXPECT_EQ(begun["type"], "tool_search_call");
+  EXPECT_EQ(begun["status"], "in_progress");
+  EXPECT_EQ(begun["execution"], "client");
+  EXPECT_EQ(begun["arguments"], Json::object());
+  const Json& done = events[3]["item"];
+  EXPECT_EQ(done["id"], begun["id"]);
+  EXPECT_EQ(done["call_id"], begun["call_id"]);
+  EXPECT_EQ(done["status"], "completed");
+  EXPECT_EQ(done["arguments"], Json({{"query", "qr"}}));
+  const std::string stored = events.back()["response"].dump();
+  EXPECT_EQ(ReadEvents(ReplayEvents(*ParseJson(stored), 0)), events) << "as it is shown later";
 }
 
 TEST_F(ResponsesHistoryTest, AdditionalToolsAreShownAndCalled) {
