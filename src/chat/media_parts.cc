@@ -15,8 +15,9 @@ struct Medium {
 };
 
 constexpr Medium kMedia[] = {
-    {"image", "Image", "images"}, {"screenshot", "Image", "images"}, {"audio", "Audio", "audio"},
-    {"video", "Video", "videos"}, {"file", "File", "files"},         {"document", "File", "files"},
+    {"image", "Image", "images"},  {"screenshot", "Image", "images"},
+    {"audio", "Audio", "audio"},   {"video", "Video", "videos"},
+    {"file", "Document", "files"}, {"document", "Document", "files"},
 };
 
 }  // namespace

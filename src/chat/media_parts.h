@@ -24,8 +24,8 @@ class MediaParts {
   // messages of the assistant.
   void BeginMessage(bool is_assistant);
 
-  // Returns the text in place of a part: [Unsupported Image], or Audio, Video, File, or the type
-  // itself if it is unknown. `path` names the part.
+  // Returns the text in place of a part: [Unsupported Image], or Document, the words of DeepSeek's
+  // converter, or Audio, Video, or the type itself if it is unknown. `path` names the part.
   std::string Replace(std::string_view type, const std::string& path);
 
   // Returns the error of the first part so far that must not be replaced: path.type: expected text

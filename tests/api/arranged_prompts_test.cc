@@ -105,6 +105,7 @@ TEST_F(ArrangedPromptsTest, EveryRequestBeginsATurn) {
   ExpectChat(Said("system", "s"), "s" + kAnswer);
   ExpectMessages(Said("system", "s"), "s" + kAnswer);
   ExpectResponses(Said("system", "s"), "s" + kAnswer);
+  ExpectResponses("", "s" + kAnswer, R"("instructions": "s", "reasoning": {"effort": "none"})");
   ExpectChat(Said("user", "q") + ", " + Said("latest_reminder", "m"),
              "<｜User｜>q<｜latest_reminder｜>m" + kAnswer);
 }

@@ -17,8 +17,8 @@ TEST(MediaParts, TheTextNamesTheMedium) {
   EXPECT_EQ(Said("computer_screenshot"), "[Unsupported Image]");
   EXPECT_EQ(Said("input_audio"), "[Unsupported Audio]");
   EXPECT_EQ(Said("video_url"), "[Unsupported Video]");
-  EXPECT_EQ(Said("input_file"), "[Unsupported File]");
-  EXPECT_EQ(Said("document"), "[Unsupported File]");
+  EXPECT_EQ(Said("input_file"), "[Unsupported Document]");
+  EXPECT_EQ(Said("document"), "[Unsupported Document]");
   EXPECT_EQ(Said("hologram"), "[Unsupported hologram]");
 }
 

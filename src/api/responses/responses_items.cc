@@ -173,11 +173,7 @@ class ResponsesItems {
                                           PythonJsonString(text))});
   }
 
-  // Returns the messages; an empty turn of the user if there are none.
-  std::vector<Message> TakeMessages() {
-    if (messages_.empty()) messages_.push_back({.role = Role::kUser});
-    return std::move(messages_);
-  }
+  std::vector<Message> TakeMessages() { return std::move(messages_); }
 
   // Returns all items, with references replaced by the items.
   std::vector<ResponseItem> TakeItems() { return std::move(items_); }

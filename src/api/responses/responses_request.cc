@@ -107,11 +107,13 @@ void ReadResponsesChat(FieldReader& reader, std::string_view body, const Request
   ChooseResponsesTools(reader, std::move(tools), request);
 }
 
-// Puts the instructions before all messages and the tools.
+// Puts the instructions before all messages and the tools. A request without both is an empty turn
+// of the user, such as the first request of Codex, because a prompt needs a message.
 void AddInstructions(FieldReader& reader, std::vector<Message>* messages) {
   std::string instructions = reader.Text("instructions");
-  if (instructions.empty()) return;
-  if (messages->front().role == Role::kSystem) {
+  if (instructions.empty()) {
+    if (messages->empty()) messages->push_back({.role = Role::kUser});
+  } else if (!messages->empty() && messages->front().role == Role::kSystem) {
     std::string& content = messages->front().content;
     content = content.empty() ? instructions : fmt::format("{}\n\n{}", instructions, content);
   } else {

@@ -65,7 +65,7 @@ TEST(MessagesHistoryTest, ImagesOfEarlierTurns) {
       {"role": "user", "content": [{"type": "image", "source": {"type": "base64"}},
                                    {"type": "document", "source": {"type": "url"}}]},
       {"role": "assistant", "content": "a"}, {"role": "user", "content": "b"})");
-  EXPECT_EQ(messages.at(1).content, "[Unsupported Image]\n\n[Unsupported File]");
+  EXPECT_EQ(messages.at(1).content, "[Unsupported Image]\n\n[Unsupported Document]");
 }
 
 TEST(MessagesHistoryTest, ACompactionReplacesWhatPrecedesIt) {

@@ -75,6 +75,13 @@ TEST_F(ResponsesHistoryTest, ImagesOfEarlierTurns) {
   EXPECT_THAT(Prompt(R"({"role": "user", "content": [{"type": "input_image", "image_url": "x"}]},
                         {"role": "assistant", "content": "a"}, {"role": "user", "content": "b"})"),
               HasSubstr("<｜User｜>[Unsupported Image]<｜Assistant｜>"));
+  EXPECT_THAT(Prompt(R"({"role": "user", "content": [
+                            {"type": "input_file", "file_data": "AA==", "filename": "x.pdf"},
+                            {"type": "input_text", "text": "t"},
+                            {"type": "input_audio", "input_audio": {"data": "AA=="}}]},
+                        {"role": "assistant", "content": "a"}, {"role": "user", "content": "b"})"),
+              HasSubstr("<｜User｜>[Unsupported Document]\n\nt\n\n[Unsupported Audio]"
+                        "<｜Assistant｜>"));
 }
 
 constexpr const char* kSearchTools = R"(, "tools": [

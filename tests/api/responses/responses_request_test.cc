@@ -108,12 +108,14 @@ TEST(ResponsesRequestTest, TheProbeOfCodex) {
   const auto probe = [](const std::string& fields) {
     return ParseWholeBody(R"({"max_output_tokens": 1, )" + fields + "}").chat.chat.messages;
   };
-  for (const char* input : {"[]", R"("")"}) {
-    const auto messages = probe(std::string(R"("instructions": "i", "input": )") + input);
-    ASSERT_EQ(messages.size(), 2u);
-    EXPECT_EQ(messages[1].role, Role::kUser);
-    EXPECT_EQ(messages[1].content, "");
-  }
+  const auto empty_text = probe(R"("instructions": "i", "input": "")");
+  ASSERT_EQ(empty_text.size(), 2u);
+  EXPECT_EQ(empty_text[1].role, Role::kUser);
+  EXPECT_EQ(empty_text[1].content, "");
+  const auto no_items = probe(R"("instructions": "i", "input": [])");
+  ASSERT_EQ(no_items.size(), 1u) << "as of a system item alone";
+  EXPECT_EQ(no_items[0].role, Role::kSystem);
+  EXPECT_EQ(no_items[0].content, "i");
   const auto developer = probe(R"("input": [{"role": "developer", "content": "d"}])");
   ASSERT_EQ(developer.size(), 1u);
   EXPECT_EQ(developer[0].role, Role::kUser);
