@@ -2,8 +2,9 @@
 
 A prompt that is made from the schema may be longer than the context: tools have fields of any size.
 best_of must be at least n. An answer has one form. A schema, an expression or a grammar may be
-wrong, or more than the server takes; all others are as any JSON object. Such requests are refused,
-and rightly so. This check is the one of Schemathesis but for those.
+wrong, or more than the server takes; all others are as any JSON object. Parts that are no text are
+allowed in earlier turns alone, and servers of tools beside tools; a demanded call needs a tool that
+is not deferred. Such requests are refused, and rightly so. This check is the one of Schemathesis but for those.
 """
 
 from schemathesis.checks import CHECKS
@@ -21,6 +22,9 @@ def breaks_a_relation(response):
     return (error.get("code") == "context_length_exceeded"
             or error.get("code") in CONSTRAINT_CODES
             or "expected one form of the answer" in error["message"]
+            or "this model reads text only and does not support" in error["message"]
+            or "expected tools where one is required" in error["message"]
+            or "mcp_servers: this server asks no other servers" in error["message"]
             or error["message"].startswith(("prompt is too long: ", "best_of: ")))
 
 
