@@ -3,6 +3,7 @@
 
 #include "api/anthropic/messages_api.h"
 #include "api/common/api.h"
+#include "api/ollama/ollama_api.h"
 #include "api/openai/openai_api.h"
 #include "api/responses/responses_api.h"
 
@@ -14,6 +15,8 @@ std::span<const Api* const> Apis() {
       &kCompletions,      // POST /v1/completions
       &kResponses,        // POST /v1/responses
       &kMessages,         // POST /v1/messages
+      &kOllamaChat,       // POST /api/chat
+      &kOllamaGenerate,   // POST /api/generate
   };
   return kApis;
 }

@@ -121,6 +121,7 @@ class MessageReader {
     } else {
       ReadContent(value.Find("content"), path + ".content", &message);
     }
+    ReadImages(value.Find("images"), path + ".images", &message);
     if (message.role == Role::kAssistant) {
       ReadReasoning(value, path, &message);
       message.tool_calls = ReadToolCalls(value.Find("tool_calls"), path + ".tool_calls");
@@ -192,6 +193,16 @@ class MessageReader {
     }
   }
 
+  // Reads the images that Ollama's clients send beside the text.
+  void ReadImages(const JsonValue* images, const std::string& path, Message* message) {
+    if (images == nullptr || images->IsNull()) return;
+    if (!images->IsArray()) Fail(path, "a list of images", images);
+    for (std::size_t i = 0; i < images->items().size() && !error_; ++i) {
+      if (!message->content.empty()) message->content += kBlockJoiner;
+      message->content += media_.Replace("image", fmt::format("{}[{}]", path, i));
+    }
+  }
+
   static bool IsTextType(std::string_view type) {
     return type == "text" || type == "input_text" || type == "output_text";
   }
@@ -224,6 +235,7 @@ class MessageReader {
     std::string text = ReadText(value, "reasoning_content", path);
     std::string other = ReadText(value, "reasoning", path);
     if (text.empty()) text = std::move(other);
+    if (text.empty()) text = ReadText(value, "thinking", path);
     if (!text.empty()) {
       message->reasoning_content = std::move(text);
       return;

@@ -30,8 +30,9 @@ struct MessageOptions {
 //   calls              of functions and of custom tools; their names and ids may be empty
 //   tools              functions, also without the object around them, and custom tools, which
 //                      become functions of one text
-//   reasoning          reasoning_content, reasoning, reasoning_details[].text, parts of type
-//                      thinking, joined by an empty line
+//   images             of Ollama's clients, as parts behind the text
+//   reasoning          reasoning_content, reasoning, thinking, reasoning_details[].text, parts of
+//                      type thinking, joined by an empty line
 //   prefix: true       leaves an assistant turn open, as wo_eos does
 //   tool_choice "none" takes the tools away
 //

@@ -1,7 +1,5 @@
 #include "server/compatible_endpoints.h"
 
-#include <fmt/chrono.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
@@ -9,6 +7,8 @@
 #include <utility>
 
 #include "api/common/generation_fields.h"
+#include "api/ollama/ollama_api.h"
+#include "api/ollama/ollama_request.h"
 #include "api/openai/openai_api.h"
 #include "engine/metrics.h"
 #include "json/field_reader.h"
@@ -26,13 +26,6 @@ JsonValue SamplingJson(const SamplingParameters& sampling) {
           {"presence_penalty", sampling.presence_penalty},
           {"frequency_penalty", sampling.frequency_penalty},
           {"n_predict", sampling.max_tokens.value_or(-1)}};
-}
-
-// Returns the details of a file, as Ollama tells them; no client needs their values.
-JsonValue ModelDetails() {
-  return {{"parent_model", ""},    {"format", "safetensors"},
-          {"family", "deepseek4"}, {"families", JsonValue::Array({"deepseek4"})},
-          {"parameter_size", ""},  {"quantization_level", ""}};
 }
 
 // Returns the tokens that a sequence gets of a step on average: one, and the accepted drafts.
@@ -84,19 +77,6 @@ HttpResponse ModelInfoResponse(const ServedModel& model) {
                        {"max_model_len", model.api->limits.max_context}});
 }
 
-HttpResponse TagsResponse(const ServedModel& model) {
-  JsonValue models = JsonValue::Array();
-  for (const std::string& name : model.names) {
-    models.push_back({{"name", name},
-                      {"model", name},
-                      {"modified_at", fmt::format("{:%FT%TZ}", fmt::gmtime(model.created))},
-                      {"size", 0},  // on disk, which no client needs of a server's model
-                      {"digest", ""},
-                      {"details", ModelDetails()}});
-  }
-  return JsonResponse({{"models", std::move(models)}});
-}
-
 ApiResult<HttpResponse> ShowResponse(const ServedModel& model, const ApiBody& body) {
   const Result<JsonValue> json = ParseBody(body);
   if (!json) return UnexpectedApiError(json.error());
@@ -105,12 +85,11 @@ ApiResult<HttpResponse> ShowResponse(const ServedModel& model, const ApiBody& bo
   if (name.empty()) name = reader.Text("name");  // older clients
   if (!reader.error() && name.empty()) reader.Fail("model", "the name of a model", "nothing");
   if (reader.error()) return UnexpectedApiError(*reader.error());
-  constexpr std::string_view kLatest = ":latest";
-  if (name.ends_with(kLatest)) name.resize(name.size() - kLatest.size());
+  RemoveLatest(&name);
   if (std::ranges::find(model.names, name) == model.names.end()) {
     return tl::unexpected<ApiError>(UnknownModel(name));
   }
-  return JsonResponse({{"details", ModelDetails()},
+  return JsonResponse({{"details", OllamaModelDetails()},
                        {"model_info",
                         {{"general.architecture", "deepseek4"},
                          {"general.basename", model.root},

@@ -19,9 +19,6 @@ HttpResponse PropsResponse(const ServedModel& model, std::string_view version);
 // SGLang's /get_model_info.
 HttpResponse ModelInfoResponse(const ServedModel& model);
 
-// Ollama's /api/tags: the served names, for programs that look for a server of Ollama.
-HttpResponse TagsResponse(const ServedModel& model);
-
 // Ollama's /api/show: {"model"} -> the context and what the model can do. Errors: no such model;
 // Ollama's ":latest" behind a name is ignored.
 ApiResult<HttpResponse> ShowResponse(const ServedModel& model, const ApiBody& body);

@@ -78,6 +78,9 @@ class Run {
 
   void Finish() {
     record_->usage = answer_->usage();
+    record_->queue_seconds = answer_->times().queue_seconds;
+    record_->prefill_seconds = answer_->times().prefill_seconds;
+    record_->decode_seconds = answer_->times().decode_seconds;
     for (const AnswerCollector& choice : answer_->choices()) {
       record_->turn_stops += choice.collected().ends_at_turn ? 1 : 0;
       record_->longest_choice = std::max(record_->longest_choice, choice.collected().tokens.size());
@@ -95,7 +98,10 @@ class Run {
     // Stores before it sends the end of the answer: the client may come back at once.
     RememberTurns(*answer_);
     if (call_.api->store != nullptr) call_.api->store(*answer_);
-    record_->finish = ChatFinishReasonName(answer_->choices()[0].collected().answer.finish_reason);
+    record_->finish =
+        answer_->choices().empty()
+            ? "load"
+            : ChatFinishReasonName(answer_->choices()[0].collected().answer.finish_reason);
     if (call_.stream) {
       format_->End(*answer_, &pending_);
       Write();
@@ -149,14 +155,7 @@ class Run {
   }
 
   void End(std::size_t i) {
-    const RequestStats stats = running_[i]->stats();
-    const auto keep_longest = [](double& seconds, double of_request) {
-      seconds = std::max(seconds, of_request);
-    };
-    keep_longest(record_->queue_seconds, stats.queue_seconds);
-    keep_longest(record_->prefill_seconds, stats.prefill_seconds);
-    keep_longest(record_->decode_seconds, stats.decode_seconds);
-    answer_->End(i, stats);
+    answer_->End(i, running_[i]->stats());
     running_[i].reset();
     --n_open_;
   }
@@ -216,7 +215,7 @@ class Run {
   bool StartStream() {
     is_streaming_ = true;
     return exchange_.StartStream(
-        {.content_type = "text/event-stream; charset=utf-8",
+        {.content_type = std::string(format_->ContentType()),
          .fields = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}},
          .body = pending_});
   }
@@ -262,7 +261,8 @@ void Generate(const ApiCall& call, const ApiModel& model, RequestRunner& runner,
   client.record.model = call.model;
   client.record.n_replayed = call.n_replayed;
   client.record.relaxed = call.relaxed;
-  client.record.has_constraint = call.requests.front().sampling.constraint != nullptr;
+  client.record.has_constraint =
+      !call.requests.empty() && call.requests.front().sampling.constraint != nullptr;
   client.record.compile_seconds = call.compile_seconds;
   Run run(call, model, options, client);
   if (!run.Submit(runner)) return;

@@ -278,11 +278,7 @@ std::vector<Service::Route> Service::Routes() {
          context.exchange.Send(PropsResponse(*context.model, service.options_.version));
        },
        Route::Key::kAlways, true},
-      {"GET", "/api/tags",
-       [](Service&, RequestContext& context) {
-         context.exchange.Send(TagsResponse(*context.model));
-       },
-       Route::Key::kAlways, true},
+      {"GET", "/api/tags", list_models, Route::Key::kAlways, true},
       {"POST", "/api/show",
        [](Service&, RequestContext& context) {
          context.Send(ShowResponse(*context.model, context.body));

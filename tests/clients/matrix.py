@@ -42,6 +42,7 @@ CLIENTS = {
     "dspy": Client("dspy==3.4.1"),
     "aider": Client("aider-chat==0.86.2"),
     "llm": Client("llm==0.36", is_quick=True),
+    "ollama": Client("ollama==0.6.3", is_quick=True),
     "lm-eval": Client("lm-eval[api]==0.4.13"),
     "lm-eval loglikelihood": Client("lm-eval[api]==0.4.13", environment="lm-eval"),
     "claude-code": Client("claude-agent-sdk==0.2.189", context="65536", max_tokens="2048"),

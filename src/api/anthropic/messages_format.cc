@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "api/common/answer_format.h"
+#include "api/common/call_input.h"
 #include "api/common/reasoning_token.h"
 #include "base/check.h"
 #include "json/json_writer.h"
@@ -76,27 +77,6 @@ StopReason FindStopReason(const ApiAnswer& message) {
   return {message.IsCutByContext(0) ? "model_context_window_exceeded" : "max_tokens", nullptr};
 }
 
-// In valid JSON newlines stand only between its parts.
-std::string OnOneLine(std::string json) {
-  for (char& c : json) {
-    if (c == '\n' || c == '\r') c = ' ';
-  }
-  return json;
-}
-
-// Returns the input of a call, which must be an object: of a call that a limit cut, the finished
-// parameters; nullopt if a strict tool requires more than them.
-std::optional<std::string> InputJson(const Answer& answer, std::size_t call,
-                                     const ToolSchemas& tools) {
-  std::string input = FinishedArguments(answer, call);
-  const bool is_cut = answer.cut_call && call + 1 == answer.tool_calls.size();
-  if (is_cut) {
-    const Result<JsonValue> object = ParseJson(input);
-    if (!object || tools.RequiresMore(answer.tool_calls[call].name, *object)) return std::nullopt;
-  }
-  return OnOneLine(std::move(input));
-}
-
 // `signature`: as MessageBlocks takes it.
 std::string ContentJson(const Answer& answer, const std::string& signature,
                         const ToolSchemas& tools) {
@@ -115,7 +95,7 @@ std::string ContentJson(const Answer& answer, const std::string& signature,
   for (std::size_t i = 0; i < answer.tool_calls.size(); ++i) {
     const ToolCall& call = answer.tool_calls[i];
     // Writes the arguments unchanged: the client gets the digits that the model wrote.
-    const std::optional<std::string> input = InputJson(answer, i, tools);
+    const std::optional<std::string> input = CallInput(answer, i, tools);
     if (!input) continue;
     add(fmt::format(R"({{"type":"tool_use","id":{},"name":{},"input":{}}})", WriteJson(call.id),
                     WriteJson(call.name), *input));

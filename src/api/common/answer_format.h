@@ -1,4 +1,4 @@
-// AnswerFormat: writes the answers to a call as one API wants them, whole or as a stream of
+// AnswerFormat: writes the answers to a call as one API wants them, whole or as a stream, most of
 // server-sent events; and the framing of such events.
 #pragma once
 
@@ -19,13 +19,17 @@ class AnswerFormat {
  public:
   virtual ~AnswerFormat() = default;
 
-  // Returns the body of the response: JSON on one line. All choices must have finished without
-  // errors.
+  // Returns the type of the body of a stream.
+  virtual std::string_view ContentType() const { return "text/event-stream; charset=utf-8"; }
+
+  // Returns the body of the response: JSON on one line. All choices, if there are any, must have
+  // finished without errors.
   virtual std::string Whole(const ApiAnswer& answer) = 0;
 
   // A stream is Begin, then Add for each piece, then End or Fail. Each appends whole events
-  // (AppendSse). Begin comes before the first piece, when the usage of the prompt is known, or, if
-  // BeginsInQueue, while the requests wait for the engine. Fail may come before Begin.
+  // (AppendSse) or lines. Begin comes before the first piece, when the usage of the prompt is
+  // known, or, if BeginsInQueue, while the requests wait for the engine. Fail may come before
+  // Begin.
   virtual bool BeginsInQueue() const { return false; }
   virtual void Begin(const ApiAnswer& answer, std::string* out) = 0;
   virtual void Add(const ApiAnswer& answer, const AnswerPiece& piece, std::string* out) = 0;

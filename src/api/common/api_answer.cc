@@ -70,6 +70,9 @@ void ApiAnswer::End(std::size_t request, const RequestStats& stats) {
   Start(request, stats);
   usage_.drafted_tokens += stats.drafted_tokens;
   usage_.accepted_tokens += stats.accepted_tokens;
+  times_ = {.queue_seconds = std::max(times_.queue_seconds, stats.queue_seconds),
+            .prefill_seconds = std::max(times_.prefill_seconds, stats.prefill_seconds),
+            .decode_seconds = std::max(times_.decode_seconds, stats.decode_seconds)};
 }
 
 bool ApiAnswer::WantsNoMore(std::size_t request) const {

@@ -41,6 +41,14 @@ struct Usage {
   std::int64_t accepted_tokens = 0;  // accepted drafted tokens
 };
 
+// Sections of the time that the engine took; each is the longest among the requests that have
+// ended.
+struct AnswerTimes {
+  double queue_seconds = 0;
+  double prefill_seconds = 0;
+  double decode_seconds = 0;
+};
+
 // The additions of one engine event to one choice.
 struct AnswerPiece {
   std::size_t choice = 0;  // index in the response
@@ -82,6 +90,7 @@ class ApiAnswer {
   // Returns the usage so far. Prompts count from Start on. Drafts count for requests that have
   // ended.
   Usage usage() const;
+  const AnswerTimes& times() const { return times_; }
   // Returns whether the context was full before the choice had all tokens that the request allows.
   bool IsCutByContext(std::size_t choice) const;
   // Returns the error of the first choice that has one.
@@ -100,6 +109,7 @@ class ApiAnswer {
   std::vector<std::shared_ptr<const std::vector<TokenLogprobs>>> prompt_logprobs_;  // by request
   std::vector<TokenSections> sections_;                                             // by choice
   Usage usage_;  // prompts and drafts
+  AnswerTimes times_;
 };
 
 }  // namespace fathom

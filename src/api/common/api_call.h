@@ -45,8 +45,10 @@ struct ApiModel {
 
 struct ApiCall {
   const Api* api = nullptr;
-  std::string model;              // the name that the client used
-  std::vector<Request> requests;  // one per prompt; a chat has one
+  std::string model;  // the name that the client used
+  // One per prompt; a chat has one. None: the client asked only whether the model is there, and the
+  // answer has no choices.
+  std::vector<Request> requests;
   // The error that the stream tells in place of an answer; then nothing is submitted, and the one
   // request has no prompt. Only if `stream`.
   std::optional<ApiError> refusal{};

@@ -201,6 +201,18 @@ void ReadFormat(FieldReader& reader, const JsonValue* format, const std::string&
   }
 }
 
+void ReadJsonOrSchema(FieldReader& reader, const std::string& field, ContentForm* form) {
+  const JsonValue* value = reader.Find(field);
+  if (value == nullptr || (value->IsString() && value->text().empty())) return;
+  if (value->IsString() && value->text() == "json") {
+    SetForm(reader, field, field, {.kind = FormKind::kJsonObject}, form);
+  } else if (value->IsObject()) {
+    SetSchema(reader, field, field, value, false, form);
+  } else {
+    reader.Fail(field, "json or a JSON schema", *value);
+  }
+}
+
 void ReadFormFields(FieldReader& reader, ContentForm* form) {
   ReadLayout(reader, reader.Find(kLayoutField), std::string(kLayoutField),
              &form->constraint.layout);

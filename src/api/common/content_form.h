@@ -30,6 +30,9 @@ enum class FormStrictness { kAsTheFieldSays, kAlways };
 void ReadFormat(FieldReader& reader, const JsonValue* format, const std::string& field,
                 FormStrictness strictness, ContentForm* form);
 
+// Reads a field that is "json" or a schema, as Ollama has it; "" is no form. Errors as above.
+void ReadJsonOrSchema(FieldReader& reader, const std::string& field, ContentForm* form);
+
 // Reads all fields that are not a format of an API: structured_outputs and guided_* (vLLM), grammar
 // and json_schema (llama.cpp), and x-fathom, which sets blanks and the order of keys. Values that
 // ask for nothing, such as an empty grammar, are no form. Errors as above.

@@ -61,6 +61,12 @@ bool ReadReasoningFields(FieldReader& reader, EncodeOptions* encoding) {
   Choice choice;
   choice.Add(ReadThinking(reader));
   choice.Add(reader.FindFlag("enable_thinking"));
+  const JsonValue* think = reader.Find("think");
+  if (think != nullptr && think->kind() == JsonValue::Kind::kBool) {
+    choice.Add(think->boolean());
+  } else {
+    choice.Add(ReadEffort(reader, "think"));
+  }
   choice.Add(ReadEffort(reader, "reasoning_effort"));
   reader.ReadObject("reasoning", [&](FieldReader& reasoning) {
     choice.Add(reasoning.FindFlag("enabled"));

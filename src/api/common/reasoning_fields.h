@@ -16,7 +16,7 @@ namespace fathom {
 // Whether to reason: the first of these fields that is present decides.
 //   thinking      an object with a type, or the type: "enabled" or true, "disabled" or false,
 //                 "adaptive" or "auto" (the model chooses, and reasons)
-//   enable_thinking, reasoning.enabled,
+//   enable_thinking, think (Ollama; also an effort), reasoning.enabled,
 //   chat_template_kwargs.thinking, chat_template_kwargs.enable_thinking       true or false
 // How hard: the first of reasoning_effort, reasoning.effort, output_config.effort and
 // chat_template_kwargs.reasoning_effort. Where no field says whether to reason, an effort does:

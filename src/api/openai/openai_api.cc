@@ -8,67 +8,11 @@
 #include <vector>
 
 #include "api/common/chat_call.h"
+#include "api/common/completion_prompt.h"
 #include "api/openai/openai_requests.h"
-#include "chat/literals.h"
 
 namespace fathom {
 namespace {
-
-Result<std::vector<Token>> EncodeCompletion(const CompletionPrompt& prompt,
-                                            const Tokenizer& tokenizer, const StopFunction& stop) {
-  if (const auto* tokens = std::get_if<std::vector<Token>>(&prompt)) return *tokens;
-  Result<std::vector<Token>> tokens =
-      tokenizer.Encode(std::get<std::string>(prompt), SpecialTokens::kParse, stop);
-  if (!tokens) return MakeError(tokens.error().code, "prompt: {}", tokens.error().message);
-  return tokens;
-}
-
-// Puts the tokens of the gap around and between both texts; the model fills the gap behind the last
-// one.
-Result<std::vector<Token>> FillInTheMiddle(std::vector<Token> prefix, std::string_view suffix,
-                                           const Tokenizer& tokenizer, const StopFunction& stop) {
-  const std::optional<Token> begin = tokenizer.Find(kFimBegin);
-  const std::optional<Token> hole = tokenizer.Find(kFimHole);
-  const std::optional<Token> end = tokenizer.Find(kFimEnd);
-  if (!begin || !hole || !end) {
-    return MakeError(ErrorCode::kUnsupported, "suffix: this model has no tokens for it");
-  }
-  const Result<std::vector<Token>> behind = tokenizer.Encode(suffix, SpecialTokens::kParse, stop);
-  if (!behind) return MakeError(behind.error().code, "suffix: {}", behind.error().message);
-  std::vector<Token> tokens = std::move(prefix);
-  tokens.insert(tokens.begin(), *begin);
-  tokens.push_back(*hole);
-  tokens.insert(tokens.end(), behind->begin(), behind->end());
-  tokens.push_back(*end);
-  return tokens;
-}
-
-// Returns a number of tokens that the texts have at least, without encoding them.
-std::int64_t LeastTokens(const CompletionPrompt& prompt, const CompletionRequest& request,
-                         const Tokenizer& tokenizer) {
-  const auto* text = std::get_if<std::string>(&prompt);
-  return tokenizer.LeastTokens((text == nullptr ? 0 : text->size()) +
-                               (request.suffix ? request.suffix->size() : 0));
-}
-
-// `n_added`: the tokens in front of those of the client's text.
-Result<std::vector<Token>> EncodeCompletion(const CompletionPrompt& prompt,
-                                            const CompletionRequest& request, const ApiModel& model,
-                                            const StopFunction& stop, std::size_t* n_added) {
-  Result<std::vector<Token>> tokens = EncodeCompletion(prompt, *model.tokenizer, stop);
-  if (!tokens) return tokens;
-  const bool begins = !tokens->empty() && tokens->front() == model.bos;
-  if (request.suffix) {
-    if (begins) tokens->erase(tokens->begin());
-    tokens = FillInTheMiddle(*std::move(tokens), *request.suffix, *model.tokenizer, stop);
-    if (!tokens) return tokens;
-    if (begins) tokens->insert(tokens->begin(), model.bos);
-  }
-  const bool is_text = std::holds_alternative<std::string>(prompt);
-  *n_added = is_text && request.add_special_tokens && !begins ? 1 : 0;
-  tokens->insert(tokens->begin(), *n_added, model.bos);
-  return tokens;
-}
 
 // Returns the prompt as the client wrote it, or the text of its tokens.
 Result<std::string> PromptText(const CompletionPrompt& prompt, const Tokenizer& tokenizer) {
@@ -129,23 +73,17 @@ ApiResult<ApiCall> PrepareCompletion(const ApiBody& body, const ApiModel& model)
   OpenAiContext context = PlaceLogprobs(&*request);
   ApiCall call = StartCall(kCompletions, request->generation, model);
   for (const CompletionPrompt& prompt : request->prompts) {
-    const std::int64_t n_least = LeastTokens(prompt, *request, *model.tokenizer);
-    if (n_least > model.limits.max_context) {
-      ApiError error = ContextLengthError(n_least, model.limits.max_context, /*is_least=*/true);
-      error.param = kCompletions.prompt_field;
-      return tl::unexpected<ApiError>(std::move(error));
-    }
-    std::size_t n_added = 0;
-    Result<std::vector<Token>> tokens =
-        EncodeCompletion(prompt, *request, model, body.is_abandoned, &n_added);
-    if (!tokens) return UnexpectedApiError(tokens.error());
+    ApiResult<EncodedCompletion> encoded = EncodeCompletion(
+        prompt, {.suffix = request->suffix, .add_special_tokens = request->add_special_tokens},
+        model, body.is_abandoned);
+    if (!encoded) return tl::unexpected<ApiError>(encoded.error());
     if (request->echo) {
       Result<std::string> text = PromptText(prompt, *model.tokenizer);
       if (!text) return UnexpectedApiError(text.error());
-      context.echoes.push_back({.text = *std::move(text), .n_added = n_added});
+      context.echoes.push_back({.text = *std::move(text), .n_added = encoded->n_added});
     }
     std::optional<ApiError> error =
-        AddRequest(*std::move(tokens), request->generation, model, &call);
+        AddRequest(std::move(encoded->tokens), request->generation, model, &call);
     if (error) return tl::unexpected<ApiError>(*std::move(error));
   }
   if (auto error = AddConstraint({}, {}, request->generation, model, &call)) {

@@ -5,18 +5,14 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
 #include "api/common/chat_call.h"
+#include "api/common/completion_prompt.h"
 #include "api/common/generation_fields.h"
 #include "base/result.h"
-#include "base/tensor.h"
 
 namespace fathom {
-
-// Special tokens written in a text become tokens, because the client writes the whole prompt.
-using CompletionPrompt = std::variant<std::string, std::vector<Token>>;
 
 // Texts or tokens that the model continues.
 struct CompletionRequest {
