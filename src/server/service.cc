@@ -31,11 +31,11 @@ ApiError ShuttingDown() {
 
 // The API whose errors and model cards the client understands.
 const Api& ChooseApi(const HttpRequest& request) {
+  // Several APIs may have one prefix.
+  if (const Api* api = FindApi(request.path)) return *api;
   for (const Api* api : Apis()) {
-    const auto& paths = api->paths;
     const auto& prefixes = api->path_prefixes;
-    if (std::find(paths.begin(), paths.end(), request.path) != paths.end() ||
-        (!api->header.empty() && !request.Field(api->header).empty()) ||
+    if ((!api->header.empty() && !request.Field(api->header).empty()) ||
         std::any_of(prefixes.begin(), prefixes.end(),
                     [&](std::string_view prefix) { return request.path.starts_with(prefix); })) {
       return *api;

@@ -50,7 +50,7 @@ TEST_F(OllamaRequestTest, OptionsAreTheSampling) {
   const SamplingParameters sampling =
       Chat(R"(, "keep_alive": "5m", "options": {"temperature": 0.5, "num_predict": 7, "top_k": 3,
           "top_p": 0.25, "min_p": 0.125, "seed": 9, "repeat_penalty": 1.5, "presence_penalty": 1,
-          "frequency_penalty": -1, "stop": ["x", "y"], "num_ctx": 4096, "mirostat": 0}})")
+          "frequency_penalty": -1, "stop": ["x", "y"], "num_ctx": 4096, "mirostat": 0})")
           .requests[0]
           .sampling;
   EXPECT_EQ(sampling.temperature, 0.5);
