@@ -28,6 +28,7 @@ class Client(NamedTuple):
     environment: str = ""  # of another client; default: its own
     context: str = "8192"  # of the server; the tales of the model would fill a long one
     max_tokens: str = "32"  # of answers that set no limit
+    tool_grammar: str = "auto"  # strict: forced arguments end, also of tools that are not strict
 
 
 CLIENTS = {
@@ -47,6 +48,20 @@ CLIENTS = {
     "lm-eval loglikelihood": Client("lm-eval[api]==0.4.13", environment="lm-eval"),
     "claude-code": Client("claude-agent-sdk==0.2.189", context="65536", max_tokens="2048"),
     "codex": Client("openai-codex-cli-bin==0.163.0", context="65536", max_tokens="2048"),
+    "haystack": Client("haystack-ai==3.4.1"),
+    "llama-index": Client("llama-index-llms-openai-like==0.8.1", tool_grammar="strict"),
+    "semantic-kernel": Client("semantic-kernel==1.45.0"),
+    "agno": Client("agno==3.1.10 openai==3.57.0", is_quick=True,
+                   tool_grammar="strict"),
+    "autogen": Client("autogen-agentchat==0.7.5 autogen-ext[openai]==0.7.5", tool_grammar="strict"),
+    "strands": Client("strands-agents[openai]==1.62.0", tool_grammar="strict"),
+    "deepagents": Client("deepagents==0.7.32 langchain-openai==1.7.4"),
+    "crewai": Client("crewai==1.15.30"),
+    "google-adk": Client("google-adk==2.13.0 litellm==1.110.2"),
+    "mini-swe-agent": Client("mini-swe-agent==2.4.6"),
+    "inspect-ai": Client("inspect-ai==0.3.285 openai==3.57.0", tool_grammar="strict"),
+    "deepeval": Client("deepeval==4.3.1"),
+    "llama-benchy": Client("llama-benchy==0.4.0"),
     "guidellm": Client("guidellm==0.8.1"),  # with all of torch: 6 GB
 }
 
@@ -76,6 +91,7 @@ def run(name, program):
     # A server of its own, so that what a client does to it is seen in its row.
     server = FathomServer("--model", str(PROJECT / "models" / "fairy"), "--context",
                           CLIENTS[name].context, "--max-tokens", CLIENTS[name].max_tokens,
+                          "--tool-grammar", CLIENTS[name].tool_grammar,
                           launch=(program,))
     try:
         ran = subprocess.run([folder / "bin" / "python", script], stdout=subprocess.PIPE,
