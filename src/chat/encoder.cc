@@ -228,7 +228,7 @@ class Renderer {
     return message.task || message.role == Role::kUser || message.role == Role::kDeveloper;
   }
 
-  // Writes the header of the answer behind turn `index`.
+  // Writes the header of the answer after turn `index`.
   void RenderHeader(std::ptrdiff_t index) {
     out_->Template(kAssistantToken);
     ends_in_reasoning_ = thinks_ && (!drops_ || index >= last_user_);

@@ -38,7 +38,7 @@ class BlockReader {
   Blocks Read(const JsonValue& content, BlockPlace place, const std::string& path,
               std::size_t first = 0);
 
-  // Returns the error of an image that must not be replaced; known behind the last message.
+  // Returns the error of an image that must not be replaced; known after the last message.
   const std::optional<Error>& media_error() const { return media_.error(); }
 
   // Counts a message, a call or a result; too many fail.

@@ -157,7 +157,7 @@ class ConversationReader {
   BlockReader blocks_;
   const bool stable_system_;
   Compaction compaction_;
-  bool is_behind_head_ = false;  // messages behind the system texts were dropped
+  bool is_behind_head_ = false;  // messages after the system texts were dropped
   std::vector<Message> messages_;
 };
 

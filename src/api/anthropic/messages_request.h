@@ -32,8 +32,8 @@ struct ConversationRules {
 };
 
 // Converts Anthropic's content blocks to the messages of a chat: reads the fields "system" and
-// "messages" of the body that `reader` reads; `body` is its text. `tools` are those of the request,
-// and become those that the model may call behind the messages.
+// "messages" of the body that `reader` reads; `body` is its text. `tools` holds the tools of the
+// request, and in the end the tools that the model may call after the messages.
 //   system       a string or text blocks; with system messages at the start it becomes one message;
 //                others are turns of their own
 //   user         tool_result blocks become tool messages, before the text, as the format has them

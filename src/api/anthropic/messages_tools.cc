@@ -18,7 +18,7 @@ constexpr std::string_view kSearchOfTools = "tool_search_";
 
 // A tool that Anthropic has defined and the client runs.
 struct ClientRunTool {
-  std::string_view type;    // without the date behind it
+  std::string_view type;    // without the date at its end
   std::string_view before;  // the first date that has other parameters; empty: none
   std::string_view description;
   std::string_view parameters;  // JSON
@@ -91,7 +91,7 @@ constexpr ClientRunTool kClientRun[] = {
 
 // A tool that Anthropic runs.
 struct ServerRunTool {
-  std::string_view type;  // without the date behind it
+  std::string_view type;  // without the date at its end
   std::string_view lack;  // why there is none here
 };
 
@@ -108,7 +108,7 @@ const ServerRunTool* FindServerRun(std::string_view type) {
   return found == std::end(kServerRun) ? nullptr : found;
 }
 
-// Claude Code offers this tool in place of those that it has not found yet. It cannot be called.
+// Claude Code offers this tool in place of the tools that it has not found yet. It cannot be called.
 constexpr std::string_view kPlaceholder = "DeferredToolPlaceholder";
 
 const ClientRunTool* FindClientRun(std::string_view type) {

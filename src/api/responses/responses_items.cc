@@ -182,7 +182,7 @@ class ResponsesItems {
   ClientTools TakeClientTools() { return std::move(client_tools_); }
 
   const std::optional<Error>& error() const { return error_; }
-  // Returns the error of an image that must not be replaced; known behind the last item.
+  // Returns the error of an image that must not be replaced; known after the last item.
   const std::optional<Error>& media_error() const { return media_.error(); }
 
  private:
@@ -276,7 +276,7 @@ class ResponsesItems {
   }
 
   void ReadReasoning(FieldReader& reader, std::string_view) {
-    // The model reasons before it speaks, so reasoning behind an answer begins another turn.
+    // The model reasons before it speaks, so reasoning after an answer begins another turn.
     const Message& open = AssistantTurn();
     if (!open.content.empty() || !open.tool_calls.empty()) {
       messages_.push_back({.role = Role::kAssistant});
