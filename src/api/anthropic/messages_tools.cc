@@ -108,7 +108,8 @@ const ServerRunTool* FindServerRun(std::string_view type) {
   return found == std::end(kServerRun) ? nullptr : found;
 }
 
-// Claude Code offers this tool in place of the tools that it has not found yet. It cannot be called.
+// Claude Code offers this tool in place of the tools that it has not found yet. It cannot be
+// called.
 constexpr std::string_view kPlaceholder = "DeferredToolPlaceholder";
 
 const ClientRunTool* FindClientRun(std::string_view type) {
