@@ -17,8 +17,9 @@ Three kinds of requests in turn, at temperatures 0, 1 and 1.5, to a server with 
 
 --suite: a folder of the JSON Schema Test Suite (tests/draft2020-12), whose groups each have a
 schema. --schemas: a folder of files {"schema": ...}. Schemas that the server refuses with a 400 are
-counted, and left out. Answers that max_tokens cut are counted by themselves: only their markup, and
-that arguments are JSON, is checked. Ends with 1 if an answer is wrong, and prints the wrong ones.
+counted, and left out. Answers that max_tokens cut are counted by themselves: only their markup is
+checked, and that the arguments of their last call are the beginning of JSON and those of the others
+JSON. Ends with 1 if an answer is wrong, and prints the wrong ones.
 
 It needs the packages of tests/requirements.txt, and the server in build/release.
 """
@@ -38,6 +39,7 @@ import urllib.parse
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import jiter  # of the package openai
 import jsonschema
 
 from server_process import FathomServer, metric
@@ -75,6 +77,15 @@ def read_json(text):
                           parse_float=finite)
     except ValueError as error:
         raise Wrong(f"no JSON: {error}") from error
+
+
+def read_beginning(text):
+    """Wrong for a text that no JSON begins with."""
+    try:
+        # Within an array, so that nothing may follow the value; a text may be empty.
+        jiter.from_json(b"[" + text.encode(), partial_mode="trailing-strings")
+    except ValueError as error:
+        raise Wrong(f"no beginning of JSON: {error}") from error
 
 
 def validator_of(schema):
@@ -152,8 +163,10 @@ class Case:
             raise Wrong(f"markup in the content: {content[max(0, found.start() - 40):][:120]!r}")
         calls = message.get("tool_calls") or []
         if choice["finish_reason"] == "length":
-            for call in calls:  # the last one is closed where it was cut
-                read_json(call["function"]["arguments"])
+            *ended, last = [call["function"]["arguments"] for call in calls] or [""]
+            for arguments in ended:
+                read_json(arguments)
+            read_beginning(last)
             return False
         if self.kind == "schema":
             validate(self.validator, read_json(content))
