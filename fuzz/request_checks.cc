@@ -1,13 +1,30 @@
 #include "fuzz/request_checks.h"
 
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "api/common/api.h"
 #include "base/utf8.h"
 #include "chat/encoder.h"
+#include "chat/shown_request.h"
 #include "json/json_value.h"
 
 namespace fathom::fuzz {
+namespace {
+
+// True if the answer follows a turn of another role, which asks for a turn and not for a task.
+bool EndsWithOtherTurn(const std::vector<Message>& messages) {
+  if (messages.empty()) return false;
+  const Message& last = messages.back();
+  return last.role != Role::kAssistant && !last.task;
+}
+
+bool EndsWithHeader(std::string_view prompt) {
+  return prompt.ends_with("<｜Assistant｜><think>") || prompt.ends_with("<｜Assistant｜></think>");
+}
+
+}  // namespace
 
 std::string CheckError(const Error& error) {
   const ApiError told = ToApiError(error);
@@ -32,10 +49,15 @@ std::string CheckChat(Result<ChatCompletionRequest> request) {
   if (!request) return CheckError(request.error());
   std::string wrong = CheckFields(request->generation);
   if (!wrong.empty()) return wrong;
+  ShowAsConverter(&request->chat);
+  request->encoding.heads_each_turn = true;
+  const bool begins_turn = EndsWithOtherTurn(request->chat.messages);
   const Result<EncodedPrompt> prompt =
       EncodeChat(std::move(request->chat), request->encoding, PreviewProfile());
   if (!prompt) return CheckError(prompt.error());
-  return IsValidUtf8(prompt->Text()) ? "" : "a prompt that is not UTF-8";
+  const std::string text = prompt->Text();
+  if (!IsValidUtf8(text)) return "a prompt that is not UTF-8";
+  return !begins_turn || EndsWithHeader(text) ? "" : "a prompt that ends without the header";
 }
 
 }  // namespace fathom::fuzz

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "chat/encoder.h"
@@ -183,9 +184,10 @@ TEST(AnswerProperties, NoMarkerLeaks) {
   }
 }
 
-// The processor time of this thread that reading `bytes` of repeated `unit` takes.
-double SecondsToRead(const std::string& unit, std::size_t bytes, bool in_pieces) {
-  std::string text;
+// The processor time of this thread that reading `head` and `bytes` of repeated `unit` takes.
+double SecondsToRead(const std::string& head, const std::string& unit, std::size_t bytes,
+                     bool in_pieces) {
+  std::string text = head;
   while (text.size() < bytes) text += unit;
   const std::size_t piece = in_pieces ? 16 : text.size();
   const auto seconds = [] {
@@ -207,17 +209,29 @@ double SecondsToRead(const std::string& unit, std::size_t bytes, bool in_pieces)
 // are too short to compare.
 TEST(AnswerProperties, HostileTextTakesLinearTime) {
   constexpr std::size_t kBytes = 64 * 1024;
+  const std::string begin = "<｜DSML｜tool_calls>";
   const std::string call = "<｜DSML｜invoke name=\"f\">";
-  for (const std::string& unit :
-       {std::string("<"), std::string("\n"), std::string("</"), std::string("<｜"),
-        std::string("<｜DSML｜tool_calls>"), std::string("<｜DSML｜tool_calls>\n"), call,
-        call + "{", call + "\n", std::string("<｜DSML｜invoke name=\""),
-        call + "{</｜DSML｜invoke>", call + "<｜DSML｜parameter name=\"a\" string=\"true\">",
-        std::string("<think>"), std::string("<｜DSML｜invoke name=\"\"\"\"")}) {
-    for (const bool in_pieces : {false, true}) {
-      const double some = SecondsToRead(unit, kBytes, in_pieces);
-      const double more = SecondsToRead(unit, 8 * kBytes, in_pieces);
-      EXPECT_LT(more, std::max(0.1, 24 * some)) << unit << (in_pieces ? " in pieces" : "");
+  const std::string parameter = "<｜DSML｜parameter name=\"a\" string=\"true\">";
+  const std::string block =
+      "\n\n" + begin + "\n" + call + "\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>";
+  const std::vector<std::pair<std::string, std::vector<std::string>>> cases = {
+      {"",
+       {"<", "\n", "</", "<｜", begin, begin + "\n", call, call + "{", call + "\n",
+        "<｜DSML｜invoke name=\"", call + "{</｜DSML｜invoke>", call + parameter, "<think>",
+        "<｜DSML｜invoke name=\"\"\"\"", block, block + "x", begin + "junk"}},
+      {begin, {"x", "\n", "<", "<｜DSML｜in", call + "x</｜DSML｜invoke>y"}},
+      {"<｜DSML｜invoke name=\"f\"", {" a=\"b\"", " ", " a=\"", "\"", " string"}},
+      {begin + call + "<｜DSML｜parameter name=\"a\"", {" b=\"c\"", " ", " b=\"", "=\""}},
+      {begin + call + parameter, {"</｜DSML｜", "\n", "</", parameter}},
+      {block, {"\n", "<", "\n<", block}}};
+  for (const auto& [head, units] : cases) {
+    for (const std::string& unit : units) {
+      for (const bool in_pieces : {false, true}) {
+        const double some = SecondsToRead(head, unit, kBytes, in_pieces);
+        const double more = SecondsToRead(head, unit, 8 * kBytes, in_pieces);
+        EXPECT_LT(more, std::max(0.1, 24 * some))
+            << head << " " << unit << (in_pieces ? " in pieces" : "");
+      }
     }
   }
 }

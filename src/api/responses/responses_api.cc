@@ -124,9 +124,9 @@ ApiResult<ApiRouteReply> Compact(const ApiModel&, const ApiRouteRequest&) {
 
 // Codex knows that the context is full by the code of a response that fails, and shows a status of
 // 400 as raw JSON.
-ApiCall RefusedStream(std::string model_name, ApiError error, const ApiModel& model) {
-  ApiCall call = StartCall(kResponses, {.model = std::move(model_name), .stream = true}, model);
-  call.requests.emplace_back();
+ApiCall RefusedStream(const GenerationFields& fields, ApiError error, const ApiModel& model) {
+  ApiCall call = StartCall(kResponses, fields, model);
+  call.requests.push_back({.sampling = fields.sampling});
   call.refusal = std::move(error);
   return call;
 }
@@ -135,12 +135,13 @@ ApiResult<ApiCall> Prepare(const ApiBody& body, const ApiModel& model) {
   Result<ResponsesRequest> request =
       ParseResponsesRequest(body, model.limits, model.defaults, model.responses);
   if (!request) return UnexpectedApiError(request.error());
-  const bool streams = request->chat.generation.stream;
-  std::string model_name = request->chat.generation.model;
+  const GenerationFields& generation = request->chat.generation;
+  const GenerationFields fields = {
+      .model = generation.model, .sampling = generation.sampling, .stream = generation.stream};
   ApiResult<ApiCall> call =
       PrepareChat(kResponses, std::move(request->chat), model, body.is_abandoned);
-  if (!call && call.error().overflow && streams) {
-    call = RefusedStream(std::move(model_name), std::move(call.error()), model);
+  if (!call && call.error().overflow && fields.stream) {
+    call = RefusedStream(fields, std::move(call.error()), model);
   }
   if (call) call->context = std::move(request->context);
   return call;

@@ -144,7 +144,9 @@ JsonValue ResponsesUsage(const Usage& usage) {
       {"total_tokens", usage.prompt_tokens + usage.completion_tokens}};
 }
 
+// Sampling fields have the values that are used: --like-hosted replaces the client's.
 JsonValue ResponsesJson(const ApiAnswer& answer, std::string_view status, JsonValue output) {
+  const SamplingParameters& sampling = answer.call().requests.front().sampling;
   JsonValue json = {{"id", answer.head().id},
                     {"object", "response"},
                     {"created_at", answer.head().created},
@@ -154,6 +156,9 @@ JsonValue ResponsesJson(const ApiAnswer& answer, std::string_view status, JsonVa
                     {"incomplete_details", nullptr},
                     {"model", answer.head().model},
                     {"output", std::move(output)},
+                    {"temperature", sampling.temperature},
+                    {"top_logprobs", sampling.top_logprobs.value_or(0)},
+                    {"top_p", sampling.top_p},
                     {"usage", nullptr}};
   json.Update(ResponsesContextIn(answer)->echo);
   return json;

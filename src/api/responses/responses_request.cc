@@ -154,7 +154,6 @@ void CheckEchoedSizes(FieldReader& reader, std::string_view body) {
 // Returns the fields that the response repeats, with OpenAI's defaults, because clients look for
 // the keys.
 JsonValue Echo(const FieldReader& reader, const ResponsesRequest& request) {
-  const SamplingParameters& sampling = request.chat.generation.sampling;
   const auto echo = [&reader](std::string_view key) { return EchoedValue(reader.Find(key)); };
   const auto echo_or = [&echo](std::string_view key, JsonValue otherwise) {
     JsonValue json = echo(key);
@@ -175,12 +174,9 @@ JsonValue Echo(const FieldReader& reader, const ResponsesRequest& request) {
                     {"safety_identifier", echo("safety_identifier")},
                     {"service_tier", "default"},
                     {"store", request.context.store},
-                    {"temperature", sampling.temperature},
                     {"text", std::move(text)},
                     {"tool_choice", echo_or("tool_choice", "auto")},
                     {"tools", echo_or("tools", JsonValue::Array())},
-                    {"top_logprobs", sampling.top_logprobs.value_or(0)},
-                    {"top_p", sampling.top_p},
                     {"truncation", echo_or("truncation", "disabled")},
                     {"user", echo("user")}};
   return json;

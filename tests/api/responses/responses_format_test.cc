@@ -84,12 +84,12 @@ TEST_F(ResponsesFormatTest, PlainTextByteForByte) {
   const std::string response =
       R"({"id":"resp_1","object":"response","created_at":1700000000,"status":"in_progress",)"
       R"("background":false,"error":null,"incomplete_details":null,"model":"m","output":[],)"
-      R"("usage":null,"instructions":null,"max_output_tokens":null,"max_tool_calls":null,)"
+      R"("temperature":1.0,"top_logprobs":0,"top_p":1.0,"usage":null,"instructions":null,"max_output_tokens":null,"max_tool_calls":null,)"
       R"("metadata":{},"parallel_tool_calls":true,"previous_response_id":null,)"
       R"("prompt_cache_key":null,"reasoning":{"effort":"none","summary":null},)"
-      R"("safety_identifier":null,"service_tier":"default","store":true,"temperature":1.0,)"
-      R"("text":{"format":{"type":"text"}},"tool_choice":"auto","tools":[],"top_logprobs":0,)"
-      R"("top_p":1.0,"truncation":"disabled","user":null})";
+      R"("safety_identifier":null,"service_tier":"default","store":true,)"
+      R"("text":{"format":{"type":"text"}},"tool_choice":"auto","tools":[],)"
+      R"("truncation":"disabled","user":null})";
   const std::string part =
       R"({"type":"output_text","text":"Once upon","annotations":[],"logprobs":[]})";
   const std::string item = R"({"id":"msg_2","type":"message","status":"completed",)"
@@ -320,11 +320,26 @@ TEST_F(ResponsesFormatTest, ACallThatWasCutOffIsNeverDone) {
   EXPECT_EQ(events.back()["response"]["output"].size(), 2u);
 }
 
+TEST_F(ResponsesFormatTest, TellsTheSamplingThatIsUsed) {
+  const auto told = [&](const char* field) {
+    return Whole(Call(R"("reasoning": {"effort": "high"}, "temperature": 0.3, "top_p": 0.5,
+                         "top_logprobs": 2, "include": ["message.output_text.logprobs"])"),
+                 Pieces({"</think>a"}))[field];
+  };
+  EXPECT_EQ(told("temperature"), 0.3);
+  EXPECT_EQ(told("top_p"), 0.5);
+  EXPECT_EQ(told("top_logprobs"), 2);
+  model_.defaults.like_hosted = true;
+  EXPECT_EQ(told("temperature"), 1.0);
+  EXPECT_EQ(told("top_p"), 1.0);
+}
+
 // Codex looks for the code.
 TEST_F(ResponsesFormatTest, APromptThatIsTooLongIsToldByTheStream) {
   model_.limits.max_context = 10;
-  const std::string body = R"({"model": "m", "store": false, "stream": true, "input": )"
-                           R"("One day a little girl went to the park with her big dog."})";
+  const std::string body =
+      R"({"model": "m", "store": false, "stream": true, "top_p": 0.5, "input": )"
+      R"("One day a little girl went to the park with her big dog."})";
   const ApiCall call = Prepare(body);
   ASSERT_TRUE(call.refusal);
   EXPECT_EQ(call.refusal->status, 400);
@@ -345,6 +360,7 @@ TEST_F(ResponsesFormatTest, APromptThatIsTooLongIsToldByTheStream) {
     EXPECT_EQ(event["response"]["id"], events[0]["response"]["id"]);
     EXPECT_EQ(event["response"]["output"], Json::array());
     EXPECT_EQ(event["response"]["usage"], nullptr);
+    EXPECT_EQ(event["response"]["top_p"], 0.5);
   }
   EXPECT_EQ(events[0]["sequence_number"], 0);
   EXPECT_EQ(events[1]["sequence_number"], 1);

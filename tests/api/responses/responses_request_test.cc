@@ -90,9 +90,9 @@ TEST(ResponsesRequestTest, ReadsEveryField) {
             R"({"instructions":"Be brief.","max_output_tokens":9,"max_tool_calls":null,)"
             R"("metadata":{"a":"b"},"parallel_tool_calls":false,"previous_response_id":null,)"
             R"("prompt_cache_key":"k","reasoning":{"effort":"high","summary":"auto"},)"
-            R"("safety_identifier":null,"service_tier":"default","store":false,"temperature":0.0,)"
+            R"("safety_identifier":null,"service_tier":"default","store":false,)"
             R"("text":{"format":{"type":"text"},"verbosity":"low"},"tool_choice":"auto",)"
-            R"("tools":[],"top_logprobs":4,"top_p":0.5,"truncation":"auto","user":"u"})");
+            R"("tools":[],"truncation":"auto","user":"u"})");
 }
 
 TEST(ResponsesRequestTest, EchoIsJsonWhateverTheClientSent) {
