@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <span>
 #include <system_error>
 #include <utility>
 
@@ -43,11 +44,11 @@ Status CompareBlocks(BlockReader& original, BlockReader& mirror, std::size_t fil
 
 // The bytes before the first tensor of a shard; 0 if it has none.
 std::int64_t HeaderBytes(const Checkpoint& checkpoint, std::size_t file) {
-  const auto of_shard =
-      std::ranges::equal_range(checkpoint.tensors(), file, {}, &Checkpoint::Tensor::shard);
-  for (const Checkpoint::Tensor& tensor : of_shard) {
-    if (tensor.view.bytes.empty()) continue;
-    const auto place = checkpoint.Locate(tensor.view.bytes.data());
+  const std::span<const Checkpoint::Tensor> tensors = checkpoint.tensors();
+  auto tensor = std::ranges::lower_bound(tensors, file, {}, &Checkpoint::Tensor::shard);
+  for (; tensor != tensors.end() && tensor->shard == file; ++tensor) {
+    if (tensor->view.bytes.empty()) continue;
+    const auto place = checkpoint.Locate(tensor->view.bytes.data());
     return place ? place->offset : 0;
   }
   return 0;

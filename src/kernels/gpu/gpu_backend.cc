@@ -28,8 +28,7 @@ void KeepLastChanges(std::span<const TableChange> changes, std::vector<TableChan
   const auto same_entry = [](const TableChange& a, const TableChange& b) {
     return a.entry == b.entry;
   };
-  const auto repeated = std::ranges::unique(kept, same_entry);
-  kept.erase(repeated.begin(), repeated.end());
+  kept.erase(std::unique(kept.begin(), kept.end(), same_entry), kept.end());
 }
 
 class GpuProfiler final : public Profiler {
