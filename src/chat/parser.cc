@@ -314,9 +314,9 @@ void AnswerParser::StepBody(const TagScan& scan) {
     return;
   }
   const TagKind kind = scan.tag.kind;
+  const bool opens_call = kind == TagKind::kInvokeOpen && MayBeInvoke(scan.tag, options_.tools);
   if (scan.outcome == Outcome::kTag &&
-      (kind == TagKind::kInvokeClose || kind == TagKind::kInvokeOpen ||
-       kind == TagKind::kBlockClose)) {
+      (opens_call || kind == TagKind::kInvokeClose || kind == TagKind::kBlockClose)) {
     EndBody();
     return;
   }
