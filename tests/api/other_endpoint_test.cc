@@ -47,6 +47,51 @@ TEST_F(OtherEndpointTest, BesideItsOwnFieldAnotherIsIgnored) {
   EXPECT_EQ(ErrorFrom(kResponses, R"({"input": "Hi", "messages": []})"), "accepted");
 }
 
+// Parts that only the bodies of another path have, where the prompt itself has the same name.
+TEST_F(OtherEndpointTest, PartsOfOtherBodies) {
+  struct Part {
+    const Api* api;
+    std::string body;  // without brackets
+    std::string error;
+  };
+  const std::string user = R"({"role": "user", "content": "Hi"})";
+  const std::string result = R"(, {"role": "tool", "tool_call_id": "c", "content": "r"}])";
+  const std::string calls =
+      R"(, {"role": "assistant", "content": null, "tool_calls": [{"id": "c", "type": "function",
+           "function": {"name": "f", "arguments": "{}"}}]})";
+  const std::string chat = " is for POST /v1/chat/completions; this path reads ";
+  const std::string messages = " is for POST /v1/messages; this path reads ";
+  const std::string flat = "name and parameters beside the type";
+  const Part parts[] = {
+      {&kMessages, R"("messages": [)" + user + result,
+       "messages[1].role: a message of the role tool" + chat + "tool_result blocks"},
+      {&kMessages, R"("messages": [)" + user + calls + result,
+       "messages[1].tool_calls: this field" + chat + "tool_use blocks"},
+      {&kResponses, R"("input": [)" + user + result,
+       "input[1].role: an item of the role tool" + chat + "function_call_output items"},
+      {&kResponses, R"("input": "Hi", "tools": [{"type": "function", "function": {"name": "f"}}])",
+       "tools[0].function: a tool with this field" + chat + flat},
+      {&kResponses, R"("input": "Hi", "tools": [{"type": "custom", "custom": {"name": "f"}}])",
+       "tools[0].custom: a tool with this field" + chat + flat},
+      {&kResponses, R"("input": "Hi", "tools": [{"name": "f", "input_schema": {}}])",
+       "tools[0].input_schema: a tool with this field" + messages + flat},
+      {&kChatCompletions, R"("messages": [)" + user + R"(], "system": "Be brief.")",
+       "system: this field" + messages + "messages of the role system"},
+      {&kChatCompletions, R"("messages": [)" + user + R"(, {"role": "assistant", "content": [
+           {"type": "tool_use", "id": "t", "name": "f", "input": {}}]}])",
+       "messages[1].content[0].type: a block of the type tool_use" + messages +
+           "tool_calls and messages of the role tool"},
+  };
+  for (const Part& part : parts) {
+    EXPECT_EQ(ErrorFrom(*part.api, "{" + part.body + "}"), part.error) << part.body;
+  }
+  EXPECT_EQ(ErrorFrom(kChatCompletions, R"({"system": "", "messages": [)" + user + "]}"),
+            "accepted");
+  EXPECT_EQ(ErrorFrom(kMessages, R"({"messages": [{"role": "user", "content": "Hi",
+                                     "tool_calls": []}]})"),
+            "accepted");
+}
+
 // The two kinds of messages differ in their tools.
 TEST_F(OtherEndpointTest, ToolsOfTheOtherMessages) {
   const std::string start =

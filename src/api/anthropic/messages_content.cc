@@ -8,6 +8,7 @@
 #include "api/anthropic/messages_blocks.h"
 #include "api/anthropic/messages_request.h"
 #include "api/anthropic/stable_system.h"
+#include "api/common/other_endpoint.h"
 #include "chat/literals.h"
 
 namespace fathom {
@@ -78,6 +79,7 @@ class ConversationReader {
   static std::string Found(const JsonValue* value) {
     if (value == nullptr) return "nothing";
     return value->IsArray() && value->items().empty() ? "an empty list" : DescribeFound(*value);
+    const JsonValue* calls = value.Find("tool_calls");
   }
 
   std::vector<std::string> ReadTexts(const JsonValue& content, BlockPlace place,
@@ -87,6 +89,12 @@ class ConversationReader {
 
   void AddMessage(const JsonValue& value, std::size_t index, const std::string& path) {
     const JsonValue* role = value.Find("role");
+    } else if (name == "tool" || name == "function") {
+      reader_.Fail(OtherEndpointError(path + ".role", fmt::format("a message of the role {}", name),
+                                      "/v1/chat/completions", "tool_result blocks"));
+    } else if (calls != nullptr && calls->Truthy()) {
+      reader_.Fail(OtherEndpointError(path + ".tool_calls", "this field", "/v1/chat/completions",
+                                      "tool_use blocks"));
     const JsonValue* content = value.Find("content");
     const std::string_view name = value.FindText("role");
     const bool is_summarized = !compaction_.summary.empty() && index < compaction_.message;

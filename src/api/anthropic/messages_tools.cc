@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/common/other_endpoint.h"
 #include "base/utf8.h"
 #include "json/json_value.h"
 #include "json/json_writer.h"
@@ -216,10 +217,8 @@ class MessagesToolReader {
 
   static void FailType(const std::string& type, const std::string& path, FieldReader& fields) {
     if (type == "function") {
-      fields.Fail({ErrorCode::kInvalidArgument,
-                   fmt::format("{}.type: a tool of the type function is for POST "
-                               "/v1/chat/completions; this path reads a name and an input_schema",
-                               path)});
+      fields.Fail(OtherEndpointError(path + ".type", "a tool of the type function",
+                                     "/v1/chat/completions", "a name and an input_schema"));
     } else {
       fields.Fail("type", "custom, bash_*, text_editor_*, memory_* or computer_*",
                   PythonJsonString(type));

@@ -31,4 +31,10 @@ void RefuseOtherEndpoint(FieldReader& reader, std::string_view prompt_field) {
   }
 }
 
+Error OtherEndpointError(const std::string& field, std::string_view what, std::string_view path,
+                         std::string_view reads) {
+  return {ErrorCode::kInvalidArgument,
+          fmt::format("{}: {} is for POST {}; this path reads {}", field, what, path, reads)};
+}
+
 }  // namespace fathom

@@ -121,11 +121,31 @@ void RefuseToolsOfMessages(FieldReader& reader) {
   for (std::size_t i = 0; tools != nullptr && i < tools->items().size(); ++i) {
     const JsonValue& tool = tools->items()[i];
     if (tool.Find("input_schema") == nullptr || tool.Find("function") != nullptr) continue;
-    reader.Fail({ErrorCode::kInvalidArgument,
-                 fmt::format("tools[{}].input_schema: a tool with this field is for POST "
-                             "/v1/messages; this path reads function.parameters",
-                             i)});
-    return;
+    return reader.Fail(OtherEndpointError(fmt::format("tools[{}].input_schema", i),
+                                          "a tool with this field", "/v1/messages",
+                                          "function.parameters"));
+  }
+}
+
+// Blocks of calls and results would be lost among the parts of this API, and the system prompt
+// beside the messages, too.
+void RefuseBodyOfMessages(FieldReader& reader) {
+  const JsonValue* system = reader.Find("system");
+  if (system != nullptr && system->Truthy()) {
+    return reader.Fail(
+        OtherEndpointError("system", "this field", "/v1/messages", "messages of the role system"));
+  }
+  const JsonValue* messages = reader.Find("messages");
+  for (std::size_t m = 0; messages != nullptr && m < messages->items().size(); ++m) {
+    const JsonValue* content = messages->items()[m].Find("content");
+    for (std::size_t p = 0; content != nullptr && p < content->items().size(); ++p) {
+      const std::string_view type = content->items()[p].FindText("type");
+      if (type != "tool_use" && type != "tool_result") continue;
+      return reader.Fail(OtherEndpointError(fmt::format("messages[{}].content[{}].type", m, p),
+                                            fmt::format("a block of the type {}", type),
+                                            "/v1/messages",
+                                            "tool_calls and messages of the role tool"));
+    }
   }
 }
 
@@ -213,6 +233,7 @@ Result<ChatCompletionRequest> ParseChatCompletionRequest(const ApiBody& body,
   reader.ReadInteger("best_of", {.low = n_choices, .high = n_choices}, &best_of);
   CheckToolCount(reader, "tools", limits);
   RefuseToolsOfMessages(reader);
+  RefuseBodyOfMessages(reader);
   CheckToolCount(reader, "functions", limits);
   CheckModalities(reader);
   ReadLogprobs(reader, &request.generation.sampling);

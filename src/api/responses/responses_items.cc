@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/common/other_endpoint.h"
 #include "api/common/reasoning_token.h"
 #include "api/responses/responses_tools.h"
 #include "base/utf8.h"
@@ -231,6 +232,9 @@ class ResponsesItems {
       AppendParagraph(text, &messages_.back().content);
     } else if (role == "user" || role == "developer") {
       AddUserTurn(std::move(text));
+    } else if (role == "tool" || role == "function") {
+      reader.Fail(OtherEndpointError(path_ + ".role", fmt::format("an item of the role {}", role),
+                                     "/v1/chat/completions", "function_call_output items"));
     } else {
       reader.Fail("role", "one of user, assistant, system, developer",
                   role.empty() ? "nothing" : PythonJsonString(role));

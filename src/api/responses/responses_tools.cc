@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "api/common/other_endpoint.h"
 #include "chat/custom_tool.h"
 #include "json/json_value.h"
 #include "json/json_writer.h"
@@ -95,6 +96,14 @@ class ToolReader {
  private:
   void ReadTool(const JsonValue& tool, const std::string& path, const std::string& space) {
     const JsonValue* type = tool.Find("type");
+    for (const auto& [field, endpoint] :
+         {std::pair("function", "/v1/chat/completions"),
+          std::pair("custom", "/v1/chat/completions"), std::pair("input_schema", "/v1/messages")}) {
+      if (tool.Find(field) == nullptr || tool.Find("parameters") != nullptr) continue;
+      return reader_.Fail(OtherEndpointError(fmt::format("{}.{}", path, field),
+                                             "a tool with this field", endpoint,
+                                             "name and parameters beside the type"));
+    }
     if (type == nullptr || !type->IsString()) {
       reader_.Fail(path, "an object with a type", tool);
     } else if (type->text() == "function" || type->text() == "custom") {

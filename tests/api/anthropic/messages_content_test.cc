@@ -212,8 +212,8 @@ TEST(MessagesContentTest, ErrorsNameTheField) {
   EXPECT_EQ(message_error("7"), "messages[1]: expected an object, found 7");
   EXPECT_EQ(message_error(R"({"content": "a"})"),
             "messages[1].role: expected user, assistant or system, found nothing");
-  EXPECT_EQ(message_error(R"({"role": "tool", "content": "a"})"),
-            R"(messages[1].role: expected user, assistant or system, found "tool")");
+  EXPECT_EQ(message_error(R"({"role": "developer", "content": "a"})"),
+            R"(messages[1].role: expected user, assistant or system, found "developer")");
   EXPECT_EQ(message_error(R"({"role": "user"})"),
             "messages[1].content: expected a string or a list of blocks, found nothing");
   EXPECT_EQ(message_error(R"({"role": "user", "content": {"type": "text"}})"),
