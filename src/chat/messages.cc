@@ -187,7 +187,7 @@ class MessageReader {
       if (!is_first) message->content += kBlockJoiner;
       is_first = false;
       const bool is_refusal = type == "refusal" && message->role == Role::kAssistant;
-      message->content += is_refusal || IsTextType(type)
+      message->content += is_refusal || IsTextPart(type)
                               ? RequireText(part, is_refusal ? "refusal" : "text", part_path)
                               : media_.Replace(type, part_path);
     }
@@ -201,10 +201,6 @@ class MessageReader {
       if (!message->content.empty()) message->content += kBlockJoiner;
       message->content += media_.Replace("image", fmt::format("{}[{}]", path, i));
     }
-  }
-
-  static bool IsTextType(std::string_view type) {
-    return type == "text" || type == "input_text" || type == "output_text";
   }
 
   std::string ReadPartType(const JsonValue& part, const std::string& path) {
@@ -225,7 +221,7 @@ class MessageReader {
       const std::string part_path = fmt::format("{}[{}]", path, i);
       const std::string type = ReadPartType(part, part_path);
       if (i > 0) joined += kBlockJoiner;
-      joined += IsTextType(type) ? RequireText(part, "text", part_path)
+      joined += IsTextPart(type) ? RequireText(part, "text", part_path)
                                  : fmt::format("[Unsupported {}]", type);
     }
     return joined;
@@ -387,6 +383,10 @@ Result<JsonValue> ParseClientJson(std::string_view json, std::string_view what) 
 }
 
 }  // namespace
+
+bool IsTextPart(std::string_view type) {
+  return type == "text" || type == "input_text" || type == "output_text";
+}
 
 Result<ChatRequest> ParseChatRequest(std::string_view json, const MessageOptions& options) {
   const Result<JsonValue> root = ParseClientJson(json, "messages");

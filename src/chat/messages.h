@@ -42,6 +42,9 @@ Result<ChatRequest> ParseChatRequest(std::string_view json, const MessageOptions
 Result<ChatRequest> ReadChatRequest(const JsonValue& root, std::string_view json,
                                     const MessageOptions& options = {});
 
+// Returns whether a part of this type has a text of the client, by the names of all APIs.
+bool IsTextPart(std::string_view type);
+
 // Returns the arguments of a call in a history, in any form that clients send: see "arguments"
 // above. A value that is no object in any of them is returned unchanged, and the encoder shows it
 // as one parameter. `value` may be null, and was parsed from `source`.

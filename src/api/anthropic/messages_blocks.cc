@@ -53,6 +53,15 @@ std::string JoinTexts(const std::vector<std::string>& texts) {
   return fmt::format("{}", fmt::join(texts, kBlockJoiner));
 }
 
+std::string CompactionText(const JsonValue& block) {
+  if (block.FindText("type") != "compaction") return "";
+  const JsonValue* content = block.Find("content");
+  if (content == nullptr || content->IsString()) return std::string(block.FindText("content"));
+  std::vector<std::string> texts;
+  for (const JsonValue& part : content->items()) texts.emplace_back(part.FindText("text"));
+  return JoinTexts(texts);
+}
+
 Blocks BlockReader::Read(const JsonValue& content, BlockPlace place, const std::string& path,
                          std::size_t first) {
   Blocks blocks;
@@ -77,10 +86,13 @@ void BlockReader::ReadBlock(const JsonValue& block, BlockPlace place, const std:
                             Blocks* blocks) {
   const std::string type = ReadType(block, path);
   if (reader_.error()) return;
-  if (type == "text") {
+  if (IsTextPart(type)) {
     blocks->texts.push_back(RequireText(block, "text", path));
   } else if (type == "tool_reference" && place != BlockPlace::kSystemField) {
     blocks->texts.push_back(tools_.Refer(ReferredName(block)));
+  } else if (type == "compaction" && (place == BlockPlace::kUser || place == BlockPlace::kSystem)) {
+    std::string summary = CompactionText(block);
+    if (!summary.empty()) blocks->texts.push_back(std::move(summary));
   } else if (place == BlockPlace::kUser && ReadUserBlock(block, type, path, blocks)) {
     return;
   } else if (place == BlockPlace::kAssistant && ReadAssistantBlock(block, type, path, blocks)) {
@@ -153,7 +165,7 @@ std::string BlockReader::ReadToolResult(const JsonValue& block, const std::strin
   reader_.ReadItems(*content, path + ".content", "a string or a list of blocks",
                     [&](const JsonValue& part, const std::string& place) {
                       const std::string type = ReadType(part, place);
-                      if (type == "text") {
+                      if (IsTextPart(type)) {
                         texts.push_back(RequireText(part, "text", place));
                       } else if (type == "tool_reference") {
                         texts.push_back(tools_.Refer(ReferredName(part)));
@@ -199,7 +211,7 @@ void BlockReader::AppendTexts(const JsonValue* content, const std::string& path,
       *content, path, "a string or a list of blocks",
       [&](const JsonValue& part, const std::string& place) {
         const std::string type = ReadType(part, place);
-        texts->push_back(type == "text" ? RequireText(part, "text", place) : Unsupported(type));
+        texts->push_back(IsTextPart(type) ? RequireText(part, "text", place) : Unsupported(type));
       });
 }
 

@@ -25,6 +25,9 @@ struct Blocks {
 // Joins texts of one message as the format joins the parts of a turn.
 std::string JoinTexts(const std::vector<std::string>& texts);
 
+// Returns the summary in a compaction block; "" for another block, and where the compaction failed.
+std::string CompactionText(const JsonValue& block);
+
 // Where content stands, which decides the blocks that it may have.
 enum class BlockPlace { kSystemField, kSystem, kUser, kAssistant };
 

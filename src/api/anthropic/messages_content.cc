@@ -21,16 +21,6 @@ struct Compaction {
   std::string summary{};  // empty: there is none
 };
 
-// Returns the text of a compaction block; "" for another block, and where the compaction failed.
-std::string SummaryIn(const JsonValue& block) {
-  if (block.FindText("type") != "compaction") return "";
-  const JsonValue* content = block.Find("content");
-  if (content == nullptr || content->IsString()) return std::string(block.FindText("content"));
-  std::vector<std::string> texts;
-  for (const JsonValue& part : content->items()) texts.emplace_back(part.FindText("text"));
-  return JoinTexts(texts);
-}
-
 Compaction FindCompaction(const JsonValue& messages) {
   for (std::size_t m = messages.items().size(); m-- > 0;) {
     const JsonValue& message = messages.items()[m];
@@ -39,7 +29,7 @@ Compaction FindCompaction(const JsonValue& messages) {
       continue;
     }
     for (std::size_t b = content->items().size(); b-- > 0;) {
-      std::string summary = SummaryIn(content->items()[b]);
+      std::string summary = CompactionText(content->items()[b]);
       if (!summary.empty()) return {.message = m, .block = b, .summary = std::move(summary)};
     }
   }
@@ -79,7 +69,6 @@ class ConversationReader {
   static std::string Found(const JsonValue* value) {
     if (value == nullptr) return "nothing";
     return value->IsArray() && value->items().empty() ? "an empty list" : DescribeFound(*value);
-    const JsonValue* calls = value.Find("tool_calls");
   }
 
   std::vector<std::string> ReadTexts(const JsonValue& content, BlockPlace place,
@@ -89,13 +78,8 @@ class ConversationReader {
 
   void AddMessage(const JsonValue& value, std::size_t index, const std::string& path) {
     const JsonValue* role = value.Find("role");
-    } else if (name == "tool" || name == "function") {
-      reader_.Fail(OtherEndpointError(path + ".role", fmt::format("a message of the role {}", name),
-                                      "/v1/chat/completions", "tool_result blocks"));
-    } else if (calls != nullptr && calls->Truthy()) {
-      reader_.Fail(OtherEndpointError(path + ".tool_calls", "this field", "/v1/chat/completions",
-                                      "tool_use blocks"));
     const JsonValue* content = value.Find("content");
+    const JsonValue* calls = value.Find("tool_calls");
     const std::string_view name = value.FindText("role");
     const bool is_summarized = !compaction_.summary.empty() && index < compaction_.message;
     if (is_summarized && !(name == "system" && IsHead())) {
@@ -105,6 +89,12 @@ class ConversationReader {
     blocks_.Count(path);
     if (!value.IsObject()) {
       reader_.Fail(path, "an object", value);
+    } else if (name == "tool" || name == "function") {
+      reader_.Fail(OtherEndpointError(path + ".role", fmt::format("a message of the role {}", name),
+                                      "/v1/chat/completions", "tool_result blocks"));
+    } else if (calls != nullptr && calls->Truthy()) {
+      reader_.Fail(OtherEndpointError(path + ".tool_calls", "this field", "/v1/chat/completions",
+                                      "tool_use blocks"));
     } else if (content == nullptr || content->IsNull()) {
       reader_.Fail(path + ".content", "a string or a list of blocks", content);
     } else if (name == "user") {

@@ -60,6 +60,23 @@ TEST(MessagesHistoryTest, UnknownBlocks) {
   EXPECT_EQ(messages[3].content, "[Unsupported song]\n\n[Unsupported tool_removal]");
 }
 
+// Texts by the names of the Responses API, and a summary that a client gives to the user.
+TEST(MessagesHistoryTest, TextsOfOtherBlocks) {
+  const std::vector<Message> messages = ReadHistory(R"(
+      {"role": "assistant", "content": [{"type": "output_text", "text": "a"}]},
+      {"role": "user", "content": [{"type": "compaction", "content": "Summary."},
+          {"type": "compaction", "content": null}, {"type": "input_text", "text": "b"},
+          {"type": "tool_result", "content": [{"type": "input_text", "text": "c"}]}]},
+      {"role": "system", "content": [{"type": "compaction",
+                                      "content": [{"type": "text", "text": "d"}]}]})");
+  ASSERT_THAT(messages, SizeIs(5));
+  EXPECT_EQ(messages[0].content, "Hi") << "only a summary of the assistant replaces anything";
+  EXPECT_EQ(messages[1].content, "a");
+  EXPECT_EQ(messages[2].content, "c");
+  EXPECT_EQ(messages[3].content, "Summary.\n\nb");
+  EXPECT_EQ(messages[4].content, "d");
+}
+
 TEST(MessagesHistoryTest, ImagesOfEarlierTurns) {
   const std::vector<Message> messages = ReadHistory(R"(
       {"role": "user", "content": [{"type": "image", "source": {"type": "base64"}},
