@@ -7,10 +7,11 @@
 namespace fathom {
 
 OfferedTools::OfferedTools(std::vector<ToolSpec> tools)
-    : tools_(std::move(tools)), is_referred_(tools_.size()) {
+    : tools_(std::move(tools)), is_shown_(tools_.size()) {
   for (std::size_t i = 0; i < tools_.size(); ++i) {
     index_.emplace(tools_[i].name, i);
     if (tools_[i].is_deferred) tools_[i].is_available = false;
+    is_shown_[i] = !tools_[i].is_deferred;
   }
 }
 
@@ -19,8 +20,8 @@ std::string OfferedTools::Refer(std::string_view name) {
   if (found == index_.end()) return std::string(name);
   ToolSpec& tool = tools_[found->second];
   tool.is_available = true;
-  if (is_referred_[found->second]) return std::string(name);
-  is_referred_[found->second] = true;
+  if (is_shown_[found->second]) return std::string(name);
+  is_shown_[found->second] = true;
   return ToolDefinition(tool.function_json).value_or(std::string(name));
 }
 
@@ -35,7 +36,7 @@ std::string OfferedTools::Add(ToolSpec tool) {
   tool.is_deferred = true;
   index_[name] = tools_.size();
   tools_.push_back(std::move(tool));
-  is_referred_.push_back(false);
+  is_shown_.push_back(false);
   return Refer(name);
 }
 

@@ -19,9 +19,9 @@ class OfferedTools {
   // Deferred tools are not available before a message refers to them.
   explicit OfferedTools(std::vector<ToolSpec> tools);
 
-  // Makes a tool available, and returns the text in place of the reference: its definition where
-  // it is the first reference, so that texts grow no faster than the request; later, and for a tool
-  // that the request does not define, the name.
+  // Makes a tool available, and returns the text in place of the reference: the definition of a
+  // deferred tool where it is the first reference, so that texts grow no faster than the request;
+  // else the name.
   std::string Refer(std::string_view name);
   // Likewise for a tool that the message itself defines. It replaces a tool of the same name.
   std::string Add(ToolSpec tool);
@@ -32,7 +32,7 @@ class OfferedTools {
 
  private:
   std::vector<ToolSpec> tools_;
-  std::vector<bool> is_referred_;                          // of each tool
+  std::vector<bool> is_shown_;                             // the definition of each tool
   std::map<std::string, std::size_t, std::less<>> index_;  // by name
 };
 

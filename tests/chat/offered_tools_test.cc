@@ -45,6 +45,7 @@ TEST(OfferedTools, AReferenceMakesADeferredToolAvailable) {
   EXPECT_EQ(tools.Refer("g"), R"({"name": "g", "description": "", "parameters": {}})");
   EXPECT_THAT(Available(tools), ElementsAre("f", "g"));
   EXPECT_EQ(tools.Refer("g"), "g") << "the definition stands above";
+  EXPECT_EQ(tools.Refer("f"), "f") << "the head of the prompt shows it";
   EXPECT_EQ(tools.Refer("unknown"), "unknown");
   EXPECT_THAT(Available(tools), ElementsAre("f", "g"));
 }
@@ -55,7 +56,7 @@ TEST(OfferedTools, AddedAndRemoved) {
   other.function_json = R"({"name": "f", "description": "new"})";
   tools.Remove("f");
   EXPECT_THAT(Available(tools), IsEmpty());
-  EXPECT_THAT(tools.Add(Tool("f")), HasSubstr("\"f\"")) << "given back";
+  EXPECT_EQ(tools.Add(Tool("f")), "f") << "given back: its definition is at the head";
   EXPECT_THAT(Available(tools), ElementsAre("f"));
   EXPECT_THAT(tools.Add(other), HasSubstr("new"));
   ASSERT_EQ(tools.tools().size(), 2u);

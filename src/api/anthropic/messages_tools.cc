@@ -185,10 +185,14 @@ class MessagesToolReader {
     if (fields.error()) reader_.Fail(*fields.error());
   }
 
-  // A search that Anthropic would make is not made here, so all that it could find is offered.
+  // A search that Anthropic would make is not made here, so all that it could find is offered, and
+  // so are tools beside which none could search.
   MessagesTools Take() {
+    const bool none_searches =
+        searches_ || std::all_of(tools_.tools.begin(), tools_.tools.end(),
+                                 [](const ToolSpec& tool) { return tool.is_deferred; });
     for (ToolSpec& tool : tools_.tools) {
-      if (searches_ && tool.name != kPlaceholder) tool.is_deferred = false;
+      if (none_searches && tool.name != kPlaceholder) tool.is_deferred = false;
     }
     return std::move(tools_);
   }
@@ -228,7 +232,7 @@ class MessagesToolReader {
   FieldReader& reader_;
   const std::string_view body_;
   MessagesTools tools_;
-  bool searches_ = false;  // offers a search of tools that Anthropic runs
+  bool searches_ = false;  // offers a search of tools that Anthropic would run
 };
 
 void ReadNamedTool(FieldReader& fields, const MessagesTools& tools, ToolChoice* choice) {

@@ -264,6 +264,7 @@ class ResponsesItems {
   }
 
   void ReadToolSearchOutput(FieldReader& reader, std::string_view source) {
+    if (reader.Find("call_id") == nullptr) return ReadAdditionalTools(reader, source);
     AddResult(reader, AddTools(reader, source));
   }
 

@@ -104,6 +104,17 @@ TEST_F(DeferredToolsTest, AreShownAtOnceWhereThisServerWouldSearch) {
   EXPECT_THAT(Callable(call), ElementsAre("WebFetch"));
 }
 
+TEST_F(DeferredToolsTest, AreShownAtOnceWhereNoToolIsLeftToSearch) {
+  const ApiCall call = Prepare(kUser, kFetch, R"(, "tool_choice": {"type": "any"})");
+  EXPECT_THAT(Prompt(call), HasSubstr(kFetchShown));
+  EXPECT_THAT(Callable(call), ElementsAre("WebFetch"));
+}
+
+TEST_F(DeferredToolsTest, AReferenceToAToolOfTheHeadIsTheName) {
+  const std::string found = kAsked + std::string(", ") + Found(Reference("ToolSearch"));
+  EXPECT_THAT(Prompt(Prepare(found, kBoth)), HasSubstr("<tool_result>ToolSearch</tool_result>"));
+}
+
 TEST_F(DeferredToolsTest, ThePlaceholderIsNotShown) {
   const std::string placeholder = R"(, {"name": "DeferredToolPlaceholder", "input_schema": {}})";
   const ApiCall call = Prepare(kUser, kSearch + placeholder);

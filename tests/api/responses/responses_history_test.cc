@@ -113,6 +113,17 @@ TEST_F(ResponsesHistoryTest, ASearchOfTheClientShowsToolsWhereItFindsThem) {
       << "nobody would search";
 }
 
+// The call of such a search is left out, so its result would stand behind no call.
+TEST_F(ResponsesHistoryTest, ASearchMadeElsewhereHasNoResult) {
+  EXPECT_THAT(Prompt(R"({"role": "user", "content": "Hi"},
+      {"type": "tool_search_call", "execution": "server", "arguments": {}},
+      {"type": "tool_search_output", "execution": "server", "tools": [
+          {"type": "function", "name": "found"}]}, {"role": "user", "content": "Go on."})"),
+              HasSubstr("<｜User｜>Hi\n\nThese tools can be called from now on:\n\n"
+                        R"({"name": "found", "description": "", "parameters": {}})"
+                        "\n\nGo on.<｜Assistant｜>"));
+}
+
 TEST_F(ResponsesHistoryTest, CallsOfTheSearchAreItsItems) {
   const ApiCall call = WithItems(R"({"role": "user", "content": "Hi"})", kSearchTools);
   const Json response = Whole(call, Pieces({"<｜DSML｜tool_calls>\n<｜DSML｜invoke "
