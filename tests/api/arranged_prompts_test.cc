@@ -1,6 +1,7 @@
 // Conversations that clients send in any order, asked for on the three chat APIs: each gives the
 // prompt of docs/spec/encoding.md sections 4 and 12.
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -14,6 +15,8 @@
 
 namespace fathom {
 namespace {
+
+using ::testing::HasSubstr;
 
 constexpr std::string_view kPairOfCalls =
     "\n\n<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"f\">\n\n</｜DSML｜invoke>\n"
@@ -135,6 +138,45 @@ TEST_F(ArrangedPromptsTest, LeadingSystemTextsStandBeforeTheTools) {
       << prompt;
 }
 
+// The instructions and leading system items alone are the head there.
+TEST_F(ArrangedPromptsTest, DevelopersOfResponsesAreTextOfTheUser) {
+  const std::string developer = Said("developer", "D");
+  const std::string user = Said("user", "Hi");
+  ExpectResponses(developer + ", " + user, "<｜User｜>D\n\nHi" + kAnswer);
+  ExpectResponses(user + ", " + developer, "<｜User｜>Hi\n\nD" + kAnswer);
+  ExpectResponses(Said("system", "s") + ", " + developer + ", " + user,
+                  "i\n\ns<｜User｜>D\n\nHi" + kAnswer,
+                  R"("instructions": "i", "reasoning": {"effort": "none"})");
+  ExpectResponses(kGo + ", " + CallItem("1") + ", " + developer + ", " + OutputItem("1", "a b"),
+                  Head(kSingleCall) + "<｜User｜>" + Shown("a b") + "\n\nD" + kAnswer);
+}
+
+// Without nulls and other keys, and not as the client wrote them.
+TEST_F(ArrangedPromptsTest, ToolsAreShownByThreeFields) {
+  const std::string_view shown =
+      "\n{\"name\": \"f\", \"description\": \"\", \"parameters\": {}}"
+      "\n{\"name\": \"g\", \"description\": \"d\", \"parameters\": {\"b\": 10.0}}\n";
+  const std::string functions[] = {
+      R"("strict": null, "name": "f", "parameters": null, "description": null, "x": 1})",
+      R"("parameters": {"b":1e1}, "strict": false, "description": "d", "name": "g"})"};
+  const std::string user = Said("user", "q");
+  const auto tools = [&](std::string_view begin, std::string_view end) {
+    return fmt::format(R"("tools": [{0}{2}{1}, {0}{3}{1}]}})", begin, end, functions[0],
+                       functions[1]);
+  };
+  EXPECT_THAT(PromptFrom(kChatCompletions, R"({"messages": [)" + user + "], " +
+                                               tools(R"({"type": "function", "function": {)", "}")),
+              HasSubstr(shown));
+  EXPECT_THAT(PromptFrom(kResponses,
+                         R"({"input": [)" + user + "], " + tools(R"({"type": "function", )", "")),
+              HasSubstr(shown));
+  EXPECT_THAT(PromptFrom(kMessages, R"({"messages": [)" + user + R"(], "tools": [
+                  {"name": "f", "input_schema": {}, "description": null, "strict": false, "x": 1},
+                  {"input_schema": {"b":1e1}, "cache_control": {}, "description": "d",
+                   "name": "g"}]})"),
+              HasSubstr(shown));
+}
+
 TEST_F(ArrangedPromptsTest, EveryTurnOfTheAssistantHasAHeader) {
   const auto thought = [](std::string_view text, std::string_view reasoning) {
     return fmt::format(R"({{"role": "assistant", "content": "{}", "reasoning_content": "{}"}})",
@@ -154,8 +196,11 @@ TEST_F(ArrangedPromptsTest, EveryTurnOfTheAssistantHasAHeader) {
   ExpectChat(thought("x", "r1") + ", " + Said("user", "q"),
              "<｜Assistant｜></think>x<｜end▁of▁sentence｜><｜User｜>q<｜Assistant｜><think>",
              R"("enable_thinking": true)");
-  ExpectMessages(Said("assistant", "x") + ", " + Said("user", "q"),
-                 "<｜Assistant｜></think>x<｜end▁of▁sentence｜><｜User｜>q" + kAnswer);
+  const std::string answer_first = Said("assistant", "x") + ", " + Said("user", "q");
+  const std::string expected = "<｜Assistant｜></think>x<｜end▁of▁sentence｜><｜User｜>q" + kAnswer;
+  ExpectChat(answer_first, expected);
+  ExpectMessages(answer_first, expected);
+  ExpectResponses(answer_first, expected);
 }
 
 TEST_F(ArrangedPromptsTest, AnEmptyPrefixLeavesTheReasoningOpen) {
@@ -209,6 +254,21 @@ TEST_F(ArrangedPromptsTest, MissingResult) {
                   expected);
 }
 
+// The order of the calls is that of the model, whatever their ids and the order of the results are.
+TEST_F(ArrangedPromptsTest, ResultsStandInTheOrderOfTheCalls) {
+  const std::string expected =
+      Head(kPairOfCalls) + "<｜User｜>" + Shown("nine") + "\n\n" + Shown("ten") + kAnswer;
+  ExpectChat(kGo + ", " + ChatCalls({"c9", "c10"}) + ", " + ChatResult("c10", "ten") + ", " +
+                 ChatResult("c9", "nine"),
+             expected);
+  ExpectMessages(kGo + ", " + Blocks("assistant", ToolUse("c9") + ", " + ToolUse("c10")) + ", " +
+                     Blocks("user", ToolResult("c10", "ten") + ", " + ToolResult("c9", "nine")),
+                 expected);
+  ExpectResponses(kGo + ", " + CallItem("c9") + ", " + CallItem("c10") + ", " +
+                      OutputItem("c10", "ten") + ", " + OutputItem("c9", "nine"),
+                  expected);
+}
+
 TEST_F(ArrangedPromptsTest, TwoResultsOfOneCall) {
   const std::string expected =
       Head(kSingleCall) + "<｜User｜>" + Shown("one") + "\n\n" + Shown("again") + kAnswer;
@@ -238,6 +298,20 @@ TEST_F(ArrangedPromptsTest, LateResult) {
   ExpectResponses(kGo + ", " + CallItem("1") + ", " + between + Said("user", "w2") + ", " +
                       OutputItem("1", "one"),
                   expected);
+}
+
+TEST_F(ArrangedPromptsTest, ResultOfNoCall) {
+  const std::string expected = "<｜User｜>" + Shown("lost") + "\n\ngo" + kAnswer;
+  ExpectChat(kGo + ", " + ChatResult("9", "lost"), expected);
+  ExpectMessages(kGo + ", " + Blocks("user", ToolResult("9", "lost")), expected);
+  ExpectResponses(kGo + ", " + OutputItem("9", "lost"), expected);
+  const std::string answered =
+      "<｜User｜>go<｜Assistant｜></think>x<｜end▁of▁sentence｜><｜User｜>" + Shown("lost") +
+      kAnswer;
+  const std::string turns = kGo + ", " + Said("assistant", "x") + ", ";
+  ExpectChat(turns + ChatResult("9", "lost"), answered);
+  ExpectMessages(turns + Blocks("user", ToolResult("9", "lost")), answered);
+  ExpectResponses(turns + OutputItem("9", "lost"), answered);
 }
 
 TEST_F(ArrangedPromptsTest, TextBeforeTheResult) {
@@ -307,6 +381,68 @@ TEST_F(ArrangedPromptsTest, CutArgumentsAreOneParameter) {
     ExpectMessages(kGo + ", " + Blocks("assistant", ToolUseOf(cut.arguments)) + ", " +
                        Blocks("user", ToolResult("1", "not run") + ", " + TextBlock("go on")),
                    expected);
+  }
+}
+
+// Reports 9 and 13: the same on all APIs, as a client cannot take them back.
+TEST_F(ArrangedPromptsTest, AnyArguments) {
+  const std::string none = Head(kSingleCall);
+  const auto raw = [](std::string_view text) { return Head(CallWithParameter("arguments", text)); };
+  const std::string a = Head(
+      "\n\n<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"f\">\n<｜DSML｜parameter name=\"a\" "
+      "string=\"false\">1</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>"
+      "<｜end▁of▁sentence｜>");
+  const std::pair<std::string, std::string> cases[] = {
+      {R"("")", none},
+      {"null", none},
+      {R"("null")", none},
+      {"{}", none},
+      {R"({"a": 1})", a},
+      {R"("{\"a\":1}")", a},
+      {R"("\"{\\\"a\\\":1}\"")", a},
+      {"[]", raw("[]")},
+      {R"("[1]")", raw("[1]")},
+      {R"("x")", raw("x")},
+      {"5", raw("5")},
+      {"true", raw("true")},
+  };
+  for (const auto& [arguments, call] : cases) {
+    const std::string expected = call + "<｜User｜>" + Shown("r") + kAnswer;
+    ExpectChat(kGo + ", " + ChatCall(arguments) + ", " + ChatResult("1", "r"), expected);
+    ExpectResponses(kGo + ", " + CutItem(arguments) + ", " + OutputItem("1", "r"), expected);
+    ExpectMessages(kGo + ", " + Blocks("assistant", ToolUseOf(arguments)) + ", " +
+                       Blocks("user", ToolResult("1", "r")),
+                   expected);
+  }
+  ExpectMessages(
+      kGo + ", " + Blocks("assistant", R"({"type": "tool_use", "id": "1", "name": "f"})"),
+      none + kAnswer);
+}
+
+TEST_F(ArrangedPromptsTest, EmptyNamesAndIds) {
+  const std::string expected = Head(
+                                   "\n\n<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"\">\n\n"
+                                   "</｜DSML｜invoke>\n</｜DSML｜tool_calls>"
+                                   "<｜end▁of▁sentence｜>") +
+                               "<｜User｜>" + Shown("unknown tool") + kAnswer;
+  ExpectChat(kGo + R"(, {"role": "assistant", "content": null, "tool_calls": [{"id": "",
+                 "type": "function", "function": {"name": "", "arguments": "{}"}}]}, )" +
+                 ChatResult("", "unknown tool"),
+             expected);
+  ExpectResponses(
+      kGo + R"(, {"type": "function_call", "call_id": "", "name": "", "arguments": "{}"}, )" +
+          OutputItem("", "unknown tool"),
+      expected);
+  ExpectMessages(
+      kGo + ", " +
+          Blocks("assistant", R"({"type": "tool_use", "id": "", "name": "", "input": {}})") + ", " +
+          Blocks("user", ToolResult("", "unknown tool")),
+      expected);
+  const std::string nothing = "<｜User｜>go<｜Assistant｜></think><｜end▁of▁sentence｜><｜User｜>z";
+  for (const char* calls : {"[]", "null"}) {
+    ExpectChat(kGo + R"(, {"role": "assistant", "content": null, "tool_calls": )" + calls + "}, " +
+                   Said("user", "z"),
+               nothing + kAnswer);
   }
 }
 

@@ -13,125 +13,22 @@
 #include <string_view>
 #include <vector>
 
-#include "api/anthropic/messages_api.h"
-#include "api/common/api.h"
-#include "api/openai/openai_api.h"
-#include "api/responses/responses_api.h"
 #include "chat/literals.h"
 #include "tests/api/api_model.h"
 #include "tests/api/api_streams.h"
+#include "tests/api/read_answers.h"
 
 namespace fathom {
 namespace {
 
 using ::testing::HasSubstr;
+using testing::ReadAnswer;
 using Json = nlohmann::ordered_json;
 
 constexpr Token kEnd = 1;
 
-// The parts of an answer that a client reads.
-struct ReadAnswer {
-  std::string content;
-  std::string arguments;  // of the first call
-  std::string finish;     // in the API's words
-};
-
-// The JSON of the events of a stream.
-std::vector<Json> ReadEvents(std::string_view stream) {
-  std::vector<Json> events;
-  constexpr std::string_view kData = "data: {";
-  for (std::size_t at = stream.find(kData); at != std::string_view::npos;) {
-    const std::size_t end = stream.find("\n\n", at);
-    events.push_back(Json::parse(stream.substr(at + 6, end - at - 6), nullptr, false));
-    at = stream.find(kData, end);
-  }
-  return events;
-}
-
-void AddText(const Json& value, std::string* text) {
-  if (value.is_string()) *text += value.get<std::string>();
-}
-
-std::string TextOr(const Json& value, std::string otherwise) {
-  return value.is_string() ? value.get<std::string>() : std::move(otherwise);
-}
-
-ReadAnswer ReadToldWhole(const Api* api, const Json& whole) {
-  ReadAnswer answer;
-  if (api == &kChatCompletions) {
-    const Json& choice = whole["choices"][0];
-    EXPECT_TRUE(choice["message"].contains("refusal"));
-    EXPECT_TRUE(choice["message"]["refusal"].is_null()) << "never";
-    answer.content = TextOr(choice["message"]["content"], "");
-    if (choice["message"].contains("tool_calls")) {
-      answer.arguments = choice["message"]["tool_calls"][0]["function"]["arguments"];
-    }
-    answer.finish = choice["finish_reason"];
-  } else if (api == &kCompletions) {
-    answer.content = whole["choices"][0]["text"];
-    answer.finish = whole["choices"][0]["finish_reason"];
-  } else if (api == &kMessages) {
-    for (const Json& block : whole["content"]) {
-      if (block["type"] == "text") answer.content += block["text"].get<std::string>();
-      if (block["type"] == "tool_use") answer.arguments = block["input"].dump();
-    }
-    answer.finish = whole["stop_reason"];
-  } else {
-    for (const Json& item : whole["output"]) {
-      if (item["type"] == "message") {
-        for (const Json& part : item["content"]) answer.content += part["text"].get<std::string>();
-      }
-      if (item["type"] == "function_call") answer.arguments = item["arguments"];
-    }
-    answer.finish = whole["status"];
-  }
-  return answer;
-}
-
-ReadAnswer ReadToldStream(const Api* api, const std::string& stream) {
-  ReadAnswer answer;
-  for (const Json& event : ReadEvents(stream)) {
-    const Json none;
-    if (api == &kChatCompletions || api == &kCompletions) {
-      if (event["choices"].empty()) continue;
-      const Json& choice = event["choices"][0];
-      const Json delta = choice.value("delta", Json::object());
-      AddText(api == &kCompletions ? choice["text"] : delta.value("content", none),
-              &answer.content);
-      if (delta.contains("tool_calls")) {
-        AddText(delta["tool_calls"][0]["function"]["arguments"], &answer.arguments);
-      }
-      if (!choice["finish_reason"].is_null()) answer.finish = choice["finish_reason"];
-    } else if (api == &kMessages) {
-      const Json delta = event.value("delta", Json::object());
-      AddText(delta.value("text", none), &answer.content);
-      AddText(delta.value("partial_json", none), &answer.arguments);
-      if (delta.contains("stop_reason")) answer.finish = delta["stop_reason"];
-    } else {
-      const std::string type = event["type"];
-      if (type == "response.output_text.delta") AddText(event["delta"], &answer.content);
-      if (type == "response.function_call_arguments.delta") {
-        AddText(event["delta"], &answer.arguments);
-      }
-      if (type == "response.completed" || type == "response.incomplete") {
-        answer.finish = event["response"]["status"];
-      }
-    }
-  }
-  return answer;
-}
-
-// The words of an API for the three ends of an answer.
-struct Surface {
-  std::string name;
-  const Api* api;
-  std::string stop;
-  std::string calls;
-  std::string length;
-};
-
 class ConstrainedAnswersTest : public testing::ApiModelTest,
-                               public ::testing::WithParamInterface<Surface> {
+                               public ::testing::WithParamInterface<testing::AnswerWords> {
  protected:
   ConstrainedAnswersTest() {
     model_.limits.max_context = 8192;
@@ -208,16 +105,21 @@ class ConstrainedAnswersTest : public testing::ApiModelTest,
     std::vector<StreamEvent> events = Events(text, finish);
     if (finish == FinishReason::kStopString) events.back().stop_string = 0;
     const testing::ToldAnswer told = testing::Tell(call, model_, events);
-    const ReadAnswer whole = ReadToldWhole(GetParam().api, told.whole);
-    const ReadAnswer streamed = ReadToldStream(GetParam().api, told.stream);
+    const ReadAnswer whole = testing::ReadToldWhole(GetParam().api, told.whole);
+    const ReadAnswer streamed = testing::ReadToldStream(GetParam().api, told.stream);
+    const std::string arguments = streamed.FirstArguments();
     EXPECT_EQ(streamed.content, whole.content) << told.stream;
-    const Json arguments = Json::parse(streamed.arguments, nullptr, false);
-    if (arguments.is_object() && !whole.arguments.empty()) {
-      EXPECT_EQ(arguments, Json::parse(whole.arguments, nullptr, false));
+    const Json object = Json::parse(arguments, nullptr, false);
+    if (object.is_object() && !whole.calls.empty()) {
+      EXPECT_EQ(object, Json::parse(whole.FirstArguments(), nullptr, false));
     } else if (GetParam().api != &kMessages) {  // whose input must be an object
-      EXPECT_EQ(streamed.arguments, whole.arguments);
+      EXPECT_EQ(arguments, whole.FirstArguments());
     }
     EXPECT_EQ(streamed.finish, whole.finish) << told.stream;
+    if (GetParam().api == &kChatCompletions) {
+      const Json& message = told.whole["choices"][0]["message"];
+      EXPECT_TRUE(message.contains("refusal") && message["refusal"].is_null()) << "never";
+    }
     return whole;
   }
 
@@ -297,7 +199,7 @@ TEST_P(ConstrainedAnswersTest, ARequiredCall) {
   EXPECT_TRUE(mask.Allows(kEnd));
   const ReadAnswer answer = Answer(call, kCallText, FinishReason::kStop);
   EXPECT_EQ(answer.content, "");
-  EXPECT_EQ(Json::parse(answer.arguments), Json({{"days", 7}}));
+  EXPECT_EQ(Json::parse(answer.FirstArguments()), Json({{"days", 7}}));
   EXPECT_EQ(answer.finish, GetParam().calls);
 }
 
@@ -375,7 +277,7 @@ TEST_P(ConstrainedAnswersTest, TextAndPerhapsACall) {
   ASSERT_TRUE(Behind(call, both));
   const ReadAnswer answer = Answer(call, both, FinishReason::kStop);
   EXPECT_EQ(answer.content, "Let me see.");
-  EXPECT_EQ(Json::parse(answer.arguments), Json({{"days", 7}}));
+  EXPECT_EQ(Json::parse(answer.FirstArguments()), Json({{"days", 7}}));
   EXPECT_EQ(answer.finish, GetParam().calls);
 }
 
@@ -423,13 +325,10 @@ TEST_P(ConstrainedAnswersTest, RefusalsNameThePlace) {
   EXPECT_EQ(call.error().issues[0].keyword, "$ref");
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Apis, ConstrainedAnswersTest,
-    ::testing::Values(Surface{"Chat", &kChatCompletions, "stop", "tool_calls", "length"},
-                      Surface{"Completions", &kCompletions, "stop", "", "length"},
-                      Surface{"Responses", &kResponses, "completed", "completed", "incomplete"},
-                      Surface{"Messages", &kMessages, "end_turn", "tool_use", "max_tokens"}),
-    [](const auto& surface) { return surface.param.name; });
+INSTANTIATE_TEST_SUITE_P(Apis, ConstrainedAnswersTest,
+                         ::testing::Values(testing::kChatWords, testing::kCompletionWords,
+                                           testing::kResponsesWords, testing::kMessagesWords),
+                         [](const auto& words) { return words.param.name; });
 
 class ConstrainedChatTest : public testing::ApiModelTest {
  protected:

@@ -132,7 +132,8 @@ TEST_F(ConstraintFieldsTest, ThePromptShowsTheFormat) {
   }
   for (const auto& [endpoint, fields] :
        {std::pair(&kChatCompletions, R"("response_format": {"type": "json_object"})"),
-        std::pair(&kResponses, R"("text": {"format": {"type": "json_object"}})")}) {
+        std::pair(&kResponses, R"("text": {"format": {"type": "json_object"}})"),
+        std::pair(&kMessages, R"("output_config": {"format": {"type": "json_object"}})")}) {
     EXPECT_THAT(*tokenizer_.Decode(Prepare(endpoint, fields).requests[0].prompt),
                 HasSubstr("\n\nYou are a helpful assistant designed to output JSON.\n"
                           "## Response Format:\n\nReply with JSON object ONLY.<｜User｜>"));

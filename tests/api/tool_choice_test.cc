@@ -71,6 +71,13 @@ constexpr const char* kMessagesTools =
     R"("tools": [{"name": "f", "input_schema": {}}, {"type": "web_search_20250305", "name": "w"},
                  {"name": "g", "input_schema": {}}], "tool_choice": )";
 
+constexpr const char* kResponsesTools =
+    R"("tools": [{"type": "function", "name": "f"}, {"type": "web_search"},
+                 {"type": "custom", "name": "apply_patch"},
+                 {"type": "namespace", "name": "files", "tools": [
+                     {"type": "function", "name": "f"}, {"type": "function", "name": "read"}]}],
+       "tool_choice": )";
+
 TEST_F(ToolChoiceTest, Messages) {
   const auto forced = [&](const std::string& choice) {
     return Forced(&kMessages, kMessagesTools + choice);
@@ -83,6 +90,28 @@ TEST_F(ToolChoiceTest, Messages) {
               ElementsAre("g"));
 }
 
+// The constraint holds the answer to the choice, and the prefix cache keeps the prompt.
+TEST_F(ToolChoiceTest, ThePromptShowsAllTools) {
+  const auto prompt = [&](const Api* endpoint, const std::string& fields) {
+    return *tokenizer_.Decode(Prepare(endpoint, fields).requests.at(0).prompt);
+  };
+  const std::string chat = R"("tools": [{"type": "function", "function": {"name": "f"}},
+      {"type": "function", "function": {"name": "g"}}])";
+  for (const char* choice :
+       {R"("required")", R"({"type": "function", "function": {"name": "g"}})"}) {
+    EXPECT_EQ(prompt(&kChatCompletions, chat + R"(, "tool_choice": )" + choice),
+              prompt(&kChatCompletions, chat));
+  }
+  for (const char* choice : {R"({"type": "any"})", R"({"type": "tool", "name": "g"})"}) {
+    EXPECT_EQ(prompt(&kMessages, kMessagesTools + std::string(choice)),
+              prompt(&kMessages, kMessagesTools + std::string(R"({"type": "auto"})")));
+  }
+  for (const char* choice : {R"("required")", R"({"type": "custom", "name": "apply_patch"})"}) {
+    EXPECT_EQ(prompt(&kResponses, kResponsesTools + std::string(choice)),
+              prompt(&kResponses, kResponsesTools + std::string(R"("auto")")));
+  }
+}
+
 TEST_F(ToolChoiceTest, BeginsBehindTheReasoningIfThereIsSome) {
   const std::string any = std::string(kMessagesTools) + R"({"type": "any"}, "thinking": )";
   EXPECT_TRUE(SpecFrom(&kMessages, any + R"({"type": "adaptive"})").in_reasoning);
@@ -92,13 +121,6 @@ TEST_F(ToolChoiceTest, BeginsBehindTheReasoningIfThereIsSome) {
   EXPECT_FALSE(SpecFrom(&kResponses, required + R"("none"})").in_reasoning);
   EXPECT_TRUE(SpecFrom(&kResponses, required + R"("high"})").in_reasoning);
 }
-
-constexpr const char* kResponsesTools =
-    R"("tools": [{"type": "function", "name": "f"}, {"type": "web_search"},
-                 {"type": "custom", "name": "apply_patch"},
-                 {"type": "namespace", "name": "files", "tools": [
-                     {"type": "function", "name": "f"}, {"type": "function", "name": "read"}]}],
-       "tool_choice": )";
 
 TEST_F(ToolChoiceTest, Responses) {
   const auto forced = [&](const std::string& choice) {

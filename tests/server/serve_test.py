@@ -171,6 +171,9 @@ class ServeTest(unittest.TestCase):
             answer = post(server.url, "/v1/completions", body, key="second")
             self.assertEqual(len(answer["choices"]), 3, "the command line counts")
             self.assertEqual(len({choice["text"] for choice in answer["choices"]}), 1)
+            del body["model"]
+            self.assertEqual(post(server.url, "/v1/completions", body, key="first")["model"], "a")
+            body["model"] = "b"
             with self.assertRaises(urllib.error.HTTPError) as refused:
                 post(server.url, "/v1/completions", {**body, "model": "c"}, key="first")
             self.assertEqual(refused.exception.code, 404)

@@ -208,8 +208,10 @@ TEST_F(ServiceTest, OnlyJsonIsRead) {
   }
   for (const char* type :
        {"text/plain", "application/x-www-form-urlencoded", "application/jsonx"}) {
-    EXPECT_EQ(Ask("POST", "/v1/chat/completions", kChat, {{"Content-Type", type}}).head.status, 415)
-        << type;
+    const FakeExchange refused =
+        Ask("POST", "/v1/chat/completions", kChat, {{"Content-Type", type}});
+    EXPECT_EQ(refused.head.status, 415) << type;
+    EXPECT_THAT(refused.text, HasSubstr("(curl: -H 'Content-Type: application/json')"));
   }
 }
 
