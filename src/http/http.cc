@@ -153,8 +153,8 @@ class Server : public HttpServer {
   }
 
   std::string BusyText() const {
-    const HttpResponse response =
-        RefusalResponse(shared_.options.error_body, 503, kTooManyConnections);
+    const HttpResponse response = RefusalResponse(shared_.options.answer_refusal, {},
+                                                  {503, std::string(kTooManyConnections)});
     return ResponseHeader(response, BodyFraming::kLength, Persistence::kClose, std::time(nullptr)) +
            response.body;
   }

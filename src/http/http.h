@@ -104,15 +104,23 @@ struct HttpCounts {
   std::uint64_t refused = 0;    // answered by a limit, or closed to make room
 };
 
-// Makes the error body for requests that never reach the handler (400, 408, 413, 417, 431, 501,
-// 503, 505) and for a handler that fails (500). Any thread; does not throw.
-using HttpErrorBody = std::function<std::string(int status, std::string_view message)>;
+// The reason why a request is not handled; the connection cannot be used for another request.
+struct HttpRefusal {
+  int status = 400;
+  std::string message{};
+};
+
+// Makes the response to a request that never reaches the handler (400, 408, 413, 417, 431, 501,
+// 503, 505) or whose handler fails (500). `request` has what was read of it: nothing, not even a
+// path, if that was refused. Any thread; does not throw.
+using HttpRefusalHandler =
+    std::function<HttpResponse(const HttpRequest& request, const HttpRefusal& refusal)>;
 
 struct HttpServerOptions {
   std::string host = "127.0.0.1";  // a name or an address, of either family
   int port = 8000;                 // 0: any free port
   HttpLimits limits{};
-  HttpErrorBody error_body{};  // empty: plain text
+  HttpRefusalHandler answer_refusal{};  // empty: plain text
   // Called for each request with a body, before a byte of it is read or asked for, on the thread of
   // the connection. Empty: all bodies are read.
   HttpHeadHandler answer_head{};

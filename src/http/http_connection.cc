@@ -221,7 +221,7 @@ class Connection {
     if (parser.state() == State::kComplete) {
       Handle(parser.request(), exchange);
     } else {
-      Refuse(parser.refusal(), exchange);
+      Refuse(parser.request(), parser.refusal(), exchange);
     }
     has_answered_ = !exchange.is_broken();
     return exchange.is_reusable();
@@ -234,7 +234,7 @@ class Connection {
     bool is_answered = false;
     const bool has_ended =
         Run([&] { is_answered = shared_.options.answer_head(parser.request(), exchange); });
-    if (!has_ended && !exchange.has_started()) Fail(exchange);
+    if (!has_ended && !exchange.has_started()) Fail(parser.request(), exchange);
     has_answered_ = exchange.has_started() && !exchange.is_broken();
     return is_answered || !has_ended;
   }
@@ -288,18 +288,18 @@ class Connection {
             .keeps_alive = is_whole && parser.keeps_alive()};
   }
 
-  void Refuse(const HttpRefusal& refusal, SocketExchange& exchange) {
+  void Refuse(const HttpRequest& request, const HttpRefusal& refusal, SocketExchange& exchange) {
     if (IsLimit(refusal.status)) ++shared_.n_refused;
-    exchange.Send(RefusalResponse(shared_.options.error_body, refusal.status, refusal.message));
+    exchange.Send(RefusalResponse(shared_.options.answer_refusal, request, refusal));
   }
 
   void Handle(const HttpRequest& request, SocketExchange& exchange) {
     const bool has_ended = Run([&] { shared_.handler(request, exchange); });
     if (!exchange.has_started() && has_ended && exchange.ClientIsGone()) {
       // A client that has only ended its sending can still read this.
-      exchange.Send(RefusalResponse(shared_.options.error_body, 400, kClientIsGone));
+      Refuse(request, {400, std::string(kClientIsGone)}, exchange);
     } else if (!exchange.has_started()) {
-      Fail(exchange);
+      Fail(request, exchange);
     } else if (has_ended) {
       exchange.Finish();  // without it the client sees that the stream was cut off
     }
@@ -317,8 +317,8 @@ class Connection {
     }
   }
 
-  void Fail(SocketExchange& exchange) {
-    exchange.Send(RefusalResponse(shared_.options.error_body, 500, "Internal error."));
+  void Fail(const HttpRequest& request, SocketExchange& exchange) {
+    Refuse(request, {500, "Internal error."}, exchange);
   }
 
   static bool IsLimit(int status) {
@@ -342,16 +342,13 @@ HttpConnections::HttpConnections(HttpServerOptions with_options, HttpHandler wit
       table(options.limits.connections, options.limits.reserve),
       bodies(options.limits.all_body_bytes) {}
 
-HttpResponse RefusalResponse(const HttpErrorBody& error_body, int status,
-                             std::string_view message) {
-  HttpResponse response = {.status = status};
-  if (status == 503) response.fields.emplace_back("Retry-After", "1");
-  if (error_body) {
-    response.body = error_body(status, message);
-  } else {
-    response.content_type = "text/plain; charset=utf-8";
-    response.body = std::string(message) + "\n";
-  }
+HttpResponse RefusalResponse(const HttpRefusalHandler& answer, const HttpRequest& request,
+                             const HttpRefusal& refusal) {
+  if (answer) return answer(request, refusal);
+  HttpResponse response = {.status = refusal.status,
+                           .content_type = "text/plain; charset=utf-8",
+                           .body = refusal.message + "\n"};
+  if (refusal.status == 503) response.fields.emplace_back("Retry-After", "1");
   return response;
 }
 

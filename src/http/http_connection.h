@@ -32,8 +32,9 @@ inline constexpr std::string_view kTooManyConnections = "Too many connections. P
 inline constexpr std::string_view kClientIsGone =
     "Expected the connection to stay open until the answer has come.";
 
-// A refusal as the client sees it.
-HttpResponse RefusalResponse(const HttpErrorBody& error_body, int status, std::string_view message);
+// A refusal as the client sees it. `answer`: HttpServerOptions::answer_refusal.
+HttpResponse RefusalResponse(const HttpRefusalHandler& answer, const HttpRequest& request,
+                             const HttpRefusal& refusal);
 
 // Runs until the connection has ended. Removes `id` from the table. Does not throw.
 void ServeConnection(HttpConnections& shared, ConnectionTable::Id id, Socket socket,

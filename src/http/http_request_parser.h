@@ -38,12 +38,6 @@ class ByteBudget {
   std::atomic<std::size_t> taken_ = 0;
 };
 
-// The reason why a request is not handled; the connection cannot be used for another request.
-struct HttpRefusal {
-  int status = 400;
-  std::string message;
-};
-
 // One thread. Refers to `all_bodies` while it lives, and takes the bytes of its body from it, and
 // those of the decoder of the body. A body whose coding cannot be read stays as it is; no byte is
 // decoded before Feed is called behind the header.

@@ -332,15 +332,32 @@ void Service::SetHttpCounts(std::function<HttpCounts()> counts) {
 
 void Service::Drain() { draining_ = true; }
 
-std::string Service::TransportErrorBody(int status, std::string_view message) {
-  return ToJson({.status = status,
-                 .message = std::string(message),
-                 .type = status >= 500 ? "server_error" : "invalid_request_error",
-                 .code = "transport"});
+HttpFields Service::CommonFields(const HttpRequest& request, const Api& api,
+                                 const std::string& id) const {
+  HttpFields fields = {{"X-Request-Id", id}};
+  if (!api.request_id_header.empty()) fields.emplace_back(api.request_id_header, id);
+  access_.AddCorsFields(request, &fields);
+  return fields;
+}
+
+HttpResponse Service::AnswerRefusal(const HttpRequest& request, const HttpRefusal& refusal) const {
+  const Api& api = ChooseApi(request);
+  const std::string id = RequestId(request, options_.generation.random_bits);
+  HttpResponse response =
+      ErrorResponse(api, {.status = refusal.status,
+                          .message = refusal.message,
+                          .type = refusal.status >= 500 ? "server_error" : "invalid_request_error",
+                          .code = "transport",
+                          .request_id = id});
+  const HttpFields fields = CommonFields(request, api, id);
+  response.fields.insert(response.fields.end(), fields.begin(), fields.end());
+  return response;
 }
 
 Result<std::unique_ptr<HttpServer>> Service::Listen(HttpServerOptions options) {
-  options.error_body = TransportErrorBody;
+  options.answer_refusal = [this](const HttpRequest& request, const HttpRefusal& refusal) {
+    return AnswerRefusal(request, refusal);
+  };
   options.answer_head = [this](const HttpRequest& head, HttpExchange& exchange) {
     return AnswerHead(head, exchange);
   };
@@ -373,13 +390,9 @@ bool Service::Serve(const HttpRequest& request, HttpExchange& exchange, Part par
                           .path = ShortenedUtf8(request.path, kQuotedBytes),
                           .endpoint = "none",
                           .has_key = holder.api_key || holder.is_admin};
-  RecordedExchange recorded(exchange, record, options_.log_content);
   const Api& api = ChooseApi(request);
-  recorded.AddField("X-Request-Id", record.id);
-  if (!api.request_id_header.empty()) {
-    recorded.AddField(std::string(api.request_id_header), record.id);
-  }
-  access_.AddCorsFields(request, &recorded.fields());
+  RecordedExchange recorded(exchange, record, options_.log_content);
+  recorded.fields() = CommonFields(request, api, record.id);
   RequestContext context = {
       .request = request,
       .exchange = recorded,

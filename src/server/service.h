@@ -54,8 +54,9 @@ class Service {
   bool AnswerHead(const HttpRequest& head, HttpExchange& exchange);
   // Whether the request asks how the server is, or administers it: HttpServerOptions::is_vital.
   bool IsVital(const HttpRequest& head) const;
-  // Returns the body for a request that was refused before it reached Handle: HttpErrorBody.
-  static std::string TransportErrorBody(int status, std::string_view message);
+  // See HttpRefusalHandler. Answers in the form of the API that the request is for, as far as the
+  // head has been read.
+  HttpResponse AnswerRefusal(const HttpRequest& request, const HttpRefusal& refusal) const;
 
   // The share that is loaded, 0 to 1, for /health; there is no model yet.
   void SetLoadProgress(double share);
@@ -75,6 +76,8 @@ class Service {
   static std::vector<Route> ModelAdminRoutes();
   std::vector<std::string_view> PublicPaths() const;
   enum class Part { kHead, kWhole };
+  // Returns the fields of every response to the request, of that id.
+  HttpFields CommonFields(const HttpRequest& request, const Api& api, const std::string& id) const;
   // Returns whether the request has been answered.
   bool Serve(const HttpRequest& request, HttpExchange& exchange, Part part);
   // Each returns false if it has refused the request. By the head alone: whether the server takes

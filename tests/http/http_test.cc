@@ -177,8 +177,8 @@ TEST_F(HttpTest, AsksForTheBodyOfACarefulClient) {
 }
 
 TEST_F(HttpTest, TurnsAHandlerWithoutAnAnswerInto500) {
-  options_.error_body = [](int status, std::string_view message) {
-    return "{" + std::to_string(status) + std::string(message) + "}";
+  options_.answer_refusal = [](const HttpRequest& request, const HttpRefusal& refusal) {
+    return HttpResponse{.status = refusal.status, .body = request.path + ": " + refusal.message};
   };
   Listen([](const HttpRequest& request, HttpExchange&) {
     if (request.path == "/throw") throw std::runtime_error("secret");
@@ -188,7 +188,7 @@ TEST_F(HttpTest, TurnsAHandlerWithoutAnAnswerInto500) {
     const ClientResponse response = client.Ask(Get(path));
     EXPECT_EQ(response.status, 500);
     EXPECT_EQ(response.Field("Content-Type"), "application/json");
-    EXPECT_EQ(response.body, "{500Internal error.}");
+    EXPECT_EQ(response.body, std::string(path) + ": Internal error.");
   }
 }
 
