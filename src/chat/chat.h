@@ -82,6 +82,7 @@ struct Message {
   // reasoning exactly if these tokens have reasoning.
   std::optional<GeneratedTurn> written{};
   std::string tool_call_id{};                    // tool: id of the answered call
+  std::string tool_name{};                       // tool: its name, where a client gives no id
   std::vector<ToolSpec> tools{};                 // system and developer
   std::optional<std::string> response_format{};  // system and developer: JSON text
   bool asks_for_object = false;                  // system: asks for a JSON object of any schema

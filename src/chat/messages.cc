@@ -14,6 +14,7 @@
 #include "chat/custom_tool.h"
 #include "chat/encoder.h"
 #include "chat/literals.h"
+#include "chat/named_results.h"
 #include "json/json_value.h"
 #include "json/json_writer.h"
 
@@ -118,6 +119,9 @@ class MessageReader {
     if (message.role == Role::kTool) {
       message.content = ReadToolContent(value.Find("content"), path + ".content");
       message.tool_call_id = ReadText(value, "tool_call_id", path);
+      for (const char* const key : {"tool_name", "name"}) {
+        if (message.tool_name.empty()) message.tool_name = value.FindText(key);
+      }
     } else {
       ReadContent(value.Find("content"), path + ".content", &message);
     }
@@ -419,6 +423,7 @@ Result<ChatRequest> ReadChatRequest(const JsonValue& root, std::string_view json
     }
   }
   if (reader.error()) return Unexpected(*reader.error());
+  PairNamedResults(&request.messages);
   return request;
 }
 

@@ -28,6 +28,8 @@ struct MessageOptions {
 //   tool content       also any object, shown as JSON; parts that are no text as [Unsupported TYPE]
 //   arguments          a JSON string, an object, null or "" (no arguments), a string in a string
 //   calls              of functions and of custom tools; their names and ids may be empty
+//   results            also with the tool's name, as tool_name or name, in place of the call's id
+//                      (named_results.h)
 //   tools              functions, also without the object around them, and custom tools, which
 //                      become functions of one text
 //   images             of Ollama's clients, as parts behind the text

@@ -110,6 +110,30 @@ TEST_F(OllamaRequestTest, HistoriesHaveThinkingAndObjects) {
   EXPECT_THAT(prompt, HasSubstr("sunny"));
 }
 
+// Ollama's clients send neither ids of calls nor those of results.
+TEST_F(OllamaRequestTest, ResultsFollowTheCallsOfTheirNames) {
+  const auto prompt = [&](const std::string& results) {
+    return Prompt(Prepare(kOllamaChat, R"({"messages": [{"role": "user", "content": "Hi"},
+        {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": {}}},
+          {"function": {"name": "g", "arguments": {}}}, {"function": {"name": "f", "arguments":
+          {}}}]}, )" + results + "]}"));
+  };
+  const std::string expected =
+      "<tool_result>of f 1</tool_result>\n\n<tool_result>of g</tool_result>\n\n<tool_result>of f "
+      "2</tool_result><｜Assistant｜>";
+  const std::string f1 = R"({"role": "tool", "tool_name": "f", "content": "of f 1"})";
+  const std::string f2 = R"({"role": "tool", "tool_name": "f", "content": "of f 2"})";
+  const std::string g = R"({"role": "tool", "tool_name": "g", "content": "of g"})";
+  for (const std::string& results :
+       {f1 + ", " + g + ", " + f2, g + ", " + f1 + ", " + f2, f1 + ", " + f2 + ", " + g}) {
+    EXPECT_THAT(prompt(results), HasSubstr(expected)) << results;
+  }
+  const std::string reminder = R"({"role": "system", "content": "Be quick."})";
+  EXPECT_THAT(prompt(g + ", " + reminder + ", " + f1),
+              HasSubstr("<tool_result>of f 1</tool_result>\n\n<tool_result>of g</tool_result>\n\n"
+                        "<system-reminder>\nBe quick.\n</system-reminder>"));
+}
+
 TEST_F(OllamaRequestTest, FormatsAreConstraints) {
   EXPECT_EQ(Chat(R"(, "format": "")").requests[0].sampling.constraint, nullptr);
   EXPECT_NE(Chat(R"(, "format": "json")").requests[0].sampling.constraint, nullptr);

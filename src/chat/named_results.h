@@ -1,0 +1,16 @@
+// Results of tools that name the tool instead of the call, as Ollama's clients send them.
+#pragma once
+
+#include <vector>
+
+#include "chat/chat.h"
+
+namespace fathom {
+
+// Gives each result without an id, but with a tool's name, the id of the call that it answers: the
+// first call of that name, in the last turn of the assistant that has calls, that no earlier result
+// answers. A call without an id gets one. A result without such a call stays as it is. Takes time
+// linear in the number of messages and calls, but for a search in a tree for each.
+void PairNamedResults(std::vector<Message>* messages);
+
+}  // namespace fathom
