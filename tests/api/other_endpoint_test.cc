@@ -4,6 +4,7 @@
 #include <string>
 
 #include "api/anthropic/messages_api.h"
+#include "api/ollama/ollama_api.h"
 #include "api/openai/openai_api.h"
 #include "api/responses/responses_api.h"
 #include "tests/api/api_model.h"
@@ -38,6 +39,20 @@ TEST_F(OtherEndpointTest, TheErrorNamesThePath) {
   EXPECT_EQ(ErrorFrom(kResponses, prompt), for_completions + "input");
   EXPECT_EQ(ErrorFrom(kCompletions, messages), for_chat + "prompt");
   EXPECT_EQ(ErrorFrom(kCompletions, input), for_responses + "prompt");
+}
+
+TEST_F(OtherEndpointTest, ClientsOfOllamaReadItsPaths) {
+  const std::string messages = R"({"messages": [{"role": "user", "content": "Hi"}]})";
+  const std::string input = R"({"input": "Hi"})";
+  const std::string for_responses =
+      "input: this is a body for POST /v1/responses; this path reads ";
+  EXPECT_EQ(ErrorFrom(kOllamaChat, R"({"model": "fairy", "prompt": "Hi"})"),
+            "prompt: this is a body for POST /api/generate; this path reads messages");
+  EXPECT_EQ(ErrorFrom(kOllamaChat, input), for_responses + "messages");
+  EXPECT_EQ(ErrorFrom(kOllamaGenerate, messages),
+            "messages: this is a body for POST /api/chat; this path reads prompt");
+  EXPECT_EQ(ErrorFrom(kOllamaGenerate, input), for_responses + "prompt");
+  EXPECT_EQ(ErrorFrom(kOllamaGenerate, R"({"model": "fairy"})"), "accepted");
 }
 
 TEST_F(OtherEndpointTest, BesideItsOwnFieldAnotherIsIgnored) {

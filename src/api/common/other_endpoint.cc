@@ -8,25 +8,28 @@ namespace {
 struct Endpoint {
   std::string_view prompt_field;
   std::string_view paths;
+  std::string_view ollama_path;
 };
 
 constexpr Endpoint kEndpoints[] = {
-    {"messages", "/v1/chat/completions (or /v1/messages, with Anthropic's blocks)"},
-    {"input", "/v1/responses"},
-    {"prompt", "/v1/completions"},
+    {"messages", "/v1/chat/completions (or /v1/messages, with Anthropic's blocks)", "/api/chat"},
+    {"input", "/v1/responses", "/v1/responses"},
+    {"prompt", "/v1/completions", "/api/generate"},
 };
 
 }  // namespace
 
-void RefuseOtherEndpoint(FieldReader& reader, std::string_view prompt_field) {
+void RefuseOtherEndpoint(FieldReader& reader, std::string_view prompt_field, PathFamily family) {
   if (reader.Find(prompt_field) != nullptr) return;
   for (const Endpoint& other : kEndpoints) {
     const JsonValue* prompt = reader.Find(other.prompt_field);
     // Responses take an object as "prompt", which names a template at OpenAI.
     if (other.prompt_field == prompt_field || prompt == nullptr || prompt->IsObject()) continue;
-    reader.Fail({ErrorCode::kInvalidArgument,
-                 fmt::format("{}: this is a body for POST {}; this path reads {}",
-                             other.prompt_field, other.paths, prompt_field)});
+    reader.Fail(
+        {ErrorCode::kInvalidArgument,
+         fmt::format("{}: this is a body for POST {}; this path reads {}", other.prompt_field,
+                     family == PathFamily::kOllama ? other.ollama_path : other.paths,
+                     prompt_field)});
     return;
   }
 }

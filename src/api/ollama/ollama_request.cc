@@ -105,7 +105,7 @@ Result<ChatCompletionRequest> ParseOllamaChat(const ApiBody& body, const Request
   const Result<JsonValue> json = ParseBody(body);
   if (!json) return Unexpected(json.error());
   FieldReader reader(*json);
-  RefuseOtherEndpoint(reader, "messages");
+  RefuseOtherEndpoint(reader, "messages", PathFamily::kOllama);
   CheckToolCount(reader, "tools", limits);
   ChatCompletionRequest request = ReadCommon(reader, limits, defaults);
   if (reader.error()) return Unexpected(*reader.error());
@@ -126,7 +126,7 @@ Result<OllamaGenerateRequest> ParseOllamaGenerate(const ApiBody& body, const Req
   const Result<JsonValue> json = ParseBody(body);
   if (!json) return Unexpected(json.error());
   FieldReader reader(*json);
-  RefuseOtherEndpoint(reader, "prompt");
+  RefuseOtherEndpoint(reader, "prompt", PathFamily::kOllama);
   RefuseTemplates(reader);
   OllamaGenerateRequest request = {.chat = ReadCommon(reader, limits, defaults)};
   std::string prompt = reader.Text("prompt");
