@@ -217,6 +217,30 @@ TEST_F(BatchTest, BodiesOfTheOtherApis) {
   EXPECT_EQ(by_id["wrong"]["body"]["type"], "error");
 }
 
+// Other paths of the server have other defaults, or are other names of the documented ones.
+TEST_F(BatchTest, OtherEndpointsAreRefused) {
+  const std::vector<std::string> urls = {"/api/chat", "/api/generate", "/chat/completions",
+                                         "/v1/messages/count_tokens", ""};
+  std::string input;
+  for (const std::string& url : urls) {
+    input += R"({"custom_id": "of )" + url + R"(", "method": "POST", "url": ")" + url +
+             R"(", "body": {"messages": [{"role": "user", "content": "Hi"}]}})" + "\n";
+  }
+  testing::FakeRunner runner({});
+  ASSERT_TRUE(Run(input, runner));
+  ASSERT_EQ(Lines().size(), urls.size());
+  for (std::size_t i = 0; i < urls.size(); ++i) {
+    const Json line = Lines()[i];
+    EXPECT_EQ(line["custom_id"], "of " + urls[i]);
+    EXPECT_EQ(line["response"], nullptr);
+    EXPECT_EQ(line["error"]["message"],
+              "line " + std::to_string(i + 1) +
+                  ": url: expected /v1/chat/completions, /v1/completions, /v1/responses or "
+                  "/v1/messages, found " +
+                  (urls[i].empty() ? "nothing" : '"' + urls[i] + '"'));
+  }
+}
+
 TEST_F(BatchTest, GoldenLine) {
   testing::FakeRunner runner({.max_open = 1, .tokens_per_answer = 1});
   ASSERT_TRUE(Run(Line("a\\\"b"), runner));

@@ -4,7 +4,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <string>
 
+#include "api/anthropic/messages_api.h"
+#include "api/openai/openai_api.h"
+#include "api/responses/responses_api.h"
 #include "json/field_reader.h"
 #include "json/json_value.h"
 #include "json/json_writer.h"
@@ -21,6 +25,14 @@ tl::unexpected<BatchLineError> LineError(std::string custom_id, std::string code
                                          std::string message) {
   return tl::unexpected<BatchLineError>(BatchLineError{
       .custom_id = std::move(custom_id), .code = std::move(code), .message = std::move(message)});
+}
+
+// Returns the API of the endpoint, by its first path alone; nullptr: batches have no such endpoint.
+const Api* FindBatchApi(std::string_view url) {
+  for (const Api* api : {&kChatCompletions, &kCompletions, &kResponses, &kMessages}) {
+    if (url == api->paths.front()) return api;
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -44,7 +56,7 @@ tl::expected<BatchInputLine, BatchLineError> ParseBatchLine(std::string_view lin
   reader.ReadString("method", &method);
   reader.ReadString("url", &url);
   if (method != "POST") reader.Fail("method", "POST", PythonJsonString(method));
-  const Api* api = FindApi(url);
+  const Api* api = FindBatchApi(url);
   if (api == nullptr) {
     reader.Fail("url", "/v1/chat/completions, /v1/completions, /v1/responses or /v1/messages",
                 url.empty() ? "nothing" : PythonJsonString(url));
