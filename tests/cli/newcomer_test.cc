@@ -109,11 +109,16 @@ TEST(NewcomerTest, TooLittleMemoryNamesTheOptions) {
   EXPECT_THAT(limited.error, HasSubstr("smaller values of --max-sequences, --context"));
 }
 
-TEST(NewcomerTest, WrongPortsOfTheEnvironmentAreNamed) {
+TEST(NewcomerTest, WrongSettingsOfTheEnvironmentAreNamed) {
   ExpectRefusal(RunProgram({"serve"}, {.environment = {"FATHOM_PORT=http"}}), 2,
                 "FATHOM_PORT: expected a whole number from 0 to 65535, found \"http\"");
   ExpectRefusal(RunProgram({"serve"}, {.environment = {"FATHOM_CONFIG=/no/such/file"}}), 2,
-                "--config: /no/such/file");
+                "FATHOM_CONFIG: /no/such/file");
+  ExpectRefusal(RunProgram({"serve"}, {.environment = {"FATHOM_CONFIG=" + ProgramPath().string()}}),
+                2, "FATHOM_CONFIG: " + ProgramPath().string());
+  ExpectRefusal(RunProgram({"serve", "--config", "/no/such/file"},
+                           {.environment = {"FATHOM_CONFIG=/no/other/file"}}),
+                2, "--config: /no/such/file");
   EXPECT_EQ(RunProgram({"version"}, {.environment = {"FATHOM_PORT=http"}}).exit_code, 0);
 }
 

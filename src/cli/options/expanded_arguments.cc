@@ -74,14 +74,15 @@ Status AddValue(const std::string& file, const std::string& key, const JsonValue
   return {};
 }
 
-Status AddFile(const std::string& file, const std::vector<std::string>& given,
-               ExpandedArguments* expanded) {
+// `source`: what names the file, for errors.
+Status AddFile(std::string_view source, const std::string& file,
+               const std::vector<std::string>& given, ExpandedArguments* expanded) {
   const Result<std::string> text = ReadInput(file, kMostSettingsBytes);
-  if (!text) return MakeError(text.error().code, "--config: {}", text.error().message);
+  if (!text) return MakeError(text.error().code, "{}: {}", source, text.error().message);
   const Result<JsonValue> json = ParseJson(*text, {.python_constants = false});
   if (!json || !json->IsObject()) {
     return MakeError(
-        ErrorCode::kInvalidArgument, "--config: {}: expected a JSON object of options, found {}",
+        ErrorCode::kInvalidArgument, "{}: {}: expected a JSON object of options, found {}", source,
         file, json ? json->Describe() : fmt::format("other text ({})", json.error().message));
   }
   bool has_keys = false;
@@ -172,12 +173,14 @@ Result<ExpandedArguments> ExpandArguments(const std::vector<std::string>& typed,
       given.push_back(OptionName(rest.back()));
     }
   }
-  if (files.empty() && !environment.config.empty()) files.push_back(environment.config);
+  const bool is_of_environment = files.empty() && !environment.config.empty();
+  if (is_of_environment) files.push_back(environment.config);
   if (Status added = AddEnvironment(environment, &given, &expanded.words); !added) {
     return Unexpected(added.error());
   }
   for (const std::string& file : files) {
-    const Status added = AddFile(file, given, &expanded);
+    const Status added =
+        AddFile(is_of_environment ? "FATHOM_CONFIG" : "--config", file, given, &expanded);
     if (!added) return Unexpected(added.error());
   }
   expanded.words.insert(expanded.words.end(), rest.begin(), rest.end());
