@@ -13,10 +13,21 @@ namespace fathom {
 
 inline double Gigabytes(std::int64_t bytes) { return static_cast<double>(bytes) / 1e9; }
 
-// "16.1 MB", for sizes that are small beside a machine's memory.
+// Returns "16.1 MB", rounded down, or "0.065 MB", for sizes that are small beside a machine's
+// memory.
 inline std::string InMegabytes(std::int64_t bytes) {
-  const double megabytes = static_cast<double>(bytes) / 1e6;
-  return fmt::format("{:.{}f} MB", megabytes, megabytes < 1 ? 3 : 1);
+  constexpr std::int64_t kMegabyte = 1'000'000;
+  const bool is_small = bytes < kMegabyte;
+  const std::int64_t unit = is_small ? kMegabyte / 1000 : kMegabyte / 10;
+  return fmt::format("{:.{}f} MB", static_cast<double>(bytes / unit * unit) / 1e6,
+                     is_small ? 3 : 1);
+}
+
+// Likewise, rounded up: the least that is enough.
+inline std::string EnoughMegabytes(std::int64_t bytes) {
+  constexpr std::int64_t kMegabyte = 1'000'000;
+  const std::int64_t unit = bytes < kMegabyte ? kMegabyte / 1000 : kMegabyte / 10;
+  return InMegabytes((bytes + unit - 1) / unit * unit);
 }
 
 // Returns "3.500 GB dense weights, 0.170 GB draft head": those parts that have any bytes.

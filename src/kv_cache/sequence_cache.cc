@@ -125,7 +125,7 @@ Result<SequenceCache::ArenaSize> SequenceCache::SizeArena(std::int64_t tail_byte
     return MakeError(ErrorCode::kOutOfMemory,
                      "expected at least {} ({} for what each sequence has of its own, {} slabs of "
                      "{}), found {}",
-                     InMegabytes(tail_bytes + (most_windows + 1) * slab_bytes_),
+                     EnoughMegabytes(tail_bytes + (most_windows + 1) * slab_bytes_),
                      InMegabytes(tail_bytes), most_windows + 1, InMegabytes(slab_bytes_),
                      InMegabytes(shape_.memory_bytes));
   }

@@ -144,10 +144,9 @@ Result<HostPlan> PlanHostMemory(const HostNeeds& needs, std::int64_t budget, boo
   const std::int64_t least = LeastBytes(needs);
   if (least > budget) {
     return MakeError(ErrorCode::kOutOfMemory,
-                     "memory of the host: expected at least {} bytes ({}), found {}; smaller "
-                     "values of --kv-memory, --context, --max-sequences or --max-batch-tokens need "
-                     "less",
-                     least, DescribeLeast(plan), budget);
+                     "memory of the host: expected at least {} ({}), found {}; smaller values of "
+                     "--kv-memory, --context, --max-sequences or --max-batch-tokens need less",
+                     EnoughMegabytes(least), DescribeLeast(plan), InMegabytes(budget));
   }
   Fill(plan, budget - least);
   return plan;

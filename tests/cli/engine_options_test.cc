@@ -107,11 +107,11 @@ TEST(EngineOptions, BadValuesAreExplained) {
 }
 
 TEST(EngineOptions, SizesMayHaveDecimals) {
-  for (const auto& [size, bytes] :
-       {std::pair("209715200", "209715200"), std::pair("204800K", "209715200"),
-        std::pair("200.5M", "210239488"), std::pair("0.2G", "214748364")}) {
+  for (const auto& [size, shown] :
+       {std::pair("209715200", "209.7 MB"), std::pair("204800K", "209.7 MB"),
+        std::pair("200.5M", "210.2 MB"), std::pair("0.2G", "214.7 MB")}) {
     ExpectRefusal(RunProgram({"plan", "--shape", "flash", "--memory", size}), 1,
-                  std::string("found ") + bytes + ";");
+                  std::string("found ") + shown + ";");
   }
 }
 
@@ -146,7 +146,7 @@ TEST(EngineOptions, ATraceIsARegularFile) {
 
 TEST(EngineOptions, MemoryMustBeEnoughForAWindow) {
   ExpectRefusal(RunGenerate("x", {"--kv-memory", "64K"}), 1, "expected at least ");
-  ExpectRefusal(RunGenerate("x", {"--kv-memory", "64K"}), 1, "found 0.066 MB");
+  ExpectRefusal(RunGenerate("x", {"--kv-memory", "64K"}), 1, "found 0.065 MB");
   // The keys of one context fit, those of the other do not.
   ExpectRefusal(
       RunGenerate(LongPrompt(), {"--kv-memory", "2M", "--context", "60000", "-n", "50000"}), 1,
@@ -176,8 +176,9 @@ TEST(EngineOptions, ExpertsThatDoNotFitAreStreamed) {
               HasSubstr("warning: --mirror: not read, since no experts are read from disk"));
   ExpectRefusal(RunGenerate("x", {"--memory", "19M", "--context", "2048", "--mirror", "elsewhere"}),
                 1, "--mirror: elsewhere/");
-  ExpectRefusal(RunGenerate("x", {"--memory", "1M", "--kv-memory", "16M"}), 1,
-                "memory of the host: expected at least ");
+  const ProgramRun few = RunGenerate("x", {"--memory", "1M", "--kv-memory", "16M"});
+  ExpectRefusal(few, 1, "memory of the host: expected at least ");
+  EXPECT_THAT(few.error, HasSubstr("), found 1.0 MB; smaller values of --kv-memory"));
   ExpectRefusal(RunGenerate("x", {"--memory", "1.5"}), 2, "--memory: expected a number of bytes");
 }
 

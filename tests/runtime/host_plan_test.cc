@@ -88,8 +88,8 @@ TEST(HostPlanTest, BelowTheLeastPoolSaysWhatIsEnough) {
   ASSERT_FALSE(plan);
   EXPECT_EQ(plan.error().code, ErrorCode::kOutOfMemory);
   EXPECT_EQ(plan.error().message,
-            "memory of the host: expected at least 280000000 bytes (0.030 GB caches, 0.010 GB "
-            "activations, 0.240 GB for 24 experts), found 279999999; smaller values of "
+            "memory of the host: expected at least 280.0 MB (0.030 GB caches, 0.010 GB "
+            "activations, 0.240 GB for 24 experts), found 279.9 MB; smaller values of "
             "--kv-memory, --context, --max-sequences or --max-batch-tokens need less");
   EXPECT_FALSE(PlanHostMemory(Needs(), 0));
 }
@@ -116,8 +116,8 @@ TEST(HostPlanTest, StepsInPausesNeedMemoryWhereExpertsAreStreamed) {
   EXPECT_EQ(MakePlan(needs, 1140).activations(), 10 * kMegabyte);
   const Result<HostPlan> least = PlanHostMemory(needs, 285 * kMegabyte - 1);
   ASSERT_FALSE(least);
-  EXPECT_THAT(least.error().message, AllOf(HasSubstr("expected at least 285000000 bytes "),
-                                           HasSubstr("0.015 GB activations")));
+  EXPECT_THAT(least.error().message,
+              AllOf(HasSubstr("expected at least 285.0 MB "), HasSubstr("0.015 GB activations")));
 }
 
 TEST(HostPlanTest, StepsInPausesHaveRoomForEverySequence) {

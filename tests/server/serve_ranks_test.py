@@ -301,7 +301,7 @@ class ServeRanksTest(unittest.TestCase):
     def test_wrong_options_are_said_once(self):
         for options, part in ((("--tp", "3"), "--tp"),
                               (("--kv-disk", "/dev/null/blocks"), "/dev/null"),
-                              (("--kv-memory", "64K"), "found 0.066 MB")):
+                              (("--kv-memory", "64K"), "found 0.065 MB")):
             with self.subTest(options=options), self.assertRaises(AssertionError) as refused:
                 self.serve(*options, launch=launched(2))
             lines = str(refused.exception).splitlines()
