@@ -2,8 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
 #include <sstream>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tests/server/service_fixture.h"
@@ -12,6 +16,7 @@ namespace fathom::testing {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class OllamaServiceTest : public ServiceTest {
  protected:
@@ -79,6 +84,76 @@ TEST_F(OllamaServiceTest, CallsHaveObjectsAsArguments) {
     EXPECT_EQ(line["message"]["tool_calls"][0]["function"], calls[0]["function"]);
   }
   EXPECT_EQ(n_calls, 1);
+}
+
+// Clients read nothing but objects, and add the text of each.
+TEST_F(OllamaServiceTest, AStreamThatWaitsSendsObjectsWithoutText) {
+  options_.generation.keep_alive = std::chrono::milliseconds(20);
+  answer_->first_delay = std::chrono::milliseconds(200);
+  for (const auto& [path, body] :
+       {std::pair("/api/chat", kChat), std::pair("/api/generate", R"({"prompt": "Hi"})")}) {
+    const FakeExchange exchange = Ask("POST", path, body);
+    const std::vector<Json> lines = Lines(exchange);
+    const bool is_chat = lines[0].contains("message");
+    const auto is_silent = [&](const Json& line) {
+      return line["done"] == false &&
+             (is_chat ? line["message"] == Json({{"role", "assistant"}, {"content", ""}})
+                      : line["response"] == "" && !line.contains("thinking"));
+    };
+    EXPECT_TRUE(is_silent(lines[0])) << lines[0];
+    EXPECT_GE(std::count_if(lines.begin(), lines.end(), is_silent), 3) << path;
+    std::string text;
+    for (const Json& line : lines) text += is_chat ? line["message"]["content"] : line["response"];
+    EXPECT_EQ(text, "Hello.") << path;
+    EXPECT_THAT(exchange.text, Not(HasSubstr("keep-alive"))) << path;
+  }
+}
+
+TEST_F(OllamaServiceTest, AFaultWhileItStreamsIsTheLastLine) {
+  answer_ = ScriptedAnswer{.text = "So.</think>Hel",
+                           .finish = FinishReason::kError,
+                           .error = Error{ErrorCode::kIo, "the disk is gone"}};
+  const std::vector<Json> lines = Lines(Ask("POST", "/api/chat", kChat));
+  ASSERT_GT(lines.size(), 1u);
+  EXPECT_EQ(lines[0]["done"], false);
+  EXPECT_EQ(lines.back(), Json({{"error", "the disk is gone"}}));
+  const FakeExchange whole = Ask("POST", "/api/generate", R"({"prompt": "Hi", "stream": false})");
+  EXPECT_EQ(whole.head.status, 500);
+  EXPECT_EQ(ReadJson(whole), Json({{"error", "the disk is gone"}}));
+}
+
+// Arguments are objects: a cut call has its finished parameters, or is not there.
+TEST_F(OllamaServiceTest, CallsCutByTheLimit) {
+  const auto cut = [&](const std::string& end, const std::string& required) -> Json {
+    const std::string_view call = kCall;
+    answer_ =
+        ScriptedAnswer{.text = std::string(call.substr(0, call.find("</｜DSML｜invoke>"))) +
+                               R"(<｜DSML｜parameter name="b" string="true">rm -rf /tmp/bui)" + end,
+                       .finish = FinishReason::kLength};
+    std::string body = kTools;
+    body.insert(body.rfind("\"properties\""), "\"required\": [" + required + "], ");
+    if (!required.empty()) body.insert(body.rfind("\"name\""), "\"strict\": true, ");
+    const Json whole = ReadJson(Ask("POST", "/api/chat", body + R"(, "stream": false})"));
+    EXPECT_EQ(whole["done_reason"], "length");
+    const Json calls = whole["message"].value("tool_calls", Json::array());
+    const std::vector<Json> lines = Lines(Ask("POST", "/api/chat", body + "}"));
+    EXPECT_EQ(lines.back()["done_reason"], "length");
+    Json streamed = Json::array();
+    for (const Json& line : lines) {
+      for (const Json& told : line["message"].value("tool_calls", Json::array())) {
+        streamed.push_back(told["function"]);
+      }
+    }
+    EXPECT_EQ(streamed.size(), calls.size());
+    if (calls.empty()) return Json();
+    EXPECT_EQ(streamed[0], calls[0]["function"]);
+    return calls[0]["function"]["arguments"];
+  };
+  EXPECT_EQ(cut("", ""), Json({{"a", 1}})) << "b is not finished";
+  EXPECT_EQ(cut("", R"("a")"), Json({{"a", 1}}));
+  EXPECT_EQ(cut("", R"("a", "b")"), Json()) << "a strict tool needs b";
+  EXPECT_EQ(cut("ld</｜DSML｜parameter>\n", R"("a", "b")"),
+            Json({{"a", 1}, {"b", "rm -rf /tmp/build"}}));
 }
 
 TEST_F(OllamaServiceTest, Generate) {
