@@ -15,9 +15,10 @@
 namespace fathom {
 namespace {
 
-// The schemas of the requests that generate.
+// The schemas of the requests that generate, or of the part with their sampling.
 constexpr std::string_view kGenerationRequests[] = {"ChatCompletionRequest", "CompletionRequest",
-                                                    "ResponsesRequest", "MessagesRequest"};
+                                                    "ResponsesRequest", "MessagesRequest",
+                                                    "OllamaOptions"};
 
 JsonValue FieldSchema(const SamplingField& field) {
   if (field.n_tokens == nullptr) {

@@ -129,7 +129,7 @@ struct Service::Route {
   bool is_vital() const {
     return key == Key::kHealth || key == Key::kMetrics || key == Key::kAdmin;
   }
-  bool IsOpen() const {
+  static bool IsOpen(std::string_view path) {
     return path.find(kId) != std::string_view::npos || (path.size() > 1 && path.back() == '/');
   }
   // Returns the text in the open part of the path, "" if there is none; nullopt: another path.
@@ -152,12 +152,10 @@ struct Service::Route {
   }
 };
 
-// Returns the paths of the routes that clients may know of and that have no open part.
 std::vector<std::string_view> Service::PublicPaths() const {
   std::vector<std::string_view> paths;
   for (const Route& route : routes_) {
-    if (route.key == Route::Key::kAdmin || route.IsOpen()) continue;
-    paths.push_back(route.path);
+    if (route.key != Route::Key::kAdmin) paths.push_back(route.path);
   }
   return paths;
 }
@@ -449,7 +447,9 @@ bool Service::FindRoute(RequestContext& context) {
     return true;
   }
   if (allowed.empty()) {
-    context.Fail(NoSuchPath(request.path, PublicPaths()));
+    std::vector<std::string_view> paths = PublicPaths();
+    std::erase_if(paths, Route::IsOpen);
+    context.Fail(NoSuchPath(request.path, paths));
   } else if (request.method == "OPTIONS") {
     HttpResponse response = {.status = 204, .content_type = ""};
     response.fields.emplace_back("Allow", allowed + ", OPTIONS");

@@ -58,6 +58,10 @@ class Service {
   // head has been read.
   HttpResponse AnswerRefusal(const HttpRequest& request, const HttpRefusal& refusal) const;
 
+  // Returns the paths that clients without an admin key may know of, as often as they have methods.
+  // One that ends with '/' stands for all that begin with it, "{id}" for any text without '/'.
+  std::vector<std::string_view> PublicPaths() const;
+
   // The share that is loaded, 0 to 1, for /health; there is no model yet.
   void SetLoadProgress(double share);
   void SetModel(ServedModel model);
@@ -74,7 +78,6 @@ class Service {
   static std::vector<Route> Routes();
   static std::vector<Route> StateRoutes();
   static std::vector<Route> ModelAdminRoutes();
-  std::vector<std::string_view> PublicPaths() const;
   enum class Part { kHead, kWhole };
   // Returns the fields of every response to the request, of that id.
   HttpFields CommonFields(const HttpRequest& request, const Api& api, const std::string& id) const;

@@ -32,8 +32,8 @@ TEST(OpenApiSampling, HasTheRangesOfTheTable) {
   const json& schemas = document["components"]["schemas"];
   for (const SamplingField& field : SamplingFields()) {
     SCOPED_TRACE(field.name);
-    for (const char* request :
-         {"ChatCompletionRequest", "CompletionRequest", "ResponsesRequest", "MessagesRequest"}) {
+    for (const char* request : {"ChatCompletionRequest", "CompletionRequest", "ResponsesRequest",
+                                "MessagesRequest", "OllamaOptions"}) {
       const json& properties = schemas.at(request).at("properties");
       ASSERT_TRUE(properties.contains(field.name)) << request;
       ExpectRange(properties[std::string(field.name)], field);

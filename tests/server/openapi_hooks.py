@@ -19,8 +19,11 @@ def breaks_a_relation(response):
     if response.status_code != 400:
         return False
     error = response.json()["error"]
+    if isinstance(error, str):  # Ollama's form
+        error = {"message": error}
     return (error.get("code") == "context_length_exceeded"
             or error.get("code") in CONSTRAINT_CODES
+            or "This model's maximum context length is" in error["message"]
             or "expected one form of the answer" in error["message"]
             or "this model reads text only and does not support" in error["message"]
             or "expected tools where one is required" in error["message"]

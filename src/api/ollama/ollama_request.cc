@@ -109,15 +109,19 @@ Result<ChatCompletionRequest> ParseOllamaChat(const ApiBody& body, const Request
   CheckToolCount(reader, "tools", limits);
   ChatCompletionRequest request = ReadCommon(reader, limits, defaults);
   if (reader.error()) return Unexpected(*reader.error());
-  const JsonValue* messages = reader.Find("messages");
-  if (messages == nullptr || (messages->IsArray() && messages->items().empty())) return request;
+  ReadForm(reader, body.text, &request);
+  if (reader.error()) return Unexpected(*reader.error());
+  if (reader.Find("messages") == nullptr) {
+    const JsonValue* tools = reader.Find("tools");
+    const auto read = ParseTools(tools == nullptr ? "[]" : tools->SourceIn(body.text));
+    if (!read) return Unexpected(read.error());
+    return request;
+  }
   Result<ChatRequest> chat = ReadChatRequest(*json, body.text, {.media = defaults.media});
   if (!chat) return Unexpected(chat.error());
   // Only these are fields of this API.
   request.chat.messages = std::move(chat->messages);
   request.chat.tools = std::move(chat->tools);
-  ReadForm(reader, body.text, &request);
-  if (reader.error()) return Unexpected(*reader.error());
   return request;
 }
 
