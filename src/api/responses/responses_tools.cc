@@ -250,7 +250,7 @@ class ToolReader {
 // Returns the model's name of a tool that a choice names.
 std::string FlatName(const JsonValue& tool) {
   const std::string_view type = tool.FindText("type");
-  if (FindClientRunFunction(type) != nullptr) return std::string(type);
+  if (type == kToolSearch || FindClientRunFunction(type) != nullptr) return std::string(type);
   return FlatToolName(tool.FindText("namespace"), tool.FindText("name"));
 }
 
@@ -312,7 +312,8 @@ ToolChoice ReadResponsesToolChoice(FieldReader& reader, const ResponsesTools& to
         .kind = mode == "auto" ? Kind::kAuto : Kind::kRequired,
         .allowed = is_allowed ? AllowedTools(reader, *choice, tools) : std::vector<std::string>()};
   }
-  if (type != "function" && type != "custom" && FindClientRunFunction(type) == nullptr) {
+  if (type != "function" && type != "custom" && type != kToolSearch &&
+      FindClientRunFunction(type) == nullptr) {
     reader.Fail("tool_choice", "none, auto, required, or a function or custom tool", *choice);
     return {};
   }

@@ -95,6 +95,19 @@ constexpr const char* kSearched = R"({"role": "user", "content": "Hi"},
         {"type": "function", "name": "found", "parameters": {"type": "object"}},
         {"type": "namespace", "name": "ns", "tools": [{"type": "function", "name": "g"}]}]})";
 
+TEST_F(ResponsesHistoryTest, ASearchOfTheClientCanBeDemanded) {
+  const std::string user = R"({"role": "user", "content": "Hi"})";
+  const std::string choice = R"(, "tool_choice": {"type": "tool_search"})";
+  EXPECT_TRUE(WithItems(user, kSearchTools + choice).answers.begins_with_call);
+  const ApiResult<ApiCall> dropped = kResponses.prepare(
+      R"({"input": "Hi", "tools": [{"type": "tool_search"}, {"type": "function", "name": "f"}])" +
+          choice + "}",
+      model_);
+  ASSERT_FALSE(dropped) << "a search that OpenAI makes is not made here";
+  EXPECT_EQ(dropped.error().message,
+            "tool_choice.name: expected the name of one of the tools, found \"tool_search\"");
+}
+
 TEST_F(ResponsesHistoryTest, ASearchOfTheClientShowsToolsWhereItFindsThem) {
   const std::string user = R"({"role": "user", "content": "Hi"})";
   EXPECT_THAT(Prompt(user, kSearchTools), Not(HasSubstr("late")));
