@@ -44,8 +44,8 @@ std::string CutValue(std::string_view value, bool may_be_json) {
   return is_json ? std::string(text) : OpenString(value);
 }
 
-// Returns how many bytes of a JSON object that is cut hold finished members: those before its last
-// comma, if they are JSON.
+// Returns how many bytes of a JSON object that is cut hold finished members: the text before its
+// last comma, if that is JSON.
 std::size_t FinishedBytes(std::string_view json) {
   std::size_t n_finished = 0;
   int depth = 0;

@@ -40,7 +40,7 @@ class ArgumentsWriter {
 
   // Closes the object. The writer is then ready for the next call.
   void Close(std::string* out);
-  // Ends the text where the model was cut, in an open value or behind one. Returns how many bytes
+  // Ends the text where the model was cut, in an open value or after one. Returns how many bytes
   // of the text, of all pieces together, hold finished parameters. The writer is then ready for the
   // next call.
   std::size_t Cut(std::string* out);

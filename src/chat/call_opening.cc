@@ -7,7 +7,7 @@ namespace {
 
 using Kind = CallOpening::Kind;
 
-// With more blanks than this behind it, a tag does not open a call.
+// With more blanks than this after it, a tag does not open a call.
 constexpr std::size_t kMaxBlanks = 64;
 
 std::size_t CountBlanks(std::string_view text) {
@@ -24,7 +24,7 @@ struct NextTag {
   std::size_t at = 0;  // bytes before the tag
 };
 
-// Finds the next tag: behind blanks any, behind junk, if that is skipped, one of DSML.
+// Finds the next tag: after blanks any tag, after junk, if that is skipped, a tag of DSML.
 NextTag FindTag(std::string_view text, bool skips_junk) {
   const std::size_t blanks = CountBlanks(text.substr(0, kMaxBlanks + 1));
   const std::size_t most = skips_junk ? kMaxJunkBytes : std::min(blanks, kMaxBlanks);
@@ -40,7 +40,7 @@ NextTag FindTag(std::string_view text, bool skips_junk) {
   return {};
 }
 
-// Reads the opening of a call behind the opener of its block, which is `offset` bytes long.
+// Reads the opening of a call after the opener of its block, which is `offset` bytes long.
 CallOpening ReadInvoke(std::string_view text, std::size_t offset, const Tag& invoke, bool in_block,
                        const OpeningRules& rules) {
   if (!MayBeInvoke(invoke, rules.tools)) return {};

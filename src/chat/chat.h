@@ -66,7 +66,7 @@ struct ContentBlock {
 
 // An assistant turn token by token, as the model wrote it.
 struct GeneratedTurn {
-  // The tokens behind the think tag, up to the end-of-sentence token.
+  // The tokens after the think tag, up to the end-of-sentence token.
   std::vector<Token> tokens{};
   bool has_reasoning = false;  // begins with reasoning, closed by </think>
 };
@@ -127,7 +127,7 @@ struct EncodeOptions {
   // that other turns have none.
   bool heads_each_turn = false;
   // With heads_each_turn: unless the last message is open, ends with the header of a turn, which
-  // the model then writes. False: ends so only behind a turn that is not the assistant's.
+  // the model then writes. False: ends so only after a turn that is not the assistant's.
   bool begins_turn = true;
   // Trusts the client's text, so that special tokens in it become tokens, as in the official code.
   // Unsafe for text from outside.

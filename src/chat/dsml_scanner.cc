@@ -117,7 +117,7 @@ Match ReadTagEnd(Cursor* cursor, std::optional<bool>* is_string) {
 }
 
 // ` name="..."`, then the other attributes. There is no escaping: the name ends at the first quote
-// behind which the tag ends, or an attribute begins that leads to the end of the tag.
+// after which the tag ends, or an attribute begins that leads to the end of the tag.
 Match ReadAttributes(Cursor* cursor, Tag* tag) {
   Match match = cursor->Blanks(1);
   AttributeStart start;
@@ -153,7 +153,7 @@ constexpr TagName kTagNames[] = {
     {"parameter", TagKind::kParameterOpen, TagKind::kParameterClose},
 };
 
-// Reads the tag behind its name: only blanks for closers and blocks, else the attributes.
+// Reads the tag after its name: only blanks for closers and blocks, else the attributes.
 Match ReadRest(Cursor* cursor, Tag* tag) {
   if (tag->kind != TagKind::kInvokeOpen && tag->kind != TagKind::kParameterOpen) {
     const Match blanks = cursor->Blanks(0);

@@ -58,7 +58,7 @@ struct TagScan {
 // Scans the start of `text`. Reads at most kMaxTagBytes.
 TagScan ScanTag(std::string_view text);
 
-// True if a text that begins like a tag has the token ｜DSML｜ behind its bracket: then it is
+// True if a text that begins like a tag has the token ｜DSML｜ after its bracket: then it is
 // markup, whole or cut, because no other text has that token. Other spellings may be text that ends
 // there.
 bool BeginsWithDsmlToken(std::string_view text);

@@ -17,7 +17,7 @@ void MoveAll(std::vector<Message>* from, std::vector<Message>* to) {
   from->clear();
 }
 
-// Joins texts by an empty line, without those that are empty.
+// Joins texts by an empty line; leaves empty texts out.
 void AppendText(std::string_view text, std::string* to) {
   if (text.empty()) return;
   if (!to->empty()) to->append(kBlockJoiner);

@@ -32,7 +32,7 @@ struct MessageOptions {
 //                      (named_results.h)
 //   tools              functions, also without the object around them, and custom tools, which
 //                      become functions of one text
-//   images             of Ollama's clients, as parts behind the text
+//   images             of Ollama's clients, as parts after the text
 //   reasoning          reasoning_content, reasoning, thinking, reasoning_details[].text, parts of
 //                      type thinking, joined by an empty line
 //   prefix: true       leaves an assistant turn open, as wo_eos does

@@ -36,7 +36,7 @@ class TrailingBlock {
   std::size_t position_ = 0;  // what is read
   bool has_call_ = false;     // the opener of a call follows that of the block
   bool is_closed_ = false;
-  bool is_behind_reasoning_ = false;
+  bool is_after_reasoning_ = false;
 };
 
 }  // namespace fathom

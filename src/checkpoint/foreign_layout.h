@@ -8,7 +8,7 @@
 
 namespace fathom {
 
-// Returns one sentence that names the layout of a checkpoint whose tensors are not those expected;
+// Returns one sentence that names the layout of a checkpoint with unexpected tensors;
 // none if nothing tells it. Linear in the number of tensors.
 std::optional<std::string> NameForeignLayout(const Checkpoint& checkpoint);
 

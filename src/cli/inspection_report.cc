@@ -55,8 +55,9 @@ std::string DescribeHead(const Inspection& inspection) {
 }
 
 std::string DescribeProfile(const ProfileDetection& detection) {
-  if (detection.is_certain)
+  if (detection.is_certain) {
     return fmt::format("{} ({})", detection.profile.name, detection.evidence);
+  }
   return fmt::format("{}, a guess ({}); choose with --prompt-profile", detection.profile.name,
                      detection.evidence.empty() ? "nothing says it" : detection.evidence);
 }

@@ -307,7 +307,7 @@ class DsmlBuilder {
       form.parameters.back().required = required.contains(name);
     }
     if (names.has_others) form.others = any;
-    // Without the declared ones, the others are those and more; so many are not demanded.
+    // `others` takes the declared names, too: of so many, none is demanded.
     if (names.has_others && form.parameters.size() > kMaxMarks) form.parameters.clear();
     return std::vector<ToolArguments>{std::move(form)};
   }

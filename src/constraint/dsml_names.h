@@ -22,8 +22,8 @@ struct MarkupNames {
 // be read allows every name. O(n log n) in the size of the schema.
 MarkupNames NamesForMarkup(const JsonValue& schema);
 
-// The names in `required` of the schema and of those that hold beside it ($ref, allOf), which point
-// into `schema`. Never fails, as above.
+// The names in `required` of the schema and of the schemas that hold beside it ($ref, allOf); they
+// point into `schema`. Never fails, as above.
 std::set<std::string_view> RequiredInMarkup(const JsonValue& schema);
 
 // True if the format can hold a parameter with that name such that its parser finds it again:

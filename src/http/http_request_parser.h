@@ -39,8 +39,8 @@ class ByteBudget {
 };
 
 // One thread. Refers to `all_bodies` while it lives, and takes the bytes of its body from it, and
-// those of the decoder of the body. A body whose coding cannot be read stays as it is; no byte is
-// decoded before Feed is called behind the header.
+// the bytes of the decoder of the body. A body whose coding cannot be read stays as it is; no byte
+// is decoded before Feed is called after the header.
 class HttpRequestParser {
  public:
   enum class State { kHeader, kBody, kComplete, kRefused };

@@ -20,7 +20,7 @@ HttpResponse PropsResponse(const ServedModel& model, std::string_view version);
 HttpResponse ModelInfoResponse(const ServedModel& model);
 
 // Ollama's /api/show: {"model"} -> the context and what the model can do. Errors: no such model;
-// Ollama's ":latest" behind a name is ignored.
+// Ollama's ":latest" after a name is ignored.
 ApiResult<HttpResponse> ShowResponse(const ServedModel& model, const ApiBody& body);
 
 // For holders of an admin key: how the server runs, with the fields that benchmarks of SGLang read.

@@ -49,8 +49,8 @@ HttpResponse HealthResponse(const Health& health);
 
 // Returns the list of models in the form of the API.
 HttpResponse ModelListResponse(const ServedModel& model, const Api& api);
-// `encoded_name`: the name as the path has it. `any_name`: the model answers to other names, too,
-// than those it is told under.
+// `encoded_name`: the name as the path has it. `any_name`: the model answers to names that
+// /v1/models does not tell, too.
 ApiResult<HttpResponse> ModelResponse(const ServedModel& model, std::string_view encoded_name,
                                       const Api& api, bool any_name);
 ApiError UnknownModel(const std::string& name);

@@ -10,7 +10,7 @@ namespace fathom {
 
 // Returns a 404 that says what a client of other servers should know: that this kind of model has
 // no such endpoint, that the base URL has /v1 twice, or the path that was probably meant.
-// `paths`: those that the client may ask for.
+// `paths`: the paths that the client may ask for.
 ApiError NoSuchPath(std::string_view path, std::span<const std::string_view> paths);
 
 }  // namespace fathom

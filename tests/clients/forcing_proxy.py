@@ -1,7 +1,7 @@
 """A proxy that makes a toy model work as an agent.
 
 The embedded model calls no tool of its own accord. The proxy stands between an agent and the server
-and changes requests so that the answers are those of a script, one entry for each request of the
+and changes requests so that the answers follow a script, one entry for each request of the
 main conversation. A forced call is a real answer of the server: `tool_choice` names the tool, and
 the tool has a strict schema that allows only the arguments of the script. The schema is the same in
 all requests of a session, so that forcing leaves the prefix of the prompt alone.

@@ -4,7 +4,8 @@ A prompt that is made from the schema may be longer than the context: tools have
 best_of must be at least n. An answer has one form. A schema, an expression or a grammar may be
 wrong, or more than the server takes; all others are as any JSON object. Parts that are no text are
 allowed in earlier turns alone, and servers of tools beside tools; a demanded call needs a tool that
-is not deferred. Such requests are refused, and rightly so. This check is the one of Schemathesis but for those.
+is not deferred. Such requests are refused, and rightly so. Otherwise this check is the
+one of Schemathesis.
 """
 
 from schemathesis.checks import CHECKS

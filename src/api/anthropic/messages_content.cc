@@ -83,7 +83,7 @@ class ConversationReader {
     const std::string_view name = value.FindText("role");
     const bool is_summarized = !compaction_.summary.empty() && index < compaction_.message;
     if (is_summarized && !(name == "system" && IsHead())) {
-      is_behind_head_ = true;
+      is_after_head_ = true;
       return;
     }
     blocks_.Count(path);
@@ -131,7 +131,7 @@ class ConversationReader {
 
   // Whether there are only system texts so far.
   bool IsHead() const {
-    return !is_behind_head_ && (messages_.empty() || messages_.back().role == Role::kSystem) &&
+    return !is_after_head_ && (messages_.empty() || messages_.back().role == Role::kSystem) &&
            messages_.size() <= 1;
   }
 
@@ -155,7 +155,7 @@ class ConversationReader {
   BlockReader blocks_;
   const bool stable_system_;
   Compaction compaction_;
-  bool is_behind_head_ = false;  // messages after the system texts were dropped
+  bool is_after_head_ = false;  // messages after the system texts were dropped
   std::vector<Message> messages_;
 };
 

@@ -35,7 +35,7 @@ MessagesTools ReadMessagesTools(FieldReader& reader, const RequestLimits& limits
 // it stands in a history. `path` names the tool.
 ToolSpec MessagesFunction(const JsonValue& tool, std::string_view body, const std::string& path);
 
-// Reads "tool_choice". `tools` are those of the request and of its messages. Errors: a choice that
+// Reads "tool_choice". `tools`: the tools of the request and of its messages. Errors: a choice that
 // they cannot satisfy; nothing but dropped tools.
 ToolChoice ReadMessagesToolChoice(FieldReader& reader, const MessagesTools& tools, bool* parallel);
 

@@ -18,8 +18,8 @@ Result<std::vector<Token>> EncodeText(const CompletionPrompt& prompt, const Toke
   return tokens;
 }
 
-// Puts the tokens of the gap around and between both texts; the model fills the gap behind the last
-// one.
+// Puts the tokens of the gap around and between both texts; the model fills the gap after the last
+// token.
 Result<std::vector<Token>> FillInTheMiddle(std::vector<Token> prefix, std::string_view suffix,
                                            const Tokenizer& tokenizer, const StopFunction& stop) {
   const std::optional<Token> begin = tokenizer.Find(kFimBegin);
@@ -28,12 +28,12 @@ Result<std::vector<Token>> FillInTheMiddle(std::vector<Token> prefix, std::strin
   if (!begin || !hole || !end) {
     return MakeError(ErrorCode::kUnsupported, "suffix: this model has no tokens for it");
   }
-  const Result<std::vector<Token>> behind = tokenizer.Encode(suffix, SpecialTokens::kParse, stop);
-  if (!behind) return MakeError(behind.error().code, "suffix: {}", behind.error().message);
+  const Result<std::vector<Token>> after = tokenizer.Encode(suffix, SpecialTokens::kParse, stop);
+  if (!after) return MakeError(after.error().code, "suffix: {}", after.error().message);
   std::vector<Token> tokens = std::move(prefix);
   tokens.insert(tokens.begin(), *begin);
   tokens.push_back(*hole);
-  tokens.insert(tokens.end(), behind->begin(), behind->end());
+  tokens.insert(tokens.end(), after->begin(), after->end());
   tokens.push_back(*end);
   return tokens;
 }

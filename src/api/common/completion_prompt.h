@@ -25,7 +25,7 @@ struct CompletionOptions {
 
 struct EncodedCompletion {
   std::vector<Token> tokens;
-  std::size_t n_added = 0;  // tokens in front of those of the client's text
+  std::size_t n_added = 0;  // tokens before the tokens of the client's text
 };
 
 // Errors: the prompt is certain to be longer than limits.max_context, the model has no tokens for a

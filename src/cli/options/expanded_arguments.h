@@ -14,13 +14,13 @@ struct ServeEnvironment {
   std::string config{};   // FATHOM_CONFIG: as --config
   std::string host{};     // FATHOM_HOST
   std::string port{};     // FATHOM_PORT
-  std::string api_key{};  // FATHOM_API_KEY: one more key than those of files
+  std::string api_key{};  // FATHOM_API_KEY: a key beside the keys of files
 };
 
 // `help COMMAND` and `version` become `COMMAND --help` and `--version`. The rest is for `serve`
 // only; the words of other commands stay as they are.
 //
-// A word directly behind `serve` that is no option is the model's directory.
+// A word directly after `serve` that is no option is the model's directory.
 //
 // --config FILE: a JSON object whose keys are names of options without the dashes in front:
 //   {"model": "DIR", "port": 8080, "api-key": ["a", "b"], "strict-model-names": true}
@@ -30,11 +30,11 @@ struct ServeEnvironment {
 //
 // Names of vLLM and SGLang: --max-model-len, --max-num-seqs, --max-num-batched-tokens,
 // --allowed-origins and others. Options of theirs that choose a parser or a template are dropped:
-// those of this model are always on.
+// the parser of this model is always on.
 struct ExpandedArguments {
   std::vector<std::string> words;            // without the program's name
   std::vector<std::string> dropped;          // names of options that mean nothing here
-  std::vector<std::string> files_with_keys;  // those of --config in which a key stands
+  std::vector<std::string> files_with_keys;  // files of --config that hold a key
 };
 
 // Errors: a file that cannot be read, is no such object, or names itself; a port of the environment
