@@ -4,9 +4,10 @@ import json
 import tempfile
 from pathlib import Path
 
-from checks import MODEL, QUESTION, TOO_LONG, URL, check, command, equal, main
+from checks import MODEL, QUESTION, TOO_LONG, check, command, equal, main, recipe_command
 
 NAME = "openai/" + MODEL
+VARIABLES, WORDS = recipe_command("aider")
 
 
 def aider(*arguments, settings=None, content="def king():\n    pass\n"):
@@ -21,10 +22,9 @@ def aider(*arguments, settings=None, content="def king():\n    pass\n"):
             {"name": NAME, "use_temperature": False, "edit_format": "whole",
              "extra_params": {"temperature": 0, "stop": ["."], **(settings or {})}}]))
         output = command(
-            "aider", "--model", NAME, "--weak-model", NAME, "--openai-api-base", URL + "/v1",
-            "--openai-api-key", "none", "--no-git", "--yes-always", "--no-check-update",
+            *WORDS, "--weak-model", NAME, "--no-git", "--yes-always", "--no-check-update",
             "--no-show-release-notes", "--analytics-disable", "--no-pretty", "--map-tokens", "0",
-            *arguments, "king.py", folder=folder, HOME=folder,
+            *arguments, "king.py", folder=folder, HOME=folder, **VARIABLES,
             LITELLM_LOCAL_MODEL_COST_MAP="True")
         return output, file.read_text()
 

@@ -1,7 +1,7 @@
 """Checks that the scripts of the client programs share.
 
 matrix.py runs each script in an environment that has its client, with the server's address in
-FATHOM_URL. The model of that server is the embedded one: it writes tales whatever it is asked, so a
+FATHOM_URL and the settings that it prints for clients in FATHOM_RECIPES. The model of that server is the embedded one: it writes tales whatever it is asked, so a
 check is about the protocol and never about sense. To let it call a tool, a check forces the call.
 """
 
@@ -9,6 +9,8 @@ import asyncio
 import inspect
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 import time
@@ -47,6 +49,19 @@ def raises(kind, call, *words):
             assert word in str(error), f"{word!r} is not in {error}"
         return error
     raise AssertionError(f"expected {kind.__name__}, found no error")
+
+
+def recipe(heading):
+    """The settings that the server printed under this heading (serve --recipes)."""
+    parts = re.split(r"^# (.*)\n", os.environ["FATHOM_RECIPES"], flags=re.M)[1:]
+    return dict(zip(parts[::2], parts[1::2]))[heading].strip()
+
+
+def recipe_command(heading):
+    """The command line of a recipe: its variables {name: value}, and its words."""
+    words = shlex.split(recipe(heading).replace("\\\n", ""))
+    n_variables = next(i for i, word in enumerate(words) if "=" not in word)
+    return dict(word.split("=", 1) for word in words[:n_variables]), words[n_variables:]
 
 
 def equal(found, expected):

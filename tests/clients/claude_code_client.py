@@ -8,11 +8,11 @@ from pathlib import Path
 
 import claude_agent_sdk
 
-from checks import MODEL, TOO_LONG, URL, check, equal, main
+from checks import TOO_LONG, URL, check, equal, main, recipe_command
 from forcing_proxy import TALK, Call, ForcingProxy
 
 PROGRAM = Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"
-CONTEXT = "65536"  # of the server that matrix.py starts
+VARIABLES, (_, *OPTIONS) = recipe_command("Claude Code")
 MOST_REREAD = 512  # tokens of the turns that the server knows
 
 folder = Path(tempfile.mkdtemp(prefix="claude_code_"))
@@ -32,15 +32,13 @@ def claude(prompt, *arguments, script=(TALK,), output="json", goes_on=True):
     proxy.expect(*script)
     begin = len(proxy.exchanges)
     environment = {
-        **os.environ, "HOME": str(folder), "ANTHROPIC_BASE_URL": proxy.url,
-        "ANTHROPIC_AUTH_TOKEN": "none", "ANTHROPIC_MODEL": MODEL,
-        "ANTHROPIC_SMALL_FAST_MODEL": MODEL, "CLAUDE_CODE_MAX_CONTEXT_TOKENS": CONTEXT,
+        **os.environ, **VARIABLES, "HOME": str(folder), "ANTHROPIC_BASE_URL": proxy.url,
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_TELEMETRY": "1",
         "IS_SANDBOX": "1"}
     verbose = ("--verbose",) if output == "stream-json" else ()
     ran = subprocess.run(
         [PROGRAM, "-p", *(("--continue",) if goes_on else ()), "--output-format", output, *verbose,
-         "--permission-mode", "acceptEdits", "--allowedTools", "Bash ToolSearch", *arguments],
+         *OPTIONS, "--allowedTools", "Bash ToolSearch", *arguments],
         cwd=work, env=environment, input=prompt, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         text=True, timeout=300, check=False)
     exchanges = [e for e in proxy.exchanges[begin:] if e.path == "/v1/messages"]
@@ -85,9 +83,11 @@ def last_turn_of_user(exchange):
 
 
 @check
-def first_turn():
+def first_turn_by_the_recipe():
     result, exchanges = claude("Tell a tale.", goes_on=False)
     assert not result["is_error"], result
+    equal({used["contextWindow"] for used in result["modelUsage"].values()},
+          {int(VARIABLES["CLAUDE_CODE_MAX_CONTEXT_TOKENS"])})
     all_answered(exchanges)
 
 

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import codex_cli_bin
 
-from checks import MODEL, TOO_LONG, URL, check, equal, main
+from checks import TOO_LONG, URL, check, equal, main, recipe
 from forcing_proxy import TALK, Call, ForcingProxy
 
 PROGRAM = Path(codex_cli_bin.__file__).parent / "bin" / "codex"
-CONTEXT = 65536  # of the server that matrix.py starts
 MOST_REREAD = 512  # tokens of the turns that the server knows
 
 folder = Path(tempfile.mkdtemp(prefix="codex_"))
@@ -22,15 +21,8 @@ WRITTEN = work / "tale.txt"
 # Half of the command begins the file, too.
 COMMAND = f"echo Once > {WRITTEN}; echo {'upon a time, ' * 20} >> {WRITTEN}"
 proxy = ForcingProxy(URL, {"exec_command": [{"cmd": COMMAND}]})
-(folder / "config.toml").write_text(f"""model = "{MODEL}"
-model_provider = "fathom"
-model_context_window = {CONTEXT}
-
-[model_providers.fathom]
-name = "Fathom"
-base_url = "{proxy.url}/v1"
-wire_api = "responses"
-""")
+for name in ("config.toml", "fathom.json"):
+    (folder / name).write_text(recipe(f"Codex: ~/.codex/{name}").replace(URL, proxy.url))
 
 
 def codex(prompt, *arguments, script=(TALK,), goes_on=True):
@@ -74,8 +66,13 @@ def succeeded(ran, exchanges):
 
 
 @check
-def first_turn():
-    succeeded(*codex("Tell a tale.", goes_on=False))
+def first_turn_by_the_recipe():
+    ran, exchanges = codex("Tell a tale.", goes_on=False)
+    succeeded(ran, exchanges)
+    # Codex knows the model, and takes the instructions of the models file.
+    assert "metadata" not in ran.stdout, ran.stdout
+    instructions = json.loads((folder / "fathom.json").read_text())["models"][0]["base_instructions"]
+    equal(exchanges[0].body["input"][0]["content"][0]["text"], instructions)
 
 
 @check
@@ -109,7 +106,7 @@ def steered_turns():
 
 @check
 def compaction():
-    ran, exchanges = codex("Remember it.", "-c", "model_auto_compact_token_limit=15000",
+    ran, exchanges = codex("Remember it.", "-c", "model_auto_compact_token_limit=8000",
                            script=(TALK,))
     succeeded(ran, exchanges)
     assert "context compacted" in ran.stdout, ran.stdout

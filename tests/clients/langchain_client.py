@@ -10,11 +10,13 @@ from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI, OpenAI
 from pydantic import BaseModel
 
-from checks import (END_AT_ONCE, END_JSON, MODEL, QUESTION, SHORT, TOO_LONG, URL, check, equal, main, raises)
+from checks import (END_AT_ONCE, END_JSON, MODEL, QUESTION, SHORT, TOO_LONG, URL, check, equal, main,
+                    raises, recipe)
 
 SERVER = {"model": MODEL, "base_url": URL + "/v1", "api_key": "none", "max_retries": 0,
           "max_tokens": SHORT}
 LONGER = {**SERVER, "max_tokens": 200}  # calls and objects
+by_recipe = eval(recipe("LangChain"))
 chat_model = ChatOpenAI(**SERVER, seed=7)
 long_model = ChatOpenAI(**LONGER, seed=7)
 
@@ -44,6 +46,7 @@ def chat():
     answer = chat_model.invoke(QUESTION)
     equal(answer.response_metadata["finish_reason"], "length")
     equal(answer.usage_metadata["output_tokens"], SHORT)
+    equal(by_recipe.invoke(QUESTION, seed=7, max_tokens=SHORT).content, answer.content)
     batch = chat_model.batch([QUESTION, QUESTION])
     equal([one.content for one in batch], [answer.content] * 2)
 

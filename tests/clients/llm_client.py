@@ -4,13 +4,14 @@ import json
 import tempfile
 from pathlib import Path
 
-from checks import END_JSON, MODEL, QUESTION, SHORT, TOO_LONG, URL, check, command, equal, main
+from checks import (END_JSON, MODEL, QUESTION, SHORT, TOO_LONG, URL, check, command, equal, main,
+                    recipe)
 
 folder = tempfile.TemporaryDirectory()
-Path(folder.name, "extra-openai-models.yaml").write_text(json.dumps([
-    {"model_id": MODEL, "model_name": MODEL, "api_base": URL + "/v1", "supports_tools": True,
-     "supports_schema": True},
-    {"model_id": "continue", "model_name": MODEL, "api_base": URL + "/v1", "completion": True}]))
+Path(folder.name, "extra-openai-models.yaml").write_text(f"""
+{recipe("llm: extra-openai-models.yaml in the folder of llm logs path")}
+- {{model_id: continue, model_name: {MODEL}, api_base: {URL}/v1, completion: true}}
+""")
 SEEDED = ("-o", "seed", "7", "-o", "max_tokens", str(SHORT))
 
 

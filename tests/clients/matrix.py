@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 FOLDER = Path(__file__).resolve().parent
 sys.path.insert(0, str(FOLDER.parent / "server"))
-from server_process import BUILD, PROJECT, FathomServer
+from server_process import BUILD, PROJECT, FathomServer, wait_until
 
 ENVIRONMENTS = PROJECT / "build" / "clients"
 
@@ -28,7 +28,9 @@ class Client(NamedTuple):
     environment: str = ""  # of another client; default: its own
     context: str = "8192"  # of the server; the tales of the model would fill a long one
     max_tokens: str = "32"  # of answers that set no limit
-    tool_grammar: str = "auto"  # strict: forced arguments end, also of tools that are not strict
+    # strict: for clients whose tools are not strict. Forced calls have their required arguments either
+    # way, but a value that is not held to its schema is a tale of the toy, and max_tokens cuts it.
+    tool_grammar: str = "auto"
 
 
 CLIENTS = {
@@ -62,6 +64,8 @@ CLIENTS = {
     "inspect-ai": Client("inspect-ai==0.3.285 openai==3.57.0", tool_grammar="strict"),
     "deepeval": Client("deepeval==4.3.1"),
     "llama-benchy": Client("llama-benchy==0.4.0"),
+    "aiperf": Client("aiperf==0.13.0"),
+    "genai-bench": Client("genai-bench==0.0.5"),
     "guidellm": Client("guidellm==0.8.1"),  # with all of torch: 6 GB
 }
 
@@ -88,15 +92,18 @@ def run(name, program):
     """Runs the script of a client. Returns what it checked and whether all of it passed."""
     folder = install(name)
     script = FOLDER / (name.replace("-", "_").replace(" ", "_") + "_client.py")
+    printed = folder / "recipes.txt"
     # A server of its own, so that what a client does to it is seen in its row.
-    server = FathomServer("--model", str(PROJECT / "models" / "fairy"), "--context",
-                          CLIENTS[name].context, "--max-tokens", CLIENTS[name].max_tokens,
-                          "--tool-grammar", CLIENTS[name].tool_grammar,
-                          launch=(program,))
+    with open(printed, "w") as output:
+        server = FathomServer("--model", str(PROJECT / "models" / "fairy"), "--context",
+                              CLIENTS[name].context, "--max-tokens", CLIENTS[name].max_tokens,
+                              "--tool-grammar", CLIENTS[name].tool_grammar, "--recipes",
+                              launch=(program,), stdout=output)
     try:
+        recipes = wait_until(printed.read_text)
         ran = subprocess.run([folder / "bin" / "python", script], stdout=subprocess.PIPE,
                              stderr=subprocess.STDOUT, text=True, timeout=900, check=False,
-                             env={**os.environ, "FATHOM_URL": server.url})
+                             env={**os.environ, "FATHOM_URL": server.url, "FATHOM_RECIPES": recipes})
         code = server.stop()
     finally:
         server.kill()

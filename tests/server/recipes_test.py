@@ -48,10 +48,20 @@ class RecipesTest(unittest.TestCase):
         found = recipes(self.printed("--api-key", "secret", "--host", "0.0.0.0",
                                      "--context", "65536"))
         self.assertNotIn("secret", str(found))
-        self.assertEqual(len(found), 10)
+        self.assertEqual(len(found), 11)
         self.assertIn("CLAUDE_CODE_MAX_CONTEXT_TOKENS=65536", found["Claude Code"])
         codex = tomllib.loads(found["Codex: ~/.codex/config.toml"])
         self.assertEqual(codex["model_context_window"], 65536)
+        [models_file] = [name for name in found if codex["model_catalog_json"] in name]
+        [model] = json.loads(found[models_file])["models"]
+        self.assertEqual((model["slug"], model["context_window"]), ("fairy", 65536))
+        self.assertEqual(model["input_modalities"], ["text"])
+        # Codex has no other instructions for a model of this file, and refuses a file that lacks one
+        # of these fields.
+        self.assertIn("coding agent", model["base_instructions"])
+        self.assertLessEqual({"display_name", "supported_reasoning_levels", "shell_type",
+                              "visibility", "supported_in_api", "priority", "support_verbosity",
+                              "truncation_policy", "experimental_supported_tools"}, set(model))
         provider = codex["model_providers"]["fathom"]
         self.assertRegex(provider["base_url"], r"^http://127\.0\.0\.1:\d+/v1$")
         self.assertEqual(provider["env_key"], "FATHOM_API_KEY")
@@ -60,6 +70,7 @@ class RecipesTest(unittest.TestCase):
                          {"context": 65536, "output": 16384})
         [model] = yaml.safe_load(found["llm: extra-openai-models.yaml in the folder of llm logs path"])
         self.assertEqual(model["model_name"], "fairy")
+        self.assertTrue(model["supports_tools"])
         [model] = yaml.safe_load(found["Continue: ~/.continue/config.yaml"])["models"]
         self.assertEqual(model["defaultCompletionOptions"], {"contextLength": 65536})
 

@@ -48,16 +48,19 @@ class FathomServer:
 
     launch: the words before, which start it on several ranks.
     terminal: the descriptor of a terminal in which it runs, for Ctrl-C.
-    environment: variables beside those of the test.
+    environment: variables beside the ones of the test.
+    stdout: the file that gets its output; default: the output of the test.
     """
 
-    def __init__(self, *arguments, launch=(BUILD / "fathom",), terminal=None, environment=None):
+    def __init__(self, *arguments, launch=(BUILD / "fathom",), terminal=None, environment=None,
+                 stdout=None):
         in_terminal = {} if terminal is None else {
             "stdin": terminal, "start_new_session": True,
             "preexec_fn": lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0)}
         self.process = subprocess.Popen(
             [*launch, "serve", "--log-format", "json", "--port", "0", *arguments],
-            stderr=subprocess.PIPE, text=True, env=os.environ | (environment or {}), **in_terminal)
+            stdout=stdout, stderr=subprocess.PIPE, text=True,
+            env=os.environ | (environment or {}), **in_terminal)
         self.log = []
         self._has_url = threading.Event()
         self.url = None
