@@ -134,11 +134,11 @@ Status EngineCore::OpenFiles(LanguageModel& model, const BlockKey& root) {
 
 Result<std::unique_ptr<RequestState>> EngineCore::Prepare(Request request,
                                                           std::shared_ptr<Waker> waker) const {
-  const RequestLimits limits = {.vocab_size = limits_.vocab_size,
-                                .max_context = limits_.max_context,
-                                .most_positions = caches_->MostPositions(),
-                                .cache_bytes = cache_.bytes(),
-                                .knows_text = static_cast<bool>(options_.token_bytes)};
+  const EngineLimits limits = {.vocab_size = limits_.vocab_size,
+                               .max_context = limits_.max_context,
+                               .most_positions = caches_->MostPositions(),
+                               .cache_bytes = cache_.bytes(),
+                               .knows_text = static_cast<bool>(options_.token_bytes)};
   if (Status valid = CheckRequest(request, limits); !valid) return Unexpected(valid.error());
   const Result<std::uint64_t> seed = ChooseSeed(request.sampling.seed);
   if (!seed) return Unexpected(seed.error());

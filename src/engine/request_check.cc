@@ -5,7 +5,7 @@
 namespace fathom {
 namespace {
 
-Status CheckPrompt(const Request& request, const RequestLimits& limits) {
+Status CheckPrompt(const Request& request, const EngineLimits& limits) {
   const auto n_prompt = static_cast<std::int64_t>(request.prompt.size());
   if (n_prompt == 0) {
     return MakeError(ErrorCode::kInvalidArgument, "prompt: expected at least 1 token, found 0");
@@ -36,7 +36,7 @@ Status CheckPrompt(const Request& request, const RequestLimits& limits) {
 
 }  // namespace
 
-Status CheckRequest(const Request& request, const RequestLimits& limits) {
+Status CheckRequest(const Request& request, const EngineLimits& limits) {
   if (Status valid = CheckPrompt(request, limits); !valid) return valid;
   if (request.n_choices < 1 || request.n_choices > kMaxChoices) {
     return MakeError(ErrorCode::kInvalidArgument, "n: expected 1 to {}, found {}", kMaxChoices,

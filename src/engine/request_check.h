@@ -8,7 +8,7 @@
 
 namespace fathom {
 
-struct RequestLimits {
+struct EngineLimits {
   std::int64_t vocab_size = 0;
   std::int64_t max_context = 0;
   std::int64_t most_positions = 0;  // for which there is cache memory
@@ -17,6 +17,6 @@ struct RequestLimits {
 };
 
 // Errors name the field.
-Status CheckRequest(const Request& request, const RequestLimits& limits);
+Status CheckRequest(const Request& request, const EngineLimits& limits);
 
 }  // namespace fathom

@@ -62,8 +62,8 @@ std::string CompactionText(const JsonValue& block) {
   return JoinTexts(texts);
 }
 
-Blocks BlockReader::Read(const JsonValue& content, BlockPlace place, const std::string& path,
-                         std::size_t first) {
+Blocks ContentBlockReader::Read(const JsonValue& content, BlockPlace place, const std::string& path,
+                                std::size_t first) {
   Blocks blocks;
   if (place != BlockPlace::kSystemField) media_.BeginMessage(place == BlockPlace::kAssistant);
   if (content.IsString()) {
@@ -77,13 +77,13 @@ Blocks BlockReader::Read(const JsonValue& content, BlockPlace place, const std::
   return blocks;
 }
 
-void BlockReader::Count(const std::string& path) {
+void ContentBlockReader::Count(const std::string& path) {
   if (++n_counted_ <= kMaxMessages) return;
   reader_.Fail(path, fmt::format("at most {} messages, calls and results", kMaxMessages), "more");
 }
 
-void BlockReader::ReadBlock(const JsonValue& block, BlockPlace place, const std::string& path,
-                            Blocks* blocks) {
+void ContentBlockReader::ReadBlock(const JsonValue& block, BlockPlace place,
+                                   const std::string& path, Blocks* blocks) {
   const std::string type = ReadType(block, path);
   if (reader_.error()) return;
   if (IsTextPart(type)) {
@@ -104,8 +104,8 @@ void BlockReader::ReadBlock(const JsonValue& block, BlockPlace place, const std:
   }
 }
 
-bool BlockReader::ReadUserBlock(const JsonValue& block, std::string_view type,
-                                const std::string& path, Blocks* blocks) {
+bool ContentBlockReader::ReadUserBlock(const JsonValue& block, std::string_view type,
+                                       const std::string& path, Blocks* blocks) {
   if (type == "document" && IsTextDocument(block)) {
     blocks->texts.push_back(ReadDocument(block, path));
   } else if (type == "search_result") {
@@ -121,8 +121,8 @@ bool BlockReader::ReadUserBlock(const JsonValue& block, std::string_view type,
   return true;
 }
 
-bool BlockReader::ReadAssistantBlock(const JsonValue& block, std::string_view type,
-                                     const std::string& path, Blocks* blocks) {
+bool ContentBlockReader::ReadAssistantBlock(const JsonValue& block, std::string_view type,
+                                            const std::string& path, Blocks* blocks) {
   if (type == "thinking") {
     std::string thinking = ReadText(block, "thinking", path);
     const std::string signature = ReadText(block, "signature", path);
@@ -144,8 +144,8 @@ bool BlockReader::ReadAssistantBlock(const JsonValue& block, std::string_view ty
 // Only Anthropic's own models can read most of these blocks: calls of tools that Anthropic runs and
 // their results, hidden reasoning, marks of a fallback to another model. In the voice of the
 // assistant a text in their place would be an example for the next answer.
-void BlockReader::ReadOther(std::string_view type, BlockPlace place, const std::string& path,
-                            Blocks* blocks) {
+void ContentBlockReader::ReadOther(std::string_view type, BlockPlace place, const std::string& path,
+                                   Blocks* blocks) {
   if (place == BlockPlace::kAssistant || type.ends_with("_tool_result")) return;
   if (place == BlockPlace::kSystemField) {
     reader_.Fail(path + ".type", "text", PythonJsonString(type));
@@ -157,7 +157,7 @@ void BlockReader::ReadOther(std::string_view type, BlockPlace place, const std::
 }
 
 // The text must say whether the tool failed (is_error), because the format has no field for it.
-std::string BlockReader::ReadToolResult(const JsonValue& block, const std::string& path) {
+std::string ContentBlockReader::ReadToolResult(const JsonValue& block, const std::string& path) {
   const JsonValue* content = block.Find("content");
   if (content == nullptr || content->IsNull()) return "";
   if (content->IsString()) return std::string(content->text());
@@ -181,7 +181,7 @@ std::string BlockReader::ReadToolResult(const JsonValue& block, const std::strin
 }
 
 // Returns the title, the client's context, and the text of a document.
-std::string BlockReader::ReadDocument(const JsonValue& block, const std::string& path) {
+std::string ContentBlockReader::ReadDocument(const JsonValue& block, const std::string& path) {
   const JsonValue& source = *block.Find("source");
   std::vector<std::string> texts = {ReadText(block, "title", path),
                                     ReadText(block, "context", path),
@@ -192,7 +192,7 @@ std::string BlockReader::ReadDocument(const JsonValue& block, const std::string&
 }
 
 // Returns the title, the source and the text of what the client has found.
-std::string BlockReader::ReadSearchResult(const JsonValue& block, const std::string& path) {
+std::string ContentBlockReader::ReadSearchResult(const JsonValue& block, const std::string& path) {
   std::vector<std::string> texts = {ReadText(block, "title", path),
                                     ReadText(block, "source", path)};
   AppendTexts(block.Find("content"), path + ".content", &texts);
@@ -200,8 +200,8 @@ std::string BlockReader::ReadSearchResult(const JsonValue& block, const std::str
   return JoinTexts(texts);
 }
 
-void BlockReader::AppendTexts(const JsonValue* content, const std::string& path,
-                              std::vector<std::string>* texts) {
+void ContentBlockReader::AppendTexts(const JsonValue* content, const std::string& path,
+                                     std::vector<std::string>* texts) {
   if (content == nullptr || content->IsNull()) return;
   if (content->IsString()) {
     texts->emplace_back(content->text());
@@ -217,8 +217,8 @@ void BlockReader::AppendTexts(const JsonValue* content, const std::string& path,
 
 // Returns what the model is told about a tool that the client adds, whole or by its name, or takes
 // away.
-std::string BlockReader::ReadToolChange(const JsonValue& block, std::string_view type,
-                                        const std::string& path) {
+std::string ContentBlockReader::ReadToolChange(const JsonValue& block, std::string_view type,
+                                               const std::string& path) {
   const JsonValue* tool = block.Find("tool");
   const JsonValue* definition = tool == nullptr ? nullptr : tool->Find("definition");
   const std::string name(ReferredName(definition != nullptr ? *definition
@@ -237,23 +237,23 @@ std::string BlockReader::ReadToolChange(const JsonValue& block, std::string_view
   return fmt::format("This tool can be called from now on:\n{}", shown);
 }
 
-std::string BlockReader::ReadText(const JsonValue& object, std::string_view key,
-                                  const std::string& path) {
+std::string ContentBlockReader::ReadText(const JsonValue& object, std::string_view key,
+                                         const std::string& path) {
   FieldReader fields(object, path);
   std::string text = fields.Text(key);
   if (fields.error()) reader_.Fail(*fields.error());
   return text;
 }
 
-std::string BlockReader::RequireText(const JsonValue& object, std::string_view key,
-                                     const std::string& path) {
+std::string ContentBlockReader::RequireText(const JsonValue& object, std::string_view key,
+                                            const std::string& path) {
   const JsonValue* text = object.Find(key);
   if (text != nullptr && text->IsString()) return std::string(text->text());
   reader_.Fail(fmt::format("{}.{}", path, key), "a string", text);
   return "";
 }
 
-std::string BlockReader::ReadType(const JsonValue& block, const std::string& path) {
+std::string ContentBlockReader::ReadType(const JsonValue& block, const std::string& path) {
   if (!block.IsObject()) {
     reader_.Fail(path, "an object with a type", block);
     return "";

@@ -32,9 +32,10 @@ std::string CompactionText(const JsonValue& block);
 enum class BlockPlace { kSystemField, kSystem, kUser, kAssistant };
 
 // Used by one thread; what it is made of must outlive it. `body` is the text that is read.
-class BlockReader {
+class ContentBlockReader {
  public:
-  BlockReader(FieldReader& reader, std::string_view body, MediaPolicy media, OfferedTools& tools)
+  ContentBlockReader(FieldReader& reader, std::string_view body, MediaPolicy media,
+                     OfferedTools& tools)
       : reader_(reader), body_(body), media_(media), tools_(tools) {}
 
   // Reads a string or the blocks from `first` on. Call it once for each message, in their order.

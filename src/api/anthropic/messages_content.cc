@@ -152,7 +152,7 @@ class ConversationReader {
   }
 
   FieldReader& reader_;
-  BlockReader blocks_;
+  ContentBlockReader blocks_;
   const bool stable_system_;
   Compaction compaction_;
   bool is_after_head_ = false;  // messages after the system texts were dropped

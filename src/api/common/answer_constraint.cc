@@ -185,22 +185,22 @@ std::string FieldThatAsks(const ContentForm& form, const CallableTools& callable
 
 }  // namespace
 
-ApiResult<CompiledConstraint> MakeAnswerConstraint(const ContentForm& form,
-                                                   const CallableTools& callable,
-                                                   const AnswerStart& start,
-                                                   const ConstraintRules& rules,
-                                                   const CompileConstraint& compile) {
+ApiResult<AnswerConstraint> MakeAnswerConstraint(const ContentForm& form,
+                                                 const CallableTools& callable,
+                                                 const AnswerStart& start,
+                                                 const ConstraintRules& rules,
+                                                 const CompileConstraint& compile) {
   const bool all_are_strict = rules.tool_grammar == ToolGrammar::kStrict;
   const bool is_asked =
       HasForm(form) || AsksForCalls(callable) || (all_are_strict && !callable.tools.empty());
   const bool is_off = rules.tool_grammar == ToolGrammar::kOff || !compile;
-  if (!is_asked && (callable.tools.empty() || is_off)) return CompiledConstraint();
+  if (!is_asked && (callable.tools.empty() || is_off)) return AnswerConstraint();
   if (start.has_calls && HasForm(form)) {
     return tl::unexpected<ApiError>(MakeConstraintError(
         ConstraintErrorCode::kUnsatisfiableSchema, "messages",
         "an answer whose calls have begun has no form", {{.reason = "the answer has calls"}}));
   }
-  if (start.has_calls) return CompiledConstraint();  // which end the answer
+  if (start.has_calls) return AnswerConstraint();  // which end the answer
   if (!compile) {
     return UnexpectedApiError(
         {ErrorCode::kUnsupported, fmt::format("{}: this server cannot hold answers to a form",
@@ -228,7 +228,7 @@ ApiResult<CompiledConstraint> MakeAnswerConstraint(const ContentForm& form,
   const auto start_time = std::chrono::steady_clock::now();
   ConstraintResult<std::shared_ptr<const Constraint>> compiled = compile(spec);
   const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start_time;
-  if (!compiled && !is_asked) return CompiledConstraint{.relaxed = {"tools"}};
+  if (!compiled && !is_asked) return AnswerConstraint{.relaxed = {"tools"}};
   const ConstraintSources sources(spec, form, tools);
   if (!compiled && !spec.prefill.empty()) {
     ConstraintError error = std::move(compiled.error());
@@ -240,7 +240,7 @@ ApiResult<CompiledConstraint> MakeAnswerConstraint(const ContentForm& form,
     }
   }
   if (!compiled) return tl::unexpected<ApiError>(ToApiError(std::move(compiled.error()), sources));
-  CompiledConstraint constraint = {.constraint = *std::move(compiled), .seconds = time.count()};
+  AnswerConstraint constraint = {.constraint = *std::move(compiled), .seconds = time.count()};
   if (constraint.constraint == nullptr) return constraint;
   for (const std::string& pointer : constraint.constraint->relaxed()) {
     const ConstraintSource source = sources.Find(pointer);

@@ -42,7 +42,7 @@ struct AnswerStart {
   bool has_calls = false;  // the prompt has calls of the answer, too
 };
 
-struct CompiledConstraint {
+struct AnswerConstraint {
   std::shared_ptr<const Constraint> constraint{};  // null: the answer may be anything
   std::vector<std::string> relaxed{};  // paths of what is not enforced; plain ASCII, no commas
   double seconds = 0;                  // that compiling took
@@ -59,10 +59,10 @@ struct ConstraintRules {
 // Errors: the form or a strict tool cannot be enforced, or the prompt's part of the answer has not
 // the form (400, with ApiError::issues). A grammar of calls that nothing in the request asks for is
 // left out if it cannot be compiled.
-ApiResult<CompiledConstraint> MakeAnswerConstraint(const ContentForm& form,
-                                                   const CallableTools& callable,
-                                                   const AnswerStart& start,
-                                                   const ConstraintRules& rules,
-                                                   const CompileConstraint& compile);
+ApiResult<AnswerConstraint> MakeAnswerConstraint(const ContentForm& form,
+                                                 const CallableTools& callable,
+                                                 const AnswerStart& start,
+                                                 const ConstraintRules& rules,
+                                                 const CompileConstraint& compile);
 
 }  // namespace fathom

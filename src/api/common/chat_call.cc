@@ -158,7 +158,7 @@ std::optional<ApiError> AddConstraint(const CallableTools& callable, const Answe
                                  .openai = fields.openai_rules};
   const bool has_form = fields.form.constraint.kind != ContentConstraint::Kind::kNone;
   const ContentForm& form = has_form ? fields.form : model.defaults.form;
-  ApiResult<CompiledConstraint> constraint =
+  ApiResult<AnswerConstraint> constraint =
       MakeAnswerConstraint(form, callable, start, rules, model.compile_constraint);
   if (!constraint) return std::move(constraint.error());
   for (Request& request : call->requests) request.sampling.constraint = constraint->constraint;
