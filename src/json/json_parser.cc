@@ -183,7 +183,7 @@ class JsonParser {
       is_float = true;
     }
     const std::string_view digits = text_.substr(begin, position_ - begin);
-    if (is_float) return SetText(JsonValue::Kind::kFloat, PythonFloat(digits), value);
+    if (is_float) return SetText(JsonValue::Kind::kFloat, digits, value);
     return SetText(JsonValue::Kind::kInteger, digits == "-0" ? "0" : digits, value);
   }
 

@@ -247,7 +247,8 @@ std::optional<std::int64_t> JsonValue::AsInteger() const {
 
 std::optional<double> JsonValue::AsDouble() const {
   if (kind_ != Kind::kInteger && kind_ != Kind::kFloat) return std::nullopt;
-  return ParseNumber<double>(text());
+  // As Python's repr, which has 0.0 for what is too small.
+  return ParseNumber<double>(kind_ == Kind::kFloat ? PythonFloat(text()) : std::string(text()));
 }
 
 const JsonValue* JsonValue::Find(std::string_view key) const {
@@ -276,7 +277,7 @@ bool JsonValue::Truthy() const {
     case Kind::kInteger:
       return text() != "0";
     case Kind::kFloat:
-      return text() != "0.0" && text() != "-0.0";
+      return AsDouble() != 0.0;
     case Kind::kString:
       return !text().empty();
     case Kind::kArray:

@@ -75,7 +75,8 @@ class JsonValue {
   Kind kind() const { return kind_; }
   // kBool: the value; otherwise false.
   bool boolean() const { return kind_ == Kind::kBool && inside_[0] != 0; }
-  // kString: UTF-8. kInteger: its digits. kFloat: as Python's repr. Otherwise "".
+  // kString: UTF-8. kInteger, kFloat: as it was written, or as Python's repr where it
+  // was made from a double. Otherwise "".
   std::string_view text() const {
     return inside_bytes_ == kOnHeap ? HeapText() : std::string_view(inside_, inside_bytes_);
   }

@@ -26,9 +26,10 @@ struct Style {
   std::string_view colon;
   int indent = 0;             // blanks per level; 0: all on one line
   bool is_canonical = false;  // sort keys, write whole floats as integers
+  bool is_python = false;     // write floats as Python's repr, not as they were written
 };
 
-constexpr Style kPython = {.comma = ", ", .colon = ": "};
+constexpr Style kPython = {.comma = ", ", .colon = ": ", .is_python = true};
 
 void AppendString(std::string_view text, std::string* out) {
   out->push_back('"');
@@ -94,7 +95,11 @@ void AppendValue(const JsonValue& value, const Style& style, std::size_t depth, 
       out->append(value.text());
       return;
     case JsonValue::Kind::kFloat:
-      out->append(style.is_canonical ? CanonicalFloat(value.text()) : value.text());
+      if (style.is_canonical) {
+        out->append(CanonicalFloat(PythonFloat(value.text())));
+      } else {
+        out->append(style.is_python ? PythonFloat(value.text()) : std::string(value.text()));
+      }
       return;
     case JsonValue::Kind::kString:
       AppendString(value.text(), out);
@@ -173,6 +178,7 @@ void AppendJsonEscaped(std::string_view text, std::string* out) {
 }
 
 std::string PythonFloat(std::string_view number) {
+  if (number == "NaN" || number.ends_with("Infinity")) return std::string(number);
   const bool is_negative = number.front() == '-';
   double value = 0.0;
   const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);

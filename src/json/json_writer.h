@@ -10,7 +10,7 @@
 namespace fathom {
 
 // JSON without blanks on one line, or with `indent` blanks per level and every element on its own
-// line. Broken UTF-8 becomes U+FFFD.
+// line. Numbers have the digits that they were read with. Broken UTF-8 becomes U+FFFD.
 std::string WriteJson(const JsonValue& value, int indent = 0);
 
 // One text for all spellings of a value: without blanks, keys in the order of their bytes, whole

@@ -245,7 +245,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadValue{"num_hash_layers", "-1", "num_hash_layers: expected an integer from 0"},
         BadValue{"num_key_value_heads", "8", "num_key_value_heads: expected 1, found 8"},
         BadValue{"rms_norm_eps", "0", "rms_norm_eps: expected a number from 1e-30 to 0.1, found 0"},
-        BadValue{"rms_norm_eps", "-1e-6", "found -1e-06"},
+        BadValue{"rms_norm_eps", "-1e-6", "found -1e-6"},
         BadValue{"hc_eps", "1e300", "hc_eps: expected a number"},
         BadValue{"swiglu_limit", "-10", "swiglu_limit: expected a number"},
         BadValue{"rope_theta", "0", "rope_theta: expected a number"},

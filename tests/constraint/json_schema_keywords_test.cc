@@ -55,6 +55,61 @@ TEST(JsonSchemaNumbers, FreeOnesAreFinite) {
   }
 }
 
+// A bound is not rounded to a double.
+TEST(JsonSchemaNumbers, DecimalsAreExact) {
+  ExpectTexts(R"({"const":0.10000000000000000555})", {"0.10000000000000000555"}, {"0.1"});
+  ExpectTexts(R"({"type":"number","maximum":1e-50})", {"0", "0." + std::string(49, '0') + "1"},
+              {"0." + std::string(48, '0') + "1"});
+  ExpectTexts(R"({"type":"number","exclusiveMinimum":0.29999999999999999999})", {"0.3"},
+              {"0.29999999999999999999"});
+  ExpectTexts(R"({"enum":[1e2,0.50]})", {"100", "0.5"}, {"1", "0.05"});
+}
+
+// Numbers have at most 64 digits before the point and after it.
+TEST(JsonSchemaNumbers, NoneIsBetween) {
+  for (const char* const schema :
+       {R"({"type":"number","exclusiveMinimum":0,"exclusiveMaximum":1e-70})",
+        R"({"type":"number","exclusiveMinimum":0,"maximum":1e-66})",
+        R"({"type":"number","exclusiveMinimum":1e-65,"maximum":1.5e-65})",
+        R"({"type":"number","not":{"type":"integer"},"minimum":1e10})"}) {
+    EXPECT_EQ(CompiledSchema(schema).Error(), "unsatisfiable_schema  ") << schema;
+    ExpectTexts(R"({"properties":{"a":{"const":1},"p":)" + std::string(schema) +
+                    R"(},"additionalProperties":false})",
+                {R"({"a":1})", "{}"}, {R"({"a":1,"p":0})"});
+    ExpectTexts(R"({"anyOf":[{"const":true},)" + std::string(schema) + "]}", {"true"}, {"0", "1"});
+  }
+  ExpectTexts(R"({"type":"number","exclusiveMinimum":0,"maximum":1e-64})",
+              {"0." + std::string(63, '0') + "1"}, {"0"});
+}
+
+TEST(JsonSchemaNumbers, TooManyDigitsAreNamed) {
+  EXPECT_EQ(CompiledSchema(R"({"const":1e300})").Error(), "unsupported_schema /const ");
+  EXPECT_EQ(CompiledSchema(R"({"enum":[2,1e-65]})").Error(), "unsupported_schema /enum/1 ");
+  EXPECT_EQ(CompiledSchema(R"({"type":"number","minimum":1e64})").Error(),
+            "unsupported_schema  minimum");
+  EXPECT_EQ(CompiledSchema(R"({"type":"number","exclusiveMaximum":-1e64})").Error(),
+            "unsupported_schema  exclusiveMaximum");
+  ExpectTexts(R"({"type":"number","minimum":-1e300,"maximum":1e300})", {"7", "-7.5"}, {"\"a\""});
+  CompiledSchema lost(R"({"enum":[2,1e300]})", {});
+  EXPECT_TRUE(lost.Accepts("2"));
+  EXPECT_EQ(lost.relaxed(), std::vector<std::string>{"/enum/1"});
+  CompiledSchema relaxed(R"({"type":"number","const":1e300})", {});
+  EXPECT_TRUE(relaxed.Accepts("5"));
+  EXPECT_EQ(relaxed.relaxed(), std::vector<std::string>{"/const"});
+}
+
+TEST(JsonSchemaNumbers, OthersThanMultiplesHaveAnyLength) {
+  ExpectTexts(R"({"type":"integer","not":{"multipleOf":2}})", {"12345678901", "-7"},
+              {"12345678902"});
+  ExpectTexts(R"({"type":"integer","not":{"multipleOf":7},"minimum":10000000000})", {"10000000001"},
+              {"10000000003", "1"});
+  ExpectTexts(R"({"type":"integer","minimum":20000000000,"oneOf":[{"multipleOf":3},)"
+              R"({"multipleOf":5}]})",
+              {"20000000004", "20000000005"}, {"20000000010", "20000000002"});
+  ExpectTexts(R"({"type":"number","not":{"multipleOf":0.5}})", {"123456789.125", "0.7"},
+              {"0.5", "12345678901", "1.1234567"});
+}
+
 TEST(JsonSchemaNumbers, Multiples) {
   ExpectTexts(R"({"multipleOf":0.01})", {"1.25", "3", "0.10", "-0.070", "19.99"},
               {"0.001", "1.255"});
@@ -90,6 +145,21 @@ TEST(JsonSchemaStrings, Formats) {
   CompiledSchema unknown(R"({"type":"string","format":"phone"})");
   EXPECT_TRUE(unknown.Accepts("\"x\""));
   EXPECT_EQ(unknown.relaxed(), std::vector<std::string>{"/format"});
+}
+
+// The names that pydantic 2.14 gives to the types that it reads texts as.
+TEST(JsonSchemaStrings, FormatsOfPydantic) {
+  ExpectTexts(
+      R"({"type":"string","format":"uuid4"})",
+      {R"("936da01f-9abd-4d9d-80c7-02af85c822a8")", R"("936DA01F-9ABD-4D9D-80C7-02AF85C822A8")"},
+      {R"("936da01f-9abd-1d9d-80c7-02af85c822a8")", R"("936da01f-9abd-4d9d-c0c7-02af85c822a8")"});
+  ExpectTexts(R"({"type":"string","format":"uuid7"})",
+              {R"("0192f0c1-2345-7def-8123-456789abcdef")"},
+              {R"("936da01f-9abd-4d9d-80c7-02af85c822a8")"});
+  ExpectTexts(R"({"type":"string","format":"base64"})",
+              {R"("")", R"("Zm9v")", R"("Zm8=")", R"("+/==")"},
+              {R"("Zm9")", R"("Zm9v=")", R"("_-==")"});
+  ExpectTexts(R"({"type":"string","format":"base64url"})", {R"("_-==")"}, {R"("+/==")"});
 }
 
 TEST(JsonSchemaObjects, KeysComeInOrder) {
@@ -156,6 +226,26 @@ TEST(JsonSchemaArrays, Contains) {
               {"[5,6]", "[1,7,2,8]"}, {"[]", "[5]", "[1,2,5]"});
   ExpectTexts(R"({"contains":{"type":"string"},"maxContains":1,"maxItems":3})",
               {R"(["a"])", R"([1,"a",2])"}, {R"(["a","b"])", "[]", "[1]", R"([1,"a",2,3])"});
+}
+
+TEST(JsonSchemaArrays, AMaximumWithinThePrefix) {
+  const std::vector<std::string> too_long = {R"([1,2,"a"])", R"([1,"a"])", R"(["a",1])"};
+  for (const std::string rest : {"", R"(,"items":{"type":"null"})", R"(,"items":false)"}) {
+    const std::string prefix = R"({"type":"array","prefixItems":[{},{},{}],"maxItems":)";
+    ExpectTexts(prefix + R"(1,"contains":{"type":"string"})" + rest + "}", {R"(["a"])"}, too_long);
+    ExpectTexts(
+        prefix + R"(1,"contains":{"type":"string"},"minContains":0,"maxContains":0)" + rest + "}",
+        {"[]", "[1]"}, {R"(["a"])", "[1,2]"});
+    ExpectTexts(prefix + R"(2,"contains":{"type":"string"},"minContains":2)" + rest + "}",
+                {R"(["a","b"])"}, {R"(["a"])", R"(["a","b",1])", R"(["a","b","c"])"});
+    ExpectTexts(R"({"allOf":[{"maxItems":1},)" + prefix + R"(3,"contains":{"type":"string"})" +
+                    rest + "}]}",
+                {R"(["a"])"}, too_long);
+  }
+  EXPECT_EQ(CompiledSchema(
+                R"({"type":"array","prefixItems":[{},{}],"contains":{"const":1},"maxItems":0})")
+                .Error(),
+            "unsatisfiable_schema  ");
 }
 
 TEST(JsonSchemaArrays, UniqueItems) {
@@ -347,6 +437,36 @@ TEST(JsonSchemaApplicators, Unevaluated) {
       R"({"prefixItems":[{"type":"string"}],"if":{"prefixItems":[{},{"const":1}],"minItems":2},)"
       R"("then":{"prefixItems":[{},{},{}]},"unevaluatedItems":false})",
       {R"(["a",1,2])", R"(["a",1])", R"(["a"])"}, {R"(["a",2])", R"(["a",1,2,3])"});
+}
+
+// Both annotate where they assert nothing (draft 2020-12, 11.2 and 11.3).
+TEST(JsonSchemaApplicators, UnevaluatedBesideIfAlone) {
+  ExpectTexts(R"({"type":"object","if":{"properties":{"a":true}},"unevaluatedProperties":false})",
+              {"{}", R"({"a":1})"}, {R"({"b":1})"});
+  ExpectTexts(
+      R"({"type":"array","if":{"prefixItems":[true,{"const":1}]},"unevaluatedItems":false})",
+      {"[]", "[0]", "[0,1]"}, {"[0,2]", "[0,1,2]"});
+}
+
+TEST(JsonSchemaApplicators, UnevaluatedBesideContains) {
+  for (const std::string every : {"true", "{}"}) {
+    ExpectTexts(R"({"type":"array","unevaluatedItems":false,"contains":)" + every + "}",
+                {"[2]", R"([2,"a"])"}, {"[]"});
+    ExpectTexts(
+        R"({"type":"array","unevaluatedItems":false,"minContains":0,"contains":)" + every + "}",
+        {"[]", "[2]"}, {});
+    ExpectTexts(R"({"$schema":"https://json-schema.org/draft/2019-09/schema","type":"array",)"
+                R"("unevaluatedItems":{"const":1},"contains":)" +
+                    every + "}",
+                {"[1]"}, {"[]", "[2]"});
+    CompiledSchema one(R"({"oneOf":[{"unevaluatedItems":false,"contains":)" + every +
+                       R"(},{"type":"array"}]})");
+    EXPECT_TRUE(!one.ok() || !one.Accepts("[2]"));
+  }
+  EXPECT_EQ(CompiledSchema(R"({"unevaluatedItems":false,"contains":{"type":"string"},)"
+                           R"("minContains":0})")
+                .Error(),
+            "unsupported_schema  unevaluatedItems");
 }
 
 // Whether the branches exclude each other is asked while the schema that they lead back to is read.

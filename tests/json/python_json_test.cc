@@ -18,6 +18,17 @@ std::string Reserialize(std::string_view text) {
   return result ? *result : result.error().message;
 }
 
+TEST(JsonNumbers, KeepTheirDigitsOutsideOfPython) {
+  constexpr const char* kText = "[1e-400,1.50,0.10000000000000000555,1e400,-0.0]";
+  const JsonValue value = *ParseJson(kText);
+  EXPECT_EQ(WriteJson(value), kText);
+  EXPECT_EQ(PythonJson(value), "[0.0, 1.5, 0.1, Infinity, -0.0]");
+  EXPECT_EQ(CanonicalJson(*ParseJson("[1.50,1.0,1e2]")), "[1.5,1,100]");
+  EXPECT_EQ(value.items()[0].AsDouble(), 0.0);
+  EXPECT_EQ(value.items()[2].text(), "0.10000000000000000555");
+  EXPECT_FALSE(value.items()[0].Truthy());
+}
+
 TEST(PythonJson, Cases) {
   const auto cases = testing::EncodingJson("extra/python_json_cases.json");
   if (!cases) GTEST_SKIP() << testing::kNoSharedData;

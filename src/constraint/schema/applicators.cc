@@ -111,7 +111,8 @@ ValueSet SchemaReader::ReadCondition(PlaceId place, const ValueSet& context) {
   const JsonValue& schema = document_.value(place);
   const bool has_then = schema.Find("then") != nullptr;
   const bool has_else = schema.Find("else") != nullptr;
-  if (!has_then && !has_else) return ValueSet::All();
+  // Alone, it asserts nothing, but tells unevaluated* what it has evaluated.
+  if (!has_then && !has_else && !document_.has_unevaluated()) return ValueSet::All();
   const ValueSet& condition = ReadSchema(document_.Child(place, "if"));
   ValueSet values = condition;
   if (has_then) {

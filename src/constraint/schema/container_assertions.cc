@@ -54,7 +54,9 @@ void SchemaReader::ReadContains(PlaceId place, ArrayShape& shape) {
   ContainsShape contains{.item = FindGoal(document_.Child(place, "contains"))};
   if (const auto count = ReadCount(place, "minContains")) contains.minimum = *count;
   if (const auto count = ReadCount(place, "maxContains")) contains.maximum = *count;
-  if (contains.minimum == 0 && contains.maximum == kNoMaximum) return;
+  // Asserts nothing, but tells unevaluatedItems what it has evaluated.
+  const bool annotates = document_.has_unevaluated() && contains.item != kAnyGoal;
+  if (contains.minimum == 0 && contains.maximum == kNoMaximum && !annotates) return;
   if (contains.item == kAnyGoal) {
     shape.minimum = std::max(shape.minimum, contains.minimum);
     shape.maximum = std::min(shape.maximum, contains.maximum);

@@ -102,8 +102,9 @@ ExpressionId GrammarWriter::CountedItems(const ArrayPlan& plan) {
   const ContainsCounter counter(plan.contains);
   const std::size_t n_sets = plan.items[0].size();
   const bool endless = plan.maximum == kNoMaximum;
+  // A maximum ends the array, also within the prefix.
   const std::size_t n_places =
-      std::max<std::size_t>({1, plan.items.size() - 1, plan.minimum, endless ? 0 : plan.maximum});
+      std::max<std::size_t>({1, endless ? plan.items.size() - 1 : plan.maximum, plan.minimum});
   if (n_places * counter.n_states() > kMaxCountedStates) {
     report_.Fail(ConstraintErrorCode::kTooLarge, "", "contains",
                  "expected smaller bounds of items beside it");

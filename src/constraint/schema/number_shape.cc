@@ -187,21 +187,12 @@ ExpressionId WholeValues(ExpressionPool& pool) {
   return pool.Concat(parts);
 }
 
-// Numbers that doubles keep apart from their neighbours: readers with doubles take others for
-// integers and multiples.
-ExpressionId FewDigits(ExpressionPool& pool) {
-  const ExpressionId digit = pool.Bytes(ByteSet::Range('0', '9'));
-  const ExpressionId fraction = pool.Concat(pool.Bytes(ByteSet::Of('.')), pool.Repeat(digit, 1, 6));
-  const ExpressionId parts[] = {pool.Optional(pool.Bytes(ByteSet::Of('-'))),
-                                pool.Repeat(digit, 1, 9), pool.Optional(fraction)};
-  return pool.Concat(parts);
-}
-
-// Whole numbers, and fractions that doubles keep apart from their neighbours.
-ExpressionId ShortFractions(ExpressionPool& pool) {
+// Whole numbers, and fractions with so few digits that doubles keep them apart from their
+// neighbours: readers with doubles take others for integers and multiples.
+ExpressionId ShortFractions(ExpressionPool& pool, std::uint32_t most_digits) {
   const ExpressionId digit = pool.Bytes(ByteSet::Range('0', '9'));
   const ExpressionId fraction[] = {pool.Repeat(digit, 1, 9), pool.Bytes(ByteSet::Of('.')),
-                                   pool.Repeat(digit, 1, 12)};
+                                   pool.Repeat(digit, 1, most_digits)};
   const ExpressionId choices[] = {pool.Repeat(digit, 1, kMaxNumberDigits), pool.Concat(fraction)};
   return pool.Concat(pool.Optional(pool.Bytes(ByteSet::Of('-'))), pool.Or(choices));
 }
@@ -262,6 +253,22 @@ std::optional<NumberBound> Narrower(const std::optional<NumberBound>& a,
   return order > 0 ? a : b;
 }
 
+// True if a number can be named without a search. Not if nothing is known.
+bool PlainlyHasNumbers(const NumberShape& shape) {
+  if (!shape.multiples.empty() || !shape.non_multiples.empty()) return false;
+  if (!shape.low && !shape.high) return true;
+  if (shape.kind == NumberShape::Kind::kFraction) return false;
+  const bool integer = shape.kind == NumberShape::Kind::kInteger;
+  const auto is_in = [&](const std::optional<NumberBound>& bound) {
+    return bound && !bound->exclusive && (!integer || bound->value.IsInteger()) &&
+           IsWritable(bound->value);
+  };
+  if (is_in(shape.low) || is_in(shape.high)) return true;
+  // On the open side of a lone bound there are more digits.
+  const auto& bound = shape.low ? shape.low : shape.high;
+  return !(shape.low && shape.high) && bound->value.point < kMaxNumberDigits;
+}
+
 void AddDivisors(std::vector<Decimal>& list, const std::vector<Decimal>& more) {
   for (const Decimal& value : more) {
     if (std::find(list.begin(), list.end(), value) == list.end()) list.push_back(value);
@@ -320,31 +327,31 @@ bool IsSupportedDivisor(const Decimal& divisor) { return SplitDivisor(divisor).h
 ExpressionId NumberText(ExpressionPool& pool, const NumberShape& shape, bool canonical) {
   if (shape.IsFree() && !canonical) return FreeNumber(pool);
   const bool integer = shape.kind == NumberShape::Kind::kInteger;
+  // A multiple is kept apart from its own neighbours; another number from all multiples.
+  constexpr std::uint32_t kDigitsOfMultiples = 12;
+  constexpr std::uint32_t kDigitsOfOthers = 6;
   std::vector<ExpressionId> all = {SignedText(pool, shape, integer)};
-  if (shape.kind == NumberShape::Kind::kFraction) {
-    all.push_back(pool.Not(WholeValues(pool)));
-    all.push_back(FewDigits(pool));
-  } else if (!shape.non_multiples.empty()) {
-    all.push_back(FewDigits(pool));
+  const bool is_fraction = shape.kind == NumberShape::Kind::kFraction;
+  if (is_fraction) all.push_back(pool.Not(WholeValues(pool)));
+  if (is_fraction || (!shape.non_multiples.empty() && !integer)) {
+    all.push_back(ShortFractions(pool, kDigitsOfOthers));
   }
   for (const Decimal& value : shape.multiples) all.push_back(Multiples(pool, value));
-  if (!shape.multiples.empty() && !integer) all.push_back(ShortFractions(pool));
+  if (!shape.multiples.empty() && !integer) {
+    all.push_back(ShortFractions(pool, kDigitsOfMultiples));
+  }
   for (const Decimal& value : shape.non_multiples) all.push_back(pool.Not(Multiples(pool, value)));
   if (canonical && !integer) all.push_back(CanonicalTexts(pool));
   return pool.And(all);
 }
 
+bool IsWritable(const Decimal& value) {
+  const DecimalDigits digits = ToDigits(value, kMaxNumberDigits);
+  return !digits.overflows && !digits.truncated;
+}
+
 bool IsEmptyShape(const NumberShape& shape) {
-  const bool plain = shape.multiples.empty() && shape.non_multiples.empty();
-  if (plain && !(shape.low && shape.high)) return false;
-  if (plain && shape.kind != NumberShape::Kind::kFraction) {
-    if (shape.kind == NumberShape::Kind::kAny) return false;  // Intersect has seen to the bounds
-    for (const NumberBound& bound : {*shape.low, *shape.high}) {
-      if (!bound.exclusive && bound.value.IsInteger() && bound.value.point <= kMaxNumberDigits) {
-        return false;
-      }
-    }
-  }
+  if (PlainlyHasNumbers(shape)) return false;
   ExpressionPool pool;
   const ExpressionId text = NumberText(pool, shape, false);
   constexpr std::size_t kMaxStates = 50'000;

@@ -11,7 +11,9 @@
 
 namespace fathom {
 
-inline constexpr int kMaxNumberDigits = 64;              // before the point, and behind it
+inline constexpr int kMaxNumberDigits = 64;  // before the point, and after it
+inline constexpr const char* kWritableNumbers =
+    "expected a number with at most 64 digits before its point and 64 after it";
 inline constexpr int kMaxExponentDigits = 2;             // so that every number is below 1e164
 inline constexpr std::uint32_t kMaxRemainders = 10'000;  // of multipleOf
 
@@ -47,7 +49,9 @@ bool IsSupportedDivisor(const Decimal& divisor);
 // The texts of the numbers. `canonical`: one text per number; else exponents where the shape is
 // free, and any number of zeros behind a fraction.
 ExpressionId NumberText(ExpressionPool& pool, const NumberShape& shape, bool canonical);
-// True if no number is in the shape. Exact.
+// True if the text of the number has at most kMaxNumberDigits before its point and behind it.
+bool IsWritable(const Decimal& value);
+// True if no number with a text is in the shape. Exact.
 bool IsEmptyShape(const NumberShape& shape);
 
 }  // namespace fathom

@@ -65,10 +65,6 @@ std::optional<Decimal> SchemaReader::ReadNumber(PlaceId place, std::string_view 
   std::optional<Decimal> number;
   if (value->kind() == JsonValue::Kind::kInteger || value->kind() == JsonValue::Kind::kFloat) {
     number = ParseDecimal(value->text());
-    if (!number) {  // beyond the range of doubles, whose digits are lost
-      number = ParseDecimal("1e1000");
-      number->negative = value->text().starts_with('-');
-    }
   }
   if (!number) Invalid(place, keyword, "a number");
   return number;
@@ -89,19 +85,27 @@ std::optional<std::uint32_t> SchemaReader::ReadCount(PlaceId place, std::string_
 
 void SchemaReader::ReadBounds(PlaceId place, NumberShape& shape) {
   const JsonValue& schema = document_.value(place);
+  const auto read_bound = [&](std::string_view keyword, bool is_low) {
+    std::optional<Decimal> value = ReadNumber(place, keyword);
+    if (value && value->point > kMaxNumberDigits && value->negative != is_low) {
+      report_.Unsupported(document_.Pointer(place), keyword, kWritableNumbers);
+      value.reset();
+    }
+    return value;
+  };
   const auto read = [&](std::string_view inclusive, std::string_view exclusive) {
     NumberShape side;
-    std::optional<NumberBound>& bound = inclusive == "minimum" ? side.low : side.high;
-    if (const auto value = ReadNumber(place, inclusive)) bound = NumberBound{.value = *value};
+    const bool is_low = inclusive == "minimum";
+    std::optional<NumberBound>& bound = is_low ? side.low : side.high;
+    if (const auto value = read_bound(inclusive, is_low)) bound = NumberBound{.value = *value};
     const JsonValue* strict = schema.Find(exclusive);
     if (strict != nullptr && strict->kind() == JsonValue::Kind::kBool) {  // draft 4
       if (bound) bound->exclusive = strict->boolean();
       return side;
     }
-    if (const auto value = ReadNumber(place, exclusive)) {
+    if (const auto value = read_bound(exclusive, is_low)) {
       NumberShape other;
-      (inclusive == "minimum" ? other.low : other.high) =
-          NumberBound{.value = *value, .exclusive = true};
+      (is_low ? other.low : other.high) = NumberBound{.value = *value, .exclusive = true};
       side = *Intersect(side, other);
     }
     return side;
@@ -206,7 +210,9 @@ void SchemaReader::ReadFormat(PlaceId place, ValueSet& values) {
 void SchemaReader::ReadEnum(PlaceId place, ValueSet& values) {
   const JsonValue& schema = document_.value(place);
   if (schema.Find("const") != nullptr) {
-    values = algebra_.Intersect(values, ReadConstant(document_.Child(place, "const")));
+    const ValueSet& constant = ReadConstant(document_.Child(place, "const"));
+    const bool is_relaxed = !constant.exact && constant.IsEmpty();
+    if (!is_relaxed) values = algebra_.Intersect(values, constant);
   }
   const JsonValue* list = schema.Find("enum");
   if (list == nullptr) return;

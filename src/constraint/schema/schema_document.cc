@@ -144,6 +144,7 @@ void SchemaDocument::Identify(PlaceId place) {
                       .root = place,
                       .ref_hides_siblings = RefHidesSiblings(place),
                       .is_new_draft = IsNewDraft(place),
+                      .contains_evaluates = ContainsEvaluates(place),
                       .old_spelling = old_spelling};
     const auto index = static_cast<std::uint32_t>(resources_.size());
     resource_of_uri_.try_emplace(resource.uri, index);
@@ -153,8 +154,9 @@ void SchemaDocument::Identify(PlaceId place) {
   Resource& resource = resources_[places_[place].resource];
   if (const std::string_view draft = schema.FindText("$schema"); !draft.empty()) {
     resource.ref_hides_siblings = IsOldDraft(draft);
-    resource.is_new_draft = draft.find("2019-09") != std::string_view::npos ||
-                            draft.find("2020-12") != std::string_view::npos;
+    const bool is_2019 = draft.find("2019-09") != std::string_view::npos;
+    resource.is_new_draft = is_2019 || draft.find("2020-12") != std::string_view::npos;
+    resource.contains_evaluates = !is_2019;
   }
   for (const std::string_view keyword : {"$anchor", "$dynamicAnchor"}) {
     const std::string_view anchor = schema.FindText(keyword);

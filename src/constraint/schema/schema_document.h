@@ -44,6 +44,10 @@ class SchemaDocument {
   bool IsAmbiguous(PlaceId from, std::string_view reference);
   // True if the schema says that it is of draft 2019-09 or later.
   bool IsNewDraft(PlaceId place) const { return resources_[places_[place].resource].is_new_draft; }
+  // True if items that `contains` matches are evaluated: in drafts after 2019-09.
+  bool ContainsEvaluates(PlaceId place) const {
+    return resources_[places_[place].resource].contains_evaluates;
+  }
   // True if unevaluatedItems or unevaluatedProperties occurs.
   bool has_unevaluated() const { return has_unevaluated_; }
   // True if an anchor of this name is declared more than once, or as $dynamicAnchor of another
@@ -67,6 +71,7 @@ class SchemaDocument {
     PlaceId root = 0;
     bool ref_hides_siblings = false;
     bool is_new_draft = false;
+    bool contains_evaluates = true;
     bool old_spelling = false;  // "id", as in draft 4
     std::map<std::string, PlaceId, std::less<>> anchors{};
   };

@@ -193,8 +193,10 @@ const ValueSet& SchemaReader::ReadConstant(PlaceId place) {
       break;
     case JsonValue::Kind::kInteger:
     case JsonValue::Kind::kFloat:
-      if (const auto number = ParseDecimal(value.text())) {
+      if (const auto number = ParseDecimal(value.text()); number && IsWritable(*number)) {
         values.numbers = {NumberShape::Point(*number)};
+      } else {
+        Unsupported(place, "", kWritableNumbers, values);
       }
       break;
     case JsonValue::Kind::kString:

@@ -55,7 +55,7 @@ void SchemaReport::Unsupported(const std::string& pointer, std::string_view keyw
 
 void SchemaReport::Ignored(const std::string& pointer, std::string_view keyword) {
   if (relaxed_.size() >= kMaxRelaxed) return;
-  std::string place = PointerTo(pointer, keyword);
+  std::string place = keyword.empty() ? pointer : PointerTo(pointer, keyword);
   if (std::find(relaxed_.begin(), relaxed_.end(), place) == relaxed_.end()) {
     relaxed_.push_back(std::move(place));
   }

@@ -145,6 +145,22 @@ std::string UriTemplateRegex() {
 
 std::string JsonPointerRegex() { return "(?:/(?:[^~/]|~[01])*)*"; }
 
+// --- Formats of pydantic ---
+
+// A UUID of one version, of the variant of RFC 9562.
+std::string UuidRegex(int version) {
+  return fmt::format(
+      "[0-9A-Fa-f]{{8}}-[0-9A-Fa-f]{{4}}-{}[0-9A-Fa-f]{{3}}-[89ABab][0-9A-Fa-f]{{3}}-"
+      "[0-9A-Fa-f]{{12}}",
+      version);
+}
+
+// `more`: the characters beside letters and digits.
+std::string Base64Regex(const std::string& more) {
+  const std::string digit = "[0-9A-Za-z" + more + "]";
+  return "(?:" + digit + "{4})*(?:" + digit + "{2}==|" + digit + "{3}=)?";
+}
+
 std::map<std::string_view, StringFormat> MakeStringFormats() {
   constexpr std::uint32_t kMaxHostname = 253;
   return {
@@ -158,6 +174,14 @@ std::map<std::string_view, StringFormat> MakeStringFormats() {
       {"ip-address", {Ipv4Regex()}},
       {"ipv6", {Ipv6Regex()}},
       {"uuid", {"[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}"}},
+      {"uuid1", {UuidRegex(1)}},
+      {"uuid2", {UuidRegex(2)}},
+      {"uuid3", {UuidRegex(3)}},
+      {"uuid4", {UuidRegex(4)}},
+      {"uuid5", {UuidRegex(5)}},
+      {"uuid6", {UuidRegex(6)}},
+      {"uuid7", {UuidRegex(7)}},
+      {"uuid8", {UuidRegex(8)}},
       {"uri", {UriRegex(AsciiCharacters(), false)}},
       {"uri-reference", {UriRegex(AsciiCharacters(), true)}},
       {"iri", {UriRegex(UnicodeCharacters(), false)}},
@@ -166,7 +190,9 @@ std::map<std::string_view, StringFormat> MakeStringFormats() {
       {"json-pointer", {JsonPointerRegex()}},
       {"relative-json-pointer", {"(?:0|[1-9][0-9]*)(?:#|" + JsonPointerRegex() + ")"}},
       {"regex", {.write = RegexFormat}},
-      {"byte", {"(?:[0-9A-Za-z+/]{4})*(?:[0-9A-Za-z+/]{2}==|[0-9A-Za-z+/]{3}=)?"}},
+      {"byte", {Base64Regex("+/")}},
+      {"base64", {Base64Regex("+/")}},
+      {"base64url", {Base64Regex("_\\-")}},
   };
 }
 

@@ -16,8 +16,10 @@ void SchemaReader::NoteEvaluated(PlaceId place, ArrayShape& shape) {
   shape.n_evaluated = static_cast<std::uint32_t>(shape.prefix.size());
   const JsonValue* items = schema.Find("items");
   const bool is_prefix = items != nullptr && items->IsArray();
-  shape.evaluates_all =
-      (items != nullptr && !is_prefix) || (is_prefix && schema.Find("additionalItems") != nullptr);
+  const bool has_every = schema.Find("contains") != nullptr && document_.ContainsEvaluates(place) &&
+                         FindGoal(document_.Child(place, "contains")) == kAnyGoal;
+  shape.evaluates_all = (items != nullptr && !is_prefix) || has_every ||
+                        (is_prefix && schema.Find("additionalItems") != nullptr);
 }
 
 void SchemaReader::NoteEvaluated(PlaceId place, ObjectShape& shape) {

@@ -24,9 +24,10 @@ std::vector<int> PublishedRatios(int first_two, int n_layers) {
   return ratios;
 }
 
-// 10 as 10, and 1e-6 as 1e-06, not as the double next to the float.
+// 10 as 10.0, because transformers refuses an integer where its class has a float, and 1e-6 as
+// 1e-06, not as the double next to the float.
 JsonValue Number(float value) {
-  if (value == std::floor(value)) return static_cast<std::int64_t>(value);
+  if (value == std::floor(value)) return static_cast<double>(value);
   return ParseJson(fmt::format("{}", value)).value_or(JsonValue());
 }
 

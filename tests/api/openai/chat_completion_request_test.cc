@@ -270,7 +270,7 @@ INSTANTIATE_TEST_SUITE_P(
                  "temperature: expected a number from 0 to 2, found -0.1"},
         BadField{R"("temperature": NaN)", "temperature: expected a number from 0 to 2, found NaN"},
         BadField{R"("temperature": 1e999)",
-                 "temperature: expected a number from 0 to 2, found Infinity"},
+                 "temperature: expected a number from 0 to 2, found 1e999"},
         BadField{R"("temperature": true)",
                  "temperature: expected a number from 0 to 2, found true"},
         BadField{R"("top_p": -0.1)", "top_p: expected a number from 0 to 1, found -0.1"},
@@ -473,7 +473,7 @@ TEST(ChatCompletionRequestTest, MessagesAndBodies) {
   EXPECT_EQ(message_of(Chat("\"seed\": 1" + std::string(1000, '0'))),
             "seed: expected an integer of 64 bits, found 1" + std::string(39, '0') + "...");
   EXPECT_EQ(message_of(Chat(R"("temperature": 1e999)")),
-            "temperature: expected a number from 0 to 2, found Infinity");
+            "temperature: expected a number from 0 to 2, found 1e999");
 }
 
 }  // namespace
