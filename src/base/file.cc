@@ -60,6 +60,13 @@ Result<Descriptor> OpenToRead(const std::filesystem::path& path, FileKind kind) 
   if (file.get() < 0) {
     const int error = errno;
     if (error == ENXIO && ::stat(path.c_str(), &info) == 0) return is_wrong(info.st_mode);
+    std::error_code ignored;
+    const std::filesystem::path target = std::filesystem::read_symlink(path, ignored);
+    if (error == ENOENT && !target.empty()) {
+      return MakeError(ErrorCode::kNotFound,
+                       "{}: a link to {}, which does not exist: was a download interrupted?",
+                       path.string(), target.string());
+    }
     return MakeError(error == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo, "{}: cannot open: {}",
                      path.string(), std::strerror(error));
   }

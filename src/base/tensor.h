@@ -17,13 +17,18 @@ namespace fathom {
 
 using Token = std::int32_t;
 
-// The element types of the safetensors format.
+// The element types of the safetensors format, of which a model reads some.
 enum class DType : std::uint8_t {
   kBool,
+  kF4,  // E2M1, two in a byte
+  kF6E2M3,
+  kF6E3M2,
   kU8,
   kI8,  // in an expert weight: two packed E2M1 values
   kF8E5M2,
   kF8E4M3,
+  kF8E5M2Fnuz,
+  kF8E4M3Fnuz,
   kF8E8M0,
   kI16,
   kU16,
@@ -32,13 +37,17 @@ enum class DType : std::uint8_t {
   kI32,
   kU32,
   kF32,
+  kC64,
   kF64,
   kI64,
   kU64,
 };
 
-// Bytes of one element.
+// Bytes of one element, rounded up.
 std::int64_t ElementBytes(DType dtype);
+// Bytes of a tensor; nullopt if they do not fit, or if small elements do not fill the last one (all
+// dimensions must be >= 0).
+std::optional<std::int64_t> TensorBytes(DType dtype, std::span<const std::int64_t> shape);
 // The name in the format: "BF16", "F8_E4M3", ...
 std::string_view Name(DType dtype);
 std::optional<DType> DTypeFromName(std::string_view name);

@@ -21,9 +21,12 @@ ExpertFormats FindExpertFormats(const Checkpoint& checkpoint) {
   ExpertFormats formats;
   for (const Checkpoint::Tensor& tensor : checkpoint.tensors()) {
     if (!IsExpertWeight(tensor.name)) continue;
-    formats.n_fp4 += tensor.view.dtype == DType::kI8;
-    formats.n_fp8 += tensor.view.dtype == DType::kF8E4M3;
-    formats.n_other += tensor.view.dtype != DType::kI8 && tensor.view.dtype != DType::kF8E4M3;
+    const DType dtype = tensor.view.dtype;
+    const bool is_fp4 = dtype == DType::kI8 || dtype == DType::kU8 || dtype == DType::kF4;
+    const bool is_fp8 = dtype == DType::kF8E4M3;
+    formats.n_fp4 += is_fp4;
+    formats.n_fp8 += is_fp8;
+    formats.n_other += !is_fp4 && !is_fp8;
   }
   return formats;
 }

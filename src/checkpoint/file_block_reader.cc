@@ -10,6 +10,8 @@
 #include <system_error>
 #include <utility>
 
+#include "base/file.h"
+
 namespace fathom {
 namespace {
 
@@ -38,10 +40,9 @@ bool AreBlocks(std::int64_t offset, std::span<const std::byte> to) {
 
 Result<FileBlockReader::File> FileBlockReader::OpenFile(const std::filesystem::path& path,
                                                         std::int64_t bytes) {
-  File file{.path = path, .buffered = Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC))};
-  if (file.buffered.get() < 0) {
-    return MakeError(ErrorCode::kIo, "{}: cannot open it: {}", path.string(), Describe(errno));
-  }
+  Result<Descriptor> opened = OpenToRead(path, FileKind::kRegular);
+  if (!opened) return Unexpected(opened.error());
+  File file{.path = path, .buffered = *std::move(opened)};
   struct stat found = {};
   if (::fstat(file.buffered.get(), &found) != 0) {
     return MakeError(ErrorCode::kIo, "{}: {}", path.string(), Describe(errno));
@@ -53,7 +54,7 @@ Result<FileBlockReader::File> FileBlockReader::OpenFile(const std::filesystem::p
   }
   // The pieces that follow each other in time do not follow each other in the file.
   ::posix_fadvise(file.buffered.get(), 0, 0, POSIX_FADV_RANDOM);
-  file.direct = Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT));
+  file.direct = Descriptor(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_DIRECT));
   if (!TakesBlocks(file.direct.get())) file.direct.Close();
   file.bytes = bytes;
   file.changed_seconds = found.st_mtim.tv_sec;

@@ -183,7 +183,9 @@ class CheckpointReader {
       const std::optional<std::size_t> found = checkpoint_.FindIndex(name);
       if (!found) {
         // A shard that cannot be read, or a broken tensor, has already been reported.
-        if (shards_[entry.file].header && broken_.find(std::string(name)) == broken_.end()) {
+        if (!shards_[entry.file].header || broken_.contains(std::string(name))) {
+          checkpoint_.unread_.emplace(name);
+        } else {
           AddProblem(problems_, "{}: has no tensor {}, which {} places there",
                      ShardPath(entry.file), Quoted(name), kIndexFile);
         }

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "base/mapped_file.h"
@@ -50,6 +51,9 @@ class Checkpoint {
   const TensorView* Find(std::string_view name) const;
   // Returns the index in tensors().
   std::optional<std::size_t> FindIndex(std::string_view name) const;
+  // True if the index names the tensor, but its file or its entry there could not be read, which is
+  // a problem of its own.
+  bool IsUnread(std::string_view name) const { return unread_.contains(std::string(name)); }
 
   // In the order of the shards and of the bytes in a shard: reading tensors in this order reads the
   // disk from front to back.
@@ -80,6 +84,7 @@ class Checkpoint {
   std::vector<Tensor> tensors_;
   // Keys point into tensors_.
   std::unordered_map<std::string_view, std::size_t, SeededHash> by_name_;
+  std::unordered_set<std::string, SeededHash> unread_;
 };
 
 struct Checkpoint::Inspection {

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <tuple>
 #include <utility>
 
 #include "base/git_lfs.h"
+#include "checkpoint/json_bytes.h"
 #include "checkpoint/problems.h"
 
 namespace fathom {
@@ -23,7 +25,7 @@ class HeaderReader {
 
   std::vector<SafetensorsEntry> TakeEntries() { return std::move(entries_); }
 
-  bool null() { return Scalar("null"); }
+  bool null() { return (depth_ == 1 && in_metadata_) || Scalar("null"); }
   bool boolean(bool value) { return Scalar(value ? "true" : "false"); }
   bool number_integer(std::int64_t value) { return Scalar(fmt::to_string(value)); }
   bool number_unsigned(std::uint64_t value) {
@@ -36,6 +38,7 @@ class HeaderReader {
   }
   bool number_float(double, const std::string& text) { return Scalar(text); }
   bool string(std::string& value) {
+    if (depth_ == 2 && in_metadata_) return true;
     if (depth_ != 2 || field_ != Field::kDType) return Scalar(Quoted(value));
     if (const std::optional<DType> dtype = DTypeFromName(value)) {
       entries_.back().dtype = *dtype;
@@ -53,6 +56,8 @@ class HeaderReader {
       Spoil("{}: expected a list of integers, found an object", Name(field_));
     } else if (depth_ == 2 && field_ == Field::kDType) {
       Spoil("dtype: expected text, found an object");
+    } else if (depth_ == 2 && in_metadata_) {
+      Scalar("an object");
     }
     return Descend();
   }
@@ -69,7 +74,8 @@ class HeaderReader {
     if (depth_ == 2 && in_tensor_ && IsList(field_)) {
       in_list_ = true;
       list_ = field_ == Field::kShape ? &entries_.back().shape : &offsets_;
-    } else if (in_list_ || depth_ == 1 || (depth_ == 2 && field_ == Field::kDType)) {
+    } else if (in_list_ || depth_ == 1 ||
+               (depth_ == 2 && (in_metadata_ || field_ == Field::kDType))) {
       Scalar("a list");
     }
     return Descend();
@@ -82,7 +88,9 @@ class HeaderReader {
   bool key(std::string& name) {
     if (depth_ == 1) {
       in_metadata_ = name == "__metadata__";
-      if (!in_metadata_) {
+      if (in_metadata_ && std::exchange(has_metadata_, true)) {
+        AddProblem(problems_, "{}: has __metadata__ twice", file_name_);
+      } else if (!in_metadata_) {
         entries_.emplace_back().name = std::move(name);
         entries_.back().valid = true;
         offsets_.clear();
@@ -151,6 +159,8 @@ class HeaderReader {
       Spoil("{}: expected integers from 0, found {}", Name(field_), found);
     } else if (depth_ == 1 && in_metadata_) {
       AddProblem(problems_, "{}: __metadata__: expected an object, found {}", file_name_, found);
+    } else if (depth_ == 2 && in_metadata_) {
+      AddProblem(problems_, "{}: __metadata__: expected texts, found {}", file_name_, found);
     } else if (depth_ == 1) {
       Spoil("expected an object with dtype, shape and data_offsets, found {}", found);
     } else if (depth_ == 2 && in_tensor_ && IsList(field_)) {
@@ -183,15 +193,14 @@ class HeaderReader {
     if (!entry.valid) return;
     entry.begin = offsets_[0];
     entry.end = offsets_[1];
-    const std::optional<std::int64_t> count = ElementCount(entry.shape);
-    const std::int64_t element_bytes = ElementBytes(entry.dtype);
+    const std::optional<std::int64_t> expected = TensorBytes(entry.dtype, entry.shape);
     if (entry.begin > entry.end) {
       Spoil("data_offsets: begin {} is behind end {}", entry.begin, entry.end);
-    } else if (!count || *count > std::numeric_limits<std::int64_t>::max() / element_bytes) {
-      Spoil("shape {} of {} has more bytes than an integer holds", ShapeToString(entry.shape),
-            fathom::Name(entry.dtype));
-    } else if (*count * element_bytes != entry.end - entry.begin) {
-      Spoil("expected {} bytes for {} {}, found {} (data_offsets [{}, {}])", *count * element_bytes,
+    } else if (!expected) {
+      Spoil("shape {} of {} has more bytes than an integer holds, or a part of a byte",
+            ShapeToString(entry.shape), fathom::Name(entry.dtype));
+    } else if (*expected != entry.end - entry.begin) {
+      Spoil("expected {} bytes for {} {}, found {} (data_offsets [{}, {}])", *expected,
             fathom::Name(entry.dtype), ShapeToString(entry.shape), entry.end - entry.begin,
             entry.begin, entry.end);
     }
@@ -206,6 +215,7 @@ class HeaderReader {
   int seen_ = 0;                               // Fields seen in the current tensor
   Field field_ = Field::kOther;                // of the current tensor
   bool in_metadata_ = false;
+  bool has_metadata_ = false;
   bool in_tensor_ = false;
   bool in_list_ = false;  // in shape or data_offsets
 };
@@ -241,7 +251,7 @@ void CheckLayout(const std::vector<SafetensorsEntry>& entries, std::int64_t data
     if (entry.begin > covered) {
       AddProblem(problems, "{}: {} bytes before tensor {} belong to no tensor (offsets {} to {})",
                  file_name, entry.begin - covered, Quoted(entry.name), covered, entry.begin);
-    } else if (entry.begin < covered && entry.begin < entry.end) {
+    } else if (entry.begin < covered) {
       AddProblem(problems, "{}: tensors {} [{}, {}] and {} [{}, {}] overlap", file_name,
                  Quoted(last->name), last->begin, last->end, Quoted(entry.name), entry.begin,
                  entry.end);
@@ -263,14 +273,21 @@ std::optional<SafetensorsHeader> ParseSafetensorsHeader(std::string_view json,
                                                         std::int64_t data_bytes,
                                                         std::string_view file_name,
                                                         std::vector<Error>& problems) {
+  if (const std::optional<std::size_t> byte = FindForeignByte(json)) {
+    AddProblem(problems, "{}: the header is not valid JSON: byte {} of it", file_name, *byte);
+    return std::nullopt;
+  }
   HeaderReader reader(file_name, problems);
   if (!nlohmann::json::sax_parse(json.begin(), json.end(), &reader)) return std::nullopt;
   SafetensorsHeader header;
   header.entries = reader.TakeEntries();
   std::stable_sort(header.entries.begin(), header.entries.end(),
                    [](const SafetensorsEntry& a, const SafetensorsEntry& b) {
-                     return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
+                     return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
                    });
+  // An entry that is repeated as it is counts once, as for other readers of the format.
+  const auto last = std::unique(header.entries.begin(), header.entries.end());
+  header.entries.erase(last, header.entries.end());
   CheckEnds(header.entries, data_bytes, file_name, problems);
   // A tensor with a problem of its own leaves a gap, which needs no second line.
   if (std::all_of(header.entries.begin(), header.entries.end(),

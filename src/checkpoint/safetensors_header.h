@@ -3,7 +3,7 @@
 //   8 bytes          n, little-endian
 //   n bytes          JSON: {"name": {"dtype": "BF16", "shape": [2, 3], "data_offsets": [0, 12]},
 //   ...}
-//                    padded with blanks; "__metadata__" is free text and not read
+//                    padded with blanks; "__metadata__" has texts, which are not read
 //   the rest         the tensors, back to back: no overlap, no hole, nothing after the last one
 //
 // The JSON is read as a stream of events: a full-size checkpoint has 145,116 tensors, and a tree of
@@ -35,6 +35,8 @@ struct SafetensorsEntry {
   // True: inside the file and end - begin == shape x dtype. False: a problem has been reported, and
   // only the name may be used.
   bool valid = false;
+
+  friend bool operator==(const SafetensorsEntry&, const SafetensorsEntry&) = default;
 };
 
 struct SafetensorsHeader {

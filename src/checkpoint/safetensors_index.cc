@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/git_lfs.h"
+#include "checkpoint/json_bytes.h"
 #include "checkpoint/problems.h"
 
 namespace fathom {
@@ -163,6 +164,10 @@ std::optional<SafetensorsIndex> ParseSafetensorsIndex(std::string_view json,
                                                       std::vector<Error>& problems) {
   if (IsGitLfsPointer(json)) {
     AddProblem(problems, "{}: {}", file_name, kGitLfsPointer);
+    return std::nullopt;
+  }
+  if (const std::optional<std::size_t> byte = FindForeignByte(json)) {
+    AddProblem(problems, "{}: not valid JSON: byte {}", file_name, *byte);
     return std::nullopt;
   }
   IndexReader reader(file_name, problems);

@@ -41,13 +41,14 @@ Result<Layout> MakeLayout(const std::string& path,
     }
     const bool negative = std::any_of(tensor.shape.begin(), tensor.shape.end(),
                                       [](std::int64_t dimension) { return dimension < 0; });
-    const std::optional<std::int64_t> count = negative ? std::nullopt : ElementCount(tensor.shape);
+    const std::optional<std::int64_t> bytes =
+        negative ? std::nullopt : TensorBytes(tensor.dtype, tensor.shape);
     const std::int64_t room = std::numeric_limits<std::int64_t>::max() - begin;
-    if (!count || *count > room / ElementBytes(tensor.dtype)) {
+    if (!bytes || *bytes > room) {
       return MakeError(ErrorCode::kInvalidArgument, "{}: tensor {}: impossible shape {}", path,
                        Quoted(tensor.name), ShapeToString(tensor.shape));
     }
-    const std::int64_t end = begin + *count * ElementBytes(tensor.dtype);
+    const std::int64_t end = begin + *bytes;
     json += fmt::format(R"(,{}:{{"dtype":"{}","shape":{},"data_offsets":[{},{}]}})",
                         PythonJsonString(tensor.name), Name(tensor.dtype),
                         ShapeToString(tensor.shape), begin, end);

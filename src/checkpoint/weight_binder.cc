@@ -9,42 +9,54 @@
 namespace fathom {
 namespace {
 
-std::string Names(std::span<const DType> dtypes) {
-  std::string names;
-  for (const DType dtype : dtypes) {
-    names += names.empty() ? "" : " or ";
-    names += Name(dtype);
+// "I8 or U8 [4, 8] or F4 [4, 16]"
+std::string DescribeForms(std::span<const TensorForm> forms) {
+  std::string text;
+  for (const TensorForm& form : forms) {
+    for (const DType dtype : form.dtypes) {
+      text += text.empty() ? "" : " or ";
+      text += Name(dtype);
+    }
+    text += " " + ShapeToString(form.shape);
   }
-  return names;
+  return text;
+}
+
+bool Has(const TensorForm& form, const TensorView& view) {
+  return std::ranges::find(form.dtypes, view.dtype) != form.dtypes.end() &&
+         std::ranges::equal(form.shape, view.shape);
 }
 
 }  // namespace
 
-const TensorView* WeightBinder::Bind(std::string_view name, std::span<const DType> allowed,
-                                     std::span<const std::int64_t> shape) {
+const TensorView* WeightBinder::Bind(std::string_view name, std::span<const TensorForm> forms) {
   const TensorView* const view = checkpoint_.Find(name);
-  if (view == nullptr) {
-    AddProblem(problems_, "{}: missing, expected {} {}", name, Names(allowed),
-               ShapeToString(shape));
+  if (view == nullptr && checkpoint_.IsUnread(name)) {
+    ++n_unread_;
     return nullptr;
   }
-  const bool right_type = std::find(allowed.begin(), allowed.end(), view->dtype) != allowed.end();
-  const bool right_shape =
-      std::equal(view->shape.begin(), view->shape.end(), shape.begin(), shape.end());
-  if (!right_type || !right_shape) {
-    AddProblem(problems_, "{}: expected {} {}, found {} {}", name, Names(allowed),
-               ShapeToString(shape), Name(view->dtype), ShapeToString(view->shape));
+  if (view == nullptr) {
+    AddProblem(problems_, "{}: missing, expected {}", name, DescribeForms(forms));
+    return nullptr;
+  }
+  if (!std::ranges::any_of(forms, [&](const TensorForm& form) { return Has(form, *view); })) {
+    AddProblem(problems_, "{}: expected {}, found {} {}", name, DescribeForms(forms),
+               Name(view->dtype), ShapeToString(view->shape));
     return nullptr;
   }
   return view;
 }
 
 std::vector<Error> WeightBinder::Problems() const {
-  if (problems_.empty()) return {};
+  if (problems_.empty() && n_unread_ == 0) return {};
   if (auto layout = NameForeignLayout(checkpoint_)) {
     return {{ErrorCode::kUnsupported, *std::move(layout)}};
   }
-  return problems_;
+  std::vector<Error> problems = problems_;
+  if (n_unread_ > 0) {
+    AddProblem(problems, "{} tensors could not be read", n_unread_);
+  }
+  return problems;
 }
 
 Status WeightBinder::Finish() const {

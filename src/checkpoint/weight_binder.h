@@ -3,9 +3,9 @@
 #pragma once
 
 #include <cstdint>
-#include <initializer_list>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -13,6 +13,12 @@
 #include "checkpoint/safetensors.h"
 
 namespace fathom {
+
+// Element types that are read alike, and the shape that a tensor of them has.
+struct TensorForm {
+  std::vector<DType> dtypes;
+  std::vector<std::int64_t> shape;
+};
 
 // Does not own the checkpoint, which must outlive the binder and the bound views. One thread.
 //
@@ -24,14 +30,13 @@ class WeightBinder {
  public:
   explicit WeightBinder(const Checkpoint& checkpoint) : checkpoint_(checkpoint) {}
 
-  // Returns the tensor if it has one of the types `allowed` and exactly this shape. Otherwise
-  // returns nullptr and records the problem: keep binding, so that the user sees all problems.
-  const TensorView* Bind(std::string_view name, std::span<const DType> allowed,
-                         std::span<const std::int64_t> shape);
-  const TensorView* Bind(std::string_view name, std::initializer_list<DType> allowed,
-                         std::initializer_list<std::int64_t> shape) {
-    return Bind(name, std::span(allowed.begin(), allowed.size()),
-                std::span(shape.begin(), shape.size()));
+  // Returns the tensor if it has one of the forms, with exactly its shape. Otherwise returns
+  // nullptr and records the problem: keep binding, so that the user sees all problems.
+  const TensorView* Bind(std::string_view name, std::span<const TensorForm> forms);
+  const TensorView* Bind(std::string_view name, std::vector<DType> dtypes,
+                         std::vector<std::int64_t> shape) {
+    const TensorForm form = {std::move(dtypes), std::move(shape)};
+    return Bind(name, std::span(&form, 1));
   }
 
   // Returns the problems: one alone where the checkpoint has another layout (foreign_layout.h),
@@ -44,6 +49,7 @@ class WeightBinder {
  private:
   const Checkpoint& checkpoint_;
   std::vector<Error> problems_;
+  std::int64_t n_unread_ = 0;  // tensors whose bytes could not be read: one problem
 };
 
 }  // namespace fathom

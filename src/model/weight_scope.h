@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
-#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -37,6 +37,21 @@ struct WeightSource {
     std::memcpy(aligned_copies.back().get(), tensor->bytes.data(), size);
     return aligned_copies.back().get();
   }
+
+  // The integers of 32 bits as integers of 64.
+  const std::byte* Widened(const TensorView& tensor) {
+    const std::size_t n = tensor.bytes.size() / sizeof(std::uint32_t);
+    aligned_copies.push_back(std::make_unique_for_overwrite<std::byte[]>(n * sizeof(std::int64_t)));
+    std::byte* const to = aligned_copies.back().get();
+    for (std::size_t i = 0; i < n; ++i) {
+      std::uint32_t bits = 0;
+      std::memcpy(&bits, tensor.bytes.data() + i * sizeof(bits), sizeof(bits));
+      const std::int64_t value =
+          tensor.dtype == DType::kI32 ? std::int64_t{static_cast<std::int32_t>(bits)} : bits;
+      std::memcpy(to + i * sizeof(value), &value, sizeof(value));
+    }
+    return to;
+  }
 };
 
 // Binds the tensors whose names begin with a prefix. The source outlives it.
@@ -63,17 +78,26 @@ class WeightScope {
     return {reinterpret_cast<const T*>(data), rows, cols};
   }
 
+  // I64 in the published files; others write 32 bits.
+  Matrix<const std::int64_t> Ids(std::string_view name, std::int64_t rows,
+                                 std::int64_t cols) const {
+    const TensorView* ids = Bind(name, {DType::kI64, DType::kI32, DType::kU32}, {rows, cols});
+    const std::byte* data =
+        ids == nullptr || ids->dtype == DType::kI64 ? Data(ids) : source_.Widened(*ids);
+    return {reinterpret_cast<const std::int64_t*>(data), rows, cols};
+  }
+
   Weight Bf16Matrix(std::string_view name, std::int64_t n, std::int64_t k) const {
     Weight weight{.format = WeightFormat::kBf16, .n = n, .k = k};
     weight.data = Data(Bind(name, ".weight", {DType::kBF16}, {n, k}));
     return weight;
   }
 
-  // E4M3 with one scale per 128 x 128, stored as E8M0 or F32.
+  // E4M3 with one scale per 128 x 128, stored as E8M0, which some writers call U8, or F32.
   Weight Fp8Matrix(std::string_view name, std::int64_t n, std::int64_t k) const {
     Weight weight{.format = WeightFormat::kFp8, .n = n, .k = k};
     weight.data = Data(Bind(name, ".weight", {DType::kF8E4M3}, {n, k}));
-    const TensorView* scales = Bind(name, ".scale", {DType::kF8E8M0, DType::kF32},
+    const TensorView* scales = Bind(name, ".scale", {DType::kF8E8M0, DType::kU8, DType::kF32},
                                     {DivideUp(n, kFp8Block), DivideUp(k, kFp8Block)});
     weight.scales = Data(scales);
     if (scales != nullptr && scales->dtype == DType::kF32) {
@@ -93,12 +117,14 @@ class WeightScope {
     return FindDType(name) == DType::kBF16 ? Bf16Matrix(name, n, k) : Fp8Matrix(name, n, k);
   }
 
-  // Routed experts are FP4 (two values a byte, one scale per row and 32 columns) or FP8.
+  // Routed experts are FP4 (two values a byte, one scale per row and 32 columns) or FP8. Bytes of
+  // FP4 are I8 in the published files; others write U8, or F4 with the number of values.
   Weight ExpertMatrix(std::string_view name, std::int64_t n, std::int64_t k) const {
     if (FindDType(name) == DType::kF8E4M3) return Fp8Matrix(name, n, k);
     Weight weight{.format = WeightFormat::kFp4, .n = n, .k = k};
-    weight.data = Data(Bind(name, ".weight", {DType::kI8}, {n, k / 2}));
-    weight.scales = Data(Bind(name, ".scale", {DType::kF8E8M0}, {n, k / kFp4Block}));
+    const TensorForm forms[] = {{{DType::kI8, DType::kU8}, {n, k / 2}}, {{DType::kF4}, {n, k}}};
+    weight.data = Data(source_.binder.Bind(fmt::format("{}{}.weight", prefix_, name), forms));
+    weight.scales = Data(Bind(name, ".scale", {DType::kF8E8M0, DType::kU8}, {n, k / kFp4Block}));
     return weight;
   }
 
@@ -112,19 +138,20 @@ class WeightScope {
   }
 
  private:
-  const TensorView* Bind(std::string_view name, std::string_view suffix,
-                         std::initializer_list<DType> allowed,
-                         std::initializer_list<std::int64_t> shape) const {
-    return source_.binder.Bind(fmt::format("{}{}{}", prefix_, name, suffix), allowed, shape);
+  const TensorView* Bind(std::string_view name, std::string_view suffix, std::vector<DType> dtypes,
+                         std::vector<std::int64_t> shape) const {
+    return source_.binder.Bind(fmt::format("{}{}{}", prefix_, name, suffix), std::move(dtypes),
+                               std::move(shape));
   }
-  const TensorView* Bind(std::string_view name, std::initializer_list<DType> allowed,
-                         std::initializer_list<std::int64_t> shape) const {
-    return Bind(name, "", allowed, shape);
+  const TensorView* Bind(std::string_view name, std::vector<DType> dtypes,
+                         std::vector<std::int64_t> shape) const {
+    return Bind(name, "", std::move(dtypes), std::move(shape));
   }
 
   const float* Floats(std::string_view name, std::string_view suffix,
-                      std::initializer_list<std::int64_t> shape) const {
-    return reinterpret_cast<const float*>(Data(Bind(name, suffix, {DType::kF32}, shape)));
+                      std::vector<std::int64_t> shape) const {
+    return reinterpret_cast<const float*>(
+        Data(Bind(name, suffix, {DType::kF32}, std::move(shape))));
   }
 
   std::optional<DType> FindDType(std::string_view name) const {

@@ -27,9 +27,10 @@ bool IsRoutedExpert(std::string_view name) {
   return name.find(".ffn.experts.") != std::string_view::npos;
 }
 
+template <class Id>
 std::optional<std::string> FindBadId(std::span<const std::byte> ids, std::int64_t n_experts) {
-  for (std::size_t i = 0; i < ids.size() / sizeof(std::int64_t); ++i) {
-    const auto id = LoadUnaligned<std::int64_t>(ids.data() + i * sizeof(std::int64_t));
+  for (std::size_t i = 0; i < ids.size() / sizeof(Id); ++i) {
+    const std::int64_t id = LoadUnaligned<Id>(ids.data() + i * sizeof(Id));
     if (id < 0 || id >= n_experts) {
       return fmt::format("expected expert ids 0 to {}, found {} at element {}", n_experts - 1, id,
                          i);
@@ -38,12 +39,26 @@ std::optional<std::string> FindBadId(std::span<const std::byte> ids, std::int64_
   return std::nullopt;
 }
 
+// Nothing is said of values of a wrong type, which is reported where the tensor is bound.
 std::optional<std::string> FindBadValue(const Checkpoint::Tensor& tensor,
                                         const ModelConfig& config) {
-  return IsScale(tensor.name) ? FindBadScale(tensor.view.bytes, tensor.view.dtype == DType::kF8E8M0
-                                                                    ? ScaleFormat::kE8m0
-                                                                    : ScaleFormat::kF32)
-                              : FindBadId(tensor.view.bytes, config.n_routed_experts);
+  const bool is_scale = IsScale(tensor.name);
+  const std::int64_t n_experts = config.n_routed_experts;
+  switch (tensor.view.dtype) {
+    case DType::kF8E8M0:
+    case DType::kU8:
+      return is_scale ? FindBadScale(tensor.view.bytes, ScaleFormat::kE8m0) : std::nullopt;
+    case DType::kF32:
+      return is_scale ? FindBadScale(tensor.view.bytes, ScaleFormat::kF32) : std::nullopt;
+    case DType::kI64:
+      return is_scale ? std::nullopt : FindBadId<std::int64_t>(tensor.view.bytes, n_experts);
+    case DType::kI32:
+      return is_scale ? std::nullopt : FindBadId<std::int32_t>(tensor.view.bytes, n_experts);
+    case DType::kU32:
+      return is_scale ? std::nullopt : FindBadId<std::uint32_t>(tensor.view.bytes, n_experts);
+    default:
+      return std::nullopt;
+  }
 }
 
 bool Overlaps(const MemoryPieces& share, std::span<const std::byte> bytes) {

@@ -56,8 +56,7 @@ MoeWeights BindMoe(const WeightScope& scope, const ModelConfig& config, bool has
   MoeWeights moe{.name = scope.Name(),
                  .gate = scope.Bf16Matrix("gate", config.n_routed_experts, hidden)};
   if (hash_routed) {
-    moe.tid2eid = scope.Table<std::int64_t>("gate.tid2eid", DType::kI64, config.vocab_size,
-                                            config.num_experts_per_tok);
+    moe.tid2eid = scope.Ids("gate.tid2eid", config.vocab_size, config.num_experts_per_tok);
   } else {
     moe.bias = scope.Vector<float>("gate.bias", DType::kF32, config.n_routed_experts);
   }

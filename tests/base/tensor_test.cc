@@ -8,7 +8,7 @@ namespace fathom {
 namespace {
 
 TEST(Tensor, DTypeNamesRoundTrip) {
-  for (int i = 0; i < 16; ++i) {
+  for (int i = 0; i <= static_cast<int>(DType::kU64); ++i) {
     const auto dtype = static_cast<DType>(i);
     EXPECT_EQ(DTypeFromName(Name(dtype)), dtype);
     EXPECT_GE(ElementBytes(dtype), 1);
@@ -22,6 +22,16 @@ TEST(Tensor, ElementCountDetectsOverflow) {
   EXPECT_EQ(ElementCount({}), 1);
   EXPECT_EQ(ElementCount(std::array<std::int64_t, 3>{0, 1LL << 40, 1LL << 40}), 0);
   EXPECT_EQ(ElementCount(std::array<std::int64_t, 2>{1LL << 40, 1LL << 40}), std::nullopt);
+}
+
+TEST(Tensor, BytesOfSmallElements) {
+  const std::array<std::int64_t, 2> shape = {3, 4};
+  EXPECT_EQ(TensorBytes(DType::kF4, shape), 6);
+  EXPECT_EQ(TensorBytes(DType::kF6E2M3, shape), 9);
+  EXPECT_EQ(TensorBytes(DType::kC64, shape), 96);
+  EXPECT_EQ(TensorBytes(DType::kF4, std::array<std::int64_t, 2>{3, 5}), std::nullopt);
+  EXPECT_EQ(TensorBytes(DType::kF4, std::array<std::int64_t, 1>{0}), 0);
+  EXPECT_EQ(TensorBytes(DType::kU8, std::array<std::int64_t, 1>{1LL << 62}), std::nullopt);
 }
 
 TEST(Tensor, MatrixRows) {

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 #include <filesystem>
@@ -177,7 +178,14 @@ TEST_F(Mirror, HasAllShardsWhole) {
   std::filesystem::resize_file(Shard(0), 4096);
   ExpectRefused(" bytes, as when the checkpoint was opened, found 4096");
   std::filesystem::remove(Shard(0));
-  ExpectRefused("cannot open it: No such file or directory");
+  ExpectRefused("cannot open: No such file or directory");
+}
+
+// Opening a pipe would wait for a writer.
+TEST_F(Mirror, HasRegularFiles) {
+  std::filesystem::remove(Shard(0));
+  ASSERT_EQ(mkfifo(Shard(0).c_str(), 0600), 0);
+  ExpectRefused("expected a regular file, found a pipe");
 }
 
 TEST_F(Mirror, MayNotChangeWhileItIsRead) {

@@ -91,6 +91,24 @@ TEST(SafetensorsErrors, HeaderIsNotAnObject) {
   EXPECT_THAT(FindProblems("null", ""), ElementsAre(HasSubstr("not a JSON object but null")));
   EXPECT_THAT(FindProblems(R"({"__metadata__":3})", ""),
               ElementsAre(HasSubstr("__metadata__: expected an object, found 3")));
+  EXPECT_THAT(FindProblems("\xEF\xBB\xBF{}", ""),
+              ElementsAre(HasSubstr("not valid JSON: byte 1 of")));
+  EXPECT_THAT(FindProblems(std::string("{}\0", 3), ""),
+              ElementsAre(HasSubstr("not valid JSON: byte 3 of")));
+}
+
+TEST(SafetensorsErrors, MetadataHasTexts) {
+  EXPECT_THAT(FindProblems(R"({"__metadata__":{"format":"pt"}})", ""), IsEmpty());
+  EXPECT_THAT(FindProblems(R"({"__metadata__":null})", ""), IsEmpty());
+  for (const std::string other : {"1", "null", "true", "[]", "{}"}) {
+    EXPECT_THAT(
+        FindProblems(R"({"__metadata__":{"a":")" + std::string("b") + R"(","c":)" + other + "}}",
+                     ""),
+        ElementsAre(HasSubstr("__metadata__: expected texts, found ")))
+        << other;
+  }
+  EXPECT_THAT(FindProblems(R"({"__metadata__":{},"__metadata__":{}})", ""),
+              ElementsAre(HasSubstr("has __metadata__ twice")));
 }
 
 TEST(SafetensorsErrors, NestedTooDeep) {
@@ -102,7 +120,7 @@ TEST(SafetensorsErrors, NestedTooDeep) {
   }
   EXPECT_THAT(FindProblems(objects, ""), ElementsAre(HasSubstr("nested deeper than 16 levels")));
   EXPECT_THAT(FindProblems(R"({"__metadata__":)" + objects, ""),
-              ElementsAre(HasSubstr("nested deeper than 16 levels")));
+              ElementsAre(HasSubstr("expected texts"), HasSubstr("nested deeper than 16 levels")));
 }
 
 TEST(SafetensorsErrors, FieldsOfTheWrongType) {
@@ -200,6 +218,24 @@ TEST(SafetensorsErrors, Overlap) {
                            "01234567"),
               ElementsAre(HasSubstr("'a' [0, 8] and 'c' [0, 8] overlap"),
                           HasSubstr("'a' [0, 8] and 'b' [2, 4] overlap")));
+  // An empty one stands between two others, or at an end.
+  EXPECT_THAT(FindProblems(R"({"a":{"dtype":"U8","shape":[8],"data_offsets":[0,8]},)"
+                           R"("b":{"dtype":"U8","shape":[0],"data_offsets":[2,2]}})",
+                           "01234567"),
+              ElementsAre(HasSubstr("'a' [0, 8] and 'b' [2, 2] overlap")));
+  EXPECT_THAT(FindProblems(R"({"a":{"dtype":"U8","shape":[8],"data_offsets":[0,8]},)"
+                           R"("b":{"dtype":"U8","shape":[0],"data_offsets":[8,8]},)"
+                           R"("c":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})",
+                           "01234567"),
+              IsEmpty());
+}
+
+TEST(SafetensorsErrors, AnEntryMayBeRepeated) {
+  EXPECT_THAT(FindProblems(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
+                           R"("b":{"dtype":"U8","shape":[1],"data_offsets":[1,2]},)"
+                           R"("a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})",
+                           "01"),
+              IsEmpty());
 }
 
 TEST(SafetensorsErrors, NameTwice) {
@@ -318,6 +354,7 @@ TEST_F(ShardedErrors, IndexOfTheWrongForm) {
   const std::string deep(100'000, '[');
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"", "not valid JSON"},
+      {"\xEF\xBB\xBF{\"weight_map\":{}}", "not valid JSON: byte 1"},
       {"{\"weight_map\":", "not valid JSON"},
       {"[]", "expected a JSON object, found a list"},
       {"3", "expected a JSON object, found 3"},

@@ -87,9 +87,9 @@ TEST(Checkpoint, BytesAreThoseOfTheFile) {
 TEST(Checkpoint, ReadsEveryDType) {
   const testing::TemporaryDirectory directory;
   std::vector<testing::TensorSpec> tensors;
-  for (int i = 0; i < 16; ++i) {
+  for (int i = 0; i <= static_cast<int>(DType::kU64); ++i) {
     const auto dtype = static_cast<DType>(i);
-    tensors.push_back({std::string(Name(dtype)), dtype, {2, 3}});
+    tensors.push_back({std::string(Name(dtype)), dtype, {2, 4}});
   }
   testing::WriteSafetensors(directory.path() / "model.safetensors", tensors);
   const Result<Checkpoint> checkpoint = Checkpoint::Open(directory.path());

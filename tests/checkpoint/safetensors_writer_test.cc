@@ -98,10 +98,11 @@ TEST(SafetensorsWriter, RoundTrip) {
     std::string data;
     const auto n_tensors = *rc::gen::inRange(0, 6);
     for (int i = 0; i < n_tensors; ++i) {
-      const auto dtype = static_cast<DType>(*rc::gen::inRange(0, 16));
+      const auto dtype =
+          static_cast<DType>(*rc::gen::inRange(0, static_cast<int>(DType::kU64) + 1));
       const auto rows = *rc::gen::inRange<std::int64_t>(0, 50);
-      tensors.push_back({fmt::format("t{}", i), dtype, {rows, 3}});
-      for (std::int64_t k = 0; k < rows * 3 * ElementBytes(dtype); ++k) {
+      tensors.push_back({fmt::format("t{}", i), dtype, {rows, 4}});
+      for (std::int64_t k = 0; k < *TensorBytes(dtype, tensors.back().shape); ++k) {
         data += static_cast<char>(data.size() * 31 % 251);
       }
     }

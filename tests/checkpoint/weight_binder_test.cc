@@ -36,8 +36,7 @@ TEST_F(WeightBinderTest, BindsWhatIsThere) {
   EXPECT_EQ(binder.Bind("norm.weight", {DType::kBF16}, {8}), checkpoint.Find("norm.weight"));
   EXPECT_EQ(binder.Bind("wo_a.weight", {DType::kBF16, DType::kF8E4M3}, {2, 4}),
             checkpoint.Find("wo_a.weight"));
-  const std::vector<DType> f32 = {DType::kF32};
-  EXPECT_EQ(binder.Bind("scalar", f32, std::span<const std::int64_t>()), checkpoint.Find("scalar"));
+  EXPECT_EQ(binder.Bind("scalar", {DType::kF32}, {}), checkpoint.Find("scalar"));
   EXPECT_THAT(binder.Problems(), IsEmpty());
   EXPECT_TRUE(binder.Finish());
 }
@@ -99,7 +98,7 @@ TEST(WeightBinderInventory, EmbeddedModelAndOracles) {
     std::set<std::string> inventory;
     for (const std::vector<testing::TensorSpec>& shard : testing::NativeShards(*config, options)) {
       for (const testing::TensorSpec& tensor : shard) {
-        binder.Bind(tensor.name, std::span(&tensor.dtype, 1), tensor.shape);
+        binder.Bind(tensor.name, {tensor.dtype}, tensor.shape);
         inventory.insert(std::string(tensor.name));
       }
     }

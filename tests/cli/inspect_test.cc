@@ -240,11 +240,11 @@ TEST(InspectTest, ListsEverythingThatIsWrong) {
   EXPECT_EQ(run.exit_code, 1);
   EXPECT_THAT(run.out, AllOf(HasSubstr("model-00003-of-00009.safetensors"),
                              HasSubstr("model-00005-of-00009.safetensors"),
-                             HasSubstr("problems with the tensors"), HasSubstr("more")));
+                             HasSubstr("90 tensors could not be read"), Not(HasSubstr("missing"))));
   EXPECT_THAT(run.error, HasSubstr("problems\n"));
   const json object = InspectJson(copy.path(), 1);
   EXPECT_EQ(object["ok"], false);
-  EXPECT_GT(object["problems"].size(), 20u);
+  EXPECT_EQ(object["problems"].size(), 3u) << "of two files, and their tensors in one";
 }
 
 TEST(InspectTest, BrokenConfigurationIsNamedWithTheRest) {

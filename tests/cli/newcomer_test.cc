@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/cli/fairy_copy.h"
@@ -68,6 +69,26 @@ TEST(NewcomerTest, GitLfsPointersAreNamed) {
     const ProgramRun run = GenerateOnce(fairy.path());
     ExpectRefusal(run, 1, std::string(name) + ": a Git LFS pointer, not the file itself; git lfs");
     EXPECT_THAT(run.error, Not(HasSubstr("expected a header")));
+  }
+}
+
+// A clone without Git LFS, and a link of a hub's cache whose download was interrupted.
+TEST(NewcomerTest, AShardThatCannotBeReadIsOneProblem) {
+  constexpr const char* kShard = "model-00002-of-00009.safetensors";
+  const FairyCopy pointer;
+  WriteFile(pointer.Own(kShard), kPointer);
+  const FairyCopy link;
+  std::filesystem::remove(link.Own(kShard));
+  std::filesystem::create_symlink("../../blobs/0123abc", link.path() / kShard);
+  const std::pair<std::filesystem::path, std::string> cases[] = {
+      {pointer.path(), ": a Git LFS pointer, not the file itself"},
+      {link.path(), ": a link to ../../blobs/0123abc, which does not exist"}};
+  for (const auto& [path, reason] : cases) {
+    const ProgramRun run = RunProgram({"inspect", path});
+    EXPECT_EQ(run.exit_code, 1);
+    EXPECT_THAT(run.out, AllOf(HasSubstr(kShard + reason), HasSubstr("tensors could not be read"),
+                               Not(HasSubstr("missing"))));
+    EXPECT_THAT(GenerateOnce(path).error, HasSubstr(kShard + reason));
   }
 }
 

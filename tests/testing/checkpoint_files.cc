@@ -161,7 +161,7 @@ class ShardBuilder {
 }  // namespace
 
 std::int64_t Bytes(const TensorSpec& tensor) {
-  return ElementCount(tensor.shape).value() * ElementBytes(tensor.dtype);
+  return TensorBytes(tensor.dtype, tensor.shape).value();
 }
 
 std::string SafetensorsBytes(std::string_view header, std::string_view data) {

@@ -193,9 +193,9 @@ void AddDraftParts(const ModelConfig& config, const DrafterKind& drafter,
 }  // namespace
 
 std::int64_t ByteCount(const SliceTensor& tensor) {
-  const std::optional<std::int64_t> n_elements = ElementCount(tensor.shape);
-  Check(n_elements.has_value(), "a tensor of a checked configuration has a size");
-  return *n_elements * ElementBytes(tensor.dtype);
+  const std::optional<std::int64_t> bytes = TensorBytes(tensor.dtype, tensor.shape);
+  Check(bytes.has_value(), "a tensor of a checked configuration has a size");
+  return *bytes;
 }
 
 std::vector<std::vector<SliceTensor>> SliceParts(const ModelConfig& config) {
