@@ -20,10 +20,17 @@
 
 namespace fathom {
 
+// Values that a program which starts processes with MPI has put into the environment of this one.
+struct MpiStart {
+  std::optional<int> n_ranks{};  // missing: not said
+  int rank = 0;
+};
+
 // The division of the model among the ranks of a run (runtime/rank_process.h).
 struct RankOptions {
   std::string link;  // from the launcher; empty: none
-  bool mpi = false;  // mpirun or the like has started this process
+  // Missing: this process was not started so, or alone.
+  std::optional<MpiStart> mpi{};
   int n_tensor = 0;  // 0: all ranks of a stage, or 1 with dp_attention
   int n_stages = 1;
   int n_expert = 0;           // 1 or all of a stage; 0: all, if the experts can be divided so

@@ -69,6 +69,17 @@ Status NameRank(Error error, int rank) {
   return Unexpected(std::move(error));
 }
 
+// An mpirun of another MPI than the module's starts processes that do not see each other: each
+// would run the whole model. The first one says so for all.
+Status CheckStartedAlone(const MpiStart& start) {
+  if (start.n_ranks.value_or(1) == 1) return {};
+  if (start.rank > 0) return Unexpected(kQuiet);
+  return MakeError(ErrorCode::kInvalidArgument,
+                   "started as one of {} processes, but the MPI of this build sees 1: use its own "
+                   "mpirun, or fathom launch",
+                   *start.n_ranks);
+}
+
 MeshEnds MakeMeshEnds(const RankLink& link) {
   MeshEnds ends;
   for (const int end : link.ends) {
@@ -99,7 +110,7 @@ Status RankProcess::JoinMpi() {
   Result<std::unique_ptr<Communicator>> all = MakeMpiCommunicator(abort_flag_);
   if (!all) return Unexpected(all.error());
   all_ = *std::move(all);
-  if (is_alone()) return {};
+  if (is_alone()) return CheckStartedAlone(*options_.mpi);
   Result<std::vector<Descriptor>> controls = ConnectControls(*all_);
   if (!controls && controls.error().code == ErrorCode::kUnsupported) {
     warning_ = fmt::format("{}: a rank that hangs will not be noticed", controls.error().message);

@@ -1,20 +1,10 @@
 // Ranks as processes: the same bytes as from one, and one message when something goes wrong.
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
-#include <cstdint>
 #include <filesystem>
-#include <fstream>
-#include <functional>
-#include <span>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -22,134 +12,15 @@
 
 #include "measure/slice/write_slice.h"
 #include "model/draft/dspark.h"
-#include "runtime/build_info.h"
+#include "tests/cli/launch_fixture.h"
 #include "tests/cli/processes.h"
 #include "tests/cli/program.h"
 #include "tests/measure/slice/tiny.h"
 #include "tests/testing/checkpoint_files.h"
 #include "tests/testing/locks.h"
-#include "tests/testing/shared_data.h"
 
 namespace fathom::testing {
 namespace {
-
-std::string SomeTokens(int n_tokens) {
-  std::string tokens = "0";
-  for (int i = 1; i < n_tokens; ++i) {
-    tokens += " " + std::to_string((static_cast<unsigned>(i) * 2654435761u >> 7) % 4000);
-  }
-  return tokens;
-}
-
-// In the words of whoever asked for it: a file, a buffer, the standard library.
-bool SaysNoMemory(std::string_view message, std::size_t rank) {
-  return message.starts_with(fmt::format("fathom: error: rank {}: ", rank)) &&
-         message.find("memory") != std::string_view::npos;
-}
-
-class LaunchTest : public ::testing::Test {
- protected:
-  std::filesystem::path out() const { return directory_.path() / "out.safetensors"; }
-
-  // The bytes of what `logits` writes with these options, behind these words.
-  std::string Logits(std::vector<std::string> before, std::vector<std::string> options,
-                     const std::filesystem::path& program = {}) {
-    for (const char* word :
-         {"logits", "--threads", "1", "--mtp", "--prefill", "140", "--chunk", "100", "--tokens"}) {
-      before.emplace_back(word);
-    }
-    before.push_back(SomeTokens(150));
-    before.insert(before.end(), {"--out", out().string()});
-    before.insert(before.end(), options.begin(), options.end());
-    const ProgramRun run = RunProgram(before, {.program = program});
-    EXPECT_EQ(run.exit_code, 0) << run.error;
-    EXPECT_EQ(run.out + run.error, "");
-    std::string bytes = ReadFile(out());
-    std::filesystem::remove(out());
-    return bytes;
-  }
-
-  // Runs 2 ranks with these words, and calls `meet` for their processes. The time counts from this
-  // call.
-  ProgramRun RunAndMeet(const std::vector<std::string>& words,
-                        const std::function<void(std::span<const pid_t>)>& meet,
-                        std::chrono::seconds* took, const std::filesystem::path& program = {}) {
-    ProgramRun run;
-    std::jthread launcher([&] { run = RunProgram(words, {.program = program}); });
-    // The launcher is the child of this process that has two.
-    std::vector<pid_t> ranks;
-    for (int i = 0; i < 1000 && ranks.size() < 2; ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-      for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
-        std::ifstream file(task.path() / "children");
-        for (pid_t child = 0; file >> child;) {
-          if (const std::vector<pid_t> found = FindChildren(child); found.size() == 2) {
-            ranks = found;
-          }
-        }
-      }
-    }
-    EXPECT_EQ(ranks.size(), 2u);
-    if (ranks.size() == 2) {
-      meet(ranks);
-    }
-    const auto start = std::chrono::steady_clock::now();
-    launcher.join();
-    *took = std::chrono::ceil<std::chrono::seconds>(std::chrono::steady_clock::now() - start);
-    for (const pid_t rank : ranks) {
-      EXPECT_TRUE(IsGoneSoon(rank)) << "a rank that is still there";
-    }
-    return run;
-  }
-
-  // Sends `signal` to the second rank of a long run, once it is under way.
-  ProgramRun RunAndSignal(int signal, std::chrono::seconds* took,
-                          std::vector<std::string> words = {"launch", "-n", "2"},
-                          const std::filesystem::path& program = {}) {
-    words.insert(words.end(), {"logits", "--threads", "1", "--prefill", "0", "--tokens",
-                               SomeTokens(4000), "--out", out().string()});
-    const auto meet = [&](std::span<const pid_t> ranks) {
-      EXPECT_TRUE(MapsSoon(ranks[1], ".safetensors")) << "ranks that have met load weights";
-      std::this_thread::sleep_for(std::chrono::milliseconds(300));
-      ::kill(ranks[1], signal);
-    };
-    return RunAndMeet(words, meet, took, program);
-  }
-
-  // Denies `rank` memory from the moment it has joined, before it loads.
-  ProgramRun RunOutOfMemory(std::size_t rank, std::chrono::seconds* took,
-                            std::vector<std::string> words = {"launch", "-n", "2"},
-                            const std::filesystem::path& program = {}) {
-    const std::string saved = directory_.path() / "saved.json";
-    Logits({"launch", "-n", "2"}, {"--redundant-experts", "4", "--save-expert-placement", saved});
-    // The ranks have met when the first one opens this, and wait for what is in it.
-    const std::string placement = directory_.path() / "placement.json";
-    EXPECT_EQ(::mkfifo(placement.c_str(), 0600), 0);
-    words.insert(words.end(),
-                 {"logits", "--threads", "1", "--tokens", SomeTokens(9), "--out", out().string(),
-                  "--redundant-experts", "4", "--expert-placement", placement});
-    const auto meet = [&](std::span<const pid_t> ranks) {
-      int pipe = -1;
-      for (int i = 0; i < 1000 && pipe < 0; ++i) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(10));
-        pipe = ::open(placement.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
-      }
-      EXPECT_GE(pipe, 0);
-      const auto bytes = static_cast<rlim_t>(AddressSpace(ranks[rank]));
-      const rlimit limit = {bytes, bytes};
-      EXPECT_EQ(::prlimit(ranks[rank], RLIMIT_AS, &limit, nullptr), 0);
-      const std::string text = ReadFile(saved);
-      EXPECT_EQ(::write(pipe, text.data(), text.size()), std::ssize(text));
-      ::close(pipe);
-    };
-    ProgramRun run = RunAndMeet(words, meet, took, program);
-    std::filesystem::remove(saved);
-    std::filesystem::remove(placement);
-    return run;
-  }
-
-  const TemporaryDirectory directory_;
-};
 
 TEST_F(LaunchTest, AnyNumberOfRanksWritesTheSameBytes) {
   const std::string alone = Logits({}, {});
@@ -297,153 +168,14 @@ TEST_F(LaunchTest, AnEngineWhoseExpertsMoveAnswersTheSame) {
   EXPECT_EQ(RunProgram(placed).out, alone.out);
 }
 
-// mpirun and what it is told so that it starts more ranks than there are cores, in any container.
-class MpiTest : public LaunchTest {
- protected:
-  void SetUp() override {
-    if (!std::filesystem::exists(ProgramPath().parent_path() / "fathom_mpi.so") ||
-        !std::filesystem::exists(kMpirun)) {
-      GTEST_SKIP() << "this build has no MPI: libopenmpi-dev and openmpi-bin were not installed";
-    }
+TEST_F(LaunchTest, VariablesOfOneProcessAreNoLaunch) {
+  const std::vector<std::string> environments[] = {
+      {"PMI_SIZE=1", "PMI_RANK=0"}, {"OMPI_COMM_WORLD_SIZE=1"}, {"PMIX_RANK=0", "SLURM_NTASKS=1"}};
+  for (const std::vector<std::string>& environment : environments) {
+    const ProgramRun run =
+        RunProgram({"generate", "Once", "-n", "1"}, {.environment = environment});
+    EXPECT_EQ(run.exit_code, 0) << run.error;
   }
-
-  static std::vector<std::string> Words(std::vector<std::string> words) {
-    words.insert(words.begin(), {"--allow-run-as-root", "--oversubscribe"});
-    return words;
-  }
-  // Returns our lines in the output of mpirun and the ranks.
-  static std::vector<std::string> ErrorsIn(const std::string& text) {
-    std::vector<std::string> errors;
-    std::istringstream lines(text);
-    for (std::string line; std::getline(lines, line);) {
-      if (line.starts_with("fathom: error: ")) errors.push_back(line);
-    }
-    return errors;
-  }
-
-  static constexpr const char* kMpirun = "/usr/bin/mpirun";
-};
-
-TEST_F(MpiTest, WritesTheSameBytes) {
-  const std::string alone = Logits({}, {});
-  for (const std::vector<std::string>& cut :
-       std::vector<std::vector<std::string>>{{"2"},
-                                             {"2", "--decode-context-parallel"},
-                                             {"4", "--tp", "2", "--pp", "2"},
-                                             {"4", "--dp-attention"}}) {
-    const std::string found =
-        Logits(Words({"-n", cut[0], ProgramPath()}), {cut.begin() + 1, cut.end()}, kMpirun);
-    EXPECT_TRUE(found == alone) << fmt::format("{} ranks", cut[0]);
-  }
-}
-
-TEST_F(MpiTest, RanksThatDifferAreNamed) {
-  const std::vector<std::string> same = {"logits", "--tokens", "1 2 3", "--out", out().string()};
-  const auto differ = [&](const std::vector<std::string>& options, std::string_view part) {
-    std::vector<std::string> words = Words({"-n", "1", ProgramPath()});
-    words.insert(words.end(), same.begin(), same.end());
-    words.insert(words.end(), {":", "-n", "1", ProgramPath()});
-    words.insert(words.end(), same.begin(), same.end());
-    words.insert(words.end(), options.begin(), options.end());
-    const ProgramRun run = RunProgram(words, {.program = kMpirun});
-    EXPECT_NE(run.exit_code, 0);
-    const std::vector<std::string> errors = ErrorsIn(run.error);
-    ASSERT_EQ(errors.size(), 1u) << run.error;
-    EXPECT_NE(errors[0].find(part), std::string::npos) << errors[0];
-    EXPECT_FALSE(std::filesystem::exists(out()));
-  };
-  differ({"--pp", "2"}, "rank 1: expected the options of rank 0");
-  if (const auto other = SharedData("oracle/flash-mini"); other) {
-    differ({"--model", *other}, "rank 1: expected the model of rank 0");
-  }
-  differ({"--model", "nowhere"}, "rank 1: ");
-}
-
-TEST_F(MpiTest, AModuleOfAnotherBuildIsRefused) {
-  constexpr std::string_view kModule = "fathom_mpi.so";
-  const std::filesystem::path program = directory_.path() / "fathom";
-  const std::filesystem::path module = directory_.path() / kModule;
-  std::filesystem::copy_file(ProgramPath(), program);
-  std::string bytes = ReadFile(ProgramPath().parent_path() / kModule);
-  // The digest is the only run of 64 lower-case hexadecimal digits.
-  const auto is_digit = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
-  const auto digest = std::search_n(bytes.begin(), bytes.end(), 64, true,
-                                    [&](char c, bool) { return is_digit(c); });
-  ASSERT_NE(digest, bytes.end());
-  *digest = *digest == '0' ? '1' : '0';
-  WriteFile(module, bytes);
-  std::vector<std::string> words = Words({"-n", "2", program});
-  words.insert(words.end(), {"logits", "--tokens", "1 2 3", "--out", out().string()});
-  const ProgramRun run = RunProgram(words, {.program = kMpirun});
-  EXPECT_NE(run.exit_code, 0);
-  EXPECT_NE(run.error.find("fathom_mpi.so: expected the module of the same build"),
-            std::string::npos)
-      << run.error;
-  EXPECT_FALSE(std::filesystem::exists(out()));
-}
-
-TEST_F(MpiTest, ARankOfAnotherBuildIsNamed) {
-  // A copy that differs in the one place that says from which sources it was built.
-  const std::filesystem::path other = directory_.path() / "fathom";
-  std::string bytes = ReadFile(ProgramPath());
-  const std::string commit = std::string(GetBuildInfo().commit) + '\0';
-  std::size_t at = bytes.find(commit);
-  ASSERT_NE(at, std::string::npos);
-  for (; at != std::string::npos; at = bytes.find(commit, at)) {
-    bytes[at] = 'x';
-  }
-  WriteFile(other, bytes);
-  std::filesystem::permissions(other, std::filesystem::perms::owner_all);
-  std::filesystem::create_symlink(ProgramPath().parent_path() / "fathom_mpi.so",
-                                  directory_.path() / "fathom_mpi.so");
-  const std::vector<std::vector<std::string>> commands = {
-      {"logits", "--tokens", "1 2 3", "--out", out().string()},
-      {"generate", "-n", "4", "Once upon a time"},
-      {"serve", "--port", "0"}};
-  for (const std::vector<std::string>& command : commands) {
-    std::vector<std::string> words = Words({"-n", "1", ProgramPath()});
-    words.insert(words.end(), command.begin(), command.end());
-    words.insert(words.end(), {":", "-n", "1", other});
-    words.insert(words.end(), command.begin(), command.end());
-    const auto start = std::chrono::steady_clock::now();
-    const ProgramRun run = RunProgram(words, {.program = kMpirun});
-    EXPECT_LE(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
-    EXPECT_NE(run.exit_code, 0);
-    EXPECT_EQ(run.out, "");
-    const std::vector<std::string> errors = ErrorsIn(run.error);
-    ASSERT_EQ(errors.size(), 1u) << run.error;
-    EXPECT_NE(
-        errors[0].find(fmt::format(
-            "rank 1: expected the program of rank 0, \"fathom {} {}\", found \"fathom {} x{}\"",
-            GetBuildInfo().version, GetBuildInfo().commit, GetBuildInfo().version,
-            GetBuildInfo().commit.substr(1))),
-        std::string::npos)
-        << errors[0];
-    EXPECT_FALSE(std::filesystem::exists(out()));
-  }
-}
-
-TEST_F(MpiTest, ARankWithoutMemoryEndsAll) {
-  for (const std::size_t rank : {0u, 1u}) {
-    std::chrono::seconds took{};
-    const ProgramRun run = RunOutOfMemory(rank, &took, Words({"-n", "2", ProgramPath()}), kMpirun);
-    EXPECT_NE(run.exit_code, 0);
-    EXPECT_LE(took.count(), 10);
-    const std::vector<std::string> errors = ErrorsIn(run.error);
-    ASSERT_EQ(errors.size(), 1u) << run.error;
-    EXPECT_TRUE(SaysNoMemory(errors[0], rank)) << errors[0];
-    EXPECT_FALSE(std::filesystem::exists(out()));
-  }
-}
-
-TEST_F(MpiTest, ARankThatIsStoppedEndsAll) {
-  std::chrono::seconds took{};
-  const ProgramRun run = RunAndSignal(SIGSTOP, &took, Words({"-n", "2", ProgramPath()}), kMpirun);
-  EXPECT_NE(run.exit_code, 0);
-  EXPECT_LE(took.count(), 10);
-  const std::vector<std::string> errors = ErrorsIn(run.error);
-  ASSERT_EQ(errors.size(), 1u) << run.error;
-  EXPECT_NE(errors[0].find("has said nothing for 5 s"), std::string::npos) << errors[0];
 }
 
 TEST_F(LaunchTest, GenerateSaysTheSame) {

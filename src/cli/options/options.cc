@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <initializer_list>
 #include <iterator>
 #include <optional>
 #include <utility>
 
+#include "base/parse_text.h"
 #include "base/processors.h"
 #include "cli/commands/version.h"
 #include "cli/options/command_options.h"
@@ -37,12 +39,24 @@ int LocalRanks(const std::string& rank_link) {
   return std::max(std::atoi(Environment("OMPI_COMM_WORLD_LOCAL_SIZE").c_str()), 1);
 }
 
-// Programs that start processes with MPI put their number into the environment.
-bool StartedByMpi() {
-  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"}) {
-    if (const std::string value = Environment(name); !value.empty()) return true;
+// The first of these variables that is a number.
+std::optional<int> NumberInEnvironment(std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    if (const std::optional<int> number = ParseNumber<int>(Environment(name))) return number;
   }
-  return false;
+  return std::nullopt;
+}
+
+// Open MPI, Hydra (MPICH, Intel MPI) and srun put the number of processes into the environment. A
+// number of 1 is that of a process alone, or was left by a program around this one.
+std::optional<MpiStart> StartedByMpi() {
+  std::optional<int> n_ranks = NumberInEnvironment({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"});
+  const bool has_pmix = !Environment("PMIX_RANK").empty();
+  if (!n_ranks && has_pmix) n_ranks = NumberInEnvironment({"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"});
+  if (n_ranks == 1 || (!n_ranks && !has_pmix)) return std::nullopt;
+  const std::optional<int> rank =
+      NumberInEnvironment({"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"});
+  return MpiStart{.n_ranks = n_ranks, .rank = rank.value_or(0)};
 }
 
 // How drivers of GPUs enqueue work: settings for finding the kernel of a fault, not for users.
