@@ -258,7 +258,7 @@ void Generate(const ApiCall& call, const ApiModel& model, RequestRunner& runner,
               const GenerationOptions& options, const GenerationClient& client) {
   client.record.generates = true;
   client.record.stream = call.stream;
-  client.record.model = call.model;
+  client.record.model = model.name;
   client.record.n_replayed = call.n_replayed;
   client.record.relaxed = call.relaxed;
   client.record.has_constraint =

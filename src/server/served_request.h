@@ -23,7 +23,7 @@ struct ServedRequest {
   // Only of requests that generate; nothing of their text.
   bool generates = false;
   bool stream = false;
-  std::string model;
+  std::string model;  // the server's name of it
   Usage usage;
   std::size_t n_replayed = 0;  // turns that the prompt holds token by token as they were generated
   double queue_seconds = 0;
@@ -33,14 +33,19 @@ struct ServedRequest {
   std::size_t longest_choice = 0;  // tokens
   std::string finish;              // of the first choice; or "cancelled"
   int turn_stops = 0;              // choices that a turn token ended (prompt_tokens.h)
-  std::string relaxed;             // ApiCall::relaxed
+  std::string relaxed;             // ApiCall::relaxed; may quote the request
   bool has_constraint = false;     // of its answers
   double compile_seconds = 0;      // of that constraint
   std::string constraint_error;    // why a constraint was refused or has failed: ApiError::code
-  std::string error;               // the message that the client received, if any
+  // The error that the client received, if any.
+  std::string error;        // its message; may quote the request where the client is at fault
+  std::string error_field;  // ApiError::param
+  std::string error_kind;   // ApiError::code, or its type
 
   void SetError(const ApiError& told) {
     error = told.message;
+    error_field = told.param;
+    error_kind = told.code.empty() ? told.type : told.code;
     if (!told.issues.empty() || told.code.starts_with("constraint_")) constraint_error = told.code;
   }
 

@@ -17,11 +17,11 @@ using ::testing::Not;
 
 // The lines that are written to standard error.
 std::string WriteLog(const std::function<void(ServeLog&)>& write,
-                     LogFormat format = LogFormat::kText) {
+                     LogFormat format = LogFormat::kText, bool quotes_requests = false) {
   ::testing::internal::CaptureStderr();
   {
     Log log(LogLevel::kInfo, format);
-    ServeLog serve_log(log);
+    ServeLog serve_log(log, quotes_requests);
     write(serve_log);
   }
   return ::testing::internal::GetCapturedStderr();
@@ -68,6 +68,32 @@ TEST(ServeLogTest, ClientsGetAllLines) {
     }
   });
   EXPECT_EQ(CountLines(text), 300);
+}
+
+// An error quotes what it found, and a relaxed keyword has a path of the client's schema.
+TEST(ServeLogTest, RequestsAreQuotedOnlyIfAsked) {
+  ServedRequest record = Refused(400, "/v1/chat/completions");
+  record.endpoint = record.path;
+  record.SetError({.status = 400,
+                   .message = "messages: expected a list, found \"patient Jane\"",
+                   .type = "invalid_request_error",
+                   .param = "messages"});
+  record.relaxed = "guided_json/SECRET, guided_json/OTHER";
+  const auto write = [&](ServeLog& log) { log.Add(record); };
+  for (const LogFormat format : {LogFormat::kText, LogFormat::kJson}) {
+    const std::string text = WriteLog(write, format);
+    EXPECT_THAT(text, HasSubstr("messages: invalid_request_error"));
+    EXPECT_THAT(text, HasSubstr(format == LogFormat::kText ? ", 2 keywords not enforced"
+                                                           : "\"constraints_relaxed\":2"));
+    EXPECT_THAT(text, Not(HasSubstr("Jane")));
+    EXPECT_THAT(text, Not(HasSubstr("SECRET")));
+    const std::string full = WriteLog(write, format, true);
+    EXPECT_THAT(full, HasSubstr("patient Jane"));
+    EXPECT_THAT(full, HasSubstr("guided_json/SECRET, guided_json/OTHER"));
+  }
+  record.status = 500;
+  EXPECT_THAT(WriteLog(write), HasSubstr("patient Jane"))
+      << "a fault of the server tells its cause";
 }
 
 TEST(ServeLogTest, APeriodBeginsAnew) {

@@ -226,7 +226,7 @@ Status RunCommand(const ServeCommand& command, RankProcess& ranks, Log& log) {
   Interrupt interrupt(Interrupt::Signals::kInterruptAndTerminate);
   ForcedEnd forced_end(interrupt, log);
   const bool has_keys = !access->api_keys.empty();
-  ServeLog serve_log(log);
+  ServeLog serve_log(log, command.log_requests == RequestLog::kFull);
   Service service(MakeServiceOptions(command, *std::move(access), serve_log));
   // Before the model, which may take minutes: /health tells how far it is.
   const Result<std::unique_ptr<HttpServer>> server = Listen(command, service);

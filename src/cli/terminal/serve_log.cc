@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -41,7 +43,18 @@ bool IsStrangers(const ServedRequest& record) {
          (record.endpoint == "none" && record.status >= 400);
 }
 
-std::string Describe(const ServedRequest& record) {
+// Returns the error without what a client may have written.
+std::string WithoutQuotes(const ServedRequest& record) {
+  if (record.status >= 500) return record.error;
+  const std::string_view colon = record.error_field.empty() ? "" : ": ";
+  return fmt::format("{}{}{}", record.error_field, colon, record.error_kind);
+}
+
+std::size_t CountRelaxed(const ServedRequest& record) {
+  return static_cast<std::size_t>(std::ranges::count(record.relaxed, ',')) + 1;
+}
+
+std::string Describe(const ServedRequest& record, bool quotes_requests) {
   std::string text = fmt::format("{} {} {} {} {:.3f} s", record.id, Plain(record.method),
                                  Plain(record.path), record.status, record.seconds);
   if (record.generates) {
@@ -51,14 +64,19 @@ std::string Describe(const ServedRequest& record) {
                         record.finish.empty() ? "no answer" : record.finish);
   }
   if (record.turn_stops > 0) text += ", ended by a turn token";
-  if (!record.relaxed.empty()) text += ", not enforced: " + record.relaxed;
-  if (!record.error.empty()) text += ": " + Plain(record.error);
+  if (!record.relaxed.empty()) {
+    text += quotes_requests ? ", not enforced: " + record.relaxed
+                            : fmt::format(", {} keywords not enforced", CountRelaxed(record));
+  }
+  if (!record.error.empty()) {
+    text += ": " + Plain(quotes_requests ? record.error : WithoutQuotes(record));
+  }
   if (record.body) text += "\n  " + Plain(*record.body);
   if (record.answer) text += "\n  " + Plain(*record.answer);
   return text;
 }
 
-JsonValue Fields(const ServedRequest& record) {
+JsonValue Fields(const ServedRequest& record, bool quotes_requests) {
   JsonValue fields = {{"request_id", record.id}, {"peer", record.peer},
                       {"method", record.method}, {"path", record.path},
                       {"status", record.status}, {"seconds", record.seconds}};
@@ -77,8 +95,13 @@ JsonValue Fields(const ServedRequest& record) {
                    {"finish", record.finish}});
   }
   if (record.turn_stops > 0) fields["turn_stops"] = record.turn_stops;
-  if (!record.relaxed.empty()) fields["constraints_relaxed"] = record.relaxed;
-  if (!record.error.empty()) fields["error"] = record.error;
+  if (!record.relaxed.empty()) {
+    fields["constraints_relaxed"] =
+        quotes_requests ? JsonValue(record.relaxed) : JsonValue(CountRelaxed(record));
+  }
+  if (!record.error.empty()) {
+    fields["error"] = quotes_requests ? record.error : WithoutQuotes(record);
+  }
   if (record.body) fields["request"] = *record.body;
   if (record.answer) fields["response"] = *record.answer;
   return fields;
@@ -93,7 +116,7 @@ void ServeLog::Add(const ServedRequest& record) {
     const std::lock_guard lock(mutex_);
     if (!strangers_.Take(now)) return;
   }
-  log_.Event(LogLevel::kInfo, Describe(record), Fields(record));
+  log_.Event(LogLevel::kInfo, Describe(record, quotes_requests_), Fields(record, quotes_requests_));
 }
 
 void ServeLog::ReportLeftOut(LineLimit::Time now) {

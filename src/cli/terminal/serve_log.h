@@ -43,23 +43,25 @@ class LineLimit {
 // Any thread.
 class ServeLog {
  public:
-  // The log must outlive this object.
-  explicit ServeLog(Log& log) : log_(log) {}
+  // The log must outlive this object. `quotes_requests`: lines may quote requests.
+  ServeLog(Log& log, bool quotes_requests) : log_(log), quotes_requests_(quotes_requests) {}
   // Reports what was left out.
   ~ServeLog() { ReportLeftOut(LineLimit::Time::max()); }
   ServeLog(const ServeLog&) = delete;
   ServeLog& operator=(const ServeLog&) = delete;
 
   // Writes one line: who, what, how long, how many tokens; in JSON each as a field of its own. Text
-  // of requests and answers is there only if the record holds it. Of refused requests of clients
-  // without a key, which cost them nothing, only some get a line; another line has the number of
-  // the rest.
+  // of requests and answers is there only if the record holds it. A line that may not quote
+  // requests has the field and the kind of a client's error instead of its message, and the number
+  // of keywords that are not enforced. Of refused requests of clients without a key, which cost
+  // them nothing, only some get a line; another line has the number of the rest.
   void Add(const ServedRequest& record);
 
  private:
   void ReportLeftOut(LineLimit::Time now);
 
   Log& log_;
+  const bool quotes_requests_;
   std::mutex mutex_;
   LineLimit strangers_;  // guarded by mutex_
 };
