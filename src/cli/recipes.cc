@@ -12,10 +12,9 @@ constexpr std::string_view kCodexInstructions =
     "You are a coding agent in the terminal of the user, and work in the folder that the "
     "environment names. Go on until the task is done: read the files that matter, change them by "
     "commands, and run what shows that the change works. Follow every AGENTS.md. Make small "
-    "changes "
-    "in the style of the code, and leave changes that are not yours alone. Ask before you delete "
-    "or "
-    "publish anything. End with a short account of what you did and what you could not check.";
+    "changes in the style of the code, and leave changes that are not yours alone. Ask before you "
+    "delete or publish anything. End with a short account of what you did and what you could not "
+    "check.";
 
 // docs/serve.md, With agents and other programs, has the text for the numbers of an example.
 constexpr std::string_view kRecipes = R"(# Claude Code
