@@ -43,7 +43,7 @@ class LaunchTest : public ::testing::Test {
  protected:
   std::filesystem::path out() const { return directory_.path() / "out.safetensors"; }
 
-  // The bytes of what `logits` writes with these options, behind these words.
+  // The bytes of what `logits` writes with these options, after these words.
   std::string Logits(std::vector<std::string> before, std::vector<std::string> options,
                      const std::filesystem::path& program = {}) {
     for (const char* word :

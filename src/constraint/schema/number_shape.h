@@ -49,7 +49,7 @@ bool IsSupportedDivisor(const Decimal& divisor);
 // The texts of the numbers. `canonical`: one text per number; else exponents where the shape is
 // free, and any number of zeros behind a fraction.
 ExpressionId NumberText(ExpressionPool& pool, const NumberShape& shape, bool canonical);
-// True if the text of the number has at most kMaxNumberDigits before its point and behind it.
+// True if the text of the number has at most kMaxNumberDigits before its point and after it.
 bool IsWritable(const Decimal& value);
 // True if no number with a text is in the shape. Exact.
 bool IsEmptyShape(const NumberShape& shape);

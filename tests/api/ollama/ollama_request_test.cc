@@ -110,7 +110,7 @@ TEST_F(OllamaRequestTest, HistoriesHaveThinkingAndObjects) {
   EXPECT_THAT(prompt, HasSubstr("sunny"));
 }
 
-// Ollama's clients send neither ids of calls nor those of results.
+// Ollama's clients send no ids, neither of calls nor of results.
 TEST_F(OllamaRequestTest, ResultsFollowTheCallsOfTheirNames) {
   const auto prompt = [&](const std::string& results) {
     return Prompt(Prepare(kOllamaChat, R"({"messages": [{"role": "user", "content": "Hi"},

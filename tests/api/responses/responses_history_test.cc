@@ -126,7 +126,7 @@ TEST_F(ResponsesHistoryTest, ASearchOfTheClientShowsToolsWhereItFindsThem) {
       << "nobody would search";
 }
 
-// The call of such a search is left out, so its result would stand behind no call.
+// The call of such a search is left out, so its result would stand after no call.
 TEST_F(ResponsesHistoryTest, ASearchMadeElsewhereHasNoResult) {
   EXPECT_THAT(Prompt(R"({"role": "user", "content": "Hi"},
       {"type": "tool_search_call", "execution": "server", "arguments": {}},
