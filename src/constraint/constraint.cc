@@ -98,7 +98,7 @@ class AnswerConstraint final : public Constraint {
 
   ConstraintState Begin() const override { return begin_; }
 
-  Result<TokenMask> Mask(const ConstraintState& state) const override {
+  Result<TokenMask> Mask(const ConstraintState& state, WorkPace* /*pace*/) const override {
     const ConstraintState::Impl& at = *state.get();
     switch (at.phase) {
       case AnswerPhase::kReasoning:
@@ -122,7 +122,8 @@ class AnswerConstraint final : public Constraint {
     return TokenMask({mask, &mask->tokens.words()}, mask->n_tokens);
   }
 
-  Result<ConstraintState> Advance(const ConstraintState& state, Token token) const override {
+  Result<ConstraintState> Advance(const ConstraintState& state, Token token,
+                                  WorkPace* /*pace*/) const override {
     const ConstraintState::Impl& at = *state.get();
     if (!compiled_->vocabulary().Has(token)) return TokenNotAllowed(token);
     switch (at.phase) {

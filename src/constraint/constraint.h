@@ -23,6 +23,7 @@
 #include "constraint/constraint_error.h"
 #include "constraint/dsml.h"
 #include "constraint/json_schema.h"
+#include "constraint/work_pace.h"
 #include "tokenizer/tokenizer.h"
 
 namespace fathom {
@@ -113,11 +114,13 @@ class Constraint {
 
   // The state behind the prompt (and its prefill).
   virtual ConstraintState Begin() const = 0;
-  // Error (kResourceExhausted): the grammar is too ambiguous here (constraint_too_complex).
+  // Errors: kResourceExhausted: the grammar is too ambiguous here (constraint_too_complex);
+  // kUnavailable: `pace`, which may be null, has ended the work.
   // Never without any token.
-  virtual Result<TokenMask> Mask(const ConstraintState& state) const = 0;
+  virtual Result<TokenMask> Mask(const ConstraintState& state, WorkPace* pace = nullptr) const = 0;
   // The state behind one more token. Errors: kInvalidArgument: the mask has no such token; as Mask.
-  virtual Result<ConstraintState> Advance(const ConstraintState& state, Token token) const = 0;
+  virtual Result<ConstraintState> Advance(const ConstraintState& state, Token token,
+                                          WorkPace* pace = nullptr) const = 0;
   // The state behind more text, read byte by byte: however the text is divided into tokens, the
   // state is this one. Errors as Advance.
   virtual Result<ConstraintState> AdvanceText(const ConstraintState& state,
@@ -140,8 +143,10 @@ class ConstraintCompiler {
                               std::size_t max_memory = std::size_t{512} << 20);
   ~ConstraintCompiler();
 
-  // Null if the spec asks for nothing.
-  ConstraintResult<std::shared_ptr<const Constraint>> Compile(const ConstraintSpec& spec);
+  // Null if the spec asks for nothing. Error (kStopped): `pace`, which may be null, has ended the
+  // work.
+  ConstraintResult<std::shared_ptr<const Constraint>> Compile(const ConstraintSpec& spec,
+                                                              WorkPace* pace = nullptr);
 
  private:
   struct Impl;

@@ -211,7 +211,7 @@ ConstraintCompiler::ConstraintCompiler(std::shared_ptr<const ConstraintVocabular
 ConstraintCompiler::~ConstraintCompiler() = default;
 
 ConstraintResult<std::shared_ptr<const Constraint>> ConstraintCompiler::Compile(
-    const ConstraintSpec& spec) {
+    const ConstraintSpec& spec, WorkPace* /*pace*/) {
   if (spec.content.kind == ContentConstraint::Kind::kNone &&
       spec.tools.kind == ToolConstraint::Kind::kNone) {
     return nullptr;

@@ -16,13 +16,14 @@ enum class ConstraintErrorCode {
   kUnsatisfiableSchema,
   kTooLarge,
   kInvalidGrammar,
+  kStopped,  // nobody needs the constraint any more
 };
 // "unsupported_schema", "invalid_schema", "unsatisfiable_schema", "constraint_too_large",
-// "invalid_grammar"
+// "invalid_grammar", "constraint_stopped"
 constexpr std::string_view Name(ConstraintErrorCode code) {
-  constexpr std::string_view kNames[] = {"unsupported_schema", "invalid_schema",
+  constexpr std::string_view kNames[] = {"unsupported_schema",   "invalid_schema",
                                          "unsatisfiable_schema", "constraint_too_large",
-                                         "invalid_grammar"};
+                                         "invalid_grammar",      "constraint_stopped"};
   return kNames[static_cast<int>(code)];
 }
 

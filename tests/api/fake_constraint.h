@@ -21,8 +21,8 @@ class FakeConstraint final : public BareConstraint {
       : BareConstraint(std::move(relaxed)), spec(std::move(asked)) {}
 
   ConstraintState Begin() const override { return {}; }
-  Result<TokenMask> Mask(const ConstraintState&) const override { return TokenMask(); }
-  Result<ConstraintState> Advance(const ConstraintState& state, Token) const override {
+  Result<TokenMask> Mask(const ConstraintState&, WorkPace*) const override { return TokenMask(); }
+  Result<ConstraintState> Advance(const ConstraintState& state, Token, WorkPace*) const override {
     return state;
   }
   bool CanEnd(const ConstraintState&) const override { return true; }

@@ -69,7 +69,7 @@ bool FakeConstraint::Allows(const ConstraintState& state, Token token) const {
   return With(now.hash, token) % (kind < 5 ? 2 : 8) == 0;
 }
 
-Result<TokenMask> FakeConstraint::Mask(const ConstraintState& state) const {
+Result<TokenMask> FakeConstraint::Mask(const ConstraintState& state, WorkPace* /*pace*/) const {
   const FakeState& now = ReadState(state);
   ++n_masks_;
   if (options_.on_mask) options_.on_mask(now.n_tokens, now.hash);
@@ -85,7 +85,8 @@ Result<TokenMask> FakeConstraint::Mask(const ConstraintState& state) const {
   return MakeMask(tokens, options_.vocab_size);
 }
 
-Result<ConstraintState> FakeConstraint::Advance(const ConstraintState& state, Token token) const {
+Result<ConstraintState> FakeConstraint::Advance(const ConstraintState& state, Token token,
+                                                WorkPace* /*pace*/) const {
   if (token == options_.eos || !Allows(state, token)) {
     ++n_illegal_;
     return MakeError(ErrorCode::kInvalidArgument, "expected an allowed token, found {}", token);
@@ -99,7 +100,7 @@ bool FakeConstraint::Accepts(const std::vector<Token>& tokens) const {
   for (const Token& token : tokens) {
     if (!Allows(state, token)) return false;
     if (token == options_.eos) return &token == &tokens.back();
-    state = *Advance(state, token);
+    state = *Advance(state, token, nullptr);
   }
   return true;
 }
@@ -114,13 +115,14 @@ bool ListedConstraint::Allows(const ConstraintState& state, Token token) const {
   return std::ranges::find(allowed_[at], token) != allowed_[at].end();
 }
 
-Result<TokenMask> ListedConstraint::Mask(const ConstraintState& state) const {
+Result<TokenMask> ListedConstraint::Mask(const ConstraintState& state, WorkPace* /*pace*/) const {
   const auto at =
       std::min(static_cast<std::size_t>(ReadState(state).n_tokens), allowed_.size() - 1);
   return MakeMask(allowed_[at], vocab_size_);
 }
 
-Result<ConstraintState> ListedConstraint::Advance(const ConstraintState& state, Token token) const {
+Result<ConstraintState> ListedConstraint::Advance(const ConstraintState& state, Token token,
+                                                  WorkPace* /*pace*/) const {
   if (!Allows(state, token)) {
     return MakeError(ErrorCode::kInvalidArgument, "expected an allowed token, found {}", token);
   }

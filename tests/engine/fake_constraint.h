@@ -32,8 +32,9 @@ class FakeConstraint final : public BareConstraint {
   explicit FakeConstraint(FakeConstraintOptions options) : options_(std::move(options)) {}
 
   ConstraintState Begin() const override;
-  Result<TokenMask> Mask(const ConstraintState& state) const override;
-  Result<ConstraintState> Advance(const ConstraintState& state, Token token) const override;
+  Result<TokenMask> Mask(const ConstraintState& state, WorkPace* pace) const override;
+  Result<ConstraintState> Advance(const ConstraintState& state, Token token,
+                                  WorkPace* pace) const override;
   bool CanEnd(const ConstraintState& state) const override;
 
   // Tokens that Advance was given and that the mask does not have.
@@ -58,8 +59,9 @@ class ListedConstraint final : public BareConstraint {
       : allowed_(std::move(allowed)), vocab_size_(vocab_size), eos_(eos) {}
 
   ConstraintState Begin() const override;
-  Result<TokenMask> Mask(const ConstraintState& state) const override;
-  Result<ConstraintState> Advance(const ConstraintState& state, Token token) const override;
+  Result<TokenMask> Mask(const ConstraintState& state, WorkPace* pace) const override;
+  Result<ConstraintState> Advance(const ConstraintState& state, Token token,
+                                  WorkPace* pace) const override;
   bool CanEnd(const ConstraintState& state) const override { return Allows(state, eos_); }
 
  private:

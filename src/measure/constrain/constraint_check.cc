@@ -23,6 +23,7 @@ std::string_view ConstraintCheck::Outcome() const {
       return "unsupported";
     case ConstraintErrorCode::kInvalidSchema:
     case ConstraintErrorCode::kInvalidGrammar:
+    case ConstraintErrorCode::kStopped:
       return "invalid";
     case ConstraintErrorCode::kUnsatisfiableSchema:
       return "unsatisfiable";
