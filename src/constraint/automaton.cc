@@ -12,6 +12,9 @@ namespace {
 constexpr std::size_t kExpressionsPerState = 8;
 constexpr std::size_t kMaxListedBytes = std::size_t{1} << 20;
 constexpr std::uint32_t kNoEdges = 0xFFFFFFFF;
+constexpr std::uint64_t kStepsForAllBytes = 16;  // to states that are known
+// Facts, details, an entry by expression and kinds of characters, with room for twice as many.
+constexpr std::size_t kBytesPerState = 112;
 
 // Facts about a state beyond its derivatives.
 struct StateDetails {
@@ -40,7 +43,12 @@ Automaton::Automaton(ExpressionPool& pool, std::size_t max_states)
   std::ranges::fill(rows_, kDeadState);
 }
 
-Automaton::~Automaton() = default;
+Automaton::~Automaton() { meter().Release(n_bytes_); }
+
+void Automaton::Keep(std::size_t bytes) {
+  n_bytes_ += bytes;
+  meter().Keep(bytes);
+}
 
 StateId Automaton::InternState(ExpressionId expression) {
   const ExpressionId live = pool_.Prune(expression);
@@ -51,6 +59,8 @@ StateId Automaton::InternState(ExpressionId expression) {
     exhausted_ = true;
     return kDeadState;
   }
+  meter().Spend(1);
+  Keep(kBytesPerState + 2 * n_classes_ * sizeof(StateId));
   const auto made = static_cast<StateId>(facts_.size());
   impl_->states.Set(live, made);
   impl_->details.emplace_back();
@@ -79,6 +89,7 @@ std::span<const LetterEdge> Automaton::Edges(StateId state) {
     details.first_edge = static_cast<std::uint32_t>(impl_->edges.size());
     details.n_edges = static_cast<std::uint32_t>(found.size());
     impl_->edges.insert(impl_->edges.end(), found.begin(), found.end());
+    Keep(2 * found.size() * sizeof(LetterEdge));
   }
   const StateDetails& details = impl_->details[state];
   return std::span(impl_->edges).subspan(details.first_edge, details.n_edges);
@@ -89,6 +100,7 @@ bool Automaton::TakesBytes(StateId state) {
   if (!pool_.MayTakeBytes(facts.expression)) return false;
   if (!pool_.HasBooleans(facts.expression)) return true;
   if (!impl_->details[state].takes_bytes.has_value()) {
+    meter().Spend(kStepsForAllBytes);
     bool takes = false;
     for (unsigned byte = 0; byte < 256 && !takes; ++byte) {
       takes = Next(state, static_cast<std::uint8_t>(byte)) != kDeadState;
@@ -124,6 +136,7 @@ bool Automaton::ListTexts(StateId state, std::size_t most, std::vector<std::stri
       if (texts.size() == most || (n_bytes += text.size()) > kMaxListedBytes) return false;
       texts.push_back(text);
     }
+    meter().Spend(kStepsForAllBytes);
     on_path.Set(at, 1);
     path.push_back({at, 0});
     return true;
@@ -143,13 +156,7 @@ bool Automaton::ListTexts(StateId state, std::size_t most, std::vector<std::stri
     text.push_back(static_cast<char>(byte));
     if (!enter(next)) return false;
   }
-  return !exhausted_;
-}
-
-std::size_t Automaton::memory() const {
-  return rows_.capacity() * sizeof(StateId) + facts_.capacity() * sizeof(Facts) +
-         impl_->details.capacity() * sizeof(StateDetails) + impl_->states.memory() +
-         impl_->edges.capacity() * sizeof(LetterEdge) + impl_->kinds.memory();
+  return !exhausted();
 }
 
 }  // namespace fathom

@@ -26,8 +26,8 @@ struct LetterEdge {
 
 // One thread at a time. `pool` must outlive the automaton, and no other automaton of it may be used
 // while this one is: the limit of the pool (ExpressionPool::SetLimit) is set here. At most
-// `max_states` states are made, and a proportionate number of expressions; then exhausted() is
-// true, and the answers must not be used.
+// `max_states` states are made, and a proportionate number of expressions; then, or once the meter
+// of the pool ends the work, exhausted() is true, and the answers must not be used.
 class Automaton {
  public:
   // Expressions with sets of bytes that are made later must not be given to Start.
@@ -57,13 +57,14 @@ class Automaton {
   // than 1 MiB together.
   bool ListTexts(StateId state, std::size_t most, std::vector<std::string>& texts);
 
-  bool exhausted() const { return exhausted_; }
+  // Counts the work of the pool and of what uses the automaton.
+  WorkMeter& meter() { return pool_.meter(); }
+  bool exhausted() const { return exhausted_ || pool_.exceeded(); }
   std::size_t n_states() const { return facts_.size(); }
-  // Bytes of memory without the pool, roughly.
-  std::size_t memory() const;
 
  private:
   static constexpr StateId kUnknown = 0xFFFFFFFF;
+  void Keep(std::size_t bytes);
   struct Facts {
     ExpressionId expression = 0;
     bool accepts = false;
@@ -78,6 +79,7 @@ class Automaton {
   std::vector<Facts> facts_;
   std::size_t max_states_ = 0;
   bool exhausted_ = false;
+  std::size_t n_bytes_ = 0;  // as the meter counts them
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

@@ -10,6 +10,22 @@ TokenMask ToMask(TokenSet tokens) {
   return {std::make_shared<const std::vector<std::uint64_t>>(tokens.words()), n};
 }
 
+// Has a pace asked during the work that a meter counts.
+class PacedWork {
+ public:
+  PacedWork(WorkMeter& meter, WorkPace* pace) : meter_(meter) { meter_.SetPace(pace); }
+  PacedWork(const PacedWork&) = delete;
+  PacedWork& operator=(const PacedWork&) = delete;
+  ~PacedWork() { meter_.SetPace(nullptr); }
+
+ private:
+  WorkMeter& meter_;
+};
+
+tl::unexpected<Error> StoppedError() {
+  return MakeError(ErrorCode::kUnavailable, "nobody waits for the constraint any more");
+}
+
 }  // namespace
 
 CompiledConstraint::CompiledConstraint(std::shared_ptr<const VocabularyTables> vocabulary,
@@ -70,52 +86,69 @@ void CompiledConstraint::Replace(std::shared_ptr<ConstraintCore> core) {
 
 bool CompiledConstraint::IsUnsatisfiable() const {
   const std::shared_ptr<ConstraintCore> core = Current();
-  const std::scoped_lock lock(core->mutex());
+  const auto lock = core->Lock();
   return core->IsUnsatisfiable();
+}
+
+std::optional<ConstraintError> CompiledConstraint::FindEnd() const {
+  const std::shared_ptr<ConstraintCore> core = Current();
+  const auto lock = core->Lock();
+  if (!core->meter().HasEnded()) return std::nullopt;
+  return EndError(core->meter());
 }
 
 std::size_t CompiledConstraint::memory() const {
   const std::shared_ptr<ConstraintCore> core = Current();
-  const std::scoped_lock lock(core->mutex());
+  const auto lock = core->Lock();
   return core->memory();
 }
 
 std::optional<std::size_t> CompiledConstraint::MemoryAtOnce() const {
   const std::shared_ptr<ConstraintCore> core = Current();
-  const std::unique_lock lock(core->mutex(), std::try_to_lock);
-  if (!lock.owns_lock()) return std::nullopt;
+  const std::optional lock = core->TryLock();
+  if (!lock) return std::nullopt;
   return core->memory();
 }
 
-Result<CompiledConstraint::Done> CompiledConstraint::Do(const Place& place, const Work& work) {
+CompiledConstraint::Tried CompiledConstraint::TryIn(const std::shared_ptr<ConstraintCore>& core,
+                                                    const Place& place, const Work& work,
+                                                    WorkPace* pace, Done& done,
+                                                    Status& status) const {
+  const auto lock = core->Lock(pace);
+  if (core->IsExhausted()) return Tried::kExhausted;
+  const PacedWork paced(core->meter(), pace);
+  MatcherState again;
+  status = {};
+  if (core != place.core) status = core->ReadAgain(place.read, again);
+  if (status) status = work(*core, core == place.core ? *place.state : again, done.to);
+  if (!status || core->IsExhausted()) done.to = {};
+  if (core->meter().end() == WorkMeter::End::kStopped) return Tried::kStopped;
+  if (core->IsExhausted()) return Tried::kExhausted;
+  done.core = core;
+  return Tried::kDone;
+}
+
+Result<CompiledConstraint::Done> CompiledConstraint::Do(const Place& place, const Work& work,
+                                                        WorkPace* pace) {
   Done done;
   Status status;
-  // False if the core was exhausted, before or now.
-  const auto try_in = [&](const std::shared_ptr<ConstraintCore>& core) {
-    const std::scoped_lock lock(core->mutex());
-    if (core->IsExhausted()) return false;
-    MatcherState again;
-    status = {};
-    if (core != place.core) status = core->ReadAgain(place.read, again);
-    if (status) status = work(*core, core == place.core ? *place.state : again, done.to);
-    if (!status || core->IsExhausted()) done.to = {};
-    if (core->IsExhausted()) return false;
-    done.core = core;
-    return true;
-  };
-  bool is_done = place.core != nullptr && try_in(place.core);
+  Tried tried = Tried::kExhausted;
+  if (place.core != nullptr) tried = TryIn(place.core, place, work, pace, done, status);
   if (const std::shared_ptr<ConstraintCore> current = Current();
-      !is_done && !place.has_moved && current != place.core) {
-    is_done = try_in(current);
+      tried == Tried::kExhausted && !place.has_moved && current != place.core) {
+    tried = TryIn(current, place, work, pace, done, status);
   }
-  if (!is_done) {
-    const std::shared_ptr<ConstraintCore> unused = MakeCore(write_());
-    is_done = try_in(unused);
-    if (is_done && !place.has_moved) Replace(unused);
+  if (tried == Tried::kExhausted) {
+    std::unique_ptr<Grammar> grammar = write_(pace);
+    if (grammar == nullptr) return StoppedError();
+    const std::shared_ptr<ConstraintCore> unused = MakeCore(std::move(grammar));
+    tried = TryIn(unused, place, work, pace, done, status);
+    if (tried == Tried::kDone && !place.has_moved) Replace(unused);
   }
-  done.has_moved = place.has_moved || (place.core != nullptr && done.core != place.core);
-  if (!is_done) return ConstraintCore::TooComplexError();
+  if (tried == Tried::kStopped) return StoppedError();
+  if (tried == Tried::kExhausted) return ConstraintCore::TooComplexError();
   if (!status) return Unexpected(std::move(status.error()));
+  done.has_moved = place.has_moved || (place.core != nullptr && done.core != place.core);
   return done;
 }
 

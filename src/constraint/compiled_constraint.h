@@ -14,6 +14,7 @@
 #include "base/result.h"
 #include "constraint/constraint.h"
 #include "constraint/constraint_core.h"
+#include "constraint/constraint_error.h"
 #include "constraint/matcher_state.h"
 #include "constraint/vocabulary.h"
 
@@ -32,8 +33,8 @@ enum class AnswerOpening {
 // has at least the states that an answer alone needs, so wherever it suffices, an unused one does.
 class CompiledConstraint {
  public:
-  // Writes the grammar, the same one each time.
-  using WriteGrammar = std::function<std::unique_ptr<Grammar>()>;
+  // Writes the grammar, the same one each time; null if the pace has ended the work.
+  using WriteGrammar = std::function<std::unique_ptr<Grammar>(WorkPace* pace)>;
 
   // `grammar`: as `write` writes it. masks_calls: the reasoning may not begin a block of calls
   // where the grammar must be reached.
@@ -56,6 +57,8 @@ class CompiledConstraint {
 
   // --- Any thread ---
   bool IsUnsatisfiable() const;
+  // Why compiling was given up, if it was: then the constraint is not to be used.
+  std::optional<ConstraintError> FindEnd() const;
   // Bytes of what was found; waits for masks that are being computed.
   std::size_t memory() const;
   // As memory(), or nothing where that would have to wait.
@@ -78,14 +81,19 @@ class CompiledConstraint {
     MatcherState to{};
     bool has_moved = false;
   };
-  // Does work at a place. Errors: those of the work; kResourceExhausted.
-  Result<Done> Do(const Place& place, const Work& work);
+  // Does work at a place. Errors: those of the work; kResourceExhausted; kUnavailable: `pace`,
+  // which may be null, has ended it.
+  Result<Done> Do(const Place& place, const Work& work, WorkPace* pace);
 
  private:
   void MakeMasks(bool masks_calls);
   std::shared_ptr<ConstraintCore> MakeCore(std::unique_ptr<Grammar> grammar) const;
   std::shared_ptr<ConstraintCore> Current() const;
   void Replace(std::shared_ptr<ConstraintCore> core);
+  // The ways in which work in a core can end.
+  enum class Tried { kDone, kExhausted, kStopped };
+  Tried TryIn(const std::shared_ptr<ConstraintCore>& core, const Place& place, const Work& work,
+              WorkPace* pace, Done& done, Status& status) const;
 
   const std::shared_ptr<const VocabularyTables> vocabulary_;
   const WriteGrammar write_;
@@ -101,8 +109,10 @@ class CompiledConstraint {
 };
 
 // A constraint of one request: what is compiled, and how its prompt ends. `prefill`: see
-// ConstraintSpec. Error (kInvalidArgument): no answer begins with the prefill.
+// ConstraintSpec. Errors: kInvalidArgument: no answer begins with the prefill; as
+// CompiledConstraint::Do.
 Result<std::shared_ptr<const Constraint>> MakeConstraint(
-    std::shared_ptr<CompiledConstraint> compiled, bool in_reasoning, std::string_view prefill);
+    std::shared_ptr<CompiledConstraint> compiled, bool in_reasoning, std::string_view prefill,
+    WorkPace* pace);
 
 }  // namespace fathom

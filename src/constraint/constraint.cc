@@ -41,11 +41,9 @@ struct ConstraintState::Impl {
         has_moved(done.has_moved) {}
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
-  // The parts of a matcher's state have counts of their own, which the mutex guards.
+  // The parts of a matcher's state have counts of their own, which the core's mutex guards.
   ~Impl() {
-    if (core == nullptr) return;
-    const std::scoped_lock lock(core->mutex());
-    matcher = {};
+    if (core != nullptr) core->Free(std::move(matcher));
   }
 
   CompiledConstraint::Place Place() const { return {core, &matcher, read.get(), has_moved}; }
@@ -69,8 +67,8 @@ ConstraintState InPhase(AnswerPhase phase, LinePlace place = {}) {
 Result<ConstraintState> InGrammar(CompiledConstraint& compiled,
                                   const CompiledConstraint::Place& from,
                                   std::shared_ptr<const ReadText> last,
-                                  const CompiledConstraint::Work& work) {
-  Result<CompiledConstraint::Done> done = compiled.Do(from, work);
+                                  const CompiledConstraint::Work& work, WorkPace* pace) {
+  Result<CompiledConstraint::Done> done = compiled.Do(from, work, pace);
   if (!done) return Unexpected(std::move(done.error()));
   return ConstraintState(
       std::make_shared<const ConstraintState::Impl>(*std::move(done), std::move(last)));
@@ -80,15 +78,17 @@ Result<ConstraintState> InGrammar(CompiledConstraint& compiled,
 Result<ConstraintState> BehindText(CompiledConstraint& compiled,
                                    const CompiledConstraint::Place& from,
                                    const std::shared_ptr<const ReadText>& read,
-                                   std::string_view text) {
+                                   std::string_view text, WorkPace* pace) {
   auto last = read;
   if (!text.empty()) {
     last = std::make_shared<const ReadText>(read, ReadText::Kind::kText, Token{0}, text);
   }
-  return InGrammar(compiled, from, std::move(last),
-                   [&](ConstraintCore& core, const MatcherState& state, MatcherState& to) {
-                     return core.Read(state, text, to);
-                   });
+  return InGrammar(
+      compiled, from, std::move(last),
+      [&](ConstraintCore& core, const MatcherState& state, MatcherState& to) {
+        return core.Read(state, text, to);
+      },
+      pace);
 }
 
 class AnswerConstraint final : public Constraint {
@@ -98,7 +98,7 @@ class AnswerConstraint final : public Constraint {
 
   ConstraintState Begin() const override { return begin_; }
 
-  Result<TokenMask> Mask(const ConstraintState& state, WorkPace* /*pace*/) const override {
+  Result<TokenMask> Mask(const ConstraintState& state, WorkPace* pace) const override {
     const ConstraintState::Impl& at = *state.get();
     switch (at.phase) {
       case AnswerPhase::kReasoning:
@@ -117,24 +117,26 @@ class AnswerConstraint final : public Constraint {
       mask = *std::move(built);
       return Status();
     };
-    const Result<CompiledConstraint::Done> done = compiled_->Do(at.Place(), build);
+    const Result<CompiledConstraint::Done> done = compiled_->Do(at.Place(), build, pace);
     if (!done) return Unexpected(done.error());
     return TokenMask({mask, &mask->tokens.words()}, mask->n_tokens);
   }
 
   Result<ConstraintState> Advance(const ConstraintState& state, Token token,
-                                  WorkPace* /*pace*/) const override {
+                                  WorkPace* pace) const override {
     const ConstraintState::Impl& at = *state.get();
     if (!compiled_->vocabulary().Has(token)) return TokenNotAllowed(token);
     switch (at.phase) {
       case AnswerPhase::kReasoning:
-        return BehindReasoning(at, token);
+        return BehindReasoning(at, token, pace);
       case AnswerPhase::kFree:
         if (!compiled_->free_mask(at.place.after_angle).Allows(token)) {
           return TokenNotAllowed(token);
         }
         if (IsEnd(token)) return InPhase(AnswerPhase::kEnded);
-        if (token == compiled_->vocabulary().meaningful().dsml) return BehindOpener(token);
+        if (token == compiled_->vocabulary().meaningful().dsml) {
+          return BehindOpener(token, pace);
+        }
         return InText(at, AnswerPhase::kFree, token);
       case AnswerPhase::kEnded:
         return IsEnd(token) ? Result<ConstraintState>(state) : TokenNotAllowed(token);
@@ -142,11 +144,13 @@ class AnswerConstraint final : public Constraint {
         break;
     }
     if (IsEnd(token) && at.matcher.accepts) return InPhase(AnswerPhase::kEnded);
-    return InGrammar(*compiled_, at.Place(),
-                     std::make_shared<const ReadText>(at.read, ReadText::Kind::kToken, token, ""),
-                     [&](ConstraintCore& core, const MatcherState& from, MatcherState& to) {
-                       return core.Advance(from, token, to);
-                     });
+    return InGrammar(
+        *compiled_, at.Place(),
+        std::make_shared<const ReadText>(at.read, ReadText::Kind::kToken, token, ""),
+        [&](ConstraintCore& core, const MatcherState& from, MatcherState& to) {
+          return core.Advance(from, token, to);
+        },
+        pace);
   }
 
   Result<ConstraintState> AdvanceText(const ConstraintState& state,
@@ -157,7 +161,7 @@ class AnswerConstraint final : public Constraint {
       place.Add(text);
       return InPhase(at.phase, place);
     }
-    return BehindText(*compiled_, at.Place(), at.read, text);
+    return BehindText(*compiled_, at.Place(), at.read, text, nullptr);
   }
 
   bool CanEnd(const ConstraintState& state) const override {
@@ -190,29 +194,32 @@ class AnswerConstraint final : public Constraint {
     return InPhase(phase, place);
   }
 
-  Result<ConstraintState> BehindOpener(Token token) const {
+  Result<ConstraintState> BehindOpener(Token token, WorkPace* pace) const {
     const auto opener =
         std::make_shared<const ReadText>(nullptr, ReadText::Kind::kOpener, Token{0}, "");
-    return InGrammar(*compiled_, {.read = opener.get()}, opener,
-                     [&](ConstraintCore&, const MatcherState& from, MatcherState& to) {
-                       if (from.IsDead()) return Status(TokenNotAllowed(token));
-                       to = from;
-                       return Status();
-                     });
+    return InGrammar(
+        *compiled_, {.read = opener.get()}, opener,
+        [&](ConstraintCore&, const MatcherState& from, MatcherState& to) {
+          if (from.IsDead()) return Status(TokenNotAllowed(token));
+          to = from;
+          return Status();
+        },
+        pace);
   }
 
   // Only </think> ends the reasoning; with text behind it, a block that the model begins in the
   // reasoning ends it too (docs/spec/encoding.md 9.2).
-  Result<ConstraintState> BehindReasoning(const ConstraintState::Impl& at, Token token) const {
+  Result<ConstraintState> BehindReasoning(const ConstraintState::Impl& at, Token token,
+                                          WorkPace* pace) const {
     if (!compiled_->reasoning_mask().Allows(token)) return TokenNotAllowed(token);
     const MeaningfulTokens& named = compiled_->vocabulary().meaningful();
     const bool is_free = compiled_->opening() == AnswerOpening::kFree;
     if (token == named.think_close) {
       if (is_free) return InPhase(AnswerPhase::kFree);
-      return BehindText(*compiled_, {}, nullptr, "");
+      return BehindText(*compiled_, {}, nullptr, "", pace);
     }
     if (IsEnd(token)) return InPhase(AnswerPhase::kEnded);
-    if (is_free && at.place.after_angle && token == named.dsml) return BehindOpener(token);
+    if (is_free && at.place.after_angle && token == named.dsml) return BehindOpener(token, pace);
     return InText(at, AnswerPhase::kReasoning, token);
   }
 
@@ -223,7 +230,8 @@ class AnswerConstraint final : public Constraint {
 }  // namespace
 
 Result<std::shared_ptr<const Constraint>> MakeConstraint(
-    std::shared_ptr<CompiledConstraint> compiled, bool in_reasoning, std::string_view prefill) {
+    std::shared_ptr<CompiledConstraint> compiled, bool in_reasoning, std::string_view prefill,
+    WorkPace* pace) {
   ConstraintState begin;
   if (in_reasoning) {
     begin = InPhase(AnswerPhase::kReasoning);
@@ -232,7 +240,7 @@ Result<std::shared_ptr<const Constraint>> MakeConstraint(
     place.Add(prefill);
     begin = InPhase(AnswerPhase::kFree, place);
   } else {
-    Result<ConstraintState> behind = BehindText(*compiled, {}, nullptr, prefill);
+    Result<ConstraintState> behind = BehindText(*compiled, {}, nullptr, prefill, pace);
     if (!behind) {
       return MakeError(behind.error().code, "the beginning of the answer: {}",
                        behind.error().message);

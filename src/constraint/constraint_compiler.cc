@@ -54,20 +54,39 @@ ConstraintError MakeConstraintError(ConstraintErrorCode code, std::string messag
   return {.code = code, .message = message, .issues = {{.reason = message}}};
 }
 
+// Why an answer cannot begin.
+ConstraintErrorCode CodeOfBeginning(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kUnavailable:
+      return ConstraintErrorCode::kStopped;
+    case ErrorCode::kResourceExhausted:
+      return ConstraintErrorCode::kTooLarge;
+    default:
+      return ConstraintErrorCode::kUnsatisfiableSchema;
+  }
+}
+
 class SpecCompiler {
  public:
-  explicit SpecCompiler(std::shared_ptr<const VocabularyTables> vocabulary)
-      : vocabulary_(std::move(vocabulary)), grammar_(std::make_unique<Grammar>()) {}
+  SpecCompiler(std::shared_ptr<const VocabularyTables> vocabulary, WorkPace* pace)
+      : vocabulary_(std::move(vocabulary)), grammar_(std::make_unique<Grammar>()) {
+    grammar_->meter.SetLimits(kCompileLimits);
+    grammar_->meter.SetPace(pace);
+  }
 
   ConstraintResult<std::shared_ptr<CompiledConstraint>> Compile(const ConstraintSpec& spec) {
     ConstraintResult<std::unique_ptr<Grammar>> grammar = Write(spec);
     if (!grammar) return tl::unexpected(std::move(grammar.error()));
-    const auto write_again = [vocabulary = vocabulary_, spec] {
-      return *SpecCompiler(vocabulary).Write(spec);
+    // Fails only if the pace ends it.
+    const auto write_again = [vocabulary = vocabulary_, spec](WorkPace* pace) {
+      return SpecCompiler(vocabulary, pace).Write(spec).value_or(nullptr);
     };
     auto compiled = std::make_shared<CompiledConstraint>(
         vocabulary_, *std::move(grammar), write_again,
         IsFree(spec) ? AnswerOpening::kFree : AnswerOpening::kGrammar, HasTools(spec));
+    if (std::optional<ConstraintError> end = compiled->FindEnd()) {
+      return tl::unexpected(*std::move(end));
+    }
     if (compiled->IsUnsatisfiable()) {
       return tl::unexpected(MakeConstraintError(ConstraintErrorCode::kUnsatisfiableSchema,
                                                 "the constraint allows no text at all"));
@@ -101,6 +120,7 @@ class SpecCompiler {
           IsFree(spec) ? *block : grammar_->pool.Concat(grammar_->pool.Literal("\n\n"), *block));
     }
     grammar_->start = grammar_->pool.Or(answers);
+    if (grammar_->meter.HasEnded()) return tl::unexpected(EndError(grammar_->meter));
     return std::move(grammar_);
   }
 
@@ -211,7 +231,7 @@ ConstraintCompiler::ConstraintCompiler(std::shared_ptr<const ConstraintVocabular
 ConstraintCompiler::~ConstraintCompiler() = default;
 
 ConstraintResult<std::shared_ptr<const Constraint>> ConstraintCompiler::Compile(
-    const ConstraintSpec& spec, WorkPace* /*pace*/) {
+    const ConstraintSpec& spec, WorkPace* pace) {
   if (spec.content.kind == ContentConstraint::Kind::kNone &&
       spec.tools.kind == ToolConstraint::Kind::kNone) {
     return nullptr;
@@ -220,15 +240,15 @@ ConstraintResult<std::shared_ptr<const Constraint>> ConstraintCompiler::Compile(
   std::shared_ptr<CompiledConstraint> compiled = impl_->Find(key);
   if (compiled == nullptr) {
     ConstraintResult<std::shared_ptr<CompiledConstraint>> made =
-        SpecCompiler(impl_->vocabulary).Compile(spec);
+        SpecCompiler(impl_->vocabulary, pace).Compile(spec);
     if (!made) return tl::unexpected(std::move(made.error()));
     compiled = *made;
     impl_->Keep(key, compiled);
   }
   Result<std::shared_ptr<const Constraint>> constraint =
-      MakeConstraint(std::move(compiled), spec.in_reasoning, spec.prefill);
+      MakeConstraint(std::move(compiled), spec.in_reasoning, spec.prefill, pace);
   if (!constraint) {
-    return tl::unexpected(MakeConstraintError(ConstraintErrorCode::kUnsatisfiableSchema,
+    return tl::unexpected(MakeConstraintError(CodeOfBeginning(constraint.error().code),
                                               std::move(constraint.error().message)));
   }
   return *constraint;

@@ -1,6 +1,7 @@
 #include "constraint/constraint_core.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 #include <vector>
 
@@ -8,6 +9,8 @@ namespace fathom {
 namespace {
 
 constexpr std::size_t kMaxMaskBytes = std::size_t{32} << 20;
+// Waits for other masks of the same grammar are most often shorter.
+constexpr std::chrono::milliseconds kShortWait{2};
 
 }  // namespace
 
@@ -27,6 +30,32 @@ ConstraintCore::ConstraintCore(std::shared_ptr<const VocabularyTables> vocabular
       grammar_(std::move(grammar)),
       matcher_(*grammar_, limits),
       masks_(matcher_, *vocabulary_, kMaxMaskBytes) {}
+
+std::unique_lock<std::timed_mutex> ConstraintCore::Lock(WorkPace* pace) {
+  std::unique_lock lock(mutex_, kShortWait);
+  if (!lock.owns_lock()) {
+    if (pace != nullptr) pace->BeginWait();
+    lock.lock();
+    if (pace != nullptr) pace->EndWait();
+  }
+  std::vector<MatcherState> freed;
+  {
+    const std::scoped_lock freed_lock(freed_mutex_);
+    freed.swap(freed_);
+  }
+  return lock;
+}
+
+std::optional<std::unique_lock<std::timed_mutex>> ConstraintCore::TryLock() {
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return std::nullopt;
+  return lock;
+}
+
+void ConstraintCore::Free(MatcherState state) {
+  const std::scoped_lock lock(freed_mutex_);
+  freed_.push_back(std::move(state));
+}
 
 tl::unexpected<Error> ConstraintCore::TooComplexError() {
   return MakeError(ErrorCode::kResourceExhausted,

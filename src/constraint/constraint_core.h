@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "constraint/grammar.h"
@@ -37,17 +38,23 @@ struct ReadText {
   const std::string text;  // kText
 };
 
-// The mutex must be held for everything, and for all that is done with states of the matcher.
+// The mutex must be held for everything but Free, and for all that is done with states of the
+// matcher.
 class ConstraintCore {
  public:
   // The grammar is complete.
   ConstraintCore(std::shared_ptr<const VocabularyTables> vocabulary,
                  std::unique_ptr<Grammar> grammar, const MatcherLimits& limits);
 
-  std::mutex& mutex() { return mutex_; }
+  // Holds the mutex. Tells `pace`, which may be null, if that takes long, and frees states.
+  std::unique_lock<std::timed_mutex> Lock(WorkPace* pace = nullptr);
+  // Holds the mutex if nobody does.
+  std::optional<std::unique_lock<std::timed_mutex>> TryLock();
+  // Frees a state, perhaps later. Any thread, without the mutex.
+  void Free(MatcherState state);
   bool IsUnsatisfiable() const { return matcher_.IsUnsatisfiable(); }
-  // True once all answers together have made as many states of the automaton as it may have: then
-  // no result is to be used any more.
+  // True once all answers together have made as many states of the automaton as it may have, or a
+  // pace has ended work: then no result is to be used any more.
   bool IsExhausted() const { return matcher_.IsExhausted(); }
 
   // Sets `to` to the state behind what was read; null: in front of the grammar. Dead if the text
@@ -59,7 +66,8 @@ class ConstraintCore {
   // As Read, for a token.
   Status Advance(const MatcherState& from, Token token, MatcherState& to);
   Result<std::shared_ptr<const MaskBuilder::Mask>> Mask(const MatcherState& state);
-  std::size_t memory() const { return matcher_.memory() + masks_.memory(); }
+  WorkMeter& meter() { return grammar_->meter; }
+  std::size_t memory() const { return grammar_->meter.n_bytes() + masks_.memory(); }
 
   static tl::unexpected<Error> TooComplexError();
 
@@ -68,7 +76,9 @@ class ConstraintCore {
 
   const std::shared_ptr<const VocabularyTables> vocabulary_;
   const std::unique_ptr<Grammar> grammar_;
-  std::mutex mutex_;
+  std::timed_mutex mutex_;
+  std::mutex freed_mutex_;
+  std::vector<MatcherState> freed_;  // guarded by freed_mutex_
   Matcher matcher_;
   MaskBuilder masks_;
 };

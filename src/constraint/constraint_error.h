@@ -42,6 +42,10 @@ struct ConstraintError {
   std::vector<ConstraintIssue> issues{};  // at most kMaxIssues
 };
 
+class WorkMeter;
+// Why the work that the meter counts has ended, which it must have.
+ConstraintError EndError(const WorkMeter& meter);
+
 template <class T>
 using ConstraintResult = tl::expected<T, ConstraintError>;
 

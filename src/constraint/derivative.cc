@@ -7,6 +7,9 @@
 namespace fathom {
 namespace {
 
+constexpr std::uint64_t kStepsPerSet = 8;     // of bytes, which refines the classes
+constexpr std::uint32_t kDerivedPerStep = 2;  // operands whose derivatives are looked up
+
 std::uint64_t DerivativeKey(ExpressionId id, std::uint32_t symbol) {
   return std::uint64_t{id} << 32 | symbol;
 }
@@ -27,6 +30,7 @@ void ExpressionPool::Impl::RefineClasses(const ByteSet& set) {
     }
     of_byte = static_cast<std::uint8_t>(refined);
   }
+  meter.Spend(kStepsPerSet);
   if (representatives.size() != n) derivatives.Clear();
 }
 
@@ -63,6 +67,7 @@ ExpressionId ExpressionPool::Impl::KnownDerivative(Id id, std::uint32_t symbol) 
 ExpressionId ExpressionPool::Impl::CombineDerivatives(Id id, std::uint32_t symbol) {
   const ExpressionNode node = nodes[id];
   ++work;
+  meter.Spend(1);
   switch (node.kind) {
     case Kind::kConcat: {
       const Id first = Concat(KnownDerivative(node.a, symbol), node.b);
@@ -71,6 +76,7 @@ ExpressionId ExpressionPool::Impl::CombineDerivatives(Id id, std::uint32_t symbo
     case Kind::kOr:
     case Kind::kAnd: {
       work += node.b / 8;
+      meter.Spend(node.b / kDerivedPerStep);
       std::vector<Id> derived;
       for (const Id operand : Operands(node)) {
         const Id id_of_operand = KnownDerivative(operand, symbol);
@@ -105,7 +111,7 @@ ExpressionId ExpressionPool::Impl::Derive(Id id, std::uint32_t symbol) {
     if (KnownDerivative(operand, symbol) == IdMap::kNone) stack.push_back(operand);
   };
   need(id);
-  while (!stack.empty()) {
+  while (!stack.empty() && !meter.HasEnded()) {
     const Id top = stack.back();
     if (KnownDerivative(top, symbol) != IdMap::kNone) {
       stack.pop_back();
@@ -130,10 +136,11 @@ ExpressionId ExpressionPool::Impl::Derive(Id id, std::uint32_t symbol) {
     }
     if (stack.size() != before) continue;
     derivatives.Set(DerivativeKey(top, symbol), CombineDerivatives(top, symbol));
+    Keep(IdMap::kBytesPerEntry);
     stack.pop_back();
   }
   if (size() > limit) exceeded = true;
-  return KnownDerivative(id, symbol);
+  return meter.HasEnded() ? kNothing : KnownDerivative(id, symbol);
 }
 
 void ExpressionPool::Impl::FirstLetters(Id id, std::vector<Letter>& found) const {
@@ -149,6 +156,7 @@ void ExpressionPool::Impl::FirstLetters(Id id, std::vector<Letter>& found) const
   while (!stack.empty()) {
     const ExpressionNode& node = nodes[stack.back()];
     stack.pop_back();
+    meter.Spend(1);
     switch (node.kind) {
       case Kind::kLetter:
         found.push_back(letters[node.a]);

@@ -57,9 +57,10 @@ ConstraintResult<ExpressionId> RegexWithout(ExpressionPool& pool, std::string_vi
 
 // False if no text matches. Searches in a pool of its own, because an automaton fixes the sets of
 // bytes that its pool has; a search that becomes too long finds nothing wrong.
-bool HasTextWithout(std::string_view regex, const std::vector<std::string>& forbidden) {
+bool HasTextWithout(std::string_view regex, const std::vector<std::string>& forbidden,
+                    WorkMeter& meter) {
   constexpr std::size_t kMaxStates = 10'000;
-  ExpressionPool pool;
+  ExpressionPool pool(&meter);
   const ConstraintResult<ExpressionId> text = RegexWithout(pool, regex, forbidden);
   if (!text) return true;
   Automaton automaton(pool, kMaxStates);
@@ -280,7 +281,7 @@ class DsmlBuilder {
     if (!tool.raw_regex.empty()) {
       const ConstraintResult<ExpressionId> regex = RegexWithout(pool_, tool.raw_regex, Forbidden());
       if (!regex) return tl::unexpected(regex.error());
-      if (!HasTextWithout(tool.raw_regex, Forbidden())) {
+      if (!HasTextWithout(tool.raw_regex, Forbidden(), grammar_.meter)) {
         return tl::unexpected(Failure(ConstraintErrorCode::kUnsatisfiableSchema, "", "",
                                       "expected a regular expression that some text without tags "
                                       "matches, found one that none does"));

@@ -47,10 +47,13 @@ bool ExpressionPool::Impl::IsDead(Id id) {
   };
   visit(id, id);
   while (!queue.empty()) {
+    if (meter.HasEnded()) return false;
     EmptinessVisit top = queue.top();
     queue.pop();
     for (std::uint32_t symbol = top.next_class; symbol < representatives.size(); ++symbol) {
+      meter.Spend(1);
       const Id derived = Derive(top.id, symbol);
+      if (meter.HasEnded()) return false;
       if (derived == kNothing || nodes[derived].life == ExpressionLife::kDead) continue;
       if (is_alive(derived)) {
         Id alive = top.id;
@@ -109,7 +112,7 @@ ExpressionId ExpressionPool::Impl::Prune(Id id) {
     if (PruneKnown(operand) == IdMap::kNone) stack.push_back(operand);
   };
   need(id);
-  while (!stack.empty()) {
+  while (!stack.empty() && !meter.HasEnded()) {
     const Id top = stack.back();
     if (PruneKnown(top) != IdMap::kNone) {
       stack.pop_back();
@@ -133,9 +136,10 @@ ExpressionId ExpressionPool::Impl::Prune(Id id) {
     }
     if (stack.size() != before) continue;
     pruned.Set(top, PruneNode(top));
+    Keep(IdMap::kBytesPerEntry);
     stack.pop_back();
   }
-  return PruneKnown(id);
+  return meter.HasEnded() ? kNothing : PruneKnown(id);
 }
 
 }  // namespace fathom

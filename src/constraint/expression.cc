@@ -62,7 +62,9 @@ void IdMap::Clear() {
 
 // --- Nodes ---
 
-ExpressionPool::Impl::Impl() {
+ExpressionPool::Impl::Impl(WorkMeter* counts)
+    : own_meter(counts == nullptr ? std::make_unique<WorkMeter>() : nullptr),
+      meter(counts == nullptr ? *own_meter : *counts) {
   Intern({.kind = Kind::kNothing, .within = 0xFF, .min_length = kMaxLength});
   Intern({.kind = Kind::kEmpty, .flags = kNullable, .within = 0xFF});
   any = Repeat(Bytes(ByteSet::All()), 0, kNoMaximum);
@@ -99,6 +101,7 @@ void ExpressionPool::Impl::GrowTable() {
 }
 
 ExpressionId ExpressionPool::Impl::Intern(ExpressionNode node, std::span<const Id> list) {
+  meter.Spend(1 + list.size() / kOperandsPerStep);
   if (2 * (nodes.size() + 1) > table.size()) GrowTable();
   const std::size_t mask = table.size() - 1;
   const std::uint32_t hash = HashNode(node, list);
@@ -115,6 +118,7 @@ ExpressionId ExpressionPool::Impl::Intern(ExpressionNode node, std::span<const I
     node.b = static_cast<std::uint32_t>(list.size());
     operands.insert(operands.end(), list.begin(), list.end());
   }
+  Keep(kBytesPerNode + list.size() * kBytesPerOperand);
   nodes.push_back(node);
   table[at] = {.hash = hash, .next_id = static_cast<Id>(nodes.size())};
   return static_cast<Id>(nodes.size() - 1);
@@ -149,6 +153,7 @@ ExpressionId ExpressionPool::Impl::Literal(std::string_view text) {
 }
 
 ExpressionId ExpressionPool::Impl::InternText(std::string_view text) {
+  meter.Spend(1 + text.size() / kOperandsPerStep);
   if (2 * (nodes.size() + 257) > table.size()) GrowTable();
   std::uint64_t hash = MixHash(0xA4093822299F31D0ULL, text.size());
   std::uint8_t within = 0xFF;
@@ -171,6 +176,7 @@ ExpressionId ExpressionPool::Impl::InternText(std::string_view text) {
   const auto offset = static_cast<std::uint32_t>(
       is_inside ? static_cast<std::size_t>(text.data() - begin) : text_bytes.size());
   if (!is_inside) text_bytes += text;
+  Keep(kBytesPerNode + (is_inside ? 0 : 2 * text.size()));
   const auto length = static_cast<std::uint32_t>(text.size());
   nodes.push_back({.kind = Kind::kText,
                    .flags = kFirstByte,
@@ -339,6 +345,7 @@ ExpressionId ExpressionPool::Impl::And(std::span<const Id> all) {
       add(id);
     }
   }
+  meter.Spend((list.size() + negated.size()) / kOperandsPerStep);
   std::ranges::sort(list);
   list.erase(std::unique(list.begin(), list.end()), list.end());
   for (const Id id : negated) {
@@ -381,7 +388,9 @@ ExpressionId ExpressionPool::Impl::And(std::span<const Id> all) {
 
 // --- The interface ---
 
-ExpressionPool::ExpressionPool() : impl_(std::make_unique<Impl>()) { SetLimit(1 << 22); }
+ExpressionPool::ExpressionPool(WorkMeter* meter) : impl_(std::make_unique<Impl>(meter)) {
+  SetLimit(1 << 22);
+}
 ExpressionPool::~ExpressionPool() = default;
 
 ExpressionId ExpressionPool::Nothing() const { return Impl::kNothing; }
@@ -481,7 +490,8 @@ void ExpressionPool::SetLimit(std::size_t more_expressions) {
 }
 std::size_t ExpressionPool::size() const { return impl_->size(); }
 void ExpressionPool::RaiseLimit(std::size_t more_expressions) { impl_->limit += more_expressions; }
-bool ExpressionPool::exceeded() const { return impl_->exceeded; }
+bool ExpressionPool::exceeded() const { return impl_->exceeded || impl_->meter.HasEnded(); }
+WorkMeter& ExpressionPool::meter() { return impl_->meter; }
 
 const std::array<std::uint8_t, 256>& ExpressionPool::ByteClasses() {
   impl_->MakeClasses();

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "constraint/byte_set.h"
+#include "constraint/work_meter.h"
 
 namespace fathom {
 
@@ -73,7 +74,8 @@ inline constexpr std::uint32_t kNoMaximum = std::numeric_limits<std::uint32_t>::
 // is ever freed, so its owner bounds n_expressions(). One thread at a time.
 class ExpressionPool {
  public:
-  ExpressionPool();
+  // `meter`, which must outlive the pool, counts its work and memory; null: one of its own does.
+  explicit ExpressionPool(WorkMeter* meter = nullptr);
   ~ExpressionPool();
   ExpressionPool(const ExpressionPool&) = delete;
   ExpressionPool& operator=(const ExpressionPool&) = delete;
@@ -131,8 +133,10 @@ class ExpressionPool {
   // Expressions and operands, as the limit counts them.
   std::size_t size() const;
   void RaiseLimit(std::size_t more_expressions);
-  // True if the limit was reached: derivatives and Prune may then be wrong and must not be used.
+  // True if the limit was reached, or the work has ended: derivatives and Prune may then be wrong
+  // and must not be used.
   bool exceeded() const;
+  WorkMeter& meter();
 
   // --- Derivatives ---
   // Partition of the bytes such that all expressions in the pool treat the bytes of a class alike.

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -63,6 +64,8 @@ class IdMap {
   void Clear();
   std::size_t size() const { return size_; }
   std::size_t memory() const { return slots_.capacity() * sizeof(Slot); }
+  // Of an entry: the table is a quarter to half full, or is being copied to one twice as large.
+  static constexpr std::size_t kBytesPerEntry = 48;
 
  private:
   static constexpr std::uint64_t kFree = ~std::uint64_t{0};
@@ -84,8 +87,19 @@ struct ExpressionPool::Impl {
   static constexpr std::uint32_t kFirstLetterSymbol = 256;
   static constexpr int kMaxUnits = 8;
   static constexpr std::size_t kMaxText = 64;  // longer ones are texts in a row
+  // As a WorkMeter counts. Vectors and tables have room for up to twice as much as they hold.
+  static constexpr std::size_t kOperandsPerStep = 8;
+  static constexpr std::size_t kBytesPerNode = 60;
+  static constexpr std::size_t kBytesPerOperand = 6;
 
-  Impl();
+  explicit Impl(WorkMeter* counts);
+  ~Impl() { meter.Release(n_bytes); }
+
+  // Counts bytes that are kept until the pool ends.
+  void Keep(std::size_t bytes) {
+    n_bytes += bytes;
+    meter.Keep(bytes);
+  }
 
   // --- Nodes (expression.cc) ---
   Id Intern(ExpressionNode node, std::span<const Id> operands = {});
@@ -146,7 +160,8 @@ struct ExpressionPool::Impl {
   Id Prune(Id id);
   Id PruneKnown(Id id) const;  // IdMap::kNone: not yet computed
   Id PruneNode(Id id);
-  // True if no text matches; sets `exceeded` where the search gives up.
+  // True if no text matches; sets `exceeded` where the search gives up. False
+  // if the work has ended.
   bool IsDead(Id id);
 
   std::vector<ExpressionNode> nodes;
@@ -172,7 +187,10 @@ struct ExpressionPool::Impl {
   IdMap derivatives;                          // (id, symbol)
   IdMap pruned;                               // id
 
-  std::uint64_t work = 0;  // derivatives that were made; eight operands count as one more
+  std::unique_ptr<WorkMeter> own_meter;
+  WorkMeter& meter;
+  std::size_t n_bytes = 0;  // as the meter counts them
+  std::uint64_t work = 0;   // derivatives that were made; eight operands count as one more
   std::size_t limit = 0;
   bool exceeded = false;
 

@@ -65,6 +65,7 @@ ExpressionPool::Impl::OrFrame ExpressionPool::Impl::BeginOr(std::span<const Id> 
     }
   }
   if (!set.empty()) list.push_back(Bytes(set));
+  meter.Spend(1 + list.size() / kOperandsPerStep);
   SortUnique(list);
 
   // Alternatives within another alternative are dropped.

@@ -13,6 +13,7 @@
 
 #include "base/tensor.h"
 #include "constraint/expression.h"
+#include "constraint/work_meter.h"
 
 namespace fathom {
 
@@ -45,13 +46,18 @@ struct Rule {
 };
 
 struct Grammar {
-  ExpressionPool pool;
+  WorkMeter meter;  // of all work on the grammar, from its schema to masks
+  ExpressionPool pool{&meter};
   std::vector<Rule> rules;
   std::vector<std::vector<std::uint32_t>> needs;  // sets of marks, by kNeed's value; each ascending
   ExpressionId start = 0;
 
+  // As the meter counts, with what the matcher keeps of a rule.
+  static constexpr std::size_t kBytesPerRule = 2 * sizeof(Rule) + 64;
+
   // Adds a rule whose body is set later (recursion).
   RuleId AddRule(std::string name) {
+    meter.Keep(kBytesPerRule);
     rules.push_back({.name = std::move(name), .body = pool.Nothing()});
     return static_cast<RuleId>(rules.size() - 1);
   }
@@ -72,6 +78,7 @@ struct Grammar {
   }
   ExpressionId Mark(std::uint32_t mark) { return pool.OneLetter({LetterKind::kMark, mark}); }
   ExpressionId Need(std::vector<std::uint32_t> marks) {
+    meter.Keep(2 * (sizeof(marks) + marks.size() * sizeof(std::uint32_t)));
     needs.push_back(std::move(marks));
     return pool.OneLetter({LetterKind::kNeed, static_cast<std::uint32_t>(needs.size() - 1)});
   }

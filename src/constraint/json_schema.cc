@@ -36,7 +36,7 @@ JsonLayout ReadLayout(const JsonValue& schema, JsonLayout layout) {
 struct JsonSchemaCompiler::Impl {
   Grammar& grammar;
   JsonSchemaOptions options;
-  TextTests tests{};
+  TextTests tests{grammar.meter};
   std::vector<std::unique_ptr<JsonRules>> rules{};  // one for each layout
   std::vector<std::string> relaxed{};
 
@@ -66,13 +66,15 @@ struct JsonSchemaCompiler::Impl {
       -> ConstraintResult<decltype(write(std::declval<SchemaReader&>(),
                                          std::declval<GrammarWriter&>(),
                                          std::declval<SchemaReport&>()))> {
-    SchemaReport report(options.strict);
+    SchemaReport report(options.strict, grammar.meter);
     SchemaDocument document(schema, options, report);
+    report.NoteEnd("");
     if (report.failed()) return tl::unexpected<ConstraintError>(report.TakeError());
     SchemaReader reader(document, tests, report);
     GrammarWriter writer(RulesFor(ReadLayout(schema, options.layout)), reader, tests, report);
     auto result = write(reader, writer, report);
     writer.Finish();
+    report.NoteEnd("");
     if (report.failed()) return tl::unexpected<ConstraintError>(report.TakeError());
     AddRelaxed(report);
     return result;

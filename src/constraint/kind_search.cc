@@ -176,6 +176,7 @@ KindSearch::Outcome KindSearch::Try(Automaton& automaton, std::uint32_t state, T
 
 // True if every character of the kind may come; the states behind them in found_.
 bool KindSearch::Follow(Automaton& automaton, std::uint32_t state, int kind) {
+  automaton.meter().Spend(1);
   found_.clear();
   std::vector<CharacterPlace> within;
   const auto take = [&](StateId from, const Step& step) {

@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::size_t kFewTokens = 512;
 constexpr std::size_t kTokensPerStep = 128;
+constexpr std::size_t kNodesPerStep = 4;  // of the trie
 // Parts of the trie with fewer nodes are read without a look at the kinds of their characters.
 constexpr std::size_t kFewNodesBelow = 32;
 // No token has as many characters: larger numbers that are missing or left make no difference.
@@ -86,7 +87,8 @@ class LeafMaskWalk {
 
   void Walk(std::size_t end) {
     const std::span<const TrieNode> nodes = trie_.nodes();
-    for (std::size_t i = 0; i < end;) {
+    for (std::size_t i = 0; i < end && !matcher_.TooComplex();) {
+      if (++n_read_ % kNodesPerStep == 0) matcher_.ChargeOnce(1);
       CloseNext(i);
       const TrieNode& node = nodes[i];
       const Level& above = levels_[node.depth - 1u];
@@ -155,6 +157,7 @@ class LeafMaskWalk {
                                   return a.letter == b.letter && a.target == b.target;
                                 });
     };
+    matcher_.ChargeOnce(exits_.size());
     for (std::size_t i = 0; i < exits_.size(); ++i) {
       if (exits_[i].ends == ends && (ends || has_edges_of(exits_[i].state))) return i;
     }
@@ -215,6 +218,7 @@ class LeafMaskWalk {
   std::optional<CodePointCount> bounds_;
   std::vector<Level> levels_;
   std::vector<Token> tokens_;
+  std::size_t n_read_ = 0;    // nodes
   std::size_t n_missed_ = 0;  // tokens that were read and are not in tokens_
   std::vector<Exit> exits_;
   std::vector<Next> next_;

@@ -91,7 +91,8 @@ class Matcher::Closure {
   }
 
   void Add(Leaf leaf) {
-    if (++matcher_.n_steps_ > step_limit_ || pending_.size() >= matcher_.limits_.max_leaves) {
+    matcher_.Charge(1);
+    if (matcher_.n_steps_ > step_limit_ || pending_.size() >= matcher_.limits_.max_leaves) {
       matcher_.too_complex_ = true;
       return;
     }
@@ -266,7 +267,7 @@ class Matcher::Closure {
     for (std::uint32_t i = 0; i < frames.size(); ++i) {
       if (matcher_.rules_[frames[i].rule].is_recursive) merger.Search(i);
     }
-    matcher_.n_steps_ += merger.steps();
+    matcher_.Charge(merger.steps());
     for (const FrameRef& frame : merger.read()) Record(frame);
     const auto redirect = [&](FrameRef& frame) {
       const FrameRef& older = merger.OlderThan(frame.index);
@@ -328,7 +329,8 @@ class Matcher::Closure {
 
   // `unique`: the texts where the frame begins, without that of the frame's own scope.
   void AddReturn(std::size_t callee, Return back, const Ref<UniqueText>& unique) {
-    if (++matcher_.n_steps_ > step_limit_) {
+    matcher_.Charge(1);
+    if (matcher_.n_steps_ > step_limit_) {
       matcher_.too_complex_ = true;
       return;
     }
@@ -391,6 +393,7 @@ Matcher::Matcher(Grammar& grammar, const MatcherLimits& limits)
     if (found.matches) max_height_ = std::max(max_height_, found.height);
   }
   StartState(root_);
+  grammar_.meter.SetLimits(limits.work);
 }
 
 std::uint8_t Matcher::FindFacts(StateId state) {
@@ -437,7 +440,7 @@ bool Matcher::Step(const MatcherState& from, std::uint8_t byte, MatcherState& to
   }
   if (moved_.empty()) return false;
   if (is_plain) {
-    ++n_steps_;
+    Charge(1);
     for (Leaf& leaf : moved_) {
       const bool is_known = std::any_of(to.leaves.begin(), to.leaves.end(),
                                         [&](const Leaf& known) { return SamePlace(known, leaf); });

@@ -21,6 +21,7 @@ namespace fathom {
 // does not either (docs/spec/constrained.md 3.4).
 struct MatcherLimits {
   std::size_t max_states = 250'000;      // of the automaton
+  WorkLimits work = kAutomatonLimits;    // to make these states
   std::size_t max_leaves = 2'000;        // of a state
   std::size_t max_steps = 50'000;        // parser steps for one byte
   std::size_t max_mask_steps = 500'000;  // for one mask
@@ -104,13 +105,17 @@ class Matcher {
   // True if a limit of depth may be reached within the next token.
   bool IsDeep(const MatcherState& state) const;
   // Counts work that does not depend on what is known already.
-  void Charge(std::size_t steps) { n_steps_ += steps; }
+  void Charge(std::size_t steps) {
+    n_steps_ += steps;
+    grammar_.meter.Pass(steps);
+  }
+  // Counts work whose result is kept.
+  void ChargeOnce(std::size_t steps) { grammar_.meter.Spend(steps); }
 
   const Rule& FindRule(const Leaf& leaf) const {
     return grammar_.rules[FindFrame(leaf.frame).rule];
   }
   int max_depth() const { return limits_.max_depth; }
-  std::size_t memory() const { return automaton_.memory(); }
 
   static const Frame& FindFrame(const FrameRef& ref) { return ref.column->frames[ref.index]; }
 

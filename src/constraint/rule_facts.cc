@@ -7,6 +7,7 @@ namespace fathom {
 namespace {
 
 constexpr int kNoHeight = std::numeric_limits<int>::max() / 4;
+constexpr std::size_t kExpressionsPerStep = 8;
 
 bool IsCall(const ExpressionView& view) {
   return view.kind == ExpressionKind::kLetter &&
@@ -24,11 +25,12 @@ std::vector<std::vector<RuleId>> RulesByBody(const Grammar& grammar) {
   return by_body;
 }
 
-void FindMatching(const Grammar& grammar, std::vector<RuleProperties>& rules) {
+void FindMatching(Grammar& grammar, std::vector<RuleProperties>& rules) {
   const std::vector<std::vector<RuleId>> by_body = RulesByBody(grammar);
   std::vector<char> matches(by_body.size(), 0);
-  for (bool changed = true; changed;) {
+  for (bool changed = true; changed && !grammar.meter.HasEnded();) {
     changed = false;
+    grammar.meter.Spend(matches.size() / kExpressionsPerStep);
     for (ExpressionId id = 0; id < matches.size(); ++id) {
       if (matches[id] != 0) continue;
       const ExpressionView view = grammar.pool.View(id);
@@ -98,16 +100,17 @@ void RemoveUnmatched(Grammar& grammar, const std::vector<RuleProperties>& rules)
 }
 
 // The rules that each rule calls, each once.
-std::vector<std::vector<RuleId>> FindCalls(const Grammar& grammar) {
+std::vector<std::vector<RuleId>> FindCalls(Grammar& grammar) {
   std::vector<std::vector<RuleId>> calls(grammar.rules.size());
   constexpr RuleId kNobody = std::numeric_limits<RuleId>::max();
   std::vector<RuleId> visited(grammar.pool.n_expressions(), kNobody);
   std::vector<ExpressionId> open;
   for (RuleId rule = 0; rule < calls.size(); ++rule) {
     open.assign(1, grammar.rules[rule].body);
-    while (!open.empty()) {
+    while (!open.empty() && !grammar.meter.HasEnded()) {
       const ExpressionId id = open.back();
       open.pop_back();
+      grammar.meter.Spend(1);
       if (visited[id] == rule || !grammar.pool.HasLetters(id)) continue;
       visited[id] = rule;
       const ExpressionView view = grammar.pool.View(id);
@@ -186,12 +189,13 @@ class Components {
 };
 
 // Heights fall until nothing changes; a rule's first value is already a height that it can have.
-void FindHeights(const Grammar& grammar, std::vector<RuleProperties>& rules) {
+void FindHeights(Grammar& grammar, std::vector<RuleProperties>& rules) {
   const std::vector<std::vector<RuleId>> by_body = RulesByBody(grammar);
   std::vector<int> heights(by_body.size(), kNoHeight);
   for (RuleProperties& rule : rules) rule.height = kNoHeight;
-  for (bool changed = true; changed;) {
+  for (bool changed = true; changed && !grammar.meter.HasEnded();) {
     changed = false;
+    grammar.meter.Spend(heights.size() / kExpressionsPerStep);
     for (ExpressionId id = 0; id < heights.size(); ++id) {
       const ExpressionView view = grammar.pool.View(id);
       int height = 0;

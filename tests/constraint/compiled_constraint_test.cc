@@ -37,19 +37,19 @@ class CompiledConstraints : public ::testing::Test {
   }
 
   std::shared_ptr<CompiledConstraint> Compile() const {
-    const auto write = [] {
+    const auto write = [](WorkPace*) {
       auto grammar = std::make_unique<Grammar>();
       grammar->start = *ParseRegex(grammar->pool, kRegex, {.anchored = true});
       return grammar;
     };
     constexpr MatcherLimits kLimits = {.max_states = 1'000};
-    return std::make_shared<CompiledConstraint>(vocabulary_, write(), write,
+    return std::make_shared<CompiledConstraint>(vocabulary_, write(nullptr), write,
                                                 AnswerOpening::kGrammar, false, kLimits);
   }
 
   static std::shared_ptr<const Constraint> ConstraintFrom(
       std::shared_ptr<CompiledConstraint> compiled) {
-    return *MakeConstraint(std::move(compiled), false, "");
+    return *MakeConstraint(std::move(compiled), false, "", nullptr);
   }
 
   // One token per letter.

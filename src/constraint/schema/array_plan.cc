@@ -12,8 +12,9 @@ constexpr std::size_t kMaxContains = 3;
 constexpr std::uint32_t kMaxUniqueItems = 256;
 
 // The number of them if there are at most `most`.
-std::optional<std::size_t> CountNumbers(const std::vector<NumberShape>& numbers, std::size_t most) {
-  ExpressionPool pool;
+std::optional<std::size_t> CountNumbers(const std::vector<NumberShape>& numbers, std::size_t most,
+                                        WorkMeter& meter) {
+  ExpressionPool pool(&meter);
   std::vector<ExpressionId> texts;
   for (const NumberShape& shape : numbers) texts.push_back(NumberText(pool, shape, true));
   const ExpressionId all = pool.Or(texts);
@@ -37,7 +38,8 @@ std::optional<std::size_t> ContainerPlanner::CountScalars(const ValueSet& values
     strings.insert(survey.texts.begin(), survey.texts.end());
     if (strings.size() > most) return std::nullopt;
   }
-  const std::optional<std::size_t> numbers = CountNumbers(values.numbers, most - strings.size());
+  const std::optional<std::size_t> numbers =
+      CountNumbers(values.numbers, most - strings.size(), report_.meter());
   if (!numbers) return std::nullopt;
   return strings.size() + *numbers + (values.null ? 1 : 0) + (values.true_value ? 1 : 0) +
          (values.false_value ? 1 : 0);

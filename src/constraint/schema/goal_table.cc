@@ -3,9 +3,16 @@
 #include "constraint/schema/value_set.h"
 
 namespace fathom {
+namespace {
+
+constexpr std::size_t kBytesPerGoal = 160;  // in the table, its index and what is known of it
+constexpr std::size_t kTermsPerStep = 16;
+
+}  // namespace
 
 GoalId GoalTable::Intern(std::vector<GoalTerm> terms) {
   if (terms.empty()) return kAnyGoal;
+  meter_.Spend(terms.size());
   for (const GoalTerm& term : terms) {
     GoalTerm opposite = term;
     opposite.negated = !term.negated;
@@ -14,7 +21,10 @@ GoalId GoalTable::Intern(std::vector<GoalTerm> terms) {
     }
   }
   const auto [found, is_new] = ids_.try_emplace(terms, static_cast<GoalId>(terms_.size()));
-  if (is_new) terms_.push_back(std::move(terms));
+  if (is_new) {
+    meter_.Keep(kBytesPerGoal + 2 * terms.size() * sizeof(GoalTerm));
+    terms_.push_back(std::move(terms));
+  }
   return found->second;
 }
 
@@ -22,6 +32,7 @@ GoalId GoalTable::Both(GoalId a, GoalId b) {
   if (a == b || b == kAnyGoal) return a;
   if (a == kAnyGoal) return b;
   if (a == kNeverGoal || b == kNeverGoal) return kNeverGoal;
+  meter_.Spend(terms_[a].size() * terms_[b].size() / kTermsPerStep);
   std::vector<GoalTerm> terms = terms_[a];
   for (const GoalTerm& term : terms_[b]) {
     if (std::find(terms.begin(), terms.end(), term) == terms.end()) terms.push_back(term);

@@ -36,7 +36,7 @@ ExpressionId GrammarWriter::Scalars(GoalId goal, bool strings) {
   std::vector<ExpressionId> numbers;
   for (const NumberShape& shape : values.numbers) {
     if (!report_.Spend(1)) break;
-    if (!IsEmptyShape(shape))
+    if (!IsEmptyShape(shape, report_.meter()))
       numbers.push_back(NumberText(rules_.pool(), shape, rules_.is_canonical()));
   }
   choices.push_back(rules_.Shared("number", rules_.pool().Or(numbers)));
@@ -54,6 +54,7 @@ ExpressionId GrammarWriter::Value(GoalId goal) {
   if (const auto known = values_.find(goal); known != values_.end()) return known->second;
   const ExpressionId choices[] = {Scalars(goal, true), ContainerValue(goal)};
   const ExpressionId value = rules_.pool().Or(choices);
+  if (report_.meter().HasEnded()) report_.NoteEnd(reader_.Pointer(goal));
   if (rules_.pool().n_expressions() > kMaxGrammarExpressions) {
     report_.Fail(ConstraintErrorCode::kTooLarge, reader_.Pointer(goal), "",
                  "expected a schema with a smaller grammar");

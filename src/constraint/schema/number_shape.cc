@@ -5,6 +5,7 @@
 #include <string>
 
 #include "constraint/automaton.h"
+#include "constraint/schema/divisors.h"
 
 namespace fathom {
 namespace {
@@ -164,6 +165,28 @@ ExpressionId SignedText(ExpressionPool& pool, const NumberShape& shape, bool int
   return pool.Or(choices);
 }
 
+// True if the shape says that the number is one value, and nothing else.
+bool IsPoint(const NumberShape& shape) {
+  return shape.kind != NumberShape::Kind::kFraction && shape.multiples.empty() &&
+         shape.non_multiples.empty() && shape.low && shape.low == shape.high &&
+         !shape.low->exclusive && IsWritable(shape.low->value);
+}
+
+// The texts of one value: what the bounds on both sides have in common, which an enum of many
+// numbers would take long to find.
+ExpressionId PointText(ExpressionPool& pool, const Decimal& value, bool integer, bool canonical) {
+  const DecimalDigits digits = ToDigits(value, kMaxNumberDigits);
+  const bool is_whole = digits.fraction.empty();
+  if (integer && !is_whole) return pool.Nothing();
+  std::string text = (value.negative ? "-" : "") + digits.whole;
+  if (!is_whole) text += "." + digits.fraction;
+  if (integer || canonical) return pool.Literal(text);
+  const auto n_left = static_cast<std::uint32_t>(kMaxNumberDigits - digits.fraction.size());
+  const ExpressionId zeros = pool.Repeat(pool.Literal("0"), is_whole ? 1 : 0, n_left);
+  return pool.Concat(pool.Literal(text),
+                     is_whole ? pool.Optional(pool.Concat(pool.Literal("."), zeros)) : zeros);
+}
+
 // An exponent is short, so that the number is finite as a double: readers with doubles would take
 // it for infinity, which JSON does not have.
 ExpressionId FreeNumber(ExpressionPool& pool) {
@@ -210,32 +233,14 @@ ExpressionId CanonicalTexts(ExpressionPool& pool) {
   return pool.And(all);
 }
 
-// The divisor as FACTOR * 10^scale.
-struct Divisor {
-  std::uint64_t factor = 0;
-  std::int64_t scale = 0;
-};
-
-std::optional<Divisor> SplitDivisor(const Decimal& value) {
-  if (value.IsZero() || value.negative || value.digits.size() > 18) return std::nullopt;
-  Divisor divisor{.factor = std::strtoull(value.digits.c_str(), nullptr, 10),
-                  .scale = value.point - static_cast<std::int64_t>(value.digits.size())};
-  if (divisor.factor > kMaxRemainders || std::abs(divisor.scale) > kMaxNumberDigits) {
-    return std::nullopt;
-  }
-  return divisor;
-}
-
-ExpressionId Multiples(ExpressionPool& pool, const Decimal& value) {
-  const std::optional<Divisor> divisor = SplitDivisor(value);
-  if (!divisor) return pool.Nothing();
-  const auto factor = static_cast<std::uint32_t>(divisor->factor);
+ExpressionId Multiples(ExpressionPool& pool, const Divisor& divisor) {
+  const auto factor = static_cast<std::uint32_t>(divisor.factor);
   const ExpressionId sign = pool.Optional(pool.Bytes(ByteSet::Of('-')));
-  if (divisor->scale <= 0) {
-    return pool.Concat(sign, pool.Multiple(factor, static_cast<int>(-divisor->scale)));
+  if (divisor.scale <= 0) {
+    return pool.Concat(sign, pool.Multiple(factor, static_cast<int>(-divisor.scale)));
   }
   const ExpressionId zero = pool.Bytes(ByteSet::Of('0'));
-  const auto n_zeros = static_cast<std::uint32_t>(divisor->scale);
+  const auto n_zeros = static_cast<std::uint32_t>(divisor.scale);
   const ExpressionId whole[] = {
       zero, pool.Concat(pool.Multiple(factor, -1), pool.Repeat(zero, n_zeros, n_zeros))};
   const ExpressionId fraction = pool.Optional(
@@ -253,9 +258,24 @@ std::optional<NumberBound> Narrower(const std::optional<NumberBound>& a,
   return order > 0 ? a : b;
 }
 
+// Integers are the multiples of 1.
+Divisors FindDivisors(const NumberShape& shape) {
+  const Decimal one = {.digits = "1", .point = 1};
+  std::vector<Decimal> multiples = shape.multiples;
+  std::vector<Decimal> others = shape.non_multiples;
+  const bool has_divisors = !multiples.empty() || !others.empty();
+  if (has_divisors && shape.kind == NumberShape::Kind::kInteger) multiples.push_back(one);
+  if (has_divisors && shape.kind == NumberShape::Kind::kFraction) others.push_back(one);
+  return {multiples, others};
+}
+
 // True if a number can be named without a search. Not if nothing is known.
 bool PlainlyHasNumbers(const NumberShape& shape) {
-  if (!shape.multiples.empty() || !shape.non_multiples.empty()) return false;
+  if (!shape.multiples.empty() || !shape.non_multiples.empty()) {
+    if (shape.low && shape.high) return false;
+    const auto& bound = shape.low ? shape.low : shape.high;
+    return FindDivisors(shape).HaveAbove(bound ? bound->value.point : 0);
+  }
   if (!shape.low && !shape.high) return true;
   if (shape.kind == NumberShape::Kind::kFraction) return false;
   const bool integer = shape.kind == NumberShape::Kind::kInteger;
@@ -327,6 +347,7 @@ bool IsSupportedDivisor(const Decimal& divisor) { return SplitDivisor(divisor).h
 ExpressionId NumberText(ExpressionPool& pool, const NumberShape& shape, bool canonical) {
   if (shape.IsFree() && !canonical) return FreeNumber(pool);
   const bool integer = shape.kind == NumberShape::Kind::kInteger;
+  if (IsPoint(shape)) return PointText(pool, shape.low->value, integer, canonical);
   // A multiple is kept apart from its own neighbours; another number from all multiples.
   constexpr std::uint32_t kDigitsOfMultiples = 12;
   constexpr std::uint32_t kDigitsOfOthers = 6;
@@ -336,11 +357,15 @@ ExpressionId NumberText(ExpressionPool& pool, const NumberShape& shape, bool can
   if (is_fraction || (!shape.non_multiples.empty() && !integer)) {
     all.push_back(ShortFractions(pool, kDigitsOfOthers));
   }
-  for (const Decimal& value : shape.multiples) all.push_back(Multiples(pool, value));
+  const Divisors divisors = FindDivisors(shape);
+  if (divisors.AreEmpty()) return pool.Nothing();
+  for (const Divisor& divisor : divisors.multiples()) all.push_back(Multiples(pool, divisor));
   if (!shape.multiples.empty() && !integer) {
     all.push_back(ShortFractions(pool, kDigitsOfMultiples));
   }
-  for (const Decimal& value : shape.non_multiples) all.push_back(pool.Not(Multiples(pool, value)));
+  for (const Divisor& divisor : divisors.others()) {
+    all.push_back(pool.Not(Multiples(pool, divisor)));
+  }
   if (canonical && !integer) all.push_back(CanonicalTexts(pool));
   return pool.And(all);
 }
@@ -350,9 +375,10 @@ bool IsWritable(const Decimal& value) {
   return !digits.overflows && !digits.truncated;
 }
 
-bool IsEmptyShape(const NumberShape& shape) {
+bool IsEmptyShape(const NumberShape& shape, WorkMeter& meter) {
   if (PlainlyHasNumbers(shape)) return false;
-  ExpressionPool pool;
+  if (FindDivisors(shape).AreEmpty()) return true;
+  ExpressionPool pool(&meter);
   const ExpressionId text = NumberText(pool, shape, false);
   constexpr std::size_t kMaxStates = 50'000;
   Automaton automaton(pool, kMaxStates);

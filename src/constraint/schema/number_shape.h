@@ -14,8 +14,7 @@ namespace fathom {
 inline constexpr int kMaxNumberDigits = 64;  // before the point, and after it
 inline constexpr const char* kWritableNumbers =
     "expected a number with at most 64 digits before its point and 64 after it";
-inline constexpr int kMaxExponentDigits = 2;             // so that every number is below 1e164
-inline constexpr std::uint32_t kMaxRemainders = 10'000;  // of multipleOf
+inline constexpr int kMaxExponentDigits = 2;  // so that every number is below 1e164
 
 struct NumberBound {
   Decimal value{};
@@ -51,7 +50,7 @@ bool IsSupportedDivisor(const Decimal& divisor);
 ExpressionId NumberText(ExpressionPool& pool, const NumberShape& shape, bool canonical);
 // True if the text of the number has at most kMaxNumberDigits before its point and after it.
 bool IsWritable(const Decimal& value);
-// True if no number with a text is in the shape. Exact.
-bool IsEmptyShape(const NumberShape& shape);
+// True if no number with a text is in the shape. Exact, unless the meter ends the work.
+bool IsEmptyShape(const NumberShape& shape, WorkMeter& meter);
 
 }  // namespace fathom

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "constraint/schema/divisors.h"
 #include "constraint/schema/json_content.h"
 #include "constraint/schema/schema_reader.h"
 #include "constraint/schema/string_formats.h"

@@ -32,7 +32,11 @@ bool SchemaReader::IsAnnotation(std::string_view keyword) {
 }
 
 SchemaReader::SchemaReader(SchemaDocument& document, TextTests& tests, SchemaReport& report)
-    : document_(document), tests_(tests), report_(report), algebra_(goals_, tests, report, *this) {}
+    : document_(document),
+      tests_(tests),
+      report_(report),
+      goals_(report.meter()),
+      algebra_(goals_, tests, report, *this) {}
 
 PlaceId SchemaReader::FollowReferences(PlaceId schema) {
   constexpr int kMaxFollowed = 16;
@@ -81,7 +85,7 @@ const ValueSet& SchemaReader::Resolve(GoalId goal) {
   }
   if (goal >= resolved_.size()) resolved_.resize(goal + 1);
   // Resolving the terms may have come here before.
-  if (!resolved_[goal]) resolved_[goal] = std::move(values);
+  if (!resolved_[goal]) Remember(goal, std::move(values));
   return *resolved_[goal];
 }
 
@@ -170,7 +174,9 @@ const ValueSet* SchemaReader::Listed(GoalId goal) {
 
 void SchemaReader::Remember(GoalId goal, ValueSet values) {
   if (goal >= resolved_.size()) resolved_.resize(goal + 1);
-  if (!resolved_[goal]) resolved_[goal] = std::move(values);
+  if (resolved_[goal]) return;
+  report_.meter().Keep(BytesOf(values));
+  resolved_[goal] = std::move(values);
 }
 
 ValueSet SchemaReader::ReadTerm(const GoalTerm& term) {
@@ -228,6 +234,7 @@ const ValueSet& SchemaReader::ReadConstant(PlaceId place) {
       break;
     }
   }
+  report_.meter().Keep(BytesOf(values));
   return constants_.emplace(place, std::move(values)).first->second;
 }
 
@@ -259,7 +266,11 @@ const ValueSet& SchemaReader::ReadSchema(PlaceId place) {
     --depth_;
     memory.reading = false;
   }
-  if (!memory.values) memory.values = std::move(values);
+  if (report_.meter().HasEnded()) report_.NoteEnd(document_.Pointer(place));
+  if (!memory.values) {
+    report_.meter().Keep(BytesOf(values));
+    memory.values = std::move(values);
+  }
   return *memory.values;
 }
 

@@ -9,6 +9,7 @@ namespace {
 
 constexpr std::size_t kMaxRelaxed = 64;
 constexpr std::size_t kMaxMergeSteps = 3'000'000;
+constexpr std::size_t kWorkPerStep = 1;  // steps of a WorkMeter
 
 }  // namespace
 
@@ -63,8 +64,15 @@ void SchemaReport::Ignored(const std::string& pointer, std::string_view keyword)
 
 bool SchemaReport::Spend(std::size_t steps) {
   steps_ += steps;
+  meter_.Spend(steps * kWorkPerStep);
   if (steps_ > kMaxMergeSteps) FailCombinations();
-  return !failed_;
+  return !failed();
+}
+
+void SchemaReport::NoteEnd(const std::string& pointer) {
+  if (!meter_.HasEnded() || failed_) return;
+  const ConstraintError error = EndError(meter_);
+  Fail(error.code, pointer, "", error.message);
 }
 
 void SchemaReport::FailCombinations() {

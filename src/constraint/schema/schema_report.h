@@ -8,12 +8,14 @@
 #include <vector>
 
 #include "constraint/constraint_error.h"
+#include "constraint/work_meter.h"
 
 namespace fathom {
 
 class SchemaReport {
  public:
-  explicit SchemaReport(bool strict) : strict_(strict) {}
+  // `meter` must outlive the report.
+  SchemaReport(bool strict, WorkMeter& meter) : strict_(strict), meter_(meter) {}
 
   // The first call decides the code; at most kMaxIssues issues are kept.
   void Fail(ConstraintErrorCode code, std::string pointer, std::string_view keyword,
@@ -25,19 +27,24 @@ class SchemaReport {
 
   // Counts steps of merging; too many fail with kTooLarge. Returns false after a failure.
   bool Spend(std::size_t steps);
+  // Counts all work; once that has ended, all parts go on as after a failure.
+  WorkMeter& meter() { return meter_; }
+  // Fails if the work has ended: while it was at the pointer.
+  void NoteEnd(const std::string& pointer);
   // Fails with kTooLarge, as too many steps do.
   void FailCombinations();
 
   bool strict() const { return strict_; }
   // Calls of Unsupported so far.
   std::size_t n_unsupported() const { return n_unsupported_; }
-  bool failed() const { return failed_; }
+  bool failed() const { return failed_ || meter_.HasEnded(); }
   ConstraintError TakeError() { return std::move(error_); }
   // JSON pointers, each once.
   const std::vector<std::string>& relaxed() const { return relaxed_; }
 
  private:
   bool strict_;
+  WorkMeter& meter_;
   bool failed_ = false;
   std::size_t steps_ = 0;
   std::size_t n_unsupported_ = 0;

@@ -10,7 +10,7 @@ namespace {
 
 // Expands what a schema's own limits of time allow.
 constexpr std::size_t kMaxSurveyStates = 4'000;
-constexpr std::size_t kMaxSurveyed = 100'000;  // expressions that surveys keep for the next ones
+constexpr std::size_t kMaxSurveyed = std::size_t{8} << 20;  // bytes that are kept for the next ones
 
 RegexOptions OptionsFor(TextWriter& writer, bool whole) {
   constexpr std::size_t kMaxFormatBytes = 1 << 20;  // the bound of our own expressions
@@ -120,11 +120,12 @@ struct TextTests::Entry {
 
 // The pool of all surveys.
 struct TextTests::Surveyed {
-  ExpressionPool pool{};
+  explicit Surveyed(WorkMeter& meter) : pool(&meter) {}
+  ExpressionPool pool;
   TextWriter writer{pool, TextSpelling::kRaw};
 };
 
-TextTests::TextTests() = default;
+TextTests::TextTests(WorkMeter& meter) : meter_(meter) {}
 TextTests::~TextTests() = default;
 
 std::uint32_t CountCodePoints(std::string_view text) {
@@ -176,7 +177,7 @@ ConstraintResult<TextTest> TextTests::Pattern(std::string_view regex) {
   std::string key = "~" + std::string(regex);
   const auto found = patterns_.find(key);
   if (found != patterns_.end()) return TextTest{.entry = found->second};
-  auto pool = std::make_unique<ExpressionPool>();
+  auto pool = std::make_unique<ExpressionPool>(&meter_);
   TextWriter writer(*pool, TextSpelling::kRaw);
   const ConstraintResult<ExpressionId> parsed =
       ParseRegex(*pool, regex, OptionsFor(writer, /*whole=*/false));
@@ -226,7 +227,7 @@ const std::vector<std::string>* TextTests::FindLiterals(TextTest test) const {
 TextTests::Entry& TextTests::Expressed(std::uint32_t id) {
   Entry& entry = *entries_[id];
   if (!entry.pool) {
-    entry.pool = std::make_unique<ExpressionPool>();
+    entry.pool = std::make_unique<ExpressionPool>(&meter_);
     TextWriter writer(*entry.pool, TextSpelling::kRaw);
     entry.expression = ExpressEntry(writer, id);
   }
@@ -330,8 +331,8 @@ TextSurvey TextTests::MakeSurvey(const StringShape& shape, std::size_t most) {
     search(*entry.pool, entry.expression);
   } else {
     // Most surveys are of the same few tests in other company.
-    if (!surveyed_ || surveyed_->pool.n_expressions() > kMaxSurveyed) {
-      surveyed_ = std::make_unique<Surveyed>();
+    if (!surveyed_ || surveyed_->pool.memory() > kMaxSurveyed) {
+      surveyed_ = std::make_unique<Surveyed>(meter_);
     }
     const ExpressionId all = Express(surveyed_->writer, shape, true);
     search(surveyed_->pool, all);

@@ -83,7 +83,8 @@ using WriteTexts = ExpressionId (*)(TextWriter& writer);
 
 class TextTests {
  public:
-  TextTests();
+  // `meter`, which must outlive the tests, counts the work.
+  explicit TextTests(WorkMeter& meter);
   ~TextTests();
 
   // A search for the regular expression.
@@ -119,6 +120,7 @@ class TextTests {
   TextSurvey MakeSurvey(const StringShape& shape, std::size_t most);
   ExpressionId ExpressEntry(TextWriter& writer, std::uint32_t entry) const;
 
+  WorkMeter& meter_;
   std::vector<std::unique_ptr<Entry>> entries_;
   std::unique_ptr<Surveyed> surveyed_;
   std::map<std::string, std::uint32_t, std::less<>> patterns_;

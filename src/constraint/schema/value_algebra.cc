@@ -300,7 +300,7 @@ std::optional<ValueSet> ValueAlgebra::ExactlyOne(const std::vector<const ValueSe
 
 bool ValueAlgebra::AreDisjoint(const NumberShape& a, const NumberShape& b) {
   const std::optional<NumberShape> both = fathom::Intersect(a, b);
-  return !both || IsEmptyShape(*both);
+  return !both || IsEmptyShape(*both, report_.meter());
 }
 
 bool ValueAlgebra::AreDisjoint(const StringShape& a, const StringShape& b) {

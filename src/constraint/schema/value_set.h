@@ -5,6 +5,7 @@
 // conjunctions are resolved once.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -34,7 +35,8 @@ struct GoalTerm {
 
 class GoalTable {
  public:
-  GoalTable() : terms_(2) {}
+  // `meter` must outlive the table.
+  explicit GoalTable(WorkMeter& meter) : meter_(meter), terms_(2) {}
 
   GoalId Of(GoalTerm term) { return Intern({term}); }
   // Terms keep their order, those of `a` first: it decides the order of keys.
@@ -48,6 +50,7 @@ class GoalTable {
  private:
   GoalId Intern(std::vector<GoalTerm> terms);
 
+  WorkMeter& meter_;
   std::vector<std::vector<GoalTerm>> terms_;
   std::map<std::vector<GoalTerm>, GoalId> ids_;
 };
@@ -167,5 +170,7 @@ struct ValueSet {
   }
   bool operator==(const ValueSet&) const = default;
 };
+// Memory of the set, roughly.
+std::size_t BytesOf(const ValueSet& values);
 
 }  // namespace fathom

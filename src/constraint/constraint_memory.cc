@@ -1,0 +1,100 @@
+#include "constraint/constraint_memory.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+#include <vector>
+
+namespace fathom {
+namespace {
+
+// A wait that has nothing to be woken by, such as a client that leaves, ends after this.
+constexpr std::chrono::milliseconds kLongestWait{50};
+
+}  // namespace
+
+std::size_t ConstraintMemory::used() const {
+  const std::scoped_lock lock(mutex_);
+  return used_;
+}
+
+// Frees the memory of something; false if nothing can be freed. Gives the lock up meanwhile.
+bool ConstraintMemory::MakeRoom(std::unique_lock<std::mutex>& lock) {
+  std::vector<std::weak_ptr<FreeableMemory>> owners;
+  for (const Account* account : accounts_) {
+    if (!account->works_ && account->n_bytes_ > 0) owners.push_back(account->owner_);
+  }
+  lock.unlock();
+  bool has_freed = drop_idle_ && drop_idle_();
+  for (std::size_t i = 0; i < owners.size() && !has_freed; ++i) {
+    const std::shared_ptr<FreeableMemory> owner = owners[i].lock();
+    has_freed = owner != nullptr && owner->TryFree();
+  }
+  lock.lock();
+  return has_freed;
+}
+
+bool ConstraintMemory::Grow(Account& account, std::size_t bytes, WorkPace* pace) {
+  std::unique_lock lock(mutex_);
+  const std::size_t more = bytes - account.n_bytes_;
+  while (used_ + more > limit_) {
+    if (MakeRoom(lock)) continue;
+    if (used_ + more <= limit_ || n_waiting_ + 1 >= n_working_) break;
+    ++n_waiting_;
+    lock.unlock();
+    if (pace != nullptr) pace->BeginWait();
+    lock.lock();
+    changed_.wait_for(lock, kLongestWait);
+    lock.unlock();
+    if (pace != nullptr) pace->EndWait();
+    const bool goes_on = pace == nullptr || pace->GoesOn();
+    lock.lock();
+    --n_waiting_;
+    if (!goes_on) return false;
+  }
+  used_ += more;
+  account.n_bytes_ += more;
+  return true;
+}
+
+ConstraintMemory::Account::Account(std::shared_ptr<ConstraintMemory> memory)
+    : memory_(std::move(memory)) {
+  const std::scoped_lock lock(memory_->mutex_);
+  place_ = memory_->accounts_.insert(memory_->accounts_.end(), this);
+}
+
+ConstraintMemory::Account::~Account() {
+  {
+    const std::scoped_lock lock(memory_->mutex_);
+    memory_->accounts_.erase(place_);
+    memory_->used_ -= n_bytes_;
+    if (works_) --memory_->n_working_;
+  }
+  memory_->changed_.notify_all();
+}
+
+void ConstraintMemory::Account::SetOwner(std::weak_ptr<FreeableMemory> owner) {
+  const std::scoped_lock lock(memory_->mutex_);
+  owner_ = std::move(owner);
+}
+
+void ConstraintMemory::Account::BeginWork() {
+  const std::scoped_lock lock(memory_->mutex_);
+  if (works_) return;
+  works_ = true;
+  ++memory_->n_working_;
+}
+
+void ConstraintMemory::Account::EndWork(std::size_t bytes) {
+  {
+    const std::scoped_lock lock(memory_->mutex_);
+    memory_->used_ = memory_->used_ - n_bytes_ + bytes;
+    n_bytes_ = bytes;
+    if (works_) --memory_->n_working_;
+    works_ = false;
+    memory_->accounts_.splice(memory_->accounts_.end(), memory_->accounts_, place_);
+  }
+  memory_->changed_.notify_all();
+}
+
+}  // namespace fathom

@@ -1,0 +1,86 @@
+// ConstraintMemory: one limit for what all constraints of a process keep: grammars that are being
+// compiled, and the automata and masks of answers.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+
+#include "constraint/work_pace.h"
+
+namespace fathom {
+
+// Memory that can be had back at any time, because what it holds can be found again.
+class FreeableMemory {
+ public:
+  virtual ~FreeableMemory() = default;
+  // Frees it unless it is in use right now; false if so. Any thread.
+  virtual bool TryFree() = 0;
+};
+
+// Any thread. What does not fit makes room in this order: constraints that nobody uses are dropped,
+// automata that nobody computes with are freed, the last used ones last, and the work waits until
+// others have ended. Only the last work that goes on may exceed the limit, by what one automaton
+// may keep at most.
+class ConstraintMemory {
+ public:
+  class Account;
+
+  // In bytes. `drop_idle` drops a constraint that nobody uses, and returns false if there is none.
+  ConstraintMemory(std::size_t limit, std::function<bool()> drop_idle)
+      : limit_(limit), drop_idle_(std::move(drop_idle)) {}
+  ConstraintMemory(const ConstraintMemory&) = delete;
+  ConstraintMemory& operator=(const ConstraintMemory&) = delete;
+
+  std::size_t limit() const { return limit_; }
+  std::size_t used() const;
+
+ private:
+  bool Grow(Account& account, std::size_t bytes, WorkPace* pace);
+  bool MakeRoom(std::unique_lock<std::mutex>& lock);
+
+  const std::size_t limit_;
+  const std::function<bool()> drop_idle_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::list<Account*> accounts_;  // guarded; the last used at the end
+  std::size_t used_ = 0;          // guarded
+  int n_working_ = 0;             // guarded
+  int n_waiting_ = 0;             // guarded: among those that work
+};
+
+// The memory of one grammar and of what was found of it. One thread at a time; the ConstraintMemory
+// must outlive it.
+class ConstraintMemory::Account {
+ public:
+  explicit Account(std::shared_ptr<ConstraintMemory> memory);
+  Account(const Account&) = delete;
+  Account& operator=(const Account&) = delete;
+  ~Account();
+
+  // Frees the memory if others need it.
+  void SetOwner(std::weak_ptr<FreeableMemory> owner);
+  // Between these two the memory grows. `bytes`: what is kept.
+  void BeginWork();
+  void EndWork(std::size_t bytes);
+  // Has room for so many bytes, or waits for it. `pace`, which may be null, is told of that, and
+  // asked: false if it ends the work.
+  bool Reach(std::size_t bytes, WorkPace* pace) {
+    return bytes <= n_bytes_ || memory_->Grow(*this, bytes, pace);
+  }
+
+ private:
+  friend class ConstraintMemory;
+  const std::shared_ptr<ConstraintMemory> memory_;
+  // Guarded by the mutex of memory_:
+  std::list<Account*>::iterator place_;
+  std::weak_ptr<FreeableMemory> owner_;
+  std::size_t n_bytes_ = 0;
+  bool works_ = false;
+};
+
+}  // namespace fathom

@@ -1,0 +1,95 @@
+#include "constraint/schema/divisors.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <numeric>
+#include <utility>
+
+namespace fathom {
+namespace {
+
+constexpr int kMaxScale = 64;  // digits of numbers before and behind the point
+constexpr std::uint64_t kMaxProduct = 1'000'000'000'000'000'000;
+
+std::uint64_t TimesPowerOfTen(std::uint64_t value, std::int64_t power) {
+  for (; power > 0 && value <= kMaxProduct; --power) value *= 10;
+  return value;  // beyond kMaxProduct: too large
+}
+
+// 0: too large.
+std::uint64_t LeastCommonMultiple(std::uint64_t a, std::uint64_t b) {
+  const std::uint64_t rest = b / std::gcd(a, b);
+  return a > kMaxProduct / rest ? 0 : a * rest;
+}
+
+}  // namespace
+
+std::optional<Divisor> SplitDivisor(const Decimal& value) {
+  if (value.IsZero() || value.negative || value.digits.size() > 18) return std::nullopt;
+  Divisor divisor{.factor = std::strtoull(value.digits.c_str(), nullptr, 10),
+                  .scale = value.point - static_cast<std::int64_t>(value.digits.size())};
+  if (divisor.factor > kMaxRemainders || std::abs(divisor.scale) > kMaxScale) return std::nullopt;
+  return divisor;
+}
+
+Divisors::Divisors(const std::vector<Decimal>& multiples, const std::vector<Decimal>& others) {
+  for (const Decimal& value : multiples) {
+    if (const auto divisor = SplitDivisor(value)) multiples_.push_back(*divisor);
+  }
+  for (const Decimal& value : others) {
+    if (const auto divisor = SplitDivisor(value)) others_.push_back(*divisor);
+  }
+  if (multiples_.size() == multiples.size() && others_.size() == others.size()) Combine();
+}
+
+// With all divisors as integers of the smallest scale.
+void Divisors::Combine() {
+  std::int64_t least = 0;
+  for (const Divisor& divisor : multiples_) least = std::min(least, divisor.scale);
+  for (const Divisor& divisor : others_) least = std::min(least, divisor.scale);
+  const auto to_integer = [&](const Divisor& divisor) {
+    return TimesPowerOfTen(divisor.factor, divisor.scale - least);
+  };
+  std::uint64_t multiple = 1;
+  for (const Divisor& divisor : multiples_) {
+    const std::uint64_t integer = to_integer(divisor);
+    multiple = integer > kMaxProduct ? 0 : LeastCommonMultiple(multiple, integer);
+    if (multiple == 0) return;
+  }
+  std::uint64_t product = multiple;
+  std::vector<std::pair<std::uint64_t, Divisor>> kept;
+  for (const Divisor& divisor : others_) {
+    const std::uint64_t integer = to_integer(divisor);
+    if (integer > kMaxProduct) return;
+    if (!multiples_.empty() && multiple % integer == 0) are_empty_ = true;
+    kept.emplace_back(integer, divisor);
+    product = product == 0 ? 0 : LeastCommonMultiple(product, integer);
+  }
+  has_example_ = product != 0 && std::none_of(kept.begin(), kept.end(), [&](const auto& of) {
+                   return multiple % of.first == 0;
+                 });
+  period_ = {.factor = product, .scale = least};
+  // A number that is no multiple of 3 is none of 6.
+  std::ranges::sort(kept, {}, [](const auto& of) { return of.first; });
+  others_.clear();
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    const bool follows = std::any_of(kept.begin(), kept.begin() + static_cast<std::ptrdiff_t>(i),
+                                     [&](const auto& of) { return kept[i].first % of.first == 0; });
+    if (!follows) others_.push_back(kept[i].second);
+  }
+  Divisor all = {.factor = multiple, .scale = least};
+  for (; all.factor % 10 == 0 && all.scale < 0; all.factor /= 10) ++all.scale;
+  if (multiples_.size() > 1 && all.factor <= kMaxRemainders) multiples_ = {all};
+}
+
+// With every period another example follows. Fractions have at most 9 digits before the point, and
+// 6 behind it where the number must be no multiple.
+bool Divisors::HaveAbove(std::int64_t n_digits) const {
+  constexpr std::int64_t kFewDigits = 8;
+  if (!has_example_) return false;
+  if (period_.scale == 0) return n_digits <= kMaxScale / 2;
+  return n_digits <= kFewDigits && -period_.scale <= 6 &&
+         period_.factor < TimesPowerOfTen(1, kFewDigits - period_.scale);
+}
+
+}  // namespace fathom

@@ -1,0 +1,50 @@
+// Divisors of numbers: what multipleOf asks for, and its contrary, together.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "constraint/schema/decimal.h"
+
+namespace fathom {
+
+inline constexpr std::uint32_t kMaxRemainders = 10'000;  // of multipleOf
+
+// A divisor as factor * 10^scale.
+struct Divisor {
+  std::uint64_t factor = 0;
+  std::int64_t scale = 0;
+};
+
+// nullopt: not positive, or more remainders than an automaton may have.
+std::optional<Divisor> SplitDivisor(const Decimal& value);
+
+// The numbers that are multiples of each of some divisors and of none of some others.
+class Divisors {
+ public:
+  // Those that follow from others are left out, and the multiples of several become those of their
+  // least common multiple, if that is a divisor which an automaton may have.
+  Divisors(const std::vector<Decimal>& multiples, const std::vector<Decimal>& others);
+
+  const std::vector<Divisor>& multiples() const { return multiples_; }
+  const std::vector<Divisor>& others() const { return others_; }
+  // True if no number is left, whatever bounds there are: each multiple of the ones is a multiple
+  // of another one, too.
+  bool AreEmpty() const { return are_empty_; }
+  // True if a number with a short text is left, plainly, above any number of so many digits before
+  // its point.
+  bool HaveAbove(std::int64_t n_digits) const;
+
+ private:
+  void Combine();
+
+  std::vector<Divisor> multiples_;
+  std::vector<Divisor> others_;
+  bool are_empty_ = false;
+  // Set if the least common multiple of the ones is none of the others.
+  bool has_example_ = false;
+  Divisor period_{};  // after which the multiples and the others repeat
+};
+
+}  // namespace fathom

@@ -1,0 +1,98 @@
+// WorkMeter: the work and the memory that a constraint has cost, in steps and bytes that are the
+// same on every machine, so that all refuse the same constraints.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include "constraint/work_pace.h"
+
+namespace fathom {
+
+// A step is some work that takes about 50 nanoseconds: making a node of an expression, looking at a
+// few operands, moving over a few nodes of a trie. Bytes are estimated from what is kept, not asked
+// of the allocator.
+struct WorkLimits {
+  std::uint64_t steps = std::numeric_limits<std::uint64_t>::max();
+  std::size_t bytes = std::numeric_limits<std::size_t>::max();
+};
+
+// Limits of compiling a constraint (docs/spec/constrained.md 1.2: 2 s of a processor, 64 MiB).
+inline constexpr WorkLimits kCompileLimits = {.steps = 10'000'000, .bytes = std::size_t{48} << 20};
+// Limits of an automaton beyond its grammar: of the text of an answer and a mask behind it.
+inline constexpr WorkLimits kAutomatonLimits = {.steps = 30'000'000,
+                                                .bytes = std::size_t{512} << 20};
+
+// Shared by everything that works on one grammar. One thread at a time.
+class WorkMeter {
+ public:
+  enum class End {
+    kNone,
+    kSteps,    // more than the limit
+    kBytes,    // more than the limit
+    kStopped,  // by the pace
+  };
+
+  WorkMeter() = default;
+  WorkMeter(const WorkMeter&) = delete;
+  WorkMeter& operator=(const WorkMeter&) = delete;
+
+  // Limits the steps and the growth of the bytes from now on.
+  void SetLimits(const WorkLimits& limits) {
+    limits_ = limits;
+    last_step_ = n_steps_ + std::min<std::uint64_t>(limits.steps, kNoLimit - n_steps_);
+    last_byte_ = n_bytes_ + std::min(limits.bytes, kNoLimit - n_bytes_);
+  }
+  // Asked during the work, from now on; null: nobody. Must outlive that.
+  void SetPace(WorkPace* pace) { pace_ = pace; }
+  WorkPace* pace() const { return pace_; }
+
+  // Counts work whose result is kept.
+  void Spend(std::uint64_t steps) {
+    n_steps_ += steps;
+    if (n_steps_ > last_step_) SetEnd(End::kSteps);
+    Pass(steps);
+  }
+  // Counts work that is done anew each time: it has limits of its own.
+  void Pass(std::uint64_t steps) {
+    n_passed_ += steps;
+    if (n_passed_ >= kStepsPerPace) AskPace();
+  }
+  void Keep(std::size_t bytes) {
+    n_bytes_ += bytes;
+    if (n_bytes_ > last_byte_) SetEnd(End::kBytes);
+  }
+  void Release(std::size_t bytes) { n_bytes_ -= bytes; }
+
+  // Once the work has ended it goes on no more: what it found since then is not to be used.
+  bool HasEnded() const { return end_ != End::kNone; }
+  End end() const { return end_; }
+  std::uint64_t n_steps() const { return n_steps_; }
+  std::size_t n_bytes() const { return n_bytes_; }
+  const WorkLimits& limits() const { return limits_; }
+
+ private:
+  static constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
+  static constexpr std::uint64_t kStepsPerPace = 1000;
+
+  void SetEnd(End end) {
+    if (end_ == End::kNone) end_ = end;
+  }
+  void AskPace() {
+    n_passed_ = 0;
+    if (pace_ != nullptr && !HasEnded() && !pace_->GoesOn()) SetEnd(End::kStopped);
+  }
+
+  WorkLimits limits_;
+  std::uint64_t n_steps_ = 0;
+  std::uint64_t last_step_ = kNoLimit;
+  std::uint64_t n_passed_ = 0;  // since the pace was asked
+  std::size_t n_bytes_ = 0;
+  std::size_t last_byte_ = kNoLimit;
+  WorkPace* pace_ = nullptr;
+  End end_ = End::kNone;
+};
+
+}  // namespace fathom
