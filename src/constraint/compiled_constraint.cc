@@ -10,16 +10,16 @@ TokenMask ToMask(TokenSet tokens) {
   return {std::make_shared<const std::vector<std::uint64_t>>(tokens.words()), n};
 }
 
-// Has a pace asked during the work that a meter counts.
-class PacedWork {
+// Work in a core.
+class CoreWork {
  public:
-  PacedWork(WorkMeter& meter, WorkPace* pace) : meter_(meter) { meter_.SetPace(pace); }
-  PacedWork(const PacedWork&) = delete;
-  PacedWork& operator=(const PacedWork&) = delete;
-  ~PacedWork() { meter_.SetPace(nullptr); }
+  CoreWork(ConstraintCore& core, WorkPace* pace) : core_(core) { core_.BeginWork(pace); }
+  CoreWork(const CoreWork&) = delete;
+  CoreWork& operator=(const CoreWork&) = delete;
+  ~CoreWork() { core_.EndWork(); }
 
  private:
-  WorkMeter& meter_;
+  ConstraintCore& core_;
 };
 
 tl::unexpected<Error> StoppedError() {
@@ -71,7 +71,10 @@ void CompiledConstraint::MakeMasks(bool masks_calls) {
 
 std::shared_ptr<ConstraintCore> CompiledConstraint::MakeCore(
     std::unique_ptr<Grammar> grammar) const {
-  return std::make_shared<ConstraintCore>(vocabulary_, std::move(grammar), limits_);
+  const auto core = std::make_shared<ConstraintCore>(vocabulary_, std::move(grammar), limits_);
+  core->FinishCompiling();
+  core->SetOwner(core);
+  return core;
 }
 
 std::shared_ptr<ConstraintCore> CompiledConstraint::Current() const {
@@ -84,30 +87,19 @@ void CompiledConstraint::Replace(std::shared_ptr<ConstraintCore> core) {
   current_.swap(core);
 }
 
-bool CompiledConstraint::IsUnsatisfiable() const {
+ConstraintResult<void> CompiledConstraint::FinishCompiling() {
   const std::shared_ptr<ConstraintCore> core = Current();
   const auto lock = core->Lock();
-  return core->IsUnsatisfiable();
-}
-
-std::optional<ConstraintError> CompiledConstraint::FindEnd() const {
-  const std::shared_ptr<ConstraintCore> core = Current();
-  const auto lock = core->Lock();
-  if (!core->meter().HasEnded()) return std::nullopt;
-  return EndError(core->meter());
-}
-
-std::size_t CompiledConstraint::memory() const {
-  const std::shared_ptr<ConstraintCore> core = Current();
-  const auto lock = core->Lock();
-  return core->memory();
-}
-
-std::optional<std::size_t> CompiledConstraint::MemoryAtOnce() const {
-  const std::shared_ptr<ConstraintCore> core = Current();
-  const std::optional lock = core->TryLock();
-  if (!lock) return std::nullopt;
-  return core->memory();
+  core->EndWork();
+  if (core->meter().HasEnded()) return tl::unexpected(EndError(core->meter()));
+  if (core->IsExhausted()) {
+    return tl::unexpected(MakeConstraintError(ConstraintErrorCode::kTooLarge,
+                                              "expected a constraint of which a text is found in "
+                                              "fewer steps, found none in so many"));
+  }
+  if (!core->IsUnsatisfiable()) return {};
+  return tl::unexpected(MakeConstraintError(ConstraintErrorCode::kUnsatisfiableSchema,
+                                            "the constraint allows no text at all"));
 }
 
 CompiledConstraint::Tried CompiledConstraint::TryIn(const std::shared_ptr<ConstraintCore>& core,
@@ -115,14 +107,15 @@ CompiledConstraint::Tried CompiledConstraint::TryIn(const std::shared_ptr<Constr
                                                     WorkPace* pace, Done& done,
                                                     Status& status) const {
   const auto lock = core->Lock(pace);
+  if (core->IsLost()) return Tried::kLost;
   if (core->IsExhausted()) return Tried::kExhausted;
-  const PacedWork paced(core->meter(), pace);
+  const CoreWork counted(*core, pace);
   MatcherState again;
   status = {};
   if (core != place.core) status = core->ReadAgain(place.read, again);
   if (status) status = work(*core, core == place.core ? *place.state : again, done.to);
   if (!status || core->IsExhausted()) done.to = {};
-  if (core->meter().end() == WorkMeter::End::kStopped) return Tried::kStopped;
+  if (core->IsLost()) return Tried::kStopped;
   if (core->IsExhausted()) return Tried::kExhausted;
   done.core = core;
   return Tried::kDone;
@@ -132,23 +125,29 @@ Result<CompiledConstraint::Done> CompiledConstraint::Do(const Place& place, cons
                                                         WorkPace* pace) {
   Done done;
   Status status;
-  Tried tried = Tried::kExhausted;
-  if (place.core != nullptr) tried = TryIn(place.core, place, work, pace, done, status);
+  const auto try_in = [&](const std::shared_ptr<ConstraintCore>& core) {
+    return TryIn(core, place, work, pace, done, status);
+  };
+  const auto needs_other = [](Tried tried) {
+    return tried == Tried::kExhausted || tried == Tried::kLost;
+  };
+  Tried tried = place.core != nullptr ? try_in(place.core) : Tried::kLost;
+  const bool has_moved = place.has_moved || tried == Tried::kExhausted;
   if (const std::shared_ptr<ConstraintCore> current = Current();
-      tried == Tried::kExhausted && !place.has_moved && current != place.core) {
-    tried = TryIn(current, place, work, pace, done, status);
+      needs_other(tried) && !place.has_moved && current != place.core) {
+    tried = try_in(current);
   }
-  if (tried == Tried::kExhausted) {
+  if (needs_other(tried)) {
     std::unique_ptr<Grammar> grammar = write_(pace);
     if (grammar == nullptr) return StoppedError();
     const std::shared_ptr<ConstraintCore> unused = MakeCore(std::move(grammar));
-    tried = TryIn(unused, place, work, pace, done, status);
+    tried = try_in(unused);
     if (tried == Tried::kDone && !place.has_moved) Replace(unused);
   }
   if (tried == Tried::kStopped) return StoppedError();
-  if (tried == Tried::kExhausted) return ConstraintCore::TooComplexError();
+  if (tried != Tried::kDone) return ConstraintCore::TooComplexError();
   if (!status) return Unexpected(std::move(status.error()));
-  done.has_moved = place.has_moved || (place.core != nullptr && done.core != place.core);
+  done.has_moved = has_moved;
   return done;
 }
 

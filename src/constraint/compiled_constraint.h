@@ -29,15 +29,16 @@ enum class AnswerOpening {
 // A core keeps what any answer has found, up to a limit. What ends an answer must not depend on the
 // others: where the core is exhausted, the answer's own text is read again in a new core, which
 // takes the place of the old one; at the second time, in one that is the answer's own. Only if its
-// text and its mask exhaust an unused core does the answer end. A core with what others have found
-// has at least the states that an answer alone needs, so wherever it suffices, an unused one does.
+// text and its mask exhaust an unused core does the answer end. Where a core is lost, its answers
+// are read again, too, as if it had been new. A core with what others have found has at least the
+// states that an answer alone needs, so wherever it suffices, an unused one does.
 class CompiledConstraint {
  public:
   // Writes the grammar, the same one each time; null if the pace has ended the work.
   using WriteGrammar = std::function<std::unique_ptr<Grammar>(WorkPace* pace)>;
 
-  // `grammar`: as `write` writes it. masks_calls: the reasoning may not begin a block of calls
-  // where the grammar must be reached.
+  // `grammar`: as `write` writes it; its work goes on until FinishCompiling. masks_calls: the
+  // reasoning may not begin a block of calls where the grammar must be reached.
   CompiledConstraint(std::shared_ptr<const VocabularyTables> vocabulary,
                      std::unique_ptr<Grammar> grammar, WriteGrammar write, AnswerOpening opening,
                      bool masks_calls, const MatcherLimits& limits = {});
@@ -45,6 +46,10 @@ class CompiledConstraint {
   const VocabularyTables& vocabulary() const { return *vocabulary_; }
   AnswerOpening opening() const { return opening_; }
   std::vector<std::string>& relaxed() { return relaxed_; }
+  // Keeps the account of what `write` holds.
+  void KeepSource(std::unique_ptr<ConstraintMemory::Account> source) {
+    source_ = std::move(source);
+  }
   const std::vector<std::string>& relaxed() const { return relaxed_; }
 
   // The masks of the phases without a grammar.
@@ -56,20 +61,15 @@ class CompiledConstraint {
   const TokenMask& end_mask() const { return end_mask_; }
 
   // --- Any thread ---
-  bool IsUnsatisfiable() const;
-  // Why compiling was given up, if it was: then the constraint is not to be used.
-  std::optional<ConstraintError> FindEnd() const;
-  // Bytes of what was found; waits for masks that are being computed.
-  std::size_t memory() const;
-  // As memory(), or nothing where that would have to wait.
-  std::optional<std::size_t> MemoryAtOnce() const;
+  // Ends the work of compiling. Errors: it was given up (EndError); no text at all is allowed.
+  ConstraintResult<void> FinishCompiling();
 
   // A place in the grammar: what was read, and its state in a core; without a core it is found.
   struct Place {
     std::shared_ptr<ConstraintCore> core{};
     const MatcherState* state = nullptr;
     const ReadText* read = nullptr;
-    bool has_moved = false;  // from one core to another, since the answer began
+    bool has_moved = false;  // from an exhausted core to another, since the answer began
   };
   // Work in a core, which holds its mutex: sets `to`, if it moves. May be done again in another
   // core.
@@ -91,7 +91,12 @@ class CompiledConstraint {
   std::shared_ptr<ConstraintCore> Current() const;
   void Replace(std::shared_ptr<ConstraintCore> core);
   // The ways in which work in a core can end.
-  enum class Tried { kDone, kExhausted, kStopped };
+  enum class Tried {
+    kDone,
+    kExhausted,  // the core
+    kLost,       // the core
+    kStopped,    // by the pace
+  };
   Tried TryIn(const std::shared_ptr<ConstraintCore>& core, const Place& place, const Work& work,
               WorkPace* pace, Done& done, Status& status) const;
 
@@ -100,6 +105,7 @@ class CompiledConstraint {
   const AnswerOpening opening_;
   const MatcherLimits limits_;
   std::vector<std::string> relaxed_;
+  std::unique_ptr<ConstraintMemory::Account> source_;
   TokenMask reasoning_mask_;
   TokenMask free_mask_;
   TokenMask free_mask_after_angle_;

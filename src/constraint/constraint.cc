@@ -180,8 +180,6 @@ class AnswerConstraint final : public Constraint {
 
   const std::vector<std::string>& relaxed() const override { return compiled_->relaxed(); }
 
-  std::size_t memory() const override { return compiled_->memory(); }
-
  private:
   bool IsEnd(Token token) const {
     const std::vector<Token>& ends = compiled_->vocabulary().end_tokens();

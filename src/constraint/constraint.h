@@ -131,16 +131,14 @@ class Constraint {
   // Parts of the request that are not enforced: JSON pointers of keywords, behind "content" or
   // "tools[i]"; may be empty.
   virtual const std::vector<std::string>& relaxed() const = 0;
-  // Bytes of memory, roughly, with what was cached.
-  virtual std::size_t memory() const = 0;
 };
 
 // Compiles constraints and keeps those that were used last, by text and options. Any thread.
 class ConstraintCompiler {
  public:
-  // `max_memory`: of compiled constraints that nobody uses, in bytes.
+  // `max_memory`: of all constraints, in bytes (constraint_memory.h).
   explicit ConstraintCompiler(std::shared_ptr<const ConstraintVocabulary> vocabulary,
-                              std::size_t max_memory = std::size_t{512} << 20);
+                              std::size_t max_memory = std::size_t{2} << 30);
   ~ConstraintCompiler();
 
   // Null if the spec asks for nothing. Error (kStopped): `pace`, which may be null, has ended the
@@ -148,7 +146,12 @@ class ConstraintCompiler {
   ConstraintResult<std::shared_ptr<const Constraint>> Compile(const ConstraintSpec& spec,
                                                               WorkPace* pace = nullptr);
 
+  // Bytes.
+  std::size_t memory_used() const;
+  std::size_t memory_limit() const;
+
  private:
+  class Cache;
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

@@ -15,6 +15,8 @@ namespace {
 
 // Each keeps up to 32 MiB of masks; few of the compiled constraints are in use at once.
 constexpr std::size_t kMaxConstraints = 256;
+// A schema takes up to 8 bytes for a byte of its text (JsonValue); the cache has the text twice.
+constexpr std::size_t kBytesPerKeyByte = 10;
 
 void AddTo(std::string& key, std::string_view part) {
   key += std::to_string(part.size());
@@ -50,10 +52,6 @@ std::string CacheKey(const ConstraintSpec& spec) {
   return key;
 }
 
-ConstraintError MakeConstraintError(ConstraintErrorCode code, std::string message) {
-  return {.code = code, .message = message, .issues = {{.reason = message}}};
-}
-
 // Why an answer cannot begin.
 ConstraintErrorCode CodeOfBeginning(ErrorCode code) {
   switch (code) {
@@ -68,30 +66,37 @@ ConstraintErrorCode CodeOfBeginning(ErrorCode code) {
 
 class SpecCompiler {
  public:
-  SpecCompiler(std::shared_ptr<const VocabularyTables> vocabulary, WorkPace* pace)
-      : vocabulary_(std::move(vocabulary)), grammar_(std::make_unique<Grammar>()) {
+  SpecCompiler(std::shared_ptr<const VocabularyTables> vocabulary,
+               std::shared_ptr<ConstraintMemory> memory, WorkPace* pace)
+      : vocabulary_(std::move(vocabulary)),
+        memory_(std::move(memory)),
+        grammar_(std::make_unique<Grammar>()) {
+    grammar_->meter.SetMemory(memory_);
     grammar_->meter.SetLimits(kCompileLimits);
-    grammar_->meter.SetPace(pace);
+    grammar_->meter.BeginWork(pace);
   }
 
-  ConstraintResult<std::shared_ptr<CompiledConstraint>> Compile(const ConstraintSpec& spec) {
+  // n_key_bytes: of the text that the constraint depends on.
+  ConstraintResult<std::shared_ptr<CompiledConstraint>> Compile(const ConstraintSpec& spec,
+                                                                std::size_t n_key_bytes) {
     ConstraintResult<std::unique_ptr<Grammar>> grammar = Write(spec);
     if (!grammar) return tl::unexpected(std::move(grammar.error()));
     // Fails only if the pace ends it.
-    const auto write_again = [vocabulary = vocabulary_, spec](WorkPace* pace) {
-      return SpecCompiler(vocabulary, pace).Write(spec).value_or(nullptr);
+    const auto write_again = [vocabulary = vocabulary_, memory = memory_, spec](WorkPace* pace) {
+      return SpecCompiler(vocabulary, memory, pace).Write(spec).value_or(nullptr);
     };
+    MatcherLimits limits;
+    limits.work.bytes = std::min(limits.work.bytes, memory_->most_at_once());
     auto compiled = std::make_shared<CompiledConstraint>(
         vocabulary_, *std::move(grammar), write_again,
-        IsFree(spec) ? AnswerOpening::kFree : AnswerOpening::kGrammar, HasTools(spec));
-    if (std::optional<ConstraintError> end = compiled->FindEnd()) {
-      return tl::unexpected(*std::move(end));
-    }
-    if (compiled->IsUnsatisfiable()) {
-      return tl::unexpected(MakeConstraintError(ConstraintErrorCode::kUnsatisfiableSchema,
-                                                "the constraint allows no text at all"));
+        IsFree(spec) ? AnswerOpening::kFree : AnswerOpening::kGrammar, HasTools(spec), limits);
+    if (ConstraintResult<void> finished = compiled->FinishCompiling(); !finished) {
+      return tl::unexpected(std::move(finished.error()));
     }
     compiled->relaxed() = std::move(relaxed_);
+    auto source = std::make_unique<ConstraintMemory::Account>(memory_);
+    source->EndWork(n_key_bytes * kBytesPerKeyByte);
+    compiled->KeepSource(std::move(source));
     return compiled;
   }
 
@@ -173,62 +178,85 @@ class SpecCompiler {
   }
 
   const std::shared_ptr<const VocabularyTables> vocabulary_;
+  const std::shared_ptr<ConstraintMemory> memory_;
   std::unique_ptr<Grammar> grammar_;
   std::vector<std::string> relaxed_;
 };
 
 }  // namespace
 
-struct ConstraintCompiler::Impl {
+// The constraints that were used last, by all that they depend on.
+class ConstraintCompiler::Cache {
+ public:
+  std::shared_ptr<CompiledConstraint> Find(const std::string& key) {
+    const std::scoped_lock lock(mutex_);
+    const auto found = by_key_.find(key);
+    if (found == by_key_.end()) return nullptr;
+    entries_.splice(entries_.begin(), entries_, found->second);
+    return entries_.front().compiled;
+  }
+
+  void Keep(const std::string& key, std::shared_ptr<CompiledConstraint> compiled) {
+    std::list<Entry> dropped;  // destroyed without the lock
+    const std::scoped_lock lock(mutex_);
+    if (by_key_.contains(key)) return;
+    entries_.push_front({.key = key, .compiled = std::move(compiled)});
+    by_key_[key] = entries_.begin();
+    if (entries_.size() > kMaxConstraints) Drop(std::prev(entries_.end()), dropped);
+  }
+
+  // Drops the one that was used longest ago of those that nobody uses; false if there is none.
+  bool DropIdle() {
+    std::list<Entry> dropped;
+    const std::scoped_lock lock(mutex_);
+    for (auto at = entries_.end(); at != entries_.begin() && dropped.empty();) {
+      --at;
+      if (at->compiled.use_count() > 1) continue;
+      Drop(at, dropped);
+      break;
+    }
+    return !dropped.empty();
+  }
+
+ private:
   struct Entry {
     std::string key;
     std::shared_ptr<CompiledConstraint> compiled;
-    std::size_t memory = 0;  // when it was last asked
   };
 
-  std::shared_ptr<CompiledConstraint> Find(const std::string& key) {
-    const std::scoped_lock lock(mutex);
-    const auto found = by_key.find(key);
-    if (found == by_key.end()) return nullptr;
-    entries.splice(entries.begin(), entries, found->second);
-    return entries.front().compiled;
+  void Drop(std::list<Entry>::iterator at, std::list<Entry>& dropped) {
+    by_key_.erase(at->key);
+    dropped.splice(dropped.begin(), entries_, at);
   }
 
-  // Keeps a constraint, and drops those that were used longest ago while there is too much.
-  void Keep(const std::string& key, std::shared_ptr<CompiledConstraint> compiled) {
-    std::list<Entry> dropped;  // destroyed without the lock
-    const std::scoped_lock lock(mutex);
-    if (by_key.contains(key)) return;
-    entries.push_front({.key = key, .compiled = std::move(compiled)});
-    by_key[key] = entries.begin();
-    std::size_t memory = 0;
-    std::size_t n = 0;
-    auto at = entries.begin();
-    for (; at != entries.end(); ++at, ++n) {
-      // A mask may be computed for long; the memory is known from before then.
-      at->memory = at->compiled->MemoryAtOnce().value_or(at->memory);
-      memory += at->memory;
-      if (n > 0 && (memory > max_memory || n >= kMaxConstraints)) break;
-    }
-    for (auto old = at; old != entries.end(); ++old) by_key.erase(old->key);
-    dropped.splice(dropped.begin(), entries, at, entries.end());
-  }
+  std::mutex mutex_;
+  std::list<Entry> entries_;  // the last used first
+  std::map<std::string, std::list<Entry>::iterator> by_key_;
+};
 
+struct ConstraintCompiler::Impl {
   std::shared_ptr<const VocabularyTables> vocabulary;
-  std::size_t max_memory = 0;
-  std::mutex mutex;
-  std::list<Entry> entries;  // the last used first
-  std::map<std::string, std::list<Entry>::iterator> by_key;
+  std::shared_ptr<Cache> cache;
+  std::shared_ptr<ConstraintMemory> memory;
 };
 
 ConstraintCompiler::ConstraintCompiler(std::shared_ptr<const ConstraintVocabulary> vocabulary,
                                        std::size_t max_memory)
     : impl_(std::make_unique<Impl>()) {
   impl_->vocabulary = std::static_pointer_cast<const VocabularyTables>(std::move(vocabulary));
-  impl_->max_memory = max_memory;
+  impl_->cache = std::make_shared<Cache>();
+  // Answers may outlive the compiler, and with them the memory.
+  impl_->memory =
+      std::make_shared<ConstraintMemory>(max_memory, [weak = std::weak_ptr<Cache>(impl_->cache)] {
+        const std::shared_ptr<Cache> cache = weak.lock();
+        return cache != nullptr && cache->DropIdle();
+      });
 }
 
 ConstraintCompiler::~ConstraintCompiler() = default;
+
+std::size_t ConstraintCompiler::memory_used() const { return impl_->memory->used(); }
+std::size_t ConstraintCompiler::memory_limit() const { return impl_->memory->limit(); }
 
 ConstraintResult<std::shared_ptr<const Constraint>> ConstraintCompiler::Compile(
     const ConstraintSpec& spec, WorkPace* pace) {
@@ -237,13 +265,13 @@ ConstraintResult<std::shared_ptr<const Constraint>> ConstraintCompiler::Compile(
     return nullptr;
   }
   const std::string key = CacheKey(spec);
-  std::shared_ptr<CompiledConstraint> compiled = impl_->Find(key);
+  std::shared_ptr<CompiledConstraint> compiled = impl_->cache->Find(key);
   if (compiled == nullptr) {
     ConstraintResult<std::shared_ptr<CompiledConstraint>> made =
-        SpecCompiler(impl_->vocabulary, pace).Compile(spec);
+        SpecCompiler(impl_->vocabulary, impl_->memory, pace).Compile(spec, key.size());
     if (!made) return tl::unexpected(std::move(made.error()));
     compiled = *made;
-    impl_->Keep(key, compiled);
+    impl_->cache->Keep(key, compiled);
   }
   Result<std::shared_ptr<const Constraint>> constraint =
       MakeConstraint(std::move(compiled), spec.in_reasoning, spec.prefill, pace);

@@ -24,12 +24,17 @@ ReadText::~ReadText() {
   }
 }
 
+ConstraintCore::Parts::Parts(std::unique_ptr<Grammar> of, const VocabularyTables& vocabulary,
+                             const MatcherLimits& limits)
+    : grammar(std::move(of)),
+      matcher(*grammar, limits),
+      masks(matcher, vocabulary, kMaxMaskBytes) {}
+
 ConstraintCore::ConstraintCore(std::shared_ptr<const VocabularyTables> vocabulary,
                                std::unique_ptr<Grammar> grammar, const MatcherLimits& limits)
     : vocabulary_(std::move(vocabulary)),
-      grammar_(std::move(grammar)),
-      matcher_(*grammar_, limits),
-      masks_(matcher_, *vocabulary_, kMaxMaskBytes) {}
+      limits_(limits.work),
+      parts_(std::make_unique<Parts>(std::move(grammar), *vocabulary_, limits)) {}
 
 std::unique_lock<std::timed_mutex> ConstraintCore::Lock(WorkPace* pace) {
   std::unique_lock lock(mutex_, kShortWait);
@@ -46,10 +51,17 @@ std::unique_lock<std::timed_mutex> ConstraintCore::Lock(WorkPace* pace) {
   return lock;
 }
 
-std::optional<std::unique_lock<std::timed_mutex>> ConstraintCore::TryLock() {
-  std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock.owns_lock()) return std::nullopt;
-  return lock;
+void ConstraintCore::FinishCompiling() {
+  matcher().Reset();
+  matcher().Begin();
+  parts_->grammar->meter.SetLimits(limits_);
+}
+
+bool ConstraintCore::TryFree() {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return false;
+  parts_.reset();
+  return true;
 }
 
 void ConstraintCore::Free(MatcherState state) {
@@ -70,16 +82,16 @@ tl::unexpected<Error> TokenNotAllowed(Token token) {
 Status ConstraintCore::ReadAgain(const ReadText* last, MatcherState& to) {
   std::vector<const ReadText*> pieces;
   for (const ReadText* at = last; at != nullptr; at = at->before.get()) pieces.push_back(at);
-  matcher_.Reset();
-  to = matcher_.Begin();
-  if (matcher_.TooComplex()) return TooComplexError();
+  matcher().Reset();
+  to = matcher().Begin();
+  if (matcher().TooComplex()) return TooComplexError();
   for (auto at = pieces.rbegin(); at != pieces.rend(); ++at) {
     MatcherState next;
     Status read;
     switch ((*at)->kind) {
       case ReadText::Kind::kOpener:
         next = BehindOpener();
-        if (matcher_.TooComplex()) read = TooComplexError();
+        if (matcher().TooComplex()) read = TooComplexError();
         break;
       case ReadText::Kind::kToken:
         read = Advance(to, (*at)->token, next);
@@ -99,9 +111,9 @@ Status ConstraintCore::Read(const MatcherState& from, std::string_view text, Mat
   for (std::size_t i = 0; i < text.size(); ++i) {
     const auto byte = static_cast<std::uint8_t>(text[i]);
     MatcherState next;
-    matcher_.Reset();
-    if (!matcher_.Step(to, byte, next)) {
-      if (matcher_.TooComplex()) return TooComplexError();
+    matcher().Reset();
+    if (!matcher().Step(to, byte, next)) {
+      if (matcher().TooComplex()) return TooComplexError();
       return MakeError(ErrorCode::kInvalidArgument,
                        "expected text that the constraint allows, found byte {} (0x{:02x})", i,
                        byte);
@@ -112,27 +124,27 @@ Status ConstraintCore::Read(const MatcherState& from, std::string_view text, Mat
 }
 
 Status ConstraintCore::Advance(const MatcherState& from, Token token, MatcherState& to) {
-  const bool is_allowed = masks_.Advance(from, token, to);
-  if (matcher_.TooComplex()) return TooComplexError();
+  const bool is_allowed = parts_->masks.Advance(from, token, to);
+  if (matcher().TooComplex()) return TooComplexError();
   if (!is_allowed) return TokenNotAllowed(token);
   return {};
 }
 
 Result<std::shared_ptr<const MaskBuilder::Mask>> ConstraintCore::Mask(const MatcherState& state) {
-  std::shared_ptr<const MaskBuilder::Mask> mask = masks_.Build(state);
+  std::shared_ptr<const MaskBuilder::Mask> mask = parts_->masks.Build(state);
   if (mask == nullptr) return TooComplexError();
   return mask;
 }
 
 // The state behind < and ｜DSML｜ of a block that text has begun; dead if there is no such block.
 MatcherState ConstraintCore::BehindOpener() {
-  matcher_.Reset();
-  const MatcherState begin = matcher_.Begin();
+  matcher().Reset();
+  const MatcherState begin = matcher().Begin();
   MatcherState behind_angle;
   MatcherState state;
   const std::optional<Token> dsml = vocabulary_->meaningful().dsml;
-  if (!dsml || !matcher_.Step(begin, '<', behind_angle) ||
-      !matcher_.StepToken(behind_angle, static_cast<std::uint32_t>(*dsml), false, state)) {
+  if (!dsml || !matcher().Step(begin, '<', behind_angle) ||
+      !matcher().StepToken(behind_angle, static_cast<std::uint32_t>(*dsml), false, state)) {
     state.Clear();
   }
   return state;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "constraint/constraint_memory.h"
 #include "constraint/grammar.h"
 #include "constraint/mask_builder.h"
 #include "constraint/matcher.h"
@@ -40,22 +41,27 @@ struct ReadText {
 
 // The mutex must be held for everything but Free, and for all that is done with states of the
 // matcher.
-class ConstraintCore {
+class ConstraintCore : public FreeableMemory {
  public:
-  // The grammar is complete.
+  // The grammar is complete; FinishCompiling is called before any other work.
   ConstraintCore(std::shared_ptr<const VocabularyTables> vocabulary,
                  std::unique_ptr<Grammar> grammar, const MatcherLimits& limits);
 
   // Holds the mutex. Tells `pace`, which may be null, if that takes long, and frees states.
   std::unique_lock<std::timed_mutex> Lock(WorkPace* pace = nullptr);
-  // Holds the mutex if nobody does.
-  std::optional<std::unique_lock<std::timed_mutex>> TryLock();
   // Frees a state, perhaps later. Any thread, without the mutex.
   void Free(MatcherState state);
-  bool IsUnsatisfiable() const { return matcher_.IsUnsatisfiable(); }
-  // True once all answers together have made as many states of the automaton as it may have, or a
-  // pace has ended work: then no result is to be used any more.
-  bool IsExhausted() const { return matcher_.IsExhausted(); }
+  // Frees all that was found, unless somebody has the mutex: then the core is lost.
+  bool TryFree() override;
+  bool IsUnsatisfiable() const { return parts_->matcher.IsUnsatisfiable(); }
+  // True once the memory was needed for others, or a pace has ended work: what the core knows must
+  // be found again in another one. Nothing but Lock and Free may be called then.
+  bool IsLost() const {
+    return parts_ == nullptr || parts_->grammar->meter.end() == WorkMeter::End::kStopped;
+  }
+  // True once all answers together have made as many states of the automaton as it may have: then
+  // no result is to be used any more.
+  bool IsExhausted() const { return parts_->matcher.IsExhausted(); }
 
   // Sets `to` to the state behind what was read; null: in front of the grammar. Dead if the text
   // may not begin so. Error (kResourceExhausted): a limit of the work.
@@ -66,21 +72,37 @@ class ConstraintCore {
   // As Read, for a token.
   Status Advance(const MatcherState& from, Token token, MatcherState& to);
   Result<std::shared_ptr<const MaskBuilder::Mask>> Mask(const MatcherState& state);
-  WorkMeter& meter() { return grammar_->meter; }
-  std::size_t memory() const { return grammar_->meter.n_bytes() + masks_.memory(); }
+  // Has the memory freed between the work where others need it.
+  void SetOwner(std::weak_ptr<FreeableMemory> owner) {
+    parts_->grammar->meter.SetOwner(std::move(owner));
+  }
+  // Brackets work; see WorkMeter.
+  void BeginWork(WorkPace* pace) { parts_->grammar->meter.BeginWork(pace); }
+  void EndWork() { parts_->grammar->meter.EndWork(parts_->masks.memory()); }
+  // Finds the state in front of the text as the last part of compiling; from then on the limits are
+  // those of an automaton.
+  void FinishCompiling();
+  const WorkMeter& meter() const { return parts_->grammar->meter; }
 
   static tl::unexpected<Error> TooComplexError();
 
  private:
+  struct Parts {
+    Parts(std::unique_ptr<Grammar> of, const VocabularyTables& vocabulary,
+          const MatcherLimits& limits);
+    const std::unique_ptr<Grammar> grammar;
+    Matcher matcher;
+    MaskBuilder masks;
+  };
+  Matcher& matcher() { return parts_->matcher; }
   MatcherState BehindOpener();
 
   const std::shared_ptr<const VocabularyTables> vocabulary_;
-  const std::unique_ptr<Grammar> grammar_;
+  const WorkLimits limits_;  // of the automaton
   std::timed_mutex mutex_;
   std::mutex freed_mutex_;
   std::vector<MatcherState> freed_;  // guarded by freed_mutex_
-  Matcher matcher_;
-  MaskBuilder masks_;
+  std::unique_ptr<Parts> parts_;     // guarded by mutex_; null once freed
 };
 
 // A token that no text may have here.

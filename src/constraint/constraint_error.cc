@@ -6,20 +6,26 @@
 
 namespace fathom {
 
+ConstraintError MakeConstraintError(ConstraintErrorCode code, std::string message) {
+  return {.code = code, .message = message, .issues = {{.reason = message}}};
+}
+
 ConstraintError EndError(const WorkMeter& meter) {
-  ConstraintError error = {.code = ConstraintErrorCode::kTooLarge};
-  if (meter.end() == WorkMeter::End::kStopped) {
-    error.code = ConstraintErrorCode::kStopped;
-    error.message = "nobody waits for the constraint any more";
-  } else if (meter.end() == WorkMeter::End::kBytes) {
-    error.message = fmt::format("expected a constraint that compiles within {} MiB, found more",
-                                meter.limits().bytes >> 20);
-  } else {
-    error.message = fmt::format("expected a constraint that compiles in {} steps, found more",
-                                meter.limits().steps);
+  switch (meter.end()) {
+    case WorkMeter::End::kStopped:
+      return MakeConstraintError(ConstraintErrorCode::kStopped,
+                                 "nobody waits for the constraint any more");
+    case WorkMeter::End::kBytes:
+      return MakeConstraintError(
+          ConstraintErrorCode::kTooLarge,
+          fmt::format("expected a constraint that compiles within {} MiB, found more",
+                      meter.limits().bytes >> 20));
+    default:
+      return MakeConstraintError(
+          ConstraintErrorCode::kTooLarge,
+          fmt::format("expected a constraint that compiles in {} steps, found more",
+                      meter.limits().steps));
   }
-  error.issues = {{.reason = error.message}};
-  return error;
 }
 
 }  // namespace fathom

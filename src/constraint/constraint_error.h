@@ -42,6 +42,8 @@ struct ConstraintError {
   std::vector<ConstraintIssue> issues{};  // at most kMaxIssues
 };
 
+ConstraintError MakeConstraintError(ConstraintErrorCode code, std::string message);
+
 class WorkMeter;
 // Why the work that the meter counts has ended, which it must have.
 ConstraintError EndError(const WorkMeter& meter);

@@ -10,6 +10,8 @@ namespace {
 
 // A wait that has nothing to be woken by, such as a client that leaves, ends after this.
 constexpr std::chrono::milliseconds kLongestWait{50};
+// At most half of the limit, for the last work that goes on: an automaton and masks of its own.
+constexpr std::size_t kMostForLast = std::size_t{576} << 20;
 
 }  // namespace
 
@@ -37,9 +39,10 @@ bool ConstraintMemory::MakeRoom(std::unique_lock<std::mutex>& lock) {
 bool ConstraintMemory::Grow(Account& account, std::size_t bytes, WorkPace* pace) {
   std::unique_lock lock(mutex_);
   const std::size_t more = bytes - account.n_bytes_;
-  while (used_ + more > limit_) {
+  const std::size_t limit = limit_ - std::min(limit_ / 2, kMostForLast);
+  while (used_ + more > limit) {
     if (MakeRoom(lock)) continue;
-    if (used_ + more <= limit_ || n_waiting_ + 1 >= n_working_) break;
+    if (used_ + more <= limit || n_waiting_ + 1 >= n_working_) break;
     ++n_waiting_;
     lock.unlock();
     if (pace != nullptr) pace->BeginWait();

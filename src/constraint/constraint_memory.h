@@ -22,10 +22,9 @@ class FreeableMemory {
   virtual bool TryFree() = 0;
 };
 
-// Any thread. What does not fit makes room in this order: constraints that nobody uses are dropped,
+// Any thread. Room is made in this order: constraints that nobody uses are dropped,
 // automata that nobody computes with are freed, the last used ones last, and the work waits until
-// others have ended. Only the last work that goes on may exceed the limit, by what one automaton
-// may keep at most.
+// others have ended. The last work that goes on need not wait: a part of the limit is kept for it.
 class ConstraintMemory {
  public:
   class Account;
@@ -37,6 +36,8 @@ class ConstraintMemory {
   ConstraintMemory& operator=(const ConstraintMemory&) = delete;
 
   std::size_t limit() const { return limit_; }
+  // The bytes that one automaton may keep: half of the limit.
+  std::size_t most_at_once() const { return limit_ / 2; }
   std::size_t used() const;
 
  private:

@@ -64,7 +64,7 @@ class IdMap {
   void Clear();
   std::size_t size() const { return size_; }
   std::size_t memory() const { return slots_.capacity() * sizeof(Slot); }
-  // Of an entry: the table is a quarter to half full, or is being copied to one twice as large.
+  // For one entry: the table is a quarter to half full, or is being copied to one twice as large.
   static constexpr std::size_t kBytesPerEntry = 48;
 
  private:
@@ -89,7 +89,7 @@ struct ExpressionPool::Impl {
   static constexpr std::size_t kMaxText = 64;  // longer ones are texts in a row
   // As a WorkMeter counts. Vectors and tables have room for up to twice as much as they hold.
   static constexpr std::size_t kOperandsPerStep = 8;
-  static constexpr std::size_t kBytesPerNode = 60;
+  static constexpr std::size_t kBytesPerNode = 64;
   static constexpr std::size_t kBytesPerOperand = 6;
 
   explicit Impl(WorkMeter* counts);

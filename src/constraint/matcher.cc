@@ -232,7 +232,7 @@ class Matcher::Closure {
     const RuleId rule = edge.letter.value;
     const bool begins_scope = BeginsScope(edge.letter);
     const RuleFacts& facts = matcher_.rules_[rule];
-    if (matcher_.StartState(rule) == kDeadState) return;
+    if (matcher_.StartState(rule) == kDeadState || matcher_.automaton_.exhausted()) return;
     const int depth = FrameAt(leaf.frame).depth;
     if (depth + facts.height > matcher_.limits_.max_depth) return;
     // A call at the end of a rule returns to where the rule returns.
@@ -393,7 +393,6 @@ Matcher::Matcher(Grammar& grammar, const MatcherLimits& limits)
     if (found.matches) max_height_ = std::max(max_height_, found.height);
   }
   StartState(root_);
-  grammar_.meter.SetLimits(limits.work);
 }
 
 std::uint8_t Matcher::FindFacts(StateId state) {
@@ -410,7 +409,7 @@ std::uint8_t Matcher::FindFacts(StateId state) {
 
 MatcherState Matcher::Begin() {
   MatcherState state;
-  if (IsUnsatisfiable()) return state;
+  if (IsUnsatisfiable() || IsExhausted()) return state;
   const Ref<Column> column(new Column());
   column->frames.push_back({.rule = root_});
   Closure closure(*this, state);

@@ -8,6 +8,8 @@ namespace {
 
 constexpr int kNoHeight = std::numeric_limits<int>::max() / 4;
 constexpr std::size_t kExpressionsPerStep = 8;
+// While facts are found: rules by body, and what is known of the expression.
+constexpr std::size_t kBytesPerExpression = sizeof(std::vector<RuleId>) + 3 * sizeof(int);
 
 bool IsCall(const ExpressionView& view) {
   return view.kind == ExpressionKind::kLetter &&
@@ -228,12 +230,15 @@ void FindHeights(Grammar& grammar, std::vector<RuleProperties>& rules) {
 }  // namespace
 
 std::vector<RuleProperties> FindRuleProperties(Grammar& grammar) {
+  const std::size_t n_bytes = grammar.pool.n_expressions() * kBytesPerExpression;
+  grammar.meter.Keep(n_bytes);
   std::vector<RuleProperties> rules(grammar.rules.size());
   FindMatching(grammar, rules);
   RemoveUnmatched(grammar, rules);
   const std::vector<std::vector<RuleId>> calls = FindCalls(grammar);
   const Components components(calls, rules);
   FindHeights(grammar, rules);
+  grammar.meter.Release(n_bytes);
   return rules;
 }
 

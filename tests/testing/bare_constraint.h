@@ -19,7 +19,6 @@ class BareConstraint : public Constraint {
     return state;
   }
   const std::vector<std::string>& relaxed() const override { return relaxed_; }
-  std::size_t memory() const override { return 0; }
 
  protected:
   explicit BareConstraint(std::vector<std::string> relaxed = {}) : relaxed_(std::move(relaxed)) {}

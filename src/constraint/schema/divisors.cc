@@ -11,7 +11,8 @@ namespace {
 constexpr int kMaxScale = 64;  // digits of numbers before and behind the point
 constexpr std::uint64_t kMaxProduct = 1'000'000'000'000'000'000;
 
-std::uint64_t TimesPowerOfTen(std::uint64_t value, std::int64_t power) {
+// `value` times a power of ten.
+std::uint64_t ShiftLeft(std::uint64_t value, std::int64_t power) {
   for (; power > 0 && value <= kMaxProduct; --power) value *= 10;
   return value;  // beyond kMaxProduct: too large
 }
@@ -48,7 +49,7 @@ void Divisors::Combine() {
   for (const Divisor& divisor : multiples_) least = std::min(least, divisor.scale);
   for (const Divisor& divisor : others_) least = std::min(least, divisor.scale);
   const auto to_integer = [&](const Divisor& divisor) {
-    return TimesPowerOfTen(divisor.factor, divisor.scale - least);
+    return ShiftLeft(divisor.factor, divisor.scale - least);
   };
   std::uint64_t multiple = 1;
   for (const Divisor& divisor : multiples_) {
@@ -89,7 +90,7 @@ bool Divisors::HaveAbove(std::int64_t n_digits) const {
   if (!has_example_) return false;
   if (period_.scale == 0) return n_digits <= kMaxScale / 2;
   return n_digits <= kFewDigits && -period_.scale <= 6 &&
-         period_.factor < TimesPowerOfTen(1, kFewDigits - period_.scale);
+         period_.factor < ShiftLeft(1, kFewDigits - period_.scale);
 }
 
 }  // namespace fathom

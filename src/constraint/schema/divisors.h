@@ -23,7 +23,7 @@ std::optional<Divisor> SplitDivisor(const Decimal& value);
 // The numbers that are multiples of each of some divisors and of none of some others.
 class Divisors {
  public:
-  // Those that follow from others are left out, and the multiples of several become those of their
+  // Leaves out what follows from others. The multiples of several become the multiples of their
   // least common multiple, if that is a divisor which an automaton may have.
   Divisors(const std::vector<Decimal>& multiples, const std::vector<Decimal>& others);
 

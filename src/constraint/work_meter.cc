@@ -1,0 +1,57 @@
+#include "constraint/work_meter.h"
+
+namespace fathom {
+namespace {
+
+constexpr std::size_t kBytesAtOnce = std::size_t{256} << 10;  // that an account is asked for
+
+}  // namespace
+
+void WorkMeter::SetLimits(const WorkLimits& limits) {
+  if (HasEnded()) return;  // by the limits before
+  limits_ = limits;
+  last_step_ = n_steps_ + std::min<std::uint64_t>(limits.steps, kNoLimit - n_steps_);
+  last_byte_ = n_bytes_ + std::min(limits.bytes, kNoLimit - n_bytes_);
+  next_byte_ = account_ == nullptr ? last_byte_ : std::min(next_byte_, last_byte_);
+}
+
+void WorkMeter::SetMemory(std::shared_ptr<ConstraintMemory> memory) {
+  account_ = std::make_unique<ConstraintMemory::Account>(std::move(memory));
+  next_byte_ = 0;
+}
+
+void WorkMeter::SetOwner(std::weak_ptr<FreeableMemory> owner) {
+  if (account_ != nullptr) account_->SetOwner(std::move(owner));
+}
+
+void WorkMeter::BeginWork(WorkPace* pace) {
+  pace_ = pace;
+  if (account_ != nullptr) account_->BeginWork();
+}
+
+void WorkMeter::EndWork(std::size_t more_bytes) {
+  pace_ = nullptr;
+  if (account_ == nullptr) return;
+  account_->EndWork(n_bytes_ + more_bytes);
+  next_byte_ = std::min(n_bytes_, last_byte_);
+}
+
+void WorkMeter::AskPace() {
+  n_passed_ = 0;
+  if (pace_ != nullptr && !HasEnded() && !pace_->GoesOn()) SetEnd(End::kStopped);
+}
+
+// Finds room for the bytes, and for some more, so that this is seldom asked.
+void WorkMeter::Reach() {
+  next_byte_ = kNoLimit;
+  if (HasEnded()) return;
+  if (n_bytes_ > last_byte_) {
+    SetEnd(End::kBytes);
+  } else if (account_ != nullptr && !account_->Reach(n_bytes_ + kBytesAtOnce, pace_)) {
+    SetEnd(End::kStopped);
+  } else {
+    next_byte_ = std::min(n_bytes_ + kBytesAtOnce, last_byte_);
+  }
+}
+
+}  // namespace fathom
