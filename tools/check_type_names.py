@@ -12,6 +12,8 @@ import pathlib
 import re
 import sys
 
+from namespaces import lines_in_namespaces
+
 # Each stands for another header in programs of its own: of other instructions, or without a GPU.
 ALTERNATIVES = re.compile(r"kernels/(cpu/simd_\w+|emulator/\w+)\.h$")
 TYPE = re.compile(
@@ -23,17 +25,11 @@ ALIAS = re.compile(r"using\s+([A-Za-z_]\w*)\s*=")
 def defined_types(text):
     """Returns the types at the beginning of lines, with their namespaces: not declarations."""
     types = set()
-    spaces = []
-    for line in text.split("\n"):
-        if opened := re.match(r"(?:inline )?namespace ([\w:]*) ?\{", line):
-            spaces.append(opened.group(1))
-        elif line.startswith("}  // namespace"):
-            spaces.pop()
-        else:
-            line = re.sub(r"^template <.*> (?=struct|class|union|using)", "", line)
-            found = ALIAS.match(line) or TYPE.match(line)
-            if found:
-                types.add("::".join([*spaces, found.group(1)]))
+    for namespaces, line in lines_in_namespaces(text):
+        line = re.sub(r"^template <.*> (?=struct|class|union|using)", "", line)
+        found = ALIAS.match(line) or TYPE.match(line)
+        if found:
+            types.add("::".join([*namespaces, found.group(1)]))
     return types
 
 

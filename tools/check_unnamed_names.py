@@ -13,6 +13,8 @@ import pathlib
 import re
 import sys
 
+from namespaces import lines_in_namespaces
+
 FOLDERS = ("src/*", "tests/*")
 # Compiled once per instruction set, one by one (src/kernels/CMakeLists.txt).
 ALONE = re.compile(
@@ -31,20 +33,13 @@ NOT_DEFINITIONS = ("TEST", "INSTANTIATE", "MATCHER", "RC_", "using ", "namespace
 def unnamed_names(text):
     """Returns the names that a file defines in unnamed namespaces, with their namespace."""
     names = set()
-    space, is_unnamed = "", False
-    for line in text.split("\n"):
-        named = re.match(r"namespace ([\w:]+) \{", line)
-        if named:
-            space = named.group(1)
-        elif line == "namespace {":
-            is_unnamed = True
-        elif line == "}  // namespace":
-            is_unnamed = False
-        elif is_unnamed and re.match(r"[A-Za-z]", line) and not line.startswith(NOT_DEFINITIONS):
-            matches = (pattern.match(line) for pattern in DEFINITIONS)
-            found = next((match.group(1) for match in matches if match), None)
-            if found:
-                names.add(f"{space}::{found}")
+    for namespaces, line in lines_in_namespaces(text):
+        if "" not in namespaces or not line[:1].isalpha() or line.startswith(NOT_DEFINITIONS):
+            continue
+        matches = (pattern.match(line) for pattern in DEFINITIONS)
+        found = next((match.group(1) for match in matches if match), None)
+        if found:
+            names.add("::".join([*filter(None, namespaces), found]))
     return names
 
 

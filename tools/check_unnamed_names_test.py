@@ -28,6 +28,8 @@ class RepeatedNames(unittest.TestCase):
         text = "void Text(int x) {\n  Other(x);\n}"
         self.assertEqual(self.repeated(file_with(text), file_with(text, "fathom::cli")), {})
         self.assertEqual(
+            self.repeated(file_with(text, "gpu"), file_with(file_with(text, "gpu"))), {})
+        self.assertEqual(
             self.repeated(file_with("void A() {\n  Log(1);\n}"), file_with("void Log(int) {}")), {})
         alias = file_with("using Json = nlohmann::json;\nusing testing::Text;")
         self.assertEqual(self.repeated(alias, alias), {})
