@@ -9,24 +9,17 @@ one (system texts of chats stay in place), the expected prompt is that of the re
 same in the converter's words. Exit code 77: the package is not installed.
 """
 import json
-import os
 import random
 import subprocess
 import sys
 from pathlib import Path
 
-SKIPPED = 77
+sys.path.append(str(Path(__file__).resolve().parents[1] / "testing"))
+from pinned_packages import require  # noqa: E402
+
+recipe = require("deepseek_recipe")
+
 PER_CLASS = 24
-
-VENV = Path(__file__).resolve().parents[2] / "build/venv/bin/python"
-try:
-    import deepseek_recipe as recipe
-except ImportError:
-    if VENV.exists() and sys.prefix == sys.base_prefix:  # not in an environment yet
-        os.execv(VENV, [str(VENV), *sys.argv])
-    print("skipped: deepseek-recipe is not installed (tools/make_venv installs it)")
-    sys.exit(SKIPPED)
-
 REQUESTS = {"chat": recipe.ChatCompletionRequest, "responses": recipe.ResponsesRequest,
             "messages": recipe.MessagesRequest}
 WORDS = ["go", "why?", "two words", "日本", "a\n\nb", " blank ", "{\"a\": 1}", "ünï", "x" * 40, "tab\there"]

@@ -13,17 +13,12 @@ import tempfile
 import unittest
 from pathlib import Path
 
-SKIPPED = 77
-VENV = Path(__file__).resolve().parents[2] / "build/venv/bin/python"
+sys.path.append(str(Path(__file__).resolve().parents[1] / "testing"))
+from pinned_packages import require  # noqa: E402
+
 os.environ["TRANSFORMERS_VERBOSITY"] = "error"  # it warns that there is no torch
 os.environ["HF_HUB_OFFLINE"] = "1"
-try:
-    from transformers import AutoConfig
-except ImportError:
-    if VENV.exists() and sys.prefix == sys.base_prefix:  # not in an environment yet
-        os.execv(VENV, [str(VENV), *sys.argv])
-    print("skipped: transformers is not installed (tools/make_venv installs it)")
-    sys.exit(SKIPPED)
+transformers = require("transformers")
 
 
 class SliceConfigTest(unittest.TestCase):
@@ -34,7 +29,7 @@ class SliceConfigTest(unittest.TestCase):
                 subprocess.run([FATHOM, "make-slice", "--shape", shape, "--layers", "0", "--draft",
                                 draft, "--experts", "6", "--vocab", "275", "--out", folder],
                                check=True, stdout=subprocess.DEVNULL)
-                config = AutoConfig.from_pretrained(folder)
+                config = transformers.AutoConfig.from_pretrained(folder)
                 self.assertEqual(config.model_type, "deepseek_v4")
                 self.assertEqual(config.hidden_size, hidden_size)
                 self.assertEqual(config.n_routed_experts, 6)
