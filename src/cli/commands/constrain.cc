@@ -96,6 +96,7 @@ JsonValue ToJson(const ConstraintCheck& check) {
   for (const TextResult& result : check.results) {
     JsonValue entry = {{"accepted", result.accepted}};
     if (result.valid) entry["valid"] = *result.valid;
+    if (!result.is_decided) entry["undecided"] = true;
     if (result.refused_byte >= 0) entry["refused_byte"] = result.refused_byte;
     if (!result.error.empty()) entry["error"] = result.error;
     entry["mask_us"] = Times(result.mask_us);
@@ -112,6 +113,7 @@ struct CheckTotals {
   std::int64_t n_compiled = 0;
   std::int64_t n_passing = 0;  // compiled, with every text accepted or refused as it should be
   std::int64_t n_valid_refused = 0;
+  std::int64_t n_valid_undecided = 0;
   std::int64_t n_invalid_accepted = 0;
 
   void Add(const ConstraintCheck& check) {
@@ -121,7 +123,9 @@ struct CheckTotals {
     for (const TextResult& result : check.results) {
       mask_us.insert(mask_us.end(), result.mask_us.begin(), result.mask_us.end());
       if (!result.valid) continue;
-      n_valid_refused += *result.valid && !result.accepted ? 1 : 0;
+      const bool is_refused = *result.valid && !result.accepted;
+      n_valid_refused += is_refused && result.is_decided ? 1 : 0;
+      n_valid_undecided += is_refused && !result.is_decided ? 1 : 0;
       n_invalid_accepted += !*result.valid && result.accepted ? 1 : 0;
       passes = passes && *result.valid == result.accepted;
     }
@@ -130,10 +134,11 @@ struct CheckTotals {
 
   std::string Text() {
     return fmt::format(
-        "{} schemas: {} compiled, {} passing; {} valid texts refused, {} invalid texts accepted\n"
-        "compile us: {}\nmask us: {}\n",
-        compile_us.size(), n_compiled, n_passing, n_valid_refused, n_invalid_accepted,
-        Distribution(compile_us), Distribution(mask_us));
+        "{} schemas: {} compiled, {} passing; {} valid texts refused, {} undecided, {} invalid "
+        "texts "
+        "accepted\ncompile us: {}\nmask us: {}\n",
+        compile_us.size(), n_compiled, n_passing, n_valid_refused, n_valid_undecided,
+        n_invalid_accepted, Distribution(compile_us), Distribution(mask_us));
   }
 
  private:
@@ -223,8 +228,10 @@ Result<ConstraintCheck> CheckFile(const std::filesystem::path& path, bool strict
       return MakeError(ErrorCode::kInvalidData, "{}: expected data and valid in each of the tests",
                        path.string());
     }
-    TextResult result = checker.Test(checker.Write(InSchemaOrder(*schema, *data)));
+    const OrderedText ordered = checker.Write(InSchemaOrder(*schema, *data));
+    TextResult result = checker.Test(ordered.text);
     result.valid = valid->boolean();
+    result.is_decided = result.accepted || ordered.is_decided;
     check.results.push_back(std::move(result));
   }
   return check;

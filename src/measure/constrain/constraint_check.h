@@ -20,6 +20,7 @@ namespace fathom {
 struct TextResult {
   bool accepted = false;
   std::optional<bool> valid{};     // what the text should be, if that is known
+  bool is_decided = true;          // false: refused, but another order of keys may be accepted
   std::string error{};             // of a mask that was too complex
   std::vector<double> mask_us{};   // time of each mask; the last one is behind the text
   std::int64_t refused_byte = -1;  // where the refused token begins; the size of the text: the end
@@ -35,6 +36,12 @@ struct ConstraintCheck {
   std::string_view Outcome() const;
 };
 
+// A value as JSON without blanks.
+struct OrderedText {
+  std::string text{};
+  bool is_decided = true;  // false: the search for an order of its keys ended at its bound
+};
+
 // One thread at a time.
 class ConstraintChecker {
  public:
@@ -45,10 +52,10 @@ class ConstraintChecker {
   ConstraintCheck Compile(const ContentConstraint& content);
   // Tests a text with the constraint of the last Compile, which must have succeeded.
   TextResult Test(std::string_view text) const;
-  // The value as JSON without blanks, with the keys of objects in the order in which the constraint
-  // of the last Compile takes them, found by a bounded search that tries the given order first; in
-  // the given order if there is no such order.
-  std::string Write(const JsonValue& value) const;
+  // Writes the keys of objects in an order in which the constraint of the last Compile takes them,
+  // found by a bounded search that tries the given order first; in the given order if there is no
+  // such order, or none was found.
+  OrderedText Write(const JsonValue& value) const;
 
  private:
   const Tokenizer& tokenizer_;
@@ -57,9 +64,9 @@ class ConstraintChecker {
   std::shared_ptr<const Constraint> constraint_;
 };
 
-// The value with the keys of its objects in the order in which the schema declares them: declared
-// properties, then other required ones, then the rest as they are. A compiled schema takes keys in
-// this order (docs/spec/constrained.md 2.1).
+// The value with the keys of its objects in the order in which the schema names them: of each
+// schema that applies the declared properties, then other required ones; last the rest in the order
+// of their texts. A compiled schema mostly takes keys in this order (docs/spec/constrained.md 2.1).
 JsonValue InSchemaOrder(const JsonValue& schema, const JsonValue& value);
 
 }  // namespace fathom

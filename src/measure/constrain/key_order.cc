@@ -5,26 +5,29 @@
 
 #include "json/json_writer.h"
 #include "measure/constrain/constraint_check.h"
+#include "measure/constrain/key_order_search.h"
 
 namespace fathom {
 namespace {
 
-constexpr int kMostKeyTrials = 20'000;  // keys that are tried in all objects of a value
+// Members and items that are tried.
+constexpr int kMostKeyTrials = 20'000;
+constexpr int kMostTrialsAlone = 2'000;  // of objects for which insertion finds no order
 
-// Writes a value as the constraint takes it. A key that does not fit behind the ones before it is
-// inserted among them; where that finds no order, all orders are tried.
-class KeyOrderSearch {
+// Writes a value as the constraint takes it, object by object: a key that does not fit behind the
+// ones before it is inserted among them; where that finds no order, all orders of the object are
+// tried. Quick, but the first order of an object is kept, and another one may be what the rest
+// needs.
+class KeyInsertion {
  public:
-  explicit KeyOrderSearch(const Constraint& constraint) : constraint_(constraint) {}
+  explicit KeyInsertion(const Constraint& constraint)
+      : constraint_(constraint), search_(constraint, kMostTrialsAlone) {}
 
   // Appends the value to `text` and moves `state` behind it; false if it does not fit.
   bool Write(const JsonValue& value, ConstraintState& state, std::string& text) {
     if (value.IsArray()) return WriteArray(value, state, text);
     if (!value.IsObject()) return Append(WriteJson(value), state, text);
-    if (!Append("{", state, text)) return false;
-    if (WriteByInsertion(value, state, text)) return true;
-    std::vector<char> is_written(value.items().size(), 0);
-    return WriteMembers(value, is_written, 0, state, text);
+    return WriteByInsertion(value, state, text) || search_.Write(value, state, text);
   }
 
  private:
@@ -90,6 +93,8 @@ class KeyOrderSearch {
   bool WriteByInsertion(const JsonValue& object, ConstraintState& state, std::string& text) {
     std::vector<Written> order;
     ConstraintState behind = state;
+    std::string members;
+    if (!Append("{", behind, members)) return false;
     for (std::size_t i = 0; i < object.items().size(); ++i) {
       std::size_t place = order.size() + 1;
       do {
@@ -97,53 +102,33 @@ class KeyOrderSearch {
         --place;
       } while (!Insert(object, i, place, order, behind));
     }
-    std::string members;
     for (std::size_t i = 0; i < order.size(); ++i) {
       members += (i > 0 ? "," : "") + WriteJson(JsonValue(object.key(order[i].member))) + ":" +
                  order[i].text;
     }
-    std::string end;
-    if (!Append("}", behind, end)) return false;
+    if (!Append("}", behind, members)) return false;
     state = std::move(behind);
-    text += members + end;
+    text += members;
     return true;
   }
 
-  // Writes the members that are not written yet, and the end of the object. The depth of calls is
-  // the number of members.
-  bool WriteMembers(const JsonValue& object, std::vector<char>& is_written, std::size_t n_written,
-                    ConstraintState& state, std::string& text) {
-    if (n_written == is_written.size()) return Append("}", state, text);
-    for (std::size_t i = 0; i < is_written.size(); ++i) {
-      if (is_written[i] != 0) continue;
-      if (++n_trials_ > kMostKeyTrials) return false;
-      ConstraintState behind = state;
-      const std::size_t size = text.size();
-      const std::string key =
-          (n_written > 0 ? "," : "") + WriteJson(JsonValue(object.key(i))) + ":";
-      is_written[i] = 1;
-      if (Append(key, behind, text) && Write(object.items()[i], behind, text) &&
-          WriteMembers(object, is_written, n_written + 1, behind, text)) {
-        state = std::move(behind);
-        return true;
-      }
-      is_written[i] = 0;
-      text.resize(size);
-    }
-    return false;
-  }
-
   const Constraint& constraint_;
+  KeyOrderSearch search_;
   int n_trials_ = 0;
 };
 
 }  // namespace
 
-std::string ConstraintChecker::Write(const JsonValue& value) const {
+OrderedText ConstraintChecker::Write(const JsonValue& value) const {
+  OrderedText ordered;
   ConstraintState state = constraint_->Begin();
-  std::string text;
-  KeyOrderSearch search(*constraint_);
-  return search.Write(value, state, text) ? text : WriteJson(value);
+  KeyInsertion insertion(*constraint_);
+  if (insertion.Write(value, state, ordered.text)) return ordered;
+  ordered.text.clear();
+  state = constraint_->Begin();
+  KeyOrderSearch search(*constraint_, kMostKeyTrials);
+  if (search.Write(value, state, ordered.text)) return ordered;
+  return {.text = WriteJson(value), .is_decided = !search.is_used_up()};
 }
 
 }  // namespace fathom

@@ -47,6 +47,7 @@ const JsonValue* Resolve(const JsonValue& root, std::string_view reference) {
   return at;
 }
 
+// The schemas that apply to one value, and the keys that they name.
 class ApplyingSchemas {
  public:
   explicit ApplyingSchemas(const JsonValue& root) : root_(root) {}
@@ -63,20 +64,50 @@ class ApplyingSchemas {
       if (AddApplied(schema, i, depth + 1) || is_added) continue;
       if (has_properties && schema.key(i) != "properties") continue;
       schemas_.push_back(&schema);
+      if (const JsonValue* properties = schema.Find("properties")) NameKeysOf(*properties);
+      if (const JsonValue* required = schema.Find("required")) NameTexts(*required);
       is_added = true;
     }
   }
   const Schemas& schemas() const { return schemas_; }
+  // In the order in which the schemas name them.
+  const std::vector<std::string_view>& keys() const { return keys_; }
 
  private:
+  void Name(std::string_view key) {
+    if (known_keys_.insert(key).second) keys_.push_back(key);
+  }
+  void NameKeysOf(const JsonValue& properties) {
+    if (!properties.IsObject()) return;
+    for (std::size_t i = 0; i < properties.items().size(); ++i) Name(properties.key(i));
+  }
+  void NameTexts(const JsonValue& list) {
+    for (const JsonValue& key : list.items()) Name(key.text());
+  }
+
+  // Names each key on which something depends before what depends on it.
+  void AddDependencies(const JsonValue& dependencies, int depth) {
+    if (!dependencies.IsObject()) return;
+    for (std::size_t i = 0; i < dependencies.items().size(); ++i) {
+      const JsonValue& dependent = dependencies.items()[i];
+      Name(dependencies.key(i));
+      if (dependent.IsArray()) {
+        NameTexts(dependent);
+      } else {
+        Add(dependent, depth);
+      }
+    }
+  }
+
   // Adds what a keyword applies to the same value; false if it applies nothing.
   bool AddApplied(const JsonValue& schema, std::size_t member, int depth) {
     const std::string_view key = schema.key(member);
     const JsonValue& value = schema.items()[member];
     if (key == "$ref" || key == "$dynamicRef") {
       if (const JsonValue* target = Resolve(root_, value.text())) Add(*target, depth);
-    } else if (key == "allOf" || key == "anyOf" || key == "oneOf" || key == "dependentSchemas" ||
-               key == "dependencies") {
+    } else if (key == "dependencies" || key == "dependentRequired" || key == "dependentSchemas") {
+      AddDependencies(value, depth);
+    } else if (key == "allOf" || key == "anyOf" || key == "oneOf") {
       for (const JsonValue& branch : value.items()) Add(branch, depth);
     } else if (key == "if") {
       Add(value, depth);
@@ -84,7 +115,7 @@ class ApplyingSchemas {
         if (const JsonValue* other = schema.Find(branch)) Add(*other, depth);
       }
     } else {
-      return key == "not" || key == "dependentRequired";
+      return key == "not";
     }
     return true;
   }
@@ -92,12 +123,14 @@ class ApplyingSchemas {
   const JsonValue& root_;
   Schemas schemas_;
   std::set<const JsonValue*> visited_;
+  std::vector<std::string_view> keys_;
+  std::set<std::string_view> known_keys_;
 };
 
-JsonValue Ordered(const JsonValue& root, const Schemas& schemas, const JsonValue& value, int depth);
+JsonValue Ordered(const JsonValue& root, const ApplyingSchemas& applying, const JsonValue& value);
 
 // The schemas of a member or an item.
-Schemas InnerSchemas(const JsonValue& root, const Schemas& schemas, std::string_view key) {
+ApplyingSchemas InnerSchemas(const JsonValue& root, const Schemas& schemas, std::string_view key) {
   ApplyingSchemas found(root);
   for (const JsonValue* schema : schemas) {
     const JsonValue* properties = schema->Find("properties");
@@ -111,10 +144,10 @@ Schemas InnerSchemas(const JsonValue& root, const Schemas& schemas, std::string_
     const JsonValue* others = schema->Find("additionalProperties");
     if (declared == nullptr && others != nullptr) found.Add(*others);
   }
-  return found.schemas();
+  return found;
 }
 
-Schemas SchemasOfItem(const JsonValue& root, const Schemas& schemas, std::size_t index) {
+ApplyingSchemas SchemasOfItem(const JsonValue& root, const Schemas& schemas, std::size_t index) {
   ApplyingSchemas found(root);
   for (const JsonValue* schema : schemas) {
     for (const char* list : {"prefixItems", "items"}) {
@@ -131,34 +164,14 @@ Schemas SchemasOfItem(const JsonValue& root, const Schemas& schemas, std::size_t
       if (items != nullptr) found.Add(*items);
     }
   }
-  return found.schemas();
+  return found;
 }
 
-// The keys that the schemas name, in their order.
-std::vector<std::string_view> NamedKeys(const Schemas& schemas) {
-  std::vector<std::string_view> keys;
-  std::set<std::string_view> known;
-  const auto add = [&](std::string_view key) {
-    if (known.insert(key).second) keys.push_back(key);
-  };
-  for (const JsonValue* schema : schemas) {
-    const JsonValue* properties = schema->Find("properties");
-    if (properties == nullptr || !properties->IsObject()) continue;
-    for (std::size_t i = 0; i < properties->items().size(); ++i) add(properties->key(i));
-  }
-  for (const JsonValue* schema : schemas) {
-    const JsonValue* required = schema->Find("required");
-    if (required == nullptr) continue;
-    for (const JsonValue& key : required->items()) add(key.text());
-  }
-  return keys;
-}
-
-JsonValue OrderedObject(const JsonValue& root, const Schemas& schemas, const JsonValue& value,
-                        int depth) {
+JsonValue OrderedObject(const JsonValue& root, const ApplyingSchemas& applying,
+                        const JsonValue& value) {
   // By the place in the schema, then by the text of the key.
   std::vector<std::tuple<std::size_t, std::string, std::size_t>> order;
-  const std::vector<std::string_view> keys = NamedKeys(schemas);
+  const std::vector<std::string_view>& keys = applying.keys();
   for (std::size_t i = 0; i < value.items().size(); ++i) {
     const auto found = std::find(keys.begin(), keys.end(), value.key(i));
     order.emplace_back(static_cast<std::size_t>(found - keys.begin()),
@@ -168,19 +181,18 @@ JsonValue OrderedObject(const JsonValue& root, const Schemas& schemas, const Jso
   JsonValue ordered = JsonValue::Object();
   for (const auto& [rank, text, i] : order) {
     const std::string_view key = value.key(i);
-    ordered.Add(key, Ordered(root, InnerSchemas(root, schemas, key), value.items()[i], depth + 1));
+    ordered.Add(key, Ordered(root, InnerSchemas(root, applying.schemas(), key), value.items()[i]));
   }
   return ordered;
 }
 
-// `depth` is bounded by that of the JSON that was parsed.
-JsonValue Ordered(const JsonValue& root, const Schemas& schemas, const JsonValue& value,
-                  int depth) {
-  if (value.IsObject()) return OrderedObject(root, schemas, value, depth);
+// The depth of calls is that of the JSON that was parsed.
+JsonValue Ordered(const JsonValue& root, const ApplyingSchemas& applying, const JsonValue& value) {
+  if (value.IsObject()) return OrderedObject(root, applying, value);
   if (!value.IsArray()) return value;
   JsonValue ordered = JsonValue::Array();
   for (std::size_t i = 0; i < value.items().size(); ++i) {
-    ordered.push_back(Ordered(root, SchemasOfItem(root, schemas, i), value.items()[i], depth + 1));
+    ordered.push_back(Ordered(root, SchemasOfItem(root, applying.schemas(), i), value.items()[i]));
   }
   return ordered;
 }
@@ -190,7 +202,7 @@ JsonValue Ordered(const JsonValue& root, const Schemas& schemas, const JsonValue
 JsonValue InSchemaOrder(const JsonValue& schema, const JsonValue& value) {
   ApplyingSchemas applying(schema);
   applying.Add(schema);
-  return Ordered(schema, applying.schemas(), value, 0);
+  return Ordered(schema, applying, value);
 }
 
 }  // namespace fathom
