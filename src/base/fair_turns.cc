@@ -1,6 +1,6 @@
 #include "base/fair_turns.h"
 
-#include "base/this_thread.h"
+#include <chrono>
 
 namespace fathom {
 
@@ -42,7 +42,7 @@ bool FairTurn::Enter(const StopFunction& stop) {
 
 bool FairTurn::GoOn(const StopFunction& stop) {
   if (!has_place_) return Enter(stop);
-  if (turns_.n_waiting() == 0 || !IsSliceOver()) return true;
+  if (turns_.n_waiting() == 0 || !slice_.HasRun(kSliceSeconds)) return true;
   std::unique_lock lock(turns_.mutex_);
   if (!turns_.waiting_.HasFavoured(owner_)) return true;
   has_place_ = false;
@@ -58,13 +58,6 @@ void FairTurn::Leave() {
   const std::lock_guard lock(turns_.mutex_);
   turns_.GiveBack(*this);
   turns_.GiveOut();
-}
-
-// The time that has passed is read without the system; a thread has run no longer than that.
-bool FairTurn::IsSliceOver() const {
-  const std::chrono::duration<double> passed = Clock::now() - slice_begin_;
-  return passed.count() >= kSliceSeconds &&
-         ThreadSeconds() - slice_thread_seconds_ >= kSliceSeconds;
 }
 
 bool FairTurn::WaitForPlace(std::unique_lock<std::mutex>& lock, const StopFunction& stop) {
@@ -85,8 +78,7 @@ bool FairTurn::WaitForPlace(std::unique_lock<std::mutex>& lock, const StopFuncti
     return false;
   }
   has_place_ = true;
-  slice_begin_ = Clock::now();
-  slice_thread_seconds_ = ThreadSeconds();
+  slice_ = ThreadWatch();
   return true;
 }
 

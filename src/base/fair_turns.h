@@ -2,7 +2,6 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <condition_variable>
 #include <limits>
 #include <mutex>
@@ -10,6 +9,7 @@
 
 #include "base/fair_queue.h"
 #include "base/stop_check.h"
+#include "base/this_thread.h"
 
 namespace fathom {
 
@@ -45,12 +45,13 @@ class FairTurns {
   std::atomic<int> n_waiting_ = 0;
 };
 
-// The turn of one piece of work, which has a place or not. One thread at a time.
+// The turn of one piece of work, which has a place or not. The thread that does the work only.
 class FairTurn {
  public:
   // Processor time of a thread after which its place goes to another owner that waits.
   static constexpr double kSliceSeconds = 0.02;
 
+  // Has no place yet.
   FairTurn(FairTurns& turns, std::string owner) : turns_(turns), owner_(std::move(owner)) {}
   ~FairTurn() { Leave(); }
   FairTurn(const FairTurn&) = delete;
@@ -68,9 +69,6 @@ class FairTurn {
 
  private:
   friend class FairTurns;
-  using Clock = std::chrono::steady_clock;
-
-  bool IsSliceOver() const;
   bool WaitForPlace(std::unique_lock<std::mutex>& lock, const StopFunction& stop);
 
   FairTurns& turns_;
@@ -79,8 +77,7 @@ class FairTurn {
   bool has_place_ = false;                   // as the thread of the turn knows
   bool is_given_ = false;                    // guarded by the mutex of the turns
   std::condition_variable given_;
-  Clock::time_point slice_begin_{};
-  double slice_thread_seconds_ = 0;
+  ThreadWatch slice_;  // of the thread that has entered
 };
 
 }  // namespace fathom

@@ -4,6 +4,8 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include <chrono>
+
 namespace fathom {
 
 // Returns the seconds that the calling thread has run: on a busy machine quick work may take long.
@@ -12,6 +14,22 @@ inline double ThreadSeconds() {
   static_cast<void>(::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now));
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
+
+// Measures how long a thread runs, from its construction. That thread only.
+class ThreadWatch {
+ public:
+  double seconds() const { return ThreadSeconds() - begin_; }
+  // True if the thread has run so long. Asks the system only if so much time has passed at all.
+  bool HasRun(double seconds_run) const {
+    const std::chrono::duration<double> passed = Clock::now() - wall_begin_;
+    return passed.count() >= seconds_run && seconds() >= seconds_run;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point wall_begin_ = Clock::now();
+  double begin_ = ThreadSeconds();
+};
 
 // Gives the calling thread, and the threads that it starts afterwards, the least priority. It
 // cannot fail, nor be taken back without rights.

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/tensor.h"
@@ -17,8 +18,9 @@ namespace fathom {
 // pool must outlive the path.
 class ConstraintPath {
  public:
-  // Begins in front of the first token of the answer. Asks for the first mask.
-  ConstraintPath(std::shared_ptr<const Constraint> constraint, MaskPool& pool);
+  // Begins in front of the first token of the answer. Asks for the first mask. `owner`:
+  // Request::owner.
+  ConstraintPath(std::shared_ptr<const Constraint> constraint, std::string owner, MaskPool& pool);
   ConstraintPath(const ConstraintPath&) = default;
   ConstraintPath& operator=(const ConstraintPath&) = delete;
   ~ConstraintPath();
@@ -40,12 +42,11 @@ class ConstraintPath {
  private:
   struct Place {
     Token token = 0;  // before it
-    std::shared_ptr<PendingMask> mask;
+    std::shared_ptr<const AskedMask> mask;
   };
   void KeepMasks(std::size_t first, std::size_t end);
-  Place Ask(std::shared_ptr<const PendingMask> before, Token token);
 
-  std::shared_ptr<const Constraint> constraint_;
+  std::shared_ptr<const MaskSource> source_;
   MaskPool* pool_;
   std::vector<Place> masks_;  // behind the accepted tokens, then behind each draft
 };

@@ -175,7 +175,8 @@ void EngineCore::Add(std::unique_ptr<RequestState> request) {
   request->id = next_id_++;
   Sequence& first = NewSequence(*request, 0);
   if (const auto& constraint = request->request.sampling.constraint; constraint != nullptr) {
-    first.constraint = std::make_unique<ConstraintPath>(constraint, *masks_);
+    first.constraint =
+        std::make_unique<ConstraintPath>(constraint, first.request.request.owner, *masks_);
   }
   requests_.push_back(std::move(request));
   scheduler_->Add(first);
@@ -390,12 +391,17 @@ StepOutcome EngineCore::Step() {
 }
 
 // Waits for the late mask of a sequence that sits out. Call if nothing else can run. Not for long:
-// requests that arrive meanwhile, and cancels, must not wait for a mask that takes seconds.
+// requests that arrive meanwhile, and cancels, must not wait for a mask that takes seconds. It may
+// have become ready since the plan was made.
 EngineCore::MaskWait EngineCore::WaitForMask() {
   constexpr std::chrono::milliseconds kLongestWait(5);
+  const auto& running = scheduler_->running();
   const auto late = std::ranges::find_if(
-      scheduler_->running(), [](const Sequence* sequence) { return !sequence->CanChoose(); });
-  if (late == scheduler_->running().end()) return MaskWait::kNone;
+      running, [](const Sequence* sequence) { return !sequence->CanChoose(); });
+  if (late == running.end()) {
+    const auto sits_out = [](const Sequence* sequence) { return sequence->sits_out; };
+    return std::ranges::any_of(running, sits_out) ? MaskWait::kReady : MaskWait::kNone;
+  }
   const auto deadline = std::chrono::steady_clock::now() + kLongestWait;
   return (*late)->constraint->WaitUntil(deadline) ? MaskWait::kReady : MaskWait::kLate;
 }

@@ -5,54 +5,21 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstddef>
 #include <deque>
+#include <list>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <thread>
-#include <vector>
 
+#include "base/fair_queue.h"
+#include "base/fair_turns.h"
 #include "base/result.h"
-#include "base/tensor.h"
-#include "constraint/constraint.h"
 #include "engine/metrics.h"
+#include "engine/pending_mask.h"
+#include "engine/share_dropper.h"
 
 namespace fathom {
-
-// The mask behind some tokens of an answer: a function of constraint and tokens, so
-// that no answer depends on when a mask is ready.
-struct FoundMask {
-  ConstraintState state;
-  TokenMask mask;
-  bool can_end = false;        // the answer may end here
-  std::optional<Error> error;  // then nothing else is valid
-};
-
-// A mask that a pool was asked for. Shared by the pool and whoever needs the mask.
-class PendingMask {
- public:
-  // Behind `token`, which follows `before`; without `before`, at the beginning.
-  PendingMask(std::shared_ptr<const Constraint> constraint,
-              std::shared_ptr<const PendingMask> before, Token token)
-      : constraint_(std::move(constraint)), before_(std::move(before)), token_(token) {}
-
-  // Any thread.
-  bool IsReady() const { return ready_.load(std::memory_order_acquire); }
-  // Requires IsReady.
-  const FoundMask& found() const { return found_; }
-
- private:
-  friend class MaskPool;
-  Status Compute();
-
-  const std::shared_ptr<const Constraint> constraint_;
-  std::shared_ptr<const PendingMask> before_;  // until the mask is ready
-  const Token token_;
-  FoundMask found_;
-  double seconds_ = 0;    // processor time of the sequence's masks, of the last ones most
-  bool is_slow_ = false;  // for the thread of slow masks
-  std::atomic<bool> ready_ = false;
-};
 
 // The thread that computes a mask which the masks before it let seem quick.
 enum class QuickMasks {
@@ -60,52 +27,90 @@ enum class QuickMasks {
   kAskers,   // the caller of Ask: the model leaves no processor to the threads
 };
 
-// Masks are computed in the order in which they are asked for, but those of sequences whose masks
-// take long by a thread of their own, whose priority is the least: the model and the other
-// sequences go on beside them. Thread-safe, except that Ask must follow an Ask for what is before.
+// Owners take turns, so that no client's masks wait for more than a few masks of the others. Every
+// mask begins on one of a few quick threads, unless the masks of its sequence before it took long.
+// One that has run for 4 ms is slow: its thread takes the least priority and gives its place to
+// another quick thread, and from then on needs one of two slow places, of which each owner has its
+// share (FairTurns). A thread that waits for a lock of a constraint holds no place. So at most one
+// thread works for each sequence, and none while its next mask awaits the one before.
+//
+// Any thread, except that Ask must follow the Ask for what is before.
 class MaskPool {
  public:
   // Has no threads before Start; until then Ask computes at once. `metrics` may be null.
   explicit MaskPool(EngineMetrics* metrics, QuickMasks quick = QuickMasks::kThreads)
       : metrics_(metrics), quick_(quick) {}
+  // Ends the work on masks.
   ~MaskPool();
 
   // Starts the threads, unless they run. They inherit the processors of the caller. Error: the
   // system has no more threads.
   Status Start();
 
-  // Asks for a mask that has not been asked for. May compute it, if it should be quick.
-  void Ask(std::shared_ptr<PendingMask> mask);
+  // Asks for the mask behind `token`, which follows `before`; without `before`, for that at the
+  // beginning. May compute it, if it should be quick.
+  std::shared_ptr<const AskedMask> Ask(std::shared_ptr<const MaskSource> source,
+                                       const AskedMask* before, Token token);
   // Waits until the mask is ready; false: the deadline has passed before.
-  bool WaitUntil(const PendingMask& mask, std::chrono::steady_clock::time_point deadline);
-  void Wait(const PendingMask& mask);
-  // Drops this share, by another thread while masks are computed: destroying a state of a
-  // constraint may wait for a mask of the same grammar.
-  void Drop(std::shared_ptr<const PendingMask> mask);
+  bool WaitUntil(const AskedMask& mask, std::chrono::steady_clock::time_point deadline);
+  void Wait(const AskedMask& mask);
   // Has another thread drop this share, which may have much to destroy.
-  void Drop(std::shared_ptr<const Constraint> constraint);
+  void Drop(std::shared_ptr<const void> share) { dropper_.Drop(std::move(share)); }
 
  private:
-  using Queue = std::deque<std::shared_ptr<PendingMask>>;
-  static bool IsSlow(const PendingMask* before);
+  friend class AskedMask;
+  class Pace;
+  class AskersPace;
+  using Threads = std::list<std::jthread>;
+  static constexpr int kSlowPlaces = 2;
+
+  // --- Masks ---
   bool IsForAsker(const PendingMask* before) const;
-  void DropLater(std::shared_ptr<const void> share);
-  void Run(Queue& queue);
-  void Compute(PendingMask& mask);
+  std::condition_variable* Hand(std::shared_ptr<PendingMask> mask);
+  std::condition_variable* Enqueue(std::shared_ptr<PendingMask> mask, bool is_slow);
+  void ComputeAtOnce(std::shared_ptr<PendingMask> mask, bool is_limited);
+  void ComputeOnThread(std::shared_ptr<PendingMask> mask, Pace& pace);
+  double Compute(PendingMask& mask, WorkPace* pace);
+  void Publish(PendingMask& mask, double thread_seconds);
+  bool IsNeeded(const PendingMask& mask);
+  static bool HasUser(const PendingMask& mask);
+  void DropMask(std::shared_ptr<PendingMask> mask);
+
+  // --- Threads ---
+  Status StartThread(void (MaskPool::*run)());
+  void EndThread(Threads::iterator self);
+  Status StartQuick();
+  void StartSlow();
+  bool NeedsSlowThread() const { return std::ssize(slow_masks_) > n_idle_slow_; }
+  void RunQuick();
+  void RunSlow();
+  void ServeSlow(std::unique_lock<std::mutex>& lock);
+
+  // --- For Pace ---
+  bool MoveToSlow(const PendingMask& mask);
+  void LeaveQuick(const PendingMask& mask);
+  void ReturnToQuick(const PendingMask& mask);
 
   EngineMetrics* const metrics_;
   const QuickMasks quick_;
+  FairTurns slow_places_{{.places = kSlowPlaces}};
   std::mutex mutex_;
-  std::condition_variable asked_;
+  std::condition_variable asked_;       // awaited by quick threads
+  std::condition_variable slow_asked_;  // awaited by slow threads
   std::condition_variable ready_;
-  Queue queue_;                                       // guarded
-  Queue slow_queue_;                                  // guarded
-  int n_unfinished_ = 0;                              // guarded: masks that threads were given
-  double average_seconds_ = 0;                        // guarded: of the last masks
-  std::vector<std::shared_ptr<const void>> dropped_;  // guarded
-  bool ends_ = false;                                 // guarded
-  bool has_threads_ = false;                          // guarded
-  std::vector<std::jthread> threads_;                 // guarded
+  // Guarded by the mutex.
+  FairQueue<std::shared_ptr<PendingMask>> quick_masks_;  // taken: by quick threads
+  std::deque<std::shared_ptr<PendingMask>> slow_masks_;  // each for a slow thread of its own
+  std::size_t n_unfinished_ = 0;                         // masks that threads were given
+  double average_seconds_ = 0;                           // of the last masks
+  bool has_threads_ = false;
+  int most_quick_ = 0;
+  int n_quick_ = 0;  // quick threads that wait for no lock
+  int n_idle_quick_ = 0;
+  int n_idle_slow_ = 0;             // slow threads that look for a mask
+  std::atomic<bool> ends_ = false;  // written with the lock
+  Threads threads_;
+  ShareDropper dropper_;  // destroyed first: it joins threads that have ended
 };
 
 }  // namespace fathom

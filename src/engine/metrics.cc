@@ -134,8 +134,11 @@ std::vector<MetricFamily> Families(const MetricsSnapshot& now) {
       Counters("fathom_constraint_masks_total", "Masks of constraints that were computed.",
                {{{}, now.masks}}),
       Counters("fathom_constraint_mask_seconds_total",
-               "Time in which threads have computed masks of constraints.",
+               "Processor time in which threads have computed masks of constraints.",
                {{{}, now.mask_seconds}}),
+      Counters("fathom_constraint_slow_masks_total",
+               "Masks that took long, and were computed with the least priority.",
+               {{{}, now.slow_masks}}),
       Counters("fathom_constraint_late_masks_total",
                "Sequences that sat out a step because their mask was late.",
                {{{}, now.late_masks}}),
@@ -277,6 +280,8 @@ void EngineMetrics::CountMask(double seconds) {
   ++impl_->now.masks;
   impl_->now.mask_seconds += seconds;
 }
+
+void EngineMetrics::CountSlowMask() { impl_->Add(&MetricsSnapshot::slow_masks, 1); }
 
 void EngineMetrics::CountLateMask() { impl_->Add(&MetricsSnapshot::late_masks, 1); }
 

@@ -47,7 +47,8 @@ struct MetricsSnapshot {
   double imbalance_before = 0;
   double imbalance_after = 0;
   std::int64_t masks = 0;       // of constraints
-  double mask_seconds = 0;      // of all threads
+  double mask_seconds = 0;      // of processors
+  std::int64_t slow_masks = 0;  // computed with the least priority
   std::int64_t late_masks = 0;  // sequences sat out a step
   // By depth, the first drafted token first: tokens verified, and tokens accepted.
   std::vector<std::int64_t> drafted;
@@ -82,6 +83,7 @@ class EngineMetrics {
   void CountEvicted(std::int64_t n_blocks);
   void CountCachedTokens(std::int64_t n_tokens);
   void CountMask(double seconds);  // any thread
+  void CountSlowMask();            // any thread
   void CountLateMask();
   void CountDraft(std::int64_t depth, bool accepted);  // depth 0 is the first drafted token
   void CountLookup(std::int64_t depth, bool accepted);

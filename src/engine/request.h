@@ -92,6 +92,9 @@ struct Request {
   // Cached blocks are shared by requests of the same salt only, so that nobody can learn from the
   // time of a request, or from its cached tokens, what others have asked. Changes no answer.
   std::string cache_salt{};
+  // Names the client, for example by its key: the masks of several clients are computed in turn
+  // (mask_pool.h). Changes no answer.
+  std::string owner{};
 };
 
 enum class FinishReason {

@@ -42,7 +42,7 @@ struct Sampling {
            const std::vector<Token>& output = {})
       : state(kTokens), sampler(kTokens) {
     parameters.constraint = std::make_shared<ListedConstraint>(std::move(allowed), kTokens, kEos);
-    path.emplace(parameters.constraint, masks);
+    path.emplace(parameters.constraint, "", masks);
     const Token prompt[] = {5};
     const Token eos[] = {kEos};
     state.Begin(parameters, 3, prompt, eos);
@@ -409,14 +409,14 @@ TEST(Constraints, SlowMasksDelayNoQuickOnes) {
       hold(n, hash);
     };
     slow.push_back(std::make_unique<ConstraintPath>(
-        Fake({.seed = static_cast<std::uint64_t>(i), .on_mask = on_mask}), pool));
+        Fake({.seed = static_cast<std::uint64_t>(i), .on_mask = on_mask}), "", pool));
   }
   for (const auto& path : slow) {
     Token token = kEos + 1;
     while (!path->Find().mask.Allows(token)) ++token;
     path->Accept(token);
   }
-  ConstraintPath quick(Fake({.seed = 99}), pool);
+  ConstraintPath quick(Fake({.seed = 99}), "", pool);
   EXPECT_TRUE(quick.WaitUntil(std::chrono::steady_clock::now() + std::chrono::seconds(30)));
   gate.Open();
 }
@@ -437,7 +437,7 @@ TEST(Constraints, AnAskerComputesQuickMasks) {
   };
   MaskPool pool(nullptr, QuickMasks::kAskers);
   ASSERT_TRUE(pool.Start());
-  ConstraintPath path(Fake({.on_mask = on_mask}), pool);
+  ConstraintPath path(Fake({.on_mask = on_mask}), "", pool);
   const auto next = [&] {
     Token token = 0;
     while (token == kEos || !path.Find().mask.Allows(token)) ++token;
@@ -451,7 +451,7 @@ TEST(Constraints, AnAskerComputesQuickMasks) {
   for (int i = 0; i < 50; ++i) n_quick += next() ? 1 : 0;
   EXPECT_GT(n_quick, 10);  // a thread may still be at the end of the first one
 
-  const ConstraintPath held(Fake({.seed = 1, .on_mask = gate.From(0)}), pool);
+  const ConstraintPath held(Fake({.seed = 1, .on_mask = gate.From(0)}), "", pool);
   for (int i = 0; i < 20; ++i) {
     EXPECT_FALSE(next()) << "while a thread computes";
   }

@@ -69,10 +69,13 @@ bool FakeConstraint::Allows(const ConstraintState& state, Token token) const {
   return With(now.hash, token) % (kind < 5 ? 2 : 8) == 0;
 }
 
-Result<TokenMask> FakeConstraint::Mask(const ConstraintState& state, WorkPace* /*pace*/) const {
+Result<TokenMask> FakeConstraint::Mask(const ConstraintState& state, WorkPace* pace) const {
   const FakeState& now = ReadState(state);
   ++n_masks_;
   if (options_.on_mask) options_.on_mask(now.n_tokens, now.hash);
+  if (options_.work && pace != nullptr && !options_.work(now.n_tokens, *pace)) {
+    return MakeError(ErrorCode::kUnavailable, "the pace has ended the work");
+  }
   if (now.n_tokens >= options_.fails_at && now.hash % 3 == 0) {
     return MakeError(ErrorCode::kResourceExhausted, "grammar: expected fewer leaves");
   }

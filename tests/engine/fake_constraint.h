@@ -24,7 +24,9 @@ struct FakeConstraintOptions {
   // Behind as many tokens the mask is an error, if the hash says so.
   std::int64_t fails_at = 1000;
   // Called by Mask with the number of tokens so far, on the thread that computes it. May be empty.
-  std::function<void(std::int64_t n_tokens, std::uint64_t hash)> on_mask;
+  std::function<void(std::int64_t n_tokens, std::uint64_t hash)> on_mask{};
+  // Likewise, with the pace of the work, if it has one. False: the pace has ended it.
+  std::function<bool(std::int64_t n_tokens, WorkPace& pace)> work{};
 };
 
 class FakeConstraint final : public BareConstraint {

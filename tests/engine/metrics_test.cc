@@ -63,6 +63,7 @@ void ExpectSame(const MetricsSnapshot& now, const std::map<std::string, double>&
   }
   expect("fathom_constraint_masks_total", now.masks);
   EXPECT_DOUBLE_EQ(text.at("fathom_constraint_mask_seconds_total"), now.mask_seconds);
+  expect("fathom_constraint_slow_masks_total", now.slow_masks);
   expect("fathom_constraint_late_masks_total", now.late_masks);
   for (std::size_t i = 0; i < kDepths; ++i) {
     const std::string labels = "{depth=\"" + std::to_string(i + 1) + "\",result=";
@@ -186,6 +187,7 @@ TEST(EngineMetrics, SnapshotAndTextSayTheSame) {
                           .moved_bytes = std::int64_t{1} << 33,
                           .seconds = 0.5});
   repeat(37, [&] { metrics.CountMask(0.125); });
+  repeat(6, [&] { metrics.CountSlowMask(); });
   repeat(14, [&] { metrics.CountLateMask(); });
   repeat(5, [&] { metrics.CountLookup(0, true); });
   repeat(4, [&] { metrics.CountLookup(0, false); });
@@ -219,6 +221,7 @@ TEST(EngineMetrics, SnapshotAndTextSayTheSame) {
   EXPECT_EQ(now.imbalance_after, 1.125);
   EXPECT_EQ(now.masks, 37);
   EXPECT_EQ(now.mask_seconds, 37 * 0.125);
+  EXPECT_EQ(now.slow_masks, 6);
   EXPECT_EQ(now.late_masks, 14);
   EXPECT_EQ(now.running, 6);
   EXPECT_EQ(now.waiting, 2);
@@ -260,7 +263,7 @@ TEST(EngineMetrics, EveryFamilyHasHelpAndType) {
       EXPECT_TRUE(line.starts_with(name)) << line;
     }
   }
-  EXPECT_EQ(n_families, 22u);
+  EXPECT_EQ(n_families, 23u);
 }
 
 // Whatever is read while the engine counts is of one moment.

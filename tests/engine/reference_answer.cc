@@ -88,7 +88,7 @@ ReferenceAnswer AnswerAlone(const ReferenceModel& model, const Request& request,
       state.emplace(std::ssize(logits));
       state->Begin(parameters, *parameters.seed, request.prompt, model.eos_tokens);
       if (parameters.constraint != nullptr) {
-        state->Continue({}, &path.emplace(parameters.constraint, masks));
+        state->Continue({}, &path.emplace(parameters.constraint, "", masks));
       }
     }
     TokenLogprobs logprobs;

@@ -1,0 +1,51 @@
+#include "engine/mask_pace.h"
+
+namespace fathom {
+
+MaskPool::Pace::Pace(MaskPool& pool, const PendingMask& mask, bool is_slow)
+    : pool_(pool), mask_(mask) {
+  if (is_slow) BecomeSlow();
+}
+
+bool MaskPool::Pace::GoesOn() {
+  if (!pool_.IsNeeded(mask_)) return false;
+  if (waits_) return true;
+  if (!is_slow() && watch_.HasRun(kSlowSeconds)) {
+    if (pool_.MoveToSlow(mask_)) {
+      BecomeSlow();
+    } else {
+      watch_ = ThreadWatch();  // to try again
+    }
+  }
+  if (!is_slow()) return true;
+  return slow_turn_->GoOn([this] { return !pool_.IsNeeded(mask_); });
+}
+
+void MaskPool::Pace::BeginWait() {
+  waits_ = true;
+  if (is_slow()) {
+    Leave();
+  } else {
+    pool_.LeaveQuick(mask_);
+  }
+}
+
+// A slow thread takes its place again when it goes on. A quick one goes on at once: others may wait
+// for the lock that it has now.
+void MaskPool::Pace::EndWait() {
+  waits_ = false;
+  if (!is_slow()) pool_.ReturnToQuick(mask_);
+}
+
+void MaskPool::Pace::Leave() {
+  if (slow_turn_) slow_turn_->Leave();
+}
+
+void MaskPool::Pace::BecomeSlow() { slow_turn_.emplace(pool_.slow_places_, mask_.source_->owner); }
+
+bool MaskPool::AskersPace::GoesOn() {
+  has_ended_ = has_ended_ || waits_ || watch_.HasRun(kLongestSeconds);
+  return !has_ended_;
+}
+
+}  // namespace fathom
