@@ -60,7 +60,7 @@ Result<std::shared_ptr<const Constraint>> AnswerForm::Compile(const CompileConst
                                                               bool in_reasoning) const {
   if (content_.kind == ContentConstraint::Kind::kNone) return nullptr;
   const ConstraintResult<std::shared_ptr<const Constraint>> compiled =
-      compile({.content = content_, .in_reasoning = in_reasoning});
+      compile({.content = content_, .in_reasoning = in_reasoning}, Caller());
   if (compiled) return *compiled;
   const ConstraintError& error = compiled.error();
   return MakeError(ToErrorCode(error.code), "{}: {} ({})", source_, error.message,

@@ -116,8 +116,10 @@ Result<std::vector<Token>> ConversationModel::EncodeMessages(const std::vector<M
 }
 
 Result<std::shared_ptr<const Constraint>> ConversationModel::CompileForm(bool in_reasoning) {
-  return form_.Compile([this](const ConstraintSpec& spec) { return constraints_.Compile(spec); },
-                       in_reasoning);
+  const auto compile = [this](const ConstraintSpec& spec, const Caller& caller) {
+    return constraints_.Compile(spec, caller);
+  };
+  return form_.Compile(compile, in_reasoning);
 }
 
 Result<ChatAnswer> ConversationModel::Answer(const std::vector<Message>& messages,

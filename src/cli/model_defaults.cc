@@ -76,7 +76,9 @@ Result<ApiModel> MakeApiModel(const ApiCommand& command, std::int64_t n_context,
   api.defaults.encoding.thinking = DefaultThinking(command.thinking, model.generation);
   api.defaults.encoding.effort = command.default_effort;
   api.compile_constraint = [constraints = std::make_shared<ModelConstraints>(model)](
-                               const ConstraintSpec& spec) { return constraints->Compile(spec); };
+                               const ConstraintSpec& spec, const Caller& caller) {
+    return constraints->Compile(spec, caller);
+  };
   api.defaults.tool_grammar = command.tool_grammar;
   api.defaults.openai_strict_rules = command.openai_strict_rules;
   api.defaults.media = command.media;

@@ -11,8 +11,9 @@ ConstraintCompiler& ModelConstraints::compiler() {
 }
 
 ConstraintResult<std::shared_ptr<const Constraint>> ModelConstraints::Compile(
-    const ConstraintSpec& spec) {
-  return compiler().Compile(spec);
+    const ConstraintSpec& spec, const Caller& caller) {
+  ConstraintCompiler& all = compiler();
+  return turns_.Compile(caller, [&](WorkPace& pace) { return all.Compile(spec, &pace); });
 }
 
 }  // namespace fathom

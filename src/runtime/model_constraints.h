@@ -6,7 +6,9 @@
 #include <mutex>
 #include <vector>
 
+#include "base/caller.h"
 #include "constraint/constraint.h"
+#include "runtime/compile_turns.h"
 #include "runtime/model_files.h"
 
 namespace fathom {
@@ -18,8 +20,10 @@ class ModelConstraints {
   // `files` must outlive it.
   explicit ModelConstraints(const ModelFiles& files) : files_(files) {}
 
-  // ConstraintCompiler::Compile.
-  ConstraintResult<std::shared_ptr<const Constraint>> Compile(const ConstraintSpec& spec);
+  // Compiles as ConstraintCompiler::Compile, in the turn of the caller. Error (kStopped): the
+  // caller has abandoned it.
+  ConstraintResult<std::shared_ptr<const Constraint>> Compile(const ConstraintSpec& spec,
+                                                              const Caller& caller = {});
 
  private:
   ConstraintCompiler& compiler();
@@ -27,6 +31,7 @@ class ModelConstraints {
   const ModelFiles& files_;
   std::once_flag made_;
   std::unique_ptr<ConstraintCompiler> compiler_;
+  CompileTurns turns_;
 };
 
 }  // namespace fathom

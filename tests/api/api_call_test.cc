@@ -5,9 +5,12 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "api/anthropic/messages_api.h"
 #include "api/common/api.h"
+#include "api/ollama/ollama_api.h"
 #include "api/openai/openai_api.h"
 #include "api/responses/responses_api.h"
 #include "tests/api/api_model.h"
@@ -70,6 +73,35 @@ TEST_F(ApiCallTest, CacheSaltIsOfTheRequestAndOfItsClient) {
   EXPECT_EQ(Completion(R"({"prompt": "Hi", "cache_salt": "x"})").requests[0].cache_salt, "4 0af1x");
   EXPECT_EQ(ErrorFrom(&kChatCompletions, std::string(R"({"cache_salt": "", )") + kAsk).param,
             "cache_salt");
+}
+
+// Salts of requests make no more clients of one.
+TEST_F(ApiCallTest, WorkIsInTheTurnOfTheClient) {
+  model_.cache_salt = "0af1";
+  const ApiCall call = Chat(R"({"messages": [{"role": "user", "content": "Hi"}],
+      "cache_salt": "x", "response_format": {"type": "json_object"}})");
+  EXPECT_EQ(call.requests[0].owner, "0af1");
+  EXPECT_EQ(compiler_.owner, "0af1");
+}
+
+TEST_F(ApiCallTest, NothingIsCompiledForAClientThatHasLeft) {
+  const std::string chat = R"({"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1)";
+  const std::vector<std::pair<const Api*, std::string>> requests = {
+      {&kChatCompletions, chat + R"(, "response_format": {"type": "json_object"}})"},
+      {&kMessages,
+       chat + R"(, "output_config": {"format": {"type": "json_schema", "schema": {}}}})"},
+      {&kMessages, chat + R"(, "tools": [{"name": "f", "input_schema": {"type": "object"}}]})"},
+      {&kResponses, R"({"input": "Hi", "text": {"format": {"type": "json_object"}}})"},
+      {&kCompletions, R"({"prompt": "Hi", "guided_regex": "a+"})"},
+      {&kOllamaChat, chat + R"(, "format": "json"})"},
+      {&kOllamaGenerate, R"({"prompt": "Hi", "raw": true, "format": "json"})"}};
+  for (const auto& [api, body] : requests) {
+    const ApiResult<ApiCall> call = api->prepare(ApiBody(body, [] { return true; }), model_);
+    ASSERT_FALSE(call) << body;
+    EXPECT_EQ(call.error().status, 503) << body;
+    EXPECT_EQ(call.error().code, "unavailable") << body;
+  }
+  EXPECT_EQ(compiler_.n_compiled, static_cast<int>(requests.size()));
 }
 
 TEST_F(ApiCallTest, WithoutThinkingTheAnswerIsContent) {

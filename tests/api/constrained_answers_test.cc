@@ -35,7 +35,7 @@ class ConstrainedAnswersTest : public testing::ApiModelTest,
     const std::vector<Token> ends = {kEnd};
     compiler = std::make_shared<ConstraintCompiler>(
         ConstraintVocabulary::Make(tokenizer_, tokenizer_.vocab_size(), ends));
-    model_.compile_constraint = [this](const ConstraintSpec& spec) {
+    model_.compile_constraint = [this](const ConstraintSpec& spec, const Caller&) {
       return compiler->Compile(spec);
     };
   }
@@ -335,7 +335,7 @@ class ConstrainedChatTest : public testing::ApiModelTest {
   ConstrainedChatTest()
       : compiler_of_model_(ConstraintVocabulary::Make(tokenizer_, tokenizer_.vocab_size(),
                                                       std::vector<Token>{kEnd})) {
-    model_.compile_constraint = [this](const ConstraintSpec& spec) {
+    model_.compile_constraint = [this](const ConstraintSpec& spec, const Caller&) {
       return compiler_of_model_.Compile(spec);
     };
   }

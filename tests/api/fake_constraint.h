@@ -36,21 +36,27 @@ struct FakeCompiler {
   std::optional<ConstraintError> error{};
   std::string refused_prefill{};  // an answer that begins so is an error
   int n_compiled = 0;
+  std::string owner{};  // of the last caller
 
   // The compiler must outlive the function.
   CompileConstraint Function() {
-    return
-        [this](const ConstraintSpec& spec) -> ConstraintResult<std::shared_ptr<const Constraint>> {
-          ++n_compiled;
-          if (!refused_prefill.empty() && spec.prefill == refused_prefill) {
-            return tl::unexpected<ConstraintError>(
-                ConstraintError{.code = ConstraintErrorCode::kUnsatisfiableSchema,
-                                .message = "not so",
-                                .issues = {{.reason = "not so"}}});
-          }
-          if (error) return tl::unexpected<ConstraintError>(*error);
-          return std::make_shared<const FakeConstraint>(spec, relaxed);
-        };
+    return [this](const ConstraintSpec& spec,
+                  const Caller& caller) -> ConstraintResult<std::shared_ptr<const Constraint>> {
+      ++n_compiled;
+      owner = caller.owner;
+      if (caller.is_abandoned && caller.is_abandoned()) {
+        return tl::unexpected<ConstraintError>(
+            ConstraintError{.code = ConstraintErrorCode::kStopped});
+      }
+      if (!refused_prefill.empty() && spec.prefill == refused_prefill) {
+        return tl::unexpected<ConstraintError>(
+            ConstraintError{.code = ConstraintErrorCode::kUnsatisfiableSchema,
+                            .message = "not so",
+                            .issues = {{.reason = "not so"}}});
+      }
+      if (error) return tl::unexpected<ConstraintError>(*error);
+      return std::make_shared<const FakeConstraint>(spec, relaxed);
+    };
   }
 };
 

@@ -27,7 +27,7 @@ class OddToolsTest : public testing::ApiModelTest,
       : compiler_of_model_(ConstraintVocabulary::Make(tokenizer_, tokenizer_.vocab_size(),
                                                       std::vector<Token>{1})) {
     model_.limits.max_context = 8192;
-    model_.compile_constraint = [this](const ConstraintSpec& spec) {
+    model_.compile_constraint = [this](const ConstraintSpec& spec, const Caller&) {
       return compiler_of_model_.Compile(spec);
     };
   }

@@ -30,7 +30,7 @@ namespace {
 
 using Work = std::function<bool(std::int64_t, WorkPace&)>;
 
-constexpr Token kEnd = 1;
+constexpr Token kEndToken = 1;
 constexpr int kLeastPriority = 19;
 
 int Priority() { return ::getpriority(PRIO_PROCESS, 0); }
@@ -139,7 +139,7 @@ class MaskPoolTest : public ::testing::TestWithParam<QuickMasks> {
 
   std::unique_ptr<ConstraintPath> Path(const std::string& owner, Work work = {}) {
     auto constraint = std::make_shared<FakeConstraint>(
-        FakeConstraintOptions{.seed = ++seed_, .vocab_size = 130, .eos = kEnd, .work = work});
+        FakeConstraintOptions{.seed = ++seed_, .vocab_size = 130, .eos = kEndToken, .work = work});
     return std::make_unique<ConstraintPath>(std::move(constraint), owner, pool_);
   }
   std::vector<std::unique_ptr<ConstraintPath>> Paths(int n, const std::string& owner, Work work) {
@@ -149,7 +149,7 @@ class MaskPoolTest : public ::testing::TestWithParam<QuickMasks> {
   }
   static Token NextToken(const ConstraintPath& path) {
     Token token = 0;
-    while (token == kEnd || !path.Find().mask.Allows(token)) ++token;
+    while (token == kEndToken || !path.Find().mask.Allows(token)) ++token;
     return token;
   }
   // The masks of a short answer.
@@ -383,12 +383,12 @@ TEST(MaskPool, AskersGiveSlowMasksAway) {
     return true;
   };
   ConstraintPath path(std::make_shared<FakeConstraint>(FakeConstraintOptions{
-                          .seed = 3, .vocab_size = 130, .eos = kEnd, .work = work}),
+                          .seed = 3, .vocab_size = 130, .eos = kEndToken, .work = work}),
                       "a", pool);
   std::int64_t n = 0;
   const auto accept = [&] {
     Token token = 0;
-    while (token == kEnd || !path.Find().mask.Allows(token)) ++token;
+    while (token == kEndToken || !path.Find().mask.Allows(token)) ++token;
     ++n;
     path.Accept(token);
   };

@@ -80,7 +80,8 @@ int Run(const std::string& path, const std::string& key) {
       .name = "fairy",
       .fingerprint = "fathom-scripted",
       .limits = {.vocab_size = tokenizer->vocab_size(), .max_context = 4096},
-      .compile_constraint = [&](const ConstraintSpec& spec) { return compiler.Compile(spec); },
+      .compile_constraint = [&](const ConstraintSpec& spec,
+                                const Caller&) { return compiler.Compile(spec); },
       .responses = &responses,
       .turns = &turns};
   ScriptedRunner runner(

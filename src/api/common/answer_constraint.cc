@@ -175,6 +175,16 @@ std::optional<ApiError> CheckOpenAiRules(const ConstraintSpec& spec, const Conte
   return std::nullopt;
 }
 
+using Compiled = ConstraintResult<std::shared_ptr<const Constraint>>;
+
+bool IsStopped(const Compiled& compiled) {
+  return !compiled && compiled.error().code == ConstraintErrorCode::kStopped;
+}
+
+tl::unexpected<ApiError> AbandonedError() {
+  return UnexpectedApiError({ErrorCode::kUnavailable, "the request was abandoned"});
+}
+
 // Returns the field of the request that asks for a constraint.
 std::string FieldThatAsks(const ContentForm& form, const CallableTools& callable) {
   if (HasForm(form)) return form.field;
@@ -185,11 +195,12 @@ std::string FieldThatAsks(const ContentForm& form, const CallableTools& callable
 
 }  // namespace
 
-ApiResult<AnswerConstraint> MakeAnswerConstraint(const ContentForm& form,
-                                                 const CallableTools& callable,
-                                                 const AnswerStart& start,
+ApiResult<AnswerConstraint> MakeAnswerConstraint(const ContentForm& form, const AnswerFrame& frame,
                                                  const ConstraintRules& rules,
-                                                 const CompileConstraint& compile) {
+                                                 const CompileConstraint& compile,
+                                                 const Caller& caller) {
+  const CallableTools& callable = frame.callable;
+  const AnswerStart& start = frame.start;
   const bool all_are_strict = rules.tool_grammar == ToolGrammar::kStrict;
   const bool is_asked =
       HasForm(form) || AsksForCalls(callable) || (all_are_strict && !callable.tools.empty());
@@ -226,14 +237,16 @@ ApiResult<AnswerConstraint> MakeAnswerConstraint(const ContentForm& form,
         {{.reason = "too many or too long choices"}}));
   }
   const auto start_time = std::chrono::steady_clock::now();
-  ConstraintResult<std::shared_ptr<const Constraint>> compiled = compile(spec);
+  Compiled compiled = compile(spec, caller);
   const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start_time;
+  if (IsStopped(compiled)) return AbandonedError();
   if (!compiled && !is_asked) return AnswerConstraint{.relaxed = {"tools"}};
   const ConstraintSources sources(spec, form, tools);
   if (!compiled && !spec.prefill.empty()) {
     ConstraintError error = std::move(compiled.error());
     spec.prefill.clear();
-    compiled = compile(spec);
+    compiled = compile(spec, caller);
+    if (IsStopped(compiled)) return AbandonedError();
     if (compiled) {
       return tl::unexpected<ApiError>(
           MakeConstraintError(error.code, "messages", error.message, std::move(error.issues)));

@@ -11,14 +11,16 @@
 
 #include "api/common/api_error.h"
 #include "api/common/content_form.h"
+#include "base/caller.h"
 #include "chat/chat.h"
 #include "constraint/constraint.h"
 
 namespace fathom {
 
-// Compiles as ConstraintCompiler::Compile. Any thread may call.
-using CompileConstraint =
-    std::function<ConstraintResult<std::shared_ptr<const Constraint>>(const ConstraintSpec&)>;
+// Compiles as ConstraintCompiler::Compile, in the turn of a caller. Error (kStopped): the caller
+// has abandoned it. Any thread may call.
+using CompileConstraint = std::function<ConstraintResult<std::shared_ptr<const Constraint>>(
+    const ConstraintSpec&, const Caller&)>;
 
 // Which calls of tools are constrained where nothing in the request asks for it.
 enum class ToolGrammar {
@@ -42,10 +44,16 @@ struct AnswerStart {
   bool has_calls = false;  // the prompt has calls of the answer, too
 };
 
+// The parts of a chat that decide how its answer may go on; a completion has none.
+struct AnswerFrame {
+  CallableTools callable{};
+  AnswerStart start{};
+};
+
 struct AnswerConstraint {
   std::shared_ptr<const Constraint> constraint{};  // null: the answer may be anything
   std::vector<std::string> relaxed{};  // paths of what is not enforced; plain ASCII, no commas
-  double seconds = 0;                  // that compiling took
+  double seconds = 0;                  // that compiling took, with the wait for its turn
 };
 
 struct ConstraintRules {
@@ -57,12 +65,11 @@ struct ConstraintRules {
 // constraint have an answer.
 //
 // Errors: the form or a strict tool cannot be enforced, or the prompt's part of the answer has not
-// the form (400, with ApiError::issues). A grammar of calls that nothing in the request asks for is
-// left out if it cannot be compiled.
-ApiResult<AnswerConstraint> MakeAnswerConstraint(const ContentForm& form,
-                                                 const CallableTools& callable,
-                                                 const AnswerStart& start,
+// the form (400, with ApiError::issues); the caller has abandoned the request (503). A grammar of
+// calls that nothing in the request asks for is left out if it cannot be compiled.
+ApiResult<AnswerConstraint> MakeAnswerConstraint(const ContentForm& form, const AnswerFrame& frame,
                                                  const ConstraintRules& rules,
-                                                 const CompileConstraint& compile);
+                                                 const CompileConstraint& compile,
+                                                 const Caller& caller);
 
 }  // namespace fathom

@@ -151,15 +151,16 @@ ApiCall StartCall(const Api& api, const GenerationFields& fields, const ApiModel
           .relaxed = fields.relaxed};
 }
 
-std::optional<ApiError> AddConstraint(const CallableTools& callable, const AnswerStart& start,
-                                      const GenerationFields& fields, const ApiModel& model,
+std::optional<ApiError> AddConstraint(const AnswerFrame& frame, const GenerationFields& fields,
+                                      const ApiModel& model, const StopFunction& stop,
                                       ApiCall* call) {
   const ConstraintRules rules = {.tool_grammar = model.defaults.tool_grammar,
                                  .openai = fields.openai_rules};
   const bool has_form = fields.form.constraint.kind != ContentConstraint::Kind::kNone;
   const ContentForm& form = has_form ? fields.form : model.defaults.form;
   ApiResult<AnswerConstraint> constraint =
-      MakeAnswerConstraint(form, callable, start, rules, model.compile_constraint);
+      MakeAnswerConstraint(form, frame, rules, model.compile_constraint,
+                           {.owner = model.cache_salt, .is_abandoned = stop});
   if (!constraint) return std::move(constraint.error());
   for (Request& request : call->requests) request.sampling.constraint = constraint->constraint;
   for (const std::string& path : constraint->relaxed) AddRelaxed(path, &call->relaxed);
@@ -195,7 +196,8 @@ std::optional<ApiError> AddRequest(std::vector<Token> tokens, const GenerationFi
                             .n_choices = fields.n_choices,
                             .priority = fields.priority,
                             .prompt_logprobs = fields.prompt_logprobs,
-                            .cache_salt = CacheSalt(model, fields)});
+                            .cache_salt = CacheSalt(model, fields),
+                            .owner = model.cache_salt});
   return std::nullopt;
 }
 
@@ -246,7 +248,10 @@ ApiResult<ApiCall> PrepareChat(const Api& api, Result<ChatCompletionRequest> req
   }
   std::optional<ApiError> error =
       AddRequest(std::move(prompt->tokens), request->generation, model, &call);
-  if (!error) error = AddConstraint(*callable, prompt->start, request->generation, model, &call);
+  if (!error) {
+    error = AddConstraint({.callable = *std::move(callable), .start = std::move(prompt->start)},
+                          request->generation, model, stop, &call);
+  }
   if (error) return tl::unexpected(*std::move(error));
   return call;
 }

@@ -61,9 +61,9 @@ ApiCall StartCall(const Api& api, const GenerationFields& fields, const ApiModel
 
 // Compiles the constraint of the answers for all requests of the call; call it behind AddRequest,
 // since no constraint is compiled for a prompt that is too long. Errors: MakeAnswerConstraint.
-// Bounded by the compiler's limits.
-std::optional<ApiError> AddConstraint(const CallableTools& callable, const AnswerStart& start,
-                                      const GenerationFields& fields, const ApiModel& model,
+// Bounded by the compiler's limits. `stop`: ApiBody::is_abandoned.
+std::optional<ApiError> AddConstraint(const AnswerFrame& frame, const GenerationFields& fields,
+                                      const ApiModel& model, const StopFunction& stop,
                                       ApiCall* call);
 
 // Adds a prompt. Errors: the prompt is empty or longer than limits.max_context, or a default of the

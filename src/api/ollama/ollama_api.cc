@@ -34,7 +34,7 @@ ApiResult<ApiCall> PrepareRaw(const OllamaGenerateRequest& request, const ApiMod
   ApiCall call = StartCall(kOllamaGenerate, fields, model);
   call.answers.is_chat = false;
   std::optional<ApiError> error = AddRequest(std::move(prompt->tokens), fields, model, &call);
-  if (!error) error = AddConstraint({}, {}, fields, model, &call);
+  if (!error) error = AddConstraint({}, fields, model, stop, &call);
   if (error) return tl::unexpected<ApiError>(*std::move(error));
   return call;
 }

@@ -86,7 +86,7 @@ ApiResult<ApiCall> PrepareCompletion(const ApiBody& body, const ApiModel& model)
         AddRequest(std::move(encoded->tokens), request->generation, model, &call);
     if (error) return tl::unexpected<ApiError>(*std::move(error));
   }
-  if (auto error = AddConstraint({}, {}, request->generation, model, &call)) {
+  if (auto error = AddConstraint({}, request->generation, model, body.is_abandoned, &call)) {
     return tl::unexpected<ApiError>(*std::move(error));
   }
   call.context = std::move(context);

@@ -189,8 +189,10 @@ Status RunCommand(const GenerateCommand& command, RankProcess& ranks, Log& log) 
   const Result<AnswerForm> form = AnswerForm::Read(command.form);
   if (!form) return Unexpected(form.error());
   ModelConstraints constraints(*files);
-  Result<std::shared_ptr<const Constraint>> constraint = form->Compile(
-      [&constraints](const ConstraintSpec& spec) { return constraints.Compile(spec); }, false);
+  Result<std::shared_ptr<const Constraint>> constraint =
+      form->Compile([&](const ConstraintSpec& spec,
+                        const Caller& caller) { return constraints.Compile(spec, caller); },
+                    false);
   if (!constraint) return Unexpected(constraint.error());
   form->WarnOfRelaxed(constraint->get(), log);
   parameters.constraint = *std::move(constraint);

@@ -1,0 +1,123 @@
+#include "runtime/compile_turns.h"
+
+#include <chrono>
+#include <string>
+#include <thread>
+
+#include "base/guarded.h"
+#include "base/this_thread.h"
+
+namespace fathom {
+namespace {
+
+// Work takes a place when it is asked for the first time whether it goes on: what is known, or
+// compiled in less time than that, needs none. It has no place while it waits for a lock.
+class TurnPace : public WorkPace {
+ public:
+  TurnPace(FairTurns& turns, const Caller& caller)
+      : turn_(turns, caller.owner), is_abandoned_(caller.is_abandoned) {}
+
+  void BeginWait() override {
+    waits_ = true;
+    turn_.Leave();
+  }
+  void EndWait() override { waits_ = false; }
+
+ protected:
+  bool IsAbandoned() const { return is_abandoned_ && is_abandoned_(); }
+  // Takes a place, or lets others have it for a while. False: the work is abandoned.
+  bool TakeTurn() { return waits_ || turn_.GoOn(is_abandoned_); }
+
+ private:
+  FairTurn turn_;
+  const StopFunction& is_abandoned_;
+  bool waits_ = false;
+};
+
+class QuickPace final : public TurnPace {
+ public:
+  using TurnPace::TurnPace;
+
+  bool GoesOn() override {
+    is_slow_ = is_slow_ || watch_.HasRun(kQuickSeconds);
+    return !is_slow_ && TakeTurn();
+  }
+  bool is_slow() const { return is_slow_; }
+
+ private:
+  static constexpr double kQuickSeconds = 0.004;
+  ThreadWatch watch_;
+  bool is_slow_ = false;
+};
+
+class SlowPace final : public TurnPace {
+ public:
+  using TurnPace::TurnPace;
+
+  bool GoesOn() override {
+    const auto now = std::chrono::steady_clock::now();
+    if (now >= next_look_) {
+      is_ended_ = is_ended_ || IsAbandoned();
+      next_look_ = now + kLook;
+    }
+    is_ended_ = is_ended_ || !TakeTurn();
+    return !is_ended_;
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds kLook{20};  // a look may ask the system about a socket
+  std::chrono::steady_clock::time_point next_look_{};
+  bool is_ended_ = false;
+};
+
+tl::unexpected<ConstraintError> Refuse(ConstraintErrorCode code, const std::string& reason) {
+  return tl::unexpected<ConstraintError>(
+      ConstraintError{.code = code, .message = reason, .issues = {{.reason = reason}}});
+}
+
+tl::unexpected<ConstraintError> Stopped() {
+  return Refuse(ConstraintErrorCode::kStopped, "the request was abandoned");
+}
+
+// Does work on a thread of its own; on this one, if the system has no more threads.
+void DoWithLeastPriority(const std::function<void()>& work) {
+  std::jthread thread;
+  const Status started = Guarded([&]() -> Status {
+    thread = std::jthread([&work] {
+      TakeLeastPriority();
+      work();
+    });
+    return {};
+  });
+  if (!started) work();
+}
+
+}  // namespace
+
+CompileTurns::Compiled CompileTurns::Compile(const Caller& caller, const Work& work) {
+  {
+    QuickPace pace(quick_, caller);
+    Compiled compiled = work(pace);
+    if (compiled || compiled.error().code != ConstraintErrorCode::kStopped || !pace.is_slow()) {
+      return compiled;
+    }
+  }
+  return CompileSlowly(caller, work);
+}
+
+CompileTurns::Compiled CompileTurns::CompileSlowly(const Caller& caller, const Work& work) {
+  FairTurn begun(begun_, caller.owner);
+  if (!begun.Enter(caller.is_abandoned)) return Stopped();
+  Compiled compiled = Stopped();
+  DoWithLeastPriority([&] {
+    SlowPace pace(slow_, caller);
+    const Status done = Guarded([&]() -> Status {
+      compiled = work(pace);
+      return {};
+    });
+    if (!done) compiled = Refuse(ConstraintErrorCode::kTooLarge, done.error().message);
+  });
+  return compiled;
+}
+
+}  // namespace fathom
