@@ -26,7 +26,7 @@ class TurnPace : public WorkPace {
  protected:
   bool IsAbandoned() const { return is_abandoned_ && is_abandoned_(); }
   // Takes a place, or lets others have it for a while. False: the work is abandoned.
-  bool TakeTurn() { return waits_ || turn_.GoOn(is_abandoned_); }
+  bool TakeTurn() { return waits_ ? !IsAbandoned() : turn_.GoOn(is_abandoned_); }
 
  private:
   FairTurn turn_;
