@@ -202,8 +202,8 @@ void MaskPool::Wait(const AskedMask& mask) {
 
 // --- Threads ---
 
-// Requires the lock. Threads are started by threads of the pool only, which are bound to no
-// processor, and by quick ones, whose priority they inherit.
+// Requires the lock. Called by Start and by quick threads, which are bound to no processor and have
+// the usual priority: a new thread inherits both.
 Status MaskPool::StartThread(void (MaskPool::*run)()) {
   if (ends_) return MakeError(ErrorCode::kUnavailable, "the threads of masks end");
   threads_.emplace_back();

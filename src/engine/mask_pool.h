@@ -47,7 +47,7 @@ class MaskPool {
   // system has no more threads.
   Status Start();
 
-  // Asks for the mask behind `token`, which follows `before`; without `before`, for that at the
+  // Asks for the mask after `token`, which follows `before`; without `before`, for that at the
   // beginning. May compute it, if it should be quick.
   std::shared_ptr<const AskedMask> Ask(std::shared_ptr<const MaskSource> source,
                                        const AskedMask* before, Token token);

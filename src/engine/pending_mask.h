@@ -16,8 +16,8 @@ namespace fathom {
 
 class MaskPool;
 
-// The mask behind some tokens of an answer: a function of constraint and tokens, so
-// that no answer depends on when a mask is ready.
+// The mask after some tokens of an answer: a function of constraint and tokens, so that no answer
+// depends on when a mask is ready.
 struct FoundMask {
   ConstraintState state;
   TokenMask mask;
@@ -35,7 +35,7 @@ struct MaskSource {
 // computes the mask until it is ready, and is constant from then on.
 class PendingMask {
  public:
-  // Behind `token`, which follows `before`; without `before`, at the beginning.
+  // After `token`, which follows `before`; without `before`, at the beginning.
   PendingMask(std::shared_ptr<const MaskSource> source, std::shared_ptr<PendingMask> before,
               Token token)
       : source_(std::move(source)), before_(std::move(before)), token_(token) {}

@@ -52,7 +52,7 @@ bool IsReady(const ConstraintPath& path) {
 // Work that goes on until it is released, or its pace ends it. It may outlive the object.
 class HeldWork {
  public:
-  // From the mask behind so many tokens on. Masks before it are quick.
+  // From the mask after so many tokens on. Masks before it are quick.
   Work From(std::int64_t first) const {
     return [state = state_, first](std::int64_t n_tokens, WorkPace& pace) {
       if (n_tokens < first) return true;
@@ -281,7 +281,7 @@ TEST_P(MaskPoolTest, MasksOfDraftsThatWereNotChosenEnd) {
   EXPECT_TRUE(CanAnswer(*path));
 }
 
-// Masks behind one that is not ready have no thread.
+// Masks that follow one that is not ready have no thread.
 TEST_P(MaskPoolTest, AChainHasOneThread) {
   HeldWork held;
   std::atomic<int> n_later = 0;

@@ -1,20 +1,10 @@
 #include "measure/constrain/constraint_check.h"
 
-#include <time.h>
-
 #include <utility>
 
+#include "base/this_thread.h"
+
 namespace fathom {
-namespace {
-
-// Microseconds that the calling thread has run: what others do on the machine does not count.
-double ThreadMicroseconds() {
-  timespec now = {};
-  static_cast<void>(::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now));
-  return 1e6 * static_cast<double>(now.tv_sec) + 1e-3 * static_cast<double>(now.tv_nsec);
-}
-
-}  // namespace
 
 std::string_view ConstraintCheck::Outcome() const {
   if (!error) return "ok";
@@ -41,10 +31,10 @@ ConstraintChecker::ConstraintChecker(const Tokenizer& tokenizer, std::int64_t vo
 ConstraintCheck ConstraintChecker::Compile(const ContentConstraint& content) {
   ConstraintCheck check;
   ConstraintCompiler compiler(vocabulary_);
-  const double begin = ThreadMicroseconds();
+  const ThreadWatch watch;
   ConstraintResult<std::shared_ptr<const Constraint>> constraint =
       compiler.Compile({.content = content});
-  check.compile_us = ThreadMicroseconds() - begin;
+  check.compile_us = 1e6 * watch.seconds();
   constraint_ = nullptr;
   if (!constraint) {
     check.error = std::move(constraint.error());
@@ -66,9 +56,9 @@ TextResult ConstraintChecker::Test(std::string_view text) const {
   std::int64_t byte = 0;
   for (std::size_t i = 0; i <= tokens->size(); ++i) {
     const Token token = i < tokens->size() ? (*tokens)[i] : eos_;
-    const double begin = ThreadMicroseconds();
+    const ThreadWatch watch;
     const Result<TokenMask> mask = constraint_->Mask(state);
-    result.mask_us.push_back(ThreadMicroseconds() - begin);
+    result.mask_us.push_back(1e6 * watch.seconds());
     if (!mask || !mask->Allows(token)) {
       if (!mask) result.error = mask.error().message;
       result.refused_byte = byte;
