@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Measures how much requests of one API key whose forms cost the most delay those of another key.
 
-One key asks for answers whose masks, or whose schemas, take seconds of a processor: two at once, then
-eight. Meanwhile another key asks for a JSON answer of five tokens and for five tokens without a form,
+One key asks for answers whose masks, or whose schemas, take seconds of a processor, some or many at
+once. Meanwhile another key asks for a JSON answer of five tokens and for five tokens without a form,
 again and again. Then all clients of the first key leave. Prints the times, and ends with 1 if a short
 answer with a form took a second, or if the server still computes half a second after the clients have
 left.
@@ -119,6 +119,7 @@ def main():
         kinds = {"alone": []}
         for n in (2, 8):
             kinds[f"{n} heavy masks"] = [mask(i) for i in range(n)]
+        for n in (8, 60):
             kinds[f"{n} heavy schemas"] = [schema(i) for i in range(n)]
         for name, bodies in kinds.items():
             clients = Clients(host, bodies)
