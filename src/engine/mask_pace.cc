@@ -44,8 +44,14 @@ void MaskPool::Pace::Leave() {
 void MaskPool::Pace::BecomeSlow() { slow_turn_.emplace(pool_.slow_places_, mask_.source_->owner); }
 
 bool MaskPool::AskersPace::GoesOn() {
-  has_ended_ = has_ended_ || waits_ || watch_.HasRun(kLongestSeconds);
+  const auto now = wait_begin_ ? Clock::now() - *wait_begin_ : Clock::duration();
+  has_ended_ = has_ended_ || waited_ + now >= kLongestWait || watch_.HasRun(kLongestSeconds);
   return !has_ended_;
+}
+
+void MaskPool::AskersPace::EndWait() {
+  waited_ += Clock::now() - *wait_begin_;
+  wait_begin_.reset();
 }
 
 }  // namespace fathom

@@ -1,6 +1,7 @@
 // The paces of masks: which thread computes a mask on, and whether.
 #pragma once
 
+#include <chrono>
 #include <optional>
 
 #include "base/fair_turns.h"
@@ -43,17 +44,20 @@ class MaskPool::Pace final : public WorkPace {
 class MaskPool::AskersPace final : public WorkPace {
  public:
   bool GoesOn() override;
-  void BeginWait() override { waits_ = true; }
-  void EndWait() override { waits_ = false; }
+  void BeginWait() override { wait_begin_ = Clock::now(); }
+  void EndWait() override;
   bool has_ended() const { return has_ended_; }
 
  private:
+  using Clock = std::chrono::steady_clock;
   // A few steps of a model. Masks that seem quick and are not take less, except where somebody
   // means harm.
   static constexpr double kLongestSeconds = 0.02;
+  static constexpr Clock::duration kLongestWait = std::chrono::milliseconds(20);
 
   ThreadWatch watch_;
-  bool waits_ = false;
+  std::optional<Clock::time_point> wait_begin_;  // while it waits
+  Clock::duration waited_{};                     // before
   bool has_ended_ = false;
 };
 

@@ -10,37 +10,46 @@
 namespace fathom {
 namespace {
 
-// Work takes a place when it is asked for the first time whether it goes on: what is known, or
-// compiled in less time than that, needs none. It has no place while it waits for a lock.
+// The pace of work that goes on until nobody waits for it. It takes a place when it is asked for
+// the first time whether it goes on: what is known, or compiled in less time than that, needs none.
+// It has no place while it waits for others.
 class TurnPace : public WorkPace {
  public:
   TurnPace(FairTurns& turns, const Caller& caller)
       : turn_(turns, caller.owner), is_abandoned_(caller.is_abandoned) {}
 
+  bool GoesOn() override {
+    const auto now = std::chrono::steady_clock::now();
+    if (!has_ended_ && now >= next_look_) {
+      has_ended_ = is_abandoned_ && is_abandoned_();
+      next_look_ = now + kLook;
+    }
+    if (!has_ended_ && !waits_) has_ended_ = !turn_.GoOn(is_abandoned_);
+    return !has_ended_;
+  }
   void BeginWait() override {
     waits_ = true;
     turn_.Leave();
   }
   void EndWait() override { waits_ = false; }
 
- protected:
-  bool IsAbandoned() const { return is_abandoned_ && is_abandoned_(); }
-  // Takes a place, or lets others have it for a while. False: the work is abandoned.
-  bool TakeTurn() { return waits_ ? !IsAbandoned() : turn_.GoOn(is_abandoned_); }
-
  private:
+  static constexpr std::chrono::milliseconds kLook{20};  // a look may ask the system about a socket
   FairTurn turn_;
   const StopFunction& is_abandoned_;
+  std::chrono::steady_clock::time_point next_look_{};
   bool waits_ = false;
+  bool has_ended_ = false;
 };
 
+// Ends work that takes long, too.
 class QuickPace final : public TurnPace {
  public:
   using TurnPace::TurnPace;
 
   bool GoesOn() override {
     is_slow_ = is_slow_ || watch_.HasRun(kQuickSeconds);
-    return !is_slow_ && TakeTurn();
+    return !is_slow_ && TurnPace::GoesOn();
   }
   bool is_slow() const { return is_slow_; }
 
@@ -48,26 +57,6 @@ class QuickPace final : public TurnPace {
   static constexpr double kQuickSeconds = 0.004;
   ThreadWatch watch_;
   bool is_slow_ = false;
-};
-
-class SlowPace final : public TurnPace {
- public:
-  using TurnPace::TurnPace;
-
-  bool GoesOn() override {
-    const auto now = std::chrono::steady_clock::now();
-    if (now >= next_look_) {
-      is_ended_ = is_ended_ || IsAbandoned();
-      next_look_ = now + kLook;
-    }
-    is_ended_ = is_ended_ || !TakeTurn();
-    return !is_ended_;
-  }
-
- private:
-  static constexpr std::chrono::milliseconds kLook{20};  // a look may ask the system about a socket
-  std::chrono::steady_clock::time_point next_look_{};
-  bool is_ended_ = false;
 };
 
 tl::unexpected<ConstraintError> Refuse(ConstraintErrorCode code, const std::string& reason) {
@@ -110,7 +99,7 @@ CompileTurns::Compiled CompileTurns::CompileSlowly(const Caller& caller, const W
   if (!begun.Enter(caller.is_abandoned)) return Stopped();
   Compiled compiled = Stopped();
   DoWithLeastPriority([&] {
-    SlowPace pace(slow_, caller);
+    TurnPace pace(slow_, caller);
     const Status done = Guarded([&]() -> Status {
       compiled = work(pace);
       return {};

@@ -359,8 +359,13 @@ TEST_P(MaskPoolTest, SlowThreadsDoNotGather) {
 }
 
 // Where askers compute masks, one that only seemed quick goes to a slow thread, and all of it is
-// computed again.
-TEST(MaskPool, AskersGiveSlowMasksAway) {
+// computed again; likewise one that has to wait.
+class AskersMasks : public ::testing::TestWithParam<bool> {};
+
+INSTANTIATE_TEST_SUITE_P(, AskersMasks, ::testing::Bool(),
+                         [](const auto& wait) { return wait.param ? "ThatWait" : "ThatCompute"; });
+
+TEST_P(AskersMasks, GoToSlowThreads) {
   MaskPool pool(nullptr, QuickMasks::kAskers);
   ASSERT_TRUE(pool.Start());
   std::atomic<int> n_ended = 0;
@@ -374,6 +379,11 @@ TEST(MaskPool, AskersGiveSlowMasksAway) {
       return true;
     }
     while (!is_released) {
+      if (GetParam()) {
+        pace.BeginWait();
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        pace.EndWait();
+      }
       if (pace.GoesOn()) continue;
       EXPECT_EQ(std::this_thread::get_id(), asker);
       ++n_ended;

@@ -168,6 +168,27 @@ TEST(CompileTurns, AbandonedRequestsLeaveTheQueue) {
   EXPECT_TRUE(turns.Compile({.owner = "a"}, [](WorkPace& pace) { return Take(0.02, pace); }));
 }
 
+TEST(CompileTurns, AbandonedRequestsWaitForNothing) {
+  CompileTurns turns;
+  for (const double seconds : {0.0, 0.02}) {
+    std::atomic<bool> waits = false;
+    Compilation request(turns, "a", [&](WorkPace& pace) -> Compiled {
+      if (Compiled taken = Take(seconds, pace); !taken) return taken;
+      do {
+        pace.BeginWait();
+        waits = true;
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        pace.EndWait();
+      } while (pace.GoesOn());
+      return Stopped();
+    });
+    ASSERT_TRUE(Await([&] { return waits.load(); }));
+    EXPECT_FALSE(request.is_done());
+    request.Leave();
+    EXPECT_TRUE(Await([&] { return request.is_done(); }));
+  }
+}
+
 // A thread that works without asking keeps its place.
 class Blocked {
  public:
