@@ -390,17 +390,17 @@ StepOutcome EngineCore::Step() {
   return requests_.empty() ? StepOutcome::kIdle : StepOutcome::kStalled;
 }
 
-// Waits for the late mask of a sequence that sits out. Call if nothing else can run. Not for long:
-// requests that arrive meanwhile, and cancels, must not wait for a mask that takes seconds. It may
-// have become ready since the plan was made.
+// Waits for the late mask of a sequence. Call if nothing else can run. Not for long: requests that
+// arrive meanwhile, and cancels, must not wait for a mask that takes seconds. It may have become
+// ready since the plan was made.
 EngineCore::MaskWait EngineCore::WaitForMask() {
   constexpr std::chrono::milliseconds kLongestWait(5);
   const auto& running = scheduler_->running();
-  const auto late = std::ranges::find_if(
-      running, [](const Sequence* sequence) { return !sequence->CanChoose(); });
+  const auto late =
+      std::ranges::find_if(running, [](const Sequence* sequence) { return !sequence->HasMask(); });
   if (late == running.end()) {
-    const auto sits_out = [](const Sequence* sequence) { return sequence->sits_out; };
-    return std::ranges::any_of(running, sits_out) ? MaskWait::kReady : MaskWait::kNone;
+    const auto has_one = [](const Sequence* sequence) { return sequence->constraint != nullptr; };
+    return std::ranges::any_of(running, has_one) ? MaskWait::kReady : MaskWait::kNone;
   }
   const auto deadline = std::chrono::steady_clock::now() + kLongestWait;
   return (*late)->constraint->WaitUntil(deadline) ? MaskWait::kReady : MaskWait::kLate;

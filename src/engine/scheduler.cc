@@ -218,6 +218,15 @@ std::int64_t Scheduler::PromptBudget(const StepPlan& plan) const {
   return budget;
 }
 
+// Returns the tokens of a prompt that may be computed now. With several steps in flight a last
+// position is not computed again (StepRunner::IsMaskLate), so it waits for its mask: the model must
+// not.
+std::int64_t Scheduler::PromptTokens(const Sequence& sequence) const {
+  const bool waits =
+      options_.n_in_flight > 1 && sequence.request.max_tokens > 0 && !sequence.HasMask();
+  return sequence.n_left() - (waits ? 1 : 0);
+}
+
 void Scheduler::PlanPrompts(StepPlan& plan) {
   std::int64_t budget = PromptBudget(plan);
   std::vector<PlannedSegment> prompts;
@@ -226,7 +235,7 @@ void Scheduler::PlanPrompts(StepPlan& plan) {
     return n_prompts_[static_cast<std::size_t>(DataRank(sequence))];
   };
   for (Sequence* sequence : running_) {
-    if (!sequence->IsDecoding() && !sequence->AwaitsToken() &&
+    if (!sequence->IsDecoding() && PromptTokens(*sequence) > 0 &&
         prompts_beside(*sequence) < kMostPartialPrompts && sequence->CanChoose() &&
         HasReader(*sequence)) {
       prompts.push_back({.sequence = sequence});
@@ -244,7 +253,7 @@ void Scheduler::PlanPrompts(StepPlan& plan) {
     for (PlannedSegment& segment : prompts) {
       const std::int64_t share =
           std::max<std::int64_t>(share_of_rank / prompts_beside(*segment.sequence), 1);
-      const std::int64_t left = segment.sequence->n_left() - segment.n_tokens;
+      const std::int64_t left = PromptTokens(*segment.sequence) - segment.n_tokens;
       const std::int64_t more = std::min({left, share, budget});
       segment.n_tokens += more;
       budget -= more;

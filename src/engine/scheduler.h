@@ -107,6 +107,7 @@ class Scheduler {
   void PlanDecoding(StepPlan& plan, int n_running, std::int64_t most_tokens);
   void PlanPrompts(StepPlan& plan);
   std::int64_t PromptBudget(const StepPlan& plan) const;
+  std::int64_t PromptTokens(const Sequence& sequence) const;
   void TakeMemory(StepPlan& plan);
   bool TakeMemory(Sequence& sequence, std::int64_t n_tokens);
   void Free(Sequence& sequence, bool finished);

@@ -104,7 +104,8 @@ struct Sequence {
   std::int64_t FirstUnscored() const;
   bool IsDecoding() const { return n_left() == 1 && n_generated() > 0; }
   bool AwaitsToken() const { return n_left() == 0; }
-  bool CanChoose() const { return !sits_out || constraint->IsReady(); }
+  bool HasMask() const { return constraint == nullptr || constraint->IsReady(); }
+  bool CanChoose() const { return !sits_out || HasMask(); }
   bool IsFinished() const { return phase == SequencePhase::kFinished; }
   SamplingParameters Sampling() const;  // with the number of this choice
 };

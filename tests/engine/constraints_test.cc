@@ -495,6 +495,36 @@ TEST(Constraints, ALateMaskDelaysNoNewRequest) {
   EXPECT_EQ(running.answers[0][0].tokens, Expected(held, {kEos}).tokens);
 }
 
+// With several steps in flight, the last position of a prompt waits for its mask.
+TEST(Constraints, ALateFirstMaskDelaysNoStepsInFlight) {
+  for (const int n_prompt : {1, 9}) {
+    Gate gate;
+    ModelLimits limits = DeepLimits(0);
+    limits.most_in_flight = 2;
+    Running running({.limits = limits});
+    const Request held = {.prompt = MakePrompt(n_prompt),
+                          .sampling = {.seed = 1,
+                                       .max_tokens = 30,
+                                       .min_tokens = 20,
+                                       .constraint = Fake({.on_mask = gate.From(0)})}};
+    const Request free = {.prompt = MakePrompt(12),
+                          .sampling = {.seed = 1, .max_tokens = 20, .ignore_eos = true}};
+    running.Submit(held);
+    for (int i = 0; i < 3; ++i) {
+      ASSERT_EQ(running.Step(), StepOutcome::kRan);
+    }
+    running.Submit(free);
+    while (!running.answers[1][0].finish) {
+      ASSERT_EQ(running.Step(), StepOutcome::kRan);
+    }
+    EXPECT_EQ(running.answers[0][0].tokens.size(), 0u);
+    EXPECT_EQ(running.answers[1][0].tokens, Expected(free, {kEos}).tokens);
+    gate.Open();
+    running.Finish();
+    EXPECT_EQ(running.answers[0][0].tokens, Expected(held, {kEos}).tokens);
+  }
+}
+
 TEST(Constraints, ASequenceThatSitsOutCanBeCancelled) {
   Gate gate;
   Running running({.limits = DeepLimits(0)});
