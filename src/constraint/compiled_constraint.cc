@@ -107,6 +107,7 @@ CompiledConstraint::Tried CompiledConstraint::TryIn(const std::shared_ptr<Constr
                                                     WorkPace* pace, Done& done,
                                                     Status& status) const {
   const auto lock = core->Lock(pace);
+  if (!lock.owns_lock()) return Tried::kStopped;
   if (core->IsLost()) return Tried::kLost;
   if (core->IsExhausted()) return Tried::kExhausted;
   const CoreWork counted(*core, pace);

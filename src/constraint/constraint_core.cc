@@ -11,6 +11,7 @@ namespace {
 constexpr std::size_t kMaxMaskBytes = std::size_t{32} << 20;
 // Waits for other masks of the same grammar are most often shorter.
 constexpr std::chrono::milliseconds kShortWait{2};
+constexpr std::chrono::milliseconds kLongWait{20};  // after which a pace is asked
 
 }  // namespace
 
@@ -38,10 +39,13 @@ ConstraintCore::ConstraintCore(std::shared_ptr<const VocabularyTables> vocabular
 
 std::unique_lock<std::timed_mutex> ConstraintCore::Lock(WorkPace* pace) {
   std::unique_lock lock(mutex_, kShortWait);
+  if (!lock.owns_lock() && pace == nullptr) lock.lock();
   if (!lock.owns_lock()) {
-    if (pace != nullptr) pace->BeginWait();
-    lock.lock();
-    if (pace != nullptr) pace->EndWait();
+    pace->BeginWait();
+    while (!lock.try_lock_for(kLongWait) && pace->GoesOn()) {
+    }
+    pace->EndWait();
+    if (!lock.owns_lock()) return lock;
   }
   std::vector<MatcherState> freed;
   {

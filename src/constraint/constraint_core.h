@@ -47,7 +47,8 @@ class ConstraintCore : public FreeableMemory {
   ConstraintCore(std::shared_ptr<const VocabularyTables> vocabulary,
                  std::unique_ptr<Grammar> grammar, const MatcherLimits& limits);
 
-  // Holds the mutex. Tells `pace`, which may be null, if that takes long, and frees states.
+  // Holds the mutex, and frees states. If that takes long, `pace`, which may be null, is told and
+  // asked: not locked if it ends the wait.
   std::unique_lock<std::timed_mutex> Lock(WorkPace* pace = nullptr);
   // Frees a state, perhaps later. Any thread, without the mutex.
   void Free(MatcherState state);

@@ -12,7 +12,8 @@ class WorkPace {
   // May wait, so that other work goes first. False: nobody needs the result; the work ends soon,
   // with an error of kUnavailable.
   virtual bool GoesOn() = 0;
-  // The thread waits from here to EndWait for a lock that other work may hold for long.
+  // The thread waits from here to EndWait for a lock or for memory that other work may hold for
+  // long. GoesOn may be asked meanwhile.
   virtual void BeginWait() {}
   virtual void EndWait() {}
 

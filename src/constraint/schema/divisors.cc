@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <numeric>
+#include <string>
 #include <utility>
 
 namespace fathom {
@@ -21,6 +22,18 @@ std::uint64_t ShiftLeft(std::uint64_t value, std::int64_t power) {
 std::uint64_t LeastCommonMultiple(std::uint64_t a, std::uint64_t b) {
   const std::uint64_t rest = b / std::gcd(a, b);
   return a > kMaxProduct / rest ? 0 : a * rest;
+}
+
+// The value as an integer of a scale, rounded towards zero; nullopt: too large.
+std::optional<std::int64_t> ToInteger(const Decimal& value, std::int64_t scale, bool& is_exact) {
+  constexpr std::int64_t kMaxDigits = 17;
+  const std::int64_t n_digits = value.point - scale;
+  if (n_digits > kMaxDigits) return std::nullopt;
+  std::string digits = value.digits.substr(0, std::max<std::int64_t>(n_digits, 0));
+  is_exact = digits.size() == value.digits.size();
+  if (n_digits > 0) digits.append(n_digits - digits.size(), '0');
+  const auto magnitude = digits.empty() ? 0 : static_cast<std::int64_t>(std::stoll(digits));
+  return value.negative ? -magnitude : magnitude;
 }
 
 }  // namespace
@@ -70,6 +83,8 @@ void Divisors::Combine() {
                    return multiple % of.first == 0;
                  });
   period_ = {.factor = product, .scale = least};
+  if (!multiples_.empty()) multiple_ = multiple;
+  for (const auto& of : kept) excluded_.push_back(of.first);
   // A number that is no multiple of 3 is none of 6.
   std::ranges::sort(kept, {}, [](const auto& of) { return of.first; });
   others_.clear();
@@ -91,6 +106,31 @@ bool Divisors::HaveAbove(std::int64_t n_digits) const {
   if (period_.scale == 0) return n_digits <= kMaxScale / 2;
   return n_digits <= kFewDigits && -period_.scale <= 6 &&
          period_.factor < ShiftLeft(1, kFewDigits - period_.scale);
+}
+
+std::optional<std::vector<Decimal>> Divisors::Between(const Decimal& low, const Decimal& high,
+                                                      std::size_t most) const {
+  constexpr std::int64_t kMaxTried = 4'096;
+  bool low_is_exact = false;
+  bool high_is_exact = false;
+  const auto first = ToInteger(low, period_.scale, low_is_exact);
+  const auto last = ToInteger(high, period_.scale, high_is_exact);
+  if (multiple_ == 0 || !first || !last) return std::nullopt;
+  const auto step = static_cast<std::int64_t>(multiple_);
+  const std::int64_t n_tried = *last / step - *first / step + 1;
+  if (n_tried > kMaxTried) return std::nullopt;
+  std::vector<Decimal> numbers;
+  for (std::int64_t n = *first / step; n <= *last / step; ++n) {
+    const std::int64_t number = n * step;
+    const bool is_below = number < *first || (number == *first && !low_is_exact && !low.negative);
+    const bool is_above = number > *last || (number == *last && !high_is_exact && high.negative);
+    if (is_below || is_above) continue;
+    const auto magnitude = static_cast<std::uint64_t>(std::abs(number));
+    if (std::ranges::any_of(excluded_, [&](auto of) { return magnitude % of == 0; })) continue;
+    if (numbers.size() == most) return std::nullopt;
+    numbers.push_back(*ParseDecimal(std::to_string(number) + "e" + std::to_string(period_.scale)));
+  }
+  return numbers;
 }
 
 }  // namespace fathom

@@ -1,6 +1,7 @@
 // Divisors of numbers: what multipleOf asks for, and its contrary, together.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -35,6 +36,10 @@ class Divisors {
   // True if a number with a short text is left, plainly, above any number of so many digits before
   // its point.
   bool HaveAbove(std::int64_t n_digits) const;
+  // The numbers from `low` to `high`, ascending, if at most `most` of them are left of few
+  // multiples; nullopt if there are more, or if that takes a long search.
+  std::optional<std::vector<Decimal>> Between(const Decimal& low, const Decimal& high,
+                                              std::size_t most) const;
 
  private:
   void Combine();
@@ -45,6 +50,9 @@ class Divisors {
   // Set if the least common multiple of the ones is none of the others.
   bool has_example_ = false;
   Divisor period_{};  // after which the multiples and the others repeat
+  // As integers of the scale of period_; 0: unknown.
+  std::uint64_t multiple_ = 0;
+  std::vector<std::uint64_t> excluded_;
 };
 
 }  // namespace fathom

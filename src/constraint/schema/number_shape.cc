@@ -269,6 +269,20 @@ Divisors FindDivisors(const NumberShape& shape) {
   return {multiples, others};
 }
 
+// The numbers of the shape, if they are plainly few.
+std::optional<std::vector<Decimal>> FewNumbers(const NumberShape& shape) {
+  constexpr std::size_t kMostNumbers = 64;
+  const bool has_divisors = !shape.multiples.empty() || !shape.non_multiples.empty();
+  if (!has_divisors || !shape.low || !shape.high) return std::nullopt;
+  auto numbers = FindDivisors(shape).Between(shape.low->value, shape.high->value, kMostNumbers);
+  if (!numbers) return std::nullopt;
+  std::erase_if(*numbers, [&](const Decimal& number) {
+    return (shape.low->exclusive && number == shape.low->value) ||
+           (shape.high->exclusive && number == shape.high->value);
+  });
+  return numbers;
+}
+
 // True if a number can be named without a search. Not if nothing is known.
 bool PlainlyHasNumbers(const NumberShape& shape) {
   if (!shape.multiples.empty() || !shape.non_multiples.empty()) {
@@ -348,6 +362,13 @@ ExpressionId NumberText(ExpressionPool& pool, const NumberShape& shape, bool can
   if (shape.IsFree() && !canonical) return FreeNumber(pool);
   const bool integer = shape.kind == NumberShape::Kind::kInteger;
   if (IsPoint(shape)) return PointText(pool, shape.low->value, integer, canonical);
+  if (const auto numbers = FewNumbers(shape)) {
+    std::vector<ExpressionId> texts;
+    for (const Decimal& number : *numbers) {
+      texts.push_back(PointText(pool, number, integer, canonical));
+    }
+    return pool.Or(texts);
+  }
   // A multiple is kept apart from its own neighbours; another number from all multiples.
   constexpr std::uint32_t kDigitsOfMultiples = 12;
   constexpr std::uint32_t kDigitsOfOthers = 6;
@@ -378,6 +399,7 @@ bool IsWritable(const Decimal& value) {
 bool IsEmptyShape(const NumberShape& shape, WorkMeter& meter) {
   if (PlainlyHasNumbers(shape)) return false;
   if (FindDivisors(shape).AreEmpty()) return true;
+  if (const auto numbers = FewNumbers(shape)) return numbers->empty();
   ExpressionPool pool(&meter);
   const ExpressionId text = NumberText(pool, shape, false);
   constexpr std::size_t kMaxStates = 50'000;

@@ -229,7 +229,7 @@ void SchemaReader::ReadEnum(PlaceId place, ValueSet& values) {
     if (item.IsString()) {
       texts.emplace_back(item.text());
     } else {
-      ValueAlgebra::Append(allowed, ReadConstant(document_.Child(list_place, i)));
+      ValueAlgebra::Append(allowed, MakeConstant(document_.Child(list_place, i)));
     }
   }
   if (!texts.empty()) allowed.strings = {{.tests = {tests_.Literals(std::move(texts))}}};

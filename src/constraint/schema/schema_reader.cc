@@ -188,6 +188,12 @@ ValueSet SchemaReader::ReadTerm(const GoalTerm& term) {
 
 const ValueSet& SchemaReader::ReadConstant(PlaceId place) {
   if (const auto found = constants_.find(place); found != constants_.end()) return found->second;
+  ValueSet values = MakeConstant(place);
+  report_.meter().Keep(BytesOf(values));
+  return constants_.emplace(place, std::move(values)).first->second;
+}
+
+ValueSet SchemaReader::MakeConstant(PlaceId place) {
   const JsonValue& value = document_.value(place);
   ValueSet values;
   switch (value.kind()) {
@@ -234,8 +240,7 @@ const ValueSet& SchemaReader::ReadConstant(PlaceId place) {
       break;
     }
   }
-  report_.meter().Keep(BytesOf(values));
-  return constants_.emplace(place, std::move(values)).first->second;
+  return values;
 }
 
 const ValueSet& SchemaReader::ReadSchema(PlaceId place) {

@@ -55,6 +55,8 @@ class SchemaReader : private GoalValues {
 
   const ValueSet& ReadSchema(PlaceId place);
   const ValueSet& ReadConstant(PlaceId place);
+  // As ReadConstant, but remembers nothing: an enum has many values.
+  ValueSet MakeConstant(PlaceId place);
   ValueSet ReadTerm(const GoalTerm& term);
   ValueSet ReadSchemaObject(PlaceId place);
   // `context`: what else is known of the values, from keywords beside it.
