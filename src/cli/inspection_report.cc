@@ -98,7 +98,9 @@ std::string DescribeMemory(const Inspection& inspection) {
     text += fmt::format("              {}\n", Describe(*inspection.device));
   }
   if (inspection.host) {
-    text += fmt::format("              {}\n", Describe(*inspection.host, inspection.speeds));
+    text += fmt::format("              {}\n              {}\n",
+                        Describe(*inspection.host, inspection.speeds),
+                        DescribeConstraintMemory(*inspection.host));
   }
   if (!inspection.ranks.empty()) {
     for (const std::string& line : DescribeStart(inspection.ranks, inspection.speeds)) {

@@ -58,6 +58,28 @@ SamplingParameters MakeSamplingParameters(const SamplingOptions& options,
   return parameters;
 }
 
+namespace {
+
+Status AddConstraints(const ApiCommand& command, const ModelFiles& model, ApiModel& api) {
+  constexpr std::int64_t kLeast = std::int64_t{64} << 20;  // compiling one takes as much
+  const std::int64_t max_memory = command.constraint_memory.value_or(DefaultConstraintMemory());
+  if (max_memory < kLeast) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--constraint-memory: expected at least 64M, found {} bytes", max_memory);
+  }
+  const auto constraints = std::make_shared<ModelConstraints>(model, max_memory);
+  api.compile_constraint = [constraints](const ConstraintSpec& spec, const Caller& caller) {
+    return constraints->Compile(spec, caller);
+  };
+  api.constraint_memory = [constraints] {
+    return ConstraintMemoryUse{.used = constraints->memory_used(),
+                               .limit = constraints->memory_limit()};
+  };
+  return {};
+}
+
+}  // namespace
+
 Result<ApiModel> MakeApiModel(const ApiCommand& command, std::int64_t n_context,
                               std::int64_t max_choices, const ModelFiles& model, Log& log) {
   const Result<PromptProfile> profile = ChooseProfile(command.profile, model.directory, log);
@@ -75,10 +97,7 @@ Result<ApiModel> MakeApiModel(const ApiCommand& command, std::int64_t n_context,
       MakeSamplingParameters(command.sampling, model.generation, command.sampling.max_tokens);
   api.defaults.encoding.thinking = DefaultThinking(command.thinking, model.generation);
   api.defaults.encoding.effort = command.default_effort;
-  api.compile_constraint = [constraints = std::make_shared<ModelConstraints>(model)](
-                               const ConstraintSpec& spec, const Caller& caller) {
-    return constraints->Compile(spec, caller);
-  };
+  if (Status added = AddConstraints(command, model, api); !added) return Unexpected(added.error());
   api.defaults.tool_grammar = command.tool_grammar;
   api.defaults.openai_strict_rules = command.openai_strict_rules;
   api.defaults.media = command.media;

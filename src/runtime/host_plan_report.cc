@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/gigabytes.h"
+#include "runtime/model_constraints.h"
 
 namespace fathom {
 namespace {
@@ -50,6 +51,11 @@ std::string Describe(const HostPlan& plan, const HostSpeeds& speeds) {
   return fmt::format("{}, {}{} tokens/s ({}memory {:.3g} GB/s, {})", Describe(plan),
                      plan.fits ? "at most " : "", RateText(1 / plan.SecondsPerToken(speeds)), disk,
                      speeds.memory / kGiga, speeds.measured ? "measured" : "assumed");
+}
+
+std::string DescribeConstraintMemory(const HostPlan& plan) {
+  return fmt::format("a server takes up to {:.3f} GB more for forms of answers",
+                     Gigabytes(DefaultConstraintMemory(plan.budget)));
 }
 
 RankSpeed SpeedOfRank(std::int64_t stage, const HostPlan& plan, const HostSpeeds& speeds) {
@@ -99,6 +105,7 @@ std::vector<std::string> DescribeStart(std::span<const RankPlan> ranks, const Ho
 JsonValue ToJson(const HostPlan& plan, const HostSpeeds& speeds) {
   const HostNeeds& needs = plan.needs;
   return {{"memory_bytes", plan.budget},
+          {"constraint_memory_bytes", DefaultConstraintMemory(plan.budget)},
           {"fits", plan.fits},
           {"cache_bytes", needs.caches},
           {"activation_bytes", plan.activations()},

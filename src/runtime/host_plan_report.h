@@ -19,6 +19,8 @@ namespace fathom {
 std::string Describe(const HostPlan& plan, const HostSpeeds& speeds);
 // Returns the line without the speed.
 std::string Describe(const HostPlan& plan);
+// Returns a line about the memory of forms (DefaultConstraintMemory), which is no part of the plan.
+std::string DescribeConstraintMemory(const HostPlan& plan);
 
 // A rank's part of the work for a token of one sequence.
 struct RankSpeed {

@@ -1,11 +1,30 @@
 #include "runtime/model_constraints.h"
 
+#include <algorithm>
+
+#include "base/usable_memory.h"
+
 namespace fathom {
+
+std::int64_t DefaultConstraintMemory(std::int64_t usable_bytes) {
+  return std::clamp(usable_bytes / 16, std::int64_t{512} << 20, std::int64_t{4} << 30);
+}
+
+std::int64_t DefaultConstraintMemory() {
+  const Result<UsableMemory> found = FindUsableMemory();
+  return DefaultConstraintMemory(found ? found->usable() : 0);
+}
+
+std::int64_t ModelConstraints::memory_used() const {
+  return is_made_ ? static_cast<std::int64_t>(compiler_->memory_used()) : 0;
+}
 
 ConstraintCompiler& ModelConstraints::compiler() {
   std::call_once(made_, [this] {
     compiler_ = std::make_unique<ConstraintCompiler>(
-        ConstraintVocabulary::Make(files_.tokenizer, files_.config.vocab_size, files_.EosTokens()));
+        ConstraintVocabulary::Make(files_.tokenizer, files_.config.vocab_size, files_.EosTokens()),
+        static_cast<std::size_t>(max_memory_));
+    is_made_ = true;
   });
   return *compiler_;
 }

@@ -260,15 +260,22 @@ void ServerMetrics::Count(const ServedRequest& record) {
   impl_->generated_tokens.Observe(static_cast<double>(record.usage.completion_tokens));
 }
 
-std::string ServerMetrics::PrometheusText(const HttpCounts& connections,
-                                          const EngineMetrics* engine,
-                                          std::string_view model_name) const {
+std::string ServerMetrics::PrometheusText(
+    const HttpCounts& connections, const EngineMetrics* engine, std::string_view model_name,
+    const std::optional<ConstraintMemoryUse>& constraints) const {
   impl_->connections.Set(static_cast<double>(connections.connections));
   impl_->handling.Set(static_cast<double>(connections.handling));
   impl_->body_bytes.Set(static_cast<double>(connections.body_bytes));
   std::vector<MetricFamily> families = impl_->registry.Collect();
   families.push_back(
       One("fathom_http_refused_total", "Connections that a limit has ended.", connections.refused));
+  if (constraints) {
+    families.push_back(One("fathom_constraint_memory_bytes",
+                           "Memory of grammars, automata and masks of constraints.",
+                           constraints->used));
+    families.push_back(One("fathom_constraint_memory_limit_bytes",
+                           "Most of that memory (--constraint-memory).", constraints->limit));
+  }
   std::vector<MetricFamily> process = ProcessFamilies();
   std::move(process.begin(), process.end(), std::back_inserter(families));
   if (engine != nullptr) {

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "api/common/api_call.h"
 #include "engine/metrics.h"
 #include "http/http.h"
 #include "server/served_request.h"
@@ -24,7 +26,8 @@ class ServerMetrics {
   // has for them and dashboards look for, with the label model_name: vllm:num_requests_running and
   // so on (docs/spec/serving.md section 12). Without an engine, the server's metrics alone.
   std::string PrometheusText(const HttpCounts& connections, const EngineMetrics* engine,
-                             std::string_view model_name) const;
+                             std::string_view model_name,
+                             const std::optional<ConstraintMemoryUse>& constraints = {}) const;
 
  private:
   struct Impl;

@@ -541,8 +541,10 @@ std::string Service::MetricsText() const {
     const std::lock_guard lock(mutex_);
     if (http_counts_) counts = http_counts_();
   }
-  return metrics_.PrometheusText(counts, model == nullptr ? nullptr : model->metrics,
-                                 model == nullptr ? "" : model->names.front());
+  if (model == nullptr) return metrics_.PrometheusText(counts, nullptr, "");
+  std::optional<ConstraintMemoryUse> constraints;
+  if (model->api->constraint_memory) constraints = model->api->constraint_memory();
+  return metrics_.PrometheusText(counts, model->metrics, model->names.front(), constraints);
 }
 
 void Service::AnswerApiRoute(Service&, RequestContext& context) {

@@ -47,6 +47,15 @@ json GenerateWith(const std::string& prompt, const std::vector<std::string>& opt
   return ParseOutput(run);
 }
 
+TEST(EngineOptions, FormsHaveMemoryOfTheirOwn) {
+  for (const char* command : {"serve", "batch"}) {
+    EXPECT_THAT(RunProgram({command, "--help"}).out, HasSubstr("--constraint-memory SIZE"));
+  }
+  const ProgramRun run = RunProgram({"serve", "--constraint-memory", "63M"});
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.error, HasSubstr("--constraint-memory: expected at least 64M, found 66060288"));
+}
+
 TEST(EngineOptions, HelpNamesThem) {
   for (const char* command : {"generate", "chat", "batch"}) {
     const std::string help = RunProgram({command, "--help"}).out;

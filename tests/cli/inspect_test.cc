@@ -118,8 +118,10 @@ TEST(InspectTest, PlansTheMemoryOfAHostAsPlanDoes) {
   };
   const ProgramRun text = with_memory({"inspect", directory.path()});
   EXPECT_EQ(text.exit_code, 0) << text.error;
-  EXPECT_THAT(text.out, AllOf(HasSubstr("17.180 GB of memory: "), HasSubstr(" of 11008 experts ("),
-                              HasSubstr(" tokens/s (disk 2.5 GB/s, memory 40 GB/s, assumed)\n")));
+  EXPECT_THAT(text.out,
+              AllOf(HasSubstr("17.180 GB of memory: "), HasSubstr(" of 11008 experts ("),
+                    HasSubstr(" tokens/s (disk 2.5 GB/s, memory 40 GB/s, assumed)\n"),
+                    HasSubstr("a server takes up to 1.074 GB more for forms of answers")));
   json host = ParseOutput(with_memory({"inspect", "--json", directory.path()}))["memory"]["host"];
   json plan =
       ParseOutput(with_memory({"plan", "--format", "json", "--model", directory.path()}))["host"];

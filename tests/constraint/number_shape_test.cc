@@ -148,5 +148,26 @@ TEST(NumberShape, MultiplesOfSeveralAreThoseOfTheirLeastCommonMultiple) {
   EXPECT_TRUE(Divisors({Number("1.5"), Number("4")}, {Number("3")}).AreEmpty());
 }
 
+TEST(NumberShape, FewMultiplesBetweenBoundsAreListed) {
+  const auto list = [](const std::vector<Decimal>& multiples, const std::vector<Decimal>& others,
+                       const std::string& low, const std::string& high) {
+    const auto numbers = Divisors(multiples, others).Between(Number(low), Number(high), 8);
+    if (!numbers) return std::string("unknown");
+    std::string text;
+    for (const Decimal& number : *numbers) text += PlainText(number) + " ";
+    return text;
+  };
+  EXPECT_EQ(list({Number("8721")}, {Number("2"), Number("5")}, "-100000", "-10000"),
+            "-95931 -78489 -61047 -26163 ");
+  EXPECT_EQ(list({Number("0.5")}, {Number("1")}, "-1.2", "2.5"), "-0.5 0.5 1.5 2.5 ");
+  EXPECT_EQ(list({Number("4")}, {}, "-8", "7.9"), "-8 -4 0 4 ");
+  EXPECT_EQ(list({Number("4")}, {}, "5", "7"), "");
+  EXPECT_EQ(list({Number("4")}, {}, "0", "100"), "unknown");   // too many
+  EXPECT_EQ(list({Number("4")}, {}, "0", "1e30"), "unknown");  // a long search
+  EXPECT_EQ(list({}, {Number("4")}, "0", "1"), "unknown");     // no multiples
+  // Doubles round such fractions to integers.
+  EXPECT_EQ(list({Number("0.5")}, {Number("1")}, "1e16", "10000000000000001"), "unknown");
+}
+
 }  // namespace
 }  // namespace fathom

@@ -57,8 +57,10 @@ TEST(ServerMetricsTest, CommonNamesHaveTheValuesOfOurs) {
   for (const char* finish : {"tool_calls", "cancelled", "length", "error", ""}) {
     server.Count({.generates = true, .finish = finish});
   }
-  const std::map<std::string, std::string> samples =
-      ReadSamples(server.PrometheusText({}, &engine, "fairy"));
+  const std::map<std::string, std::string> samples = ReadSamples(
+      server.PrometheusText({}, &engine, "fairy", ConstraintMemoryUse{.used = 7, .limit = 100}));
+  EXPECT_EQ(samples.at("fathom_constraint_memory_bytes"), "7");
+  EXPECT_EQ(samples.at("fathom_constraint_memory_limit_bytes"), "100");
   const std::pair<std::string, std::string> names[] = {
       {"fathom_running", "vllm:num_requests_running"},
       {"fathom_waiting", "vllm:num_requests_waiting"},

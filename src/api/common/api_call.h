@@ -4,6 +4,7 @@
 #include <any>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,6 +25,11 @@ namespace fathom {
 struct Api;  // api/common/api.h
 class ResponseStore;
 
+struct ConstraintMemoryUse {
+  std::int64_t used = 0;  // bytes
+  std::int64_t limit = 0;
+};
+
 // Shared by all requests to one model. Constant; the tokenizer and the stores must outlive it.
 struct ApiModel {
   const Tokenizer* tokenizer = nullptr;
@@ -39,6 +45,8 @@ struct ApiModel {
   RequestDefaults defaults;
   // Compiles the constraints of requests; empty: requests that need one are refused.
   CompileConstraint compile_constraint{};
+  // The memory of constraints, for metrics; may be empty.
+  std::function<ConstraintMemoryUse()> constraint_memory{};
   ResponseStore* responses = nullptr;   // for the Responses API; null: nothing is stored
   GeneratedTurnStore* turns = nullptr;  // for chats; null: prompts depend on their requests alone
 };

@@ -88,6 +88,7 @@ Status RunCommand(const BatchCommand& command, RankProcess& ranks, Log& log) {
   Interrupt interrupt;
   RuntimeOptions options = {.run = command.run, .serving = command.engine, .ranks = &ranks};
   options.run.n_context = *n_context;
+  if (ranks.is_alone()) options.run.memory_beside = api->constraint_memory().limit;
   // Enough that a sequence that ends is followed by another at once; the others need no memory
   // before their turn.
   options.serving.max_waiting = 2 * command.engine.max_sequences;

@@ -241,6 +241,7 @@ Status RunCommand(const ServeCommand& command, RankProcess& ranks, Log& log) {
   RuntimeOptions options = {
       .run = command.run, .serving = command.engine, .ranks = &ranks, .events = display.events()};
   options.run.n_context = *n_context;
+  if (ranks.is_alone()) options.run.memory_beside = api->constraint_memory().limit;
   const Result<std::unique_ptr<Runtime>> runtime = Runtime::Load(*files, options);
   if (!runtime) return Unexpected(runtime.error());
   Engine& engine = (*runtime)->engine();

@@ -310,6 +310,12 @@ void AddChats(Command& command, ApiCommand& options) {
                "and of their parameters; a call that tool_choice demands has the required ones), "
                "strict (with values as the schemas say) or off (default: auto)",
                OneOf(kToolGrammarNames, options.tool_grammar)});
+  command.Add(
+      {"--constraint-memory", "SIZE",
+       "Memory for forms of answers (schemas, regular expressions, grammars, calls of tools): what "
+       "does not fit is made again when it is needed, or waits (default: a sixteenth of the memory "
+       "available, from 512M to 4G)",
+       MemorySize([&options](std::int64_t bytes) { options.constraint_memory = bytes; })});
   command.AddFlag("--openai-strict-rules", options.openai_strict_rules,
                   "Refuse strict schemas that OpenAI refuses: the root is an object, objects are "
                   "closed, all properties are required");

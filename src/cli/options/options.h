@@ -82,8 +82,9 @@ struct ApiCommand : EngineCommand {
   std::string default_effort{kDefaultEffort};
   std::string profile;  // of the chat format; empty: what the model's directory says
   ToolGrammar tool_grammar = ToolGrammar::kAuto;
-  bool openai_strict_rules = false;           // refuse strict schemas that OpenAI refuses
-  MediaPolicy media = MediaPolicy::kEarlier;  // images and other parts that are not text
+  std::optional<std::int64_t> constraint_memory;  // bytes; missing: DefaultConstraintMemory
+  bool openai_strict_rules = false;               // refuse strict schemas that OpenAI refuses
+  MediaPolicy media = MediaPolicy::kEarlier;      // images and other parts that are not text
 };
 inline constexpr std::string_view kToolGrammarNames[] = {"auto", "strict", "off"};
 inline constexpr std::string_view kMediaPolicyNames[] = {"earlier", "all", "refuse"};

@@ -111,6 +111,13 @@ bool Divisors::HaveAbove(std::int64_t n_digits) const {
 std::optional<std::vector<Decimal>> Divisors::Between(const Decimal& low, const Decimal& high,
                                                       std::size_t most) const {
   constexpr std::int64_t kMaxTried = 4'096;
+  // Digits of fractions that doubles keep apart from their neighbours.
+  constexpr std::int64_t kMaxWholeDigits = 9;
+  constexpr std::int64_t kMaxFractionDigits = 6;
+  if (period_.scale < 0 &&
+      (std::max(low.point, high.point) > kMaxWholeDigits || -period_.scale > kMaxFractionDigits)) {
+    return std::nullopt;
+  }
   bool low_is_exact = false;
   bool high_is_exact = false;
   const auto first = ToInteger(low, period_.scale, low_is_exact);

@@ -103,7 +103,9 @@ Result<HostNeeds> ComputeHostNeeds(const ModelSizes& sizes, const HostWork& work
 }
 
 std::string ToTable(const ModelSizes& sizes, const HostPlan& plan, const HostSpeeds& speeds) {
-  std::string text = DescribeModel(sizes) + fmt::format("host      {}\n", Describe(plan, speeds));
+  std::string text =
+      DescribeModel(sizes) + fmt::format("host      {}\n          {}\n", Describe(plan, speeds),
+                                         DescribeConstraintMemory(plan));
   return plan.fits ? text : text + CompareDisks(SecondsWith(plan, speeds));
 }
 
