@@ -37,7 +37,7 @@ ConstraintCore::ConstraintCore(std::shared_ptr<const VocabularyTables> vocabular
       limits_(limits.work),
       parts_(std::make_unique<Parts>(std::move(grammar), *vocabulary_, limits)) {}
 
-std::unique_lock<std::timed_mutex> ConstraintCore::Lock(WorkPace* pace) {
+std::unique_lock<TimedMutex> ConstraintCore::Lock(WorkPace* pace) {
   std::unique_lock lock(mutex_, kShortWait);
   if (!lock.owns_lock() && pace == nullptr) lock.lock();
   if (!lock.owns_lock()) {

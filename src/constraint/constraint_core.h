@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/timed_mutex.h"
 #include "constraint/constraint_memory.h"
 #include "constraint/grammar.h"
 #include "constraint/mask_builder.h"
@@ -49,7 +50,7 @@ class ConstraintCore : public FreeableMemory {
 
   // Holds the mutex, and frees states. If that takes long, `pace`, which may be null, is told and
   // asked: not locked if it ends the wait.
-  std::unique_lock<std::timed_mutex> Lock(WorkPace* pace = nullptr);
+  std::unique_lock<TimedMutex> Lock(WorkPace* pace = nullptr);
   // Frees a state, perhaps later. Any thread, without the mutex.
   void Free(MatcherState state);
   // Frees all that was found, unless somebody has the mutex: then the core is lost.
@@ -100,7 +101,7 @@ class ConstraintCore : public FreeableMemory {
 
   const std::shared_ptr<const VocabularyTables> vocabulary_;
   const WorkLimits limits_;  // of the automaton
-  std::timed_mutex mutex_;
+  TimedMutex mutex_;
   std::mutex freed_mutex_;
   std::vector<MatcherState> freed_;  // guarded by freed_mutex_
   std::unique_ptr<Parts> parts_;     // guarded by mutex_; null once freed
