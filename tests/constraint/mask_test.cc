@@ -108,10 +108,12 @@ class UniqueMasks : public Masks {};
 
 TEST_P(UniqueMasks, HaveTheTokensThatCanBeRead) {
   auto grammar = std::make_unique<Grammar>();
-  JsonSchemaCompiler compiler(*grammar, {.layout = {.whitespace = JsonWhitespace::kCompact}});
-  const ConstraintResult<ExpressionId> value = compiler.Value(testing::ParseSchema(GetParam()));
-  ASSERT_TRUE(value) << value.error().message;
-  grammar->start = *value;
+  {
+    JsonSchemaCompiler compiler(*grammar, {.layout = {.whitespace = JsonWhitespace::kCompact}});
+    const ConstraintResult<ExpressionId> value = compiler.Value(testing::ParseSchema(GetParam()));
+    ASSERT_TRUE(value) << value.error().message;
+    grammar->start = *value;
+  }
   GrammarReader reader(std::move(grammar));
   CheckMasks(reader, *vocabulary_);
 }

@@ -80,22 +80,20 @@ bool Accepts(Automaton& automaton, StateId state, std::string_view text) {
 class CompiledRegex {
  public:
   CompiledRegex(std::string_view pattern, const RegexOptions& options) {
-    const ConstraintResult<ExpressionId> parsed = ParseRegex(pool_, pattern, options);
+    const ConstraintResult<ExpressionId> parsed = ParseRegex(pool, pattern, options);
     if (!parsed) {
       error = parsed.error();
       return;
     }
-    automaton.emplace(pool_, 100'000);
+    automaton.emplace(pool, 100'000);
     start = automaton->Start(*parsed);
   }
   bool Matches(std::string_view text) { return Accepts(*automaton, start, text); }
 
   std::optional<ConstraintError> error;
+  ExpressionPool pool;  // outlives the automaton
   std::optional<Automaton> automaton;
   StateId start = kDeadState;
-
- private:
-  ExpressionPool pool_;
 };
 
 bool Matches(std::string_view pattern, std::string_view text, bool anchored = false) {
