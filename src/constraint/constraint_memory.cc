@@ -10,6 +10,7 @@ namespace {
 
 // A wait that has nothing to be woken by, such as a client that leaves, ends after this.
 constexpr std::chrono::milliseconds kLongestWait{50};
+constexpr std::size_t kLittle = std::size_t{64} << 10;  // a few masks, which are counted later
 // At most half of the limit, for the last work that goes on: an automaton and masks of its own.
 constexpr std::size_t kMostForLast = std::size_t{576} << 20;
 
@@ -22,14 +23,17 @@ std::size_t ConstraintMemory::used() const {
 
 // Frees the memory of something; false if nothing can be freed. Gives the lock up meanwhile.
 bool ConstraintMemory::MakeRoom(std::unique_lock<std::mutex>& lock) {
-  std::vector<std::weak_ptr<FreeableMemory>> owners;
+  using Owner = std::pair<std::uint64_t, std::weak_ptr<FreeableMemory>>;
+  std::vector<Owner> owners;
   for (const Account* account : accounts_) {
-    if (!account->works_ && account->n_bytes_ > 0) owners.push_back(account->owner_);
+    if (account->works_ || account->n_bytes_ == 0) continue;
+    owners.emplace_back(account->last_use_, account->owner_);
   }
   lock.unlock();
+  std::ranges::sort(owners, {}, &Owner::first);
   bool has_freed = drop_idle_ && drop_idle_();
   for (std::size_t i = 0; i < owners.size() && !has_freed; ++i) {
-    const std::shared_ptr<FreeableMemory> owner = owners[i].lock();
+    const std::shared_ptr<FreeableMemory> owner = owners[i].second.lock();
     has_freed = owner != nullptr && owner->TryFree();
   }
   lock.lock();
@@ -38,6 +42,8 @@ bool ConstraintMemory::MakeRoom(std::unique_lock<std::mutex>& lock) {
 
 bool ConstraintMemory::Grow(Account& account, std::size_t bytes, WorkPace* pace) {
   std::unique_lock lock(mutex_);
+  if (!account.works_) ++n_working_;
+  account.works_ = true;
   const std::size_t more = bytes - account.n_bytes_;
   const std::size_t limit = limit_ - std::min(limit_ / 2, kMostForLast);
   while (used_ + more > limit) {
@@ -81,21 +87,16 @@ void ConstraintMemory::Account::SetOwner(std::weak_ptr<FreeableMemory> owner) {
   owner_ = std::move(owner);
 }
 
-void ConstraintMemory::Account::BeginWork() {
-  const std::scoped_lock lock(memory_->mutex_);
-  if (works_) return;
-  works_ = true;
-  ++memory_->n_working_;
-}
-
 void ConstraintMemory::Account::EndWork(std::size_t bytes) {
+  last_use_ = ++memory_->n_uses_;
+  const std::size_t change = std::max(bytes, n_bytes_) - std::min(bytes, n_bytes_);
+  if (!works_ && change < kLittle) return;
   {
     const std::scoped_lock lock(memory_->mutex_);
     memory_->used_ = memory_->used_ - n_bytes_ + bytes;
     n_bytes_ = bytes;
     if (works_) --memory_->n_working_;
     works_ = false;
-    memory_->accounts_.splice(memory_->accounts_.end(), memory_->accounts_, place_);
   }
   memory_->changed_.notify_all();
 }

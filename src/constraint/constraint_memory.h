@@ -2,6 +2,7 @@
 // compiled, and the automata and masks of answers.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -48,10 +49,11 @@ class ConstraintMemory {
   const std::function<bool()> drop_idle_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::list<Account*> accounts_;  // guarded; the last used at the end
-  std::size_t used_ = 0;          // guarded
-  int n_working_ = 0;             // guarded
-  int n_waiting_ = 0;             // guarded: among those that work
+  std::list<Account*> accounts_;  // guarded
+  std::atomic<std::uint64_t> n_uses_ = 0;
+  std::size_t used_ = 0;  // guarded
+  int n_working_ = 0;     // guarded
+  int n_waiting_ = 0;     // guarded: among those that work
 };
 
 // The memory of one grammar and of what was found of it. One thread at a time; the ConstraintMemory
@@ -65,14 +67,13 @@ class ConstraintMemory::Account {
 
   // Frees the memory if others need it.
   void SetOwner(std::weak_ptr<FreeableMemory> owner);
-  // Between these two the memory grows. `bytes`: what is kept.
-  void BeginWork();
-  void EndWork(std::size_t bytes);
-  // Has room for so many bytes, or waits for it. `pace`, which may be null, is told of that, and
-  // asked: false if it ends the work.
+  // Has room for so many bytes, or waits for it: until EndWork they are not freed. `pace`, which
+  // may be null, is told of that, and asked: false if it ends the work.
   bool Reach(std::size_t bytes, WorkPace* pace) {
     return bytes <= n_bytes_ || memory_->Grow(*this, bytes, pace);
   }
+  // `bytes`: what is kept. Most work needs no more room, and waits for nobody here.
+  void EndWork(std::size_t bytes);
 
  private:
   friend class ConstraintMemory;
@@ -80,8 +81,10 @@ class ConstraintMemory::Account {
   // Guarded by the mutex of memory_:
   std::list<Account*>::iterator place_;
   std::weak_ptr<FreeableMemory> owner_;
-  std::size_t n_bytes_ = 0;
-  bool works_ = false;
+  std::size_t n_bytes_ =
+      0;                // written by the thread of the account, which reads it without the lock
+  bool works_ = false;  // likewise
+  std::atomic<std::uint64_t> last_use_ = 0;
 };
 
 }  // namespace fathom

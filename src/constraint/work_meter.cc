@@ -24,10 +24,7 @@ void WorkMeter::SetOwner(std::weak_ptr<FreeableMemory> owner) {
   if (account_ != nullptr) account_->SetOwner(std::move(owner));
 }
 
-void WorkMeter::BeginWork(WorkPace* pace) {
-  pace_ = pace;
-  if (account_ != nullptr) account_->BeginWork();
-}
+void WorkMeter::BeginWork(WorkPace* pace) { pace_ = pace; }
 
 void WorkMeter::EndWork(std::size_t more_bytes) {
   pace_ = nullptr;

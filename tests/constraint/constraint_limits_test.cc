@@ -227,7 +227,6 @@ TEST(ConstraintMemory, TheLastUsedIsFreedLast) {
   for (int i = 0; i < 3; ++i) {
     auto account = std::make_unique<ConstraintMemory::Account>(memory);
     ConstraintMemory::Account& made = *account;
-    made.BeginWork();
     ASSERT_TRUE(made.Reach(30, nullptr));
     owners.push_back(std::make_shared<CountedOwner>(std::move(account)));
     made.SetOwner(owners.back());
@@ -235,7 +234,6 @@ TEST(ConstraintMemory, TheLastUsedIsFreedLast) {
   }
   EXPECT_EQ(memory->used(), 90u);
   ConstraintMemory::Account fourth(memory);
-  fourth.BeginWork();
   ASSERT_TRUE(fourth.Reach(30, nullptr));
   EXPECT_FALSE(owners[0]->has_memory());
   EXPECT_TRUE(owners[1]->has_memory());
@@ -249,10 +247,8 @@ TEST(ConstraintMemory, TheLastUsedIsFreedLast) {
 TEST(ConstraintMemory, WorkBesideOtherWorkWaitsUntilItsPaceEndsIt) {
   const auto memory = std::make_shared<ConstraintMemory>(200, nullptr);
   ConstraintMemory::Account first(memory);
-  first.BeginWork();
   ASSERT_TRUE(first.Reach(90, nullptr));
   ConstraintMemory::Account second(memory);
-  second.BeginWork();
   CountedPace pace(2);
   EXPECT_FALSE(second.Reach(20, &pace));
   EXPECT_EQ(pace.n_asked(), 3);
