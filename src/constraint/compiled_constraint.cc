@@ -145,7 +145,8 @@ Result<CompiledConstraint::Done> CompiledConstraint::Do(const Place& place, cons
     tried = try_in(unused);
     if (tried == Tried::kDone && !place.has_moved) Replace(unused);
   }
-  if (tried == Tried::kStopped) return StoppedError();
+  // Only a pace can end an unused core before it is known.
+  if (tried == Tried::kStopped || tried == Tried::kLost) return StoppedError();
   if (tried != Tried::kDone) return ConstraintCore::TooComplexError();
   if (!status) return Unexpected(std::move(status.error()));
   done.has_moved = has_moved;

@@ -22,8 +22,6 @@ class KindSearch {
   // and more bytes behind it. There may be more such kinds where the search would be long.
   TextKinds Find(Automaton& automaton, std::uint32_t state);
 
-  std::size_t memory() const { return known_.capacity() * sizeof(TextKinds); }
-
  private:
   // Within a character: what must follow.
   static constexpr int kModes = 10;

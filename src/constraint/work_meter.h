@@ -26,7 +26,7 @@ struct WorkLimits {
 // and 64 MiB (docs/spec/constrained.md 1.2), because a step may take twice as long on an old
 // processor, and the allocator keeps more than it is asked for.
 inline constexpr WorkLimits kCompileLimits = {.steps = 6'000'000, .bytes = std::size_t{48} << 20};
-// Limits of an automaton beyond its grammar: of the text of an answer and a mask behind it.
+// Limits of an automaton beyond its grammar: of the text of an answer and the mask after it.
 inline constexpr WorkLimits kAutomatonLimits = {.steps = 30'000'000,
                                                 .bytes = std::size_t{512} << 20};
 

@@ -59,13 +59,9 @@ class QuickPace final : public TurnPace {
   bool is_slow_ = false;
 };
 
-tl::unexpected<ConstraintError> Refuse(ConstraintErrorCode code, const std::string& reason) {
-  return tl::unexpected<ConstraintError>(
-      ConstraintError{.code = code, .message = reason, .issues = {{.reason = reason}}});
-}
-
 tl::unexpected<ConstraintError> Stopped() {
-  return Refuse(ConstraintErrorCode::kStopped, "the request was abandoned");
+  return tl::unexpected(
+      MakeConstraintError(ConstraintErrorCode::kStopped, "the request was abandoned"));
 }
 
 // Does work on a thread of its own; on this one, if the system has no more threads.
@@ -104,7 +100,10 @@ CompileTurns::Compiled CompileTurns::CompileSlowly(const Caller& caller, const W
       compiled = work(pace);
       return {};
     });
-    if (!done) compiled = Refuse(ConstraintErrorCode::kTooLarge, done.error().message);
+    if (!done) {
+      compiled =
+          tl::unexpected(MakeConstraintError(ConstraintErrorCode::kTooLarge, done.error().message));
+    }
   });
   return compiled;
 }

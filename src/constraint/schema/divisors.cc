@@ -9,7 +9,7 @@
 namespace fathom {
 namespace {
 
-constexpr int kMaxScale = 64;  // digits of numbers before and behind the point
+constexpr int kMaxScale = 64;  // digits of numbers before and after the point
 constexpr std::uint64_t kMaxProduct = 1'000'000'000'000'000'000;
 
 // `value` times a power of ten.
@@ -99,7 +99,7 @@ void Divisors::Combine() {
 }
 
 // With every period another example follows. Fractions have at most 9 digits before the point, and
-// 6 behind it where the number must be no multiple.
+// 6 after it where the number must be no multiple.
 bool Divisors::HaveAbove(std::int64_t n_digits) const {
   constexpr std::int64_t kFewDigits = 8;
   if (!has_example_) return false;
