@@ -1,7 +1,8 @@
 // TimedMutex: a mutex that a thread can await for some time, like std::timed_mutex, whose waits the
-// thread sanitizer of GCC 12 does not see.
+// thread sanitizer of GCC 12 does not see. One atomic operation where nobody waits.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -12,33 +13,41 @@ namespace fathom {
 class TimedMutex {
  public:
   void lock() {
+    if (try_lock()) return;
     std::unique_lock lock(mutex_);
-    unlocked_.wait(lock, [this] { return !is_locked_; });
-    is_locked_ = true;
+    unlocked_.wait(lock, [this] { return LockAwaited(); });
   }
   bool try_lock() {
-    const std::lock_guard lock(mutex_);
-    if (is_locked_) return false;
-    return is_locked_ = true;
+    State free = State::kFree;
+    return state_.compare_exchange_strong(free, State::kLocked, std::memory_order_acquire,
+                                          std::memory_order_relaxed);
   }
   template <class Rep, class Period>
   bool try_lock_for(const std::chrono::duration<Rep, Period>& time) {
+    if (try_lock()) return true;
     std::unique_lock lock(mutex_);
-    if (!unlocked_.wait_for(lock, time, [this] { return !is_locked_; })) return false;
-    return is_locked_ = true;
+    return unlocked_.wait_for(lock, time, [this] { return LockAwaited(); });
   }
   void unlock() {
+    if (state_.exchange(State::kFree, std::memory_order_acq_rel) != State::kAwaited) return;
     {
+      // A thread that has found the mutex locked is waiting once this lock is held.
       const std::lock_guard lock(mutex_);
-      is_locked_ = false;
     }
     unlocked_.notify_one();
   }
 
  private:
-  std::mutex mutex_;
+  enum class State { kFree, kLocked, kAwaited };  // kAwaited: locked, and somebody may wait
+
+  // For a thread that holds mutex_.
+  bool LockAwaited() {
+    return state_.exchange(State::kAwaited, std::memory_order_acq_rel) == State::kFree;
+  }
+
+  std::mutex mutex_;  // for the waits
   std::condition_variable unlocked_;
-  bool is_locked_ = false;  // guarded
+  std::atomic<State> state_{State::kFree};
 };
 
 }  // namespace fathom

@@ -13,8 +13,9 @@ constexpr std::size_t kExpressionsPerState = 8;
 constexpr std::size_t kMaxListedBytes = std::size_t{1} << 20;
 constexpr std::uint32_t kNoEdges = 0xFFFFFFFF;
 constexpr std::uint64_t kStepsForAllBytes = 16;  // to states that are known
-// Facts, details, an entry by expression and kinds of characters, with room for twice as many.
-constexpr std::size_t kBytesPerState = 112;
+// Facts, details, an entry by expression and what KindSearch has of it, with room for twice as
+// many.
+constexpr std::size_t kBytesPerState = 120;
 
 // Facts about a state beyond its derivatives.
 struct StateDetails {
@@ -34,6 +35,7 @@ struct Automaton::Impl {
 
 Automaton::Automaton(ExpressionPool& pool, std::size_t max_states)
     : pool_(pool),
+      meter_(pool.meter()),
       classes_(pool.ByteClasses()),
       n_classes_(static_cast<std::size_t>(pool.n_byte_classes())),
       max_states_(max_states),
@@ -43,11 +45,11 @@ Automaton::Automaton(ExpressionPool& pool, std::size_t max_states)
   std::ranges::fill(rows_, kDeadState);
 }
 
-Automaton::~Automaton() { meter().Release(n_bytes_); }
+Automaton::~Automaton() { meter_.Release(n_bytes_); }
 
 void Automaton::Keep(std::size_t bytes) {
   n_bytes_ += bytes;
-  meter().Keep(bytes);
+  meter_.Keep(bytes);
 }
 
 StateId Automaton::InternState(ExpressionId expression) {
@@ -59,7 +61,7 @@ StateId Automaton::InternState(ExpressionId expression) {
     exhausted_ = true;
     return kDeadState;
   }
-  meter().Spend(1);
+  meter_.Spend(1);
   Keep(kBytesPerState + 2 * n_classes_ * sizeof(StateId));
   const auto made = static_cast<StateId>(facts_.size());
   impl_->states.Set(live, made);
@@ -100,7 +102,7 @@ bool Automaton::TakesBytes(StateId state) {
   if (!pool_.MayTakeBytes(facts.expression)) return false;
   if (!pool_.HasBooleans(facts.expression)) return true;
   if (!impl_->details[state].takes_bytes.has_value()) {
-    meter().Spend(kStepsForAllBytes);
+    meter_.Spend(kStepsForAllBytes);
     bool takes = false;
     for (unsigned byte = 0; byte < 256 && !takes; ++byte) {
       takes = Next(state, static_cast<std::uint8_t>(byte)) != kDeadState;
@@ -136,7 +138,7 @@ bool Automaton::ListTexts(StateId state, std::size_t most, std::vector<std::stri
       if (texts.size() == most || (n_bytes += text.size()) > kMaxListedBytes) return false;
       texts.push_back(text);
     }
-    meter().Spend(kStepsForAllBytes);
+    meter_.Spend(kStepsForAllBytes);
     on_path.Set(at, 1);
     path.push_back({at, 0});
     return true;

@@ -12,6 +12,7 @@
 
 #include "constraint/expression.h"
 #include "constraint/text_kinds.h"
+#include "constraint/work_meter.h"
 
 namespace fathom {
 
@@ -58,8 +59,8 @@ class Automaton {
   bool ListTexts(StateId state, std::size_t most, std::vector<std::string>& texts);
 
   // Counts the work of the pool and of what uses the automaton.
-  WorkMeter& meter() { return pool_.meter(); }
-  bool exhausted() const { return exhausted_ || pool_.exceeded(); }
+  WorkMeter& meter() { return meter_; }
+  bool exhausted() const { return exhausted_ || meter_.HasEnded(); }
   std::size_t n_states() const { return facts_.size(); }
 
  private:
@@ -73,6 +74,7 @@ class Automaton {
   StateId Make(StateId state, std::uint8_t byte);
 
   ExpressionPool& pool_;
+  WorkMeter& meter_;
   std::array<std::uint8_t, 256> classes_{};
   std::size_t n_classes_ = 1;
   std::vector<StateId> rows_;  // [states, classes]

@@ -47,11 +47,11 @@ std::unique_lock<TimedMutex> ConstraintCore::Lock(WorkPace* pace) {
     pace->EndWait();
     if (!lock.owns_lock()) return lock;
   }
+  if (!has_freed_.load(std::memory_order_relaxed)) return lock;
   std::vector<MatcherState> freed;
-  {
-    const std::scoped_lock freed_lock(freed_mutex_);
-    freed.swap(freed_);
-  }
+  const std::scoped_lock freed_lock(freed_mutex_);
+  freed.swap(freed_);
+  has_freed_.store(false, std::memory_order_relaxed);
   return lock;
 }
 
@@ -69,8 +69,13 @@ bool ConstraintCore::TryFree() {
 }
 
 void ConstraintCore::Free(MatcherState state) {
+  if (const std::unique_lock lock(mutex_, std::try_to_lock); lock.owns_lock()) {
+    state = {};
+    return;
+  }
   const std::scoped_lock lock(freed_mutex_);
   freed_.push_back(std::move(state));
+  has_freed_.store(true, std::memory_order_relaxed);
 }
 
 tl::unexpected<Error> ConstraintCore::TooComplexError() {

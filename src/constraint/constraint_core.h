@@ -1,6 +1,7 @@
 // ConstraintCore: a grammar with what was found of it, which answers share: automaton, masks.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <mutex>
@@ -103,8 +104,9 @@ class ConstraintCore : public FreeableMemory {
   const WorkLimits limits_;  // of the automaton
   TimedMutex mutex_;
   std::mutex freed_mutex_;
-  std::vector<MatcherState> freed_;  // guarded by freed_mutex_
-  std::unique_ptr<Parts> parts_;     // guarded by mutex_; null once freed
+  std::vector<MatcherState> freed_;     // guarded by freed_mutex_
+  std::atomic<bool> has_freed_{false};  // written under freed_mutex_: freed_ is not empty
+  std::unique_ptr<Parts> parts_;        // guarded by mutex_; null once freed
 };
 
 // A token that no text may have here.

@@ -1,6 +1,7 @@
 #include "constraint/expression.h"
 
 #include <algorithm>
+#include <bit>
 #include <iterator>
 
 #include "base/check.h"
@@ -29,9 +30,12 @@ bool HasOperands(ExpressionKind kind) {
 
 // --- IdMap ---
 
+// Four keys in a row stand together: an expression is derived by many symbols. The place grows with
+// the hash, so that a table is copied to a larger one from front to end.
 std::size_t IdMap::FindSlot(std::uint64_t key) const {
+  const std::uint64_t group = (key / kKeysPerGroup * 0x9E3779B97F4A7C15ULL) >> group_shift_;
   const std::size_t mask = slots_.size() - 1;
-  std::size_t at = MixHash(0x243F6A8885A308D3ULL, key) & mask;
+  std::size_t at = group * kKeysPerGroup + key % kKeysPerGroup;
   while (slots_[at].key != key && slots_[at].key != kFree) at = (at + 1) & mask;
   return at;
 }
@@ -44,8 +48,9 @@ std::uint32_t IdMap::Find(std::uint64_t key) const {
 
 void IdMap::Set(std::uint64_t key, std::uint32_t value) {
   if (2 * (size_ + 1) > slots_.size()) {
-    std::vector<Slot> old(std::max<std::size_t>(16, 2 * slots_.size()));
+    std::vector<Slot> old(std::max<std::size_t>(kLeastSlots, 2 * slots_.size()));
     old.swap(slots_);
+    group_shift_ = 64 - std::countr_zero(slots_.size() / kKeysPerGroup);
     for (const Slot& slot : old) {
       if (slot.key != kFree) slots_[FindSlot(slot.key)] = slot;
     }

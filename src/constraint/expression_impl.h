@@ -75,7 +75,10 @@ class IdMap {
   };
   std::size_t FindSlot(std::uint64_t key) const;
 
+  static constexpr std::size_t kLeastSlots = 16;
+  static constexpr std::uint64_t kKeysPerGroup = 4;
   std::vector<Slot> slots_;  // a power of two, at most half full
+  int group_shift_ = 64;     // from a hash to the number of its group
   std::size_t size_ = 0;
 };
 

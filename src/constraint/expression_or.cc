@@ -46,6 +46,7 @@ ExpressionPool::Impl::OrFrame ExpressionPool::Impl::BeginOr(std::span<const Id> 
                                                             bool factor) {
   OrFrame frame;
   std::vector<Id> list;
+  list.reserve(alternatives.size() + 1);
   ByteSet set;
   const auto add = [&](Id id) {
     if (nodes[id].kind == Kind::kBytes) {
@@ -109,7 +110,10 @@ void ExpressionPool::Impl::GroupByFirst(std::span<const Id> list, OrFrame& frame
       items.push_back({first, rest, id, kNothing});
     }
   }
-  std::ranges::stable_sort(items, {}, &Item::first);
+  std::ranges::sort(items, [](const Item& a, const Item& b) {
+    return std::tie(a.first, a.id) < std::tie(b.first, b.id);
+  });
+  frame.ready.reserve(items.size());
   for (std::size_t i = 0; i < items.size();) {
     std::size_t end = i + 1;
     while (end < items.size() && items[end].first == items[i].first) ++end;
@@ -118,6 +122,7 @@ void ExpressionPool::Impl::GroupByFirst(std::span<const Id> list, OrFrame& frame
     } else {
       OrFrame::Group& group = frame.groups.emplace_back();
       group.first = items[i].first;
+      group.rests.reserve(end - i);
       for (std::size_t k = i; k < end; ++k) {
         const Id text = items[k].text;
         group.rests.push_back(text == kNothing
@@ -130,8 +135,13 @@ void ExpressionPool::Impl::GroupByFirst(std::span<const Id> list, OrFrame& frame
 }
 
 void ExpressionPool::Impl::MergeCounts(std::vector<Id>& list) {
+  const auto is_counted = [&](Id id) {
+    const ExpressionNode& node = nodes[id];
+    return (node.kind == Kind::kConcat ? nodes[node.a] : node).kind == Kind::kRepeat;
+  };
+  if (list.size() < 2 || std::ranges::none_of(list, is_counted)) return;
   std::vector<CountedAlternative> items;
-  bool has_counted = false;
+  items.reserve(list.size());
   for (const Id id : list) {
     const ExpressionNode& node = nodes[id];
     const bool is_concat = node.kind == Kind::kConcat;
@@ -142,9 +152,7 @@ void ExpressionPool::Impl::MergeCounts(std::vector<Id>& list) {
     item.operand = first.a;
     item.minimum = first.b;
     item.maximum = first.c;
-    has_counted = true;
   }
-  if (!has_counted || list.size() < 2) return;
   std::ranges::sort(items, [](const CountedAlternative& a, const CountedAlternative& b) {
     return std::tie(a.operand, a.rest, a.minimum) < std::tie(b.operand, b.rest, b.minimum);
   });

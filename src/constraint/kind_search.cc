@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "constraint/automaton.h"
-#include "constraint/expression_impl.h"
 #include "constraint/token_trie.h"
 
 namespace fathom {
@@ -46,13 +46,6 @@ int ModeBehind(unsigned first) {
       return first < 0xF0 ? kTwoMore : kThreeMore;
   }
 }
-
-// A state within a character.
-struct CharacterPlace {
-  StateId state = 0;
-  std::uint8_t mode = kWhole;
-  friend bool operator==(const CharacterPlace&, const CharacterPlace&) = default;
-};
 
 }  // namespace
 
@@ -98,6 +91,13 @@ void KindSearch::Keep(std::uint32_t state, TextKinds kinds) {
   known_[state] = kinds;
 }
 
+bool KindSearch::SetSeen(std::uint32_t state) {
+  if (state >= seen_in_.size()) {
+    seen_in_.resize(std::max<std::size_t>(state + 1, 2 * seen_in_.size()));
+  }
+  return std::exchange(seen_in_[state], attempt_) != attempt_;
+}
+
 TextKinds KindSearch::Find(Automaton& automaton, std::uint32_t state) {
   TextKinds kinds = Known(state);
   if (kinds == kUnknown) {
@@ -137,8 +137,8 @@ TextKinds KindSearch::Search(Automaton& automaton, std::uint32_t state) {
 
 KindSearch::Outcome KindSearch::Try(Automaton& automaton, std::uint32_t state, TextKinds& kinds) {
   std::vector<Found> whole = {{.state = state, .kind = -1}};
-  IdMap seen;
-  seen.Set(state, 0);
+  ++attempt_;
+  SetSeen(state);
   std::size_t level_end = 0;
   // One level more than texts have characters: their last state takes bytes too.
   for (int depth = 0; depth <= kLargestSlice && level_end < whole.size(); ++depth) {
@@ -154,9 +154,8 @@ KindSearch::Outcome KindSearch::Try(Automaton& automaton, std::uint32_t state, T
           continue;
         }
         for (const std::uint32_t next : found_) {
-          if (seen.Find(next) != IdMap::kNone) continue;
-          if (seen.size() == kMaxSearchedStates) return Outcome::kIsLong;
-          seen.Set(next, 0);
+          if (!SetSeen(next)) continue;
+          if (whole.size() == kMaxSearchedStates) return Outcome::kIsLong;
           whole.push_back({next, kind});
         }
       }
@@ -178,7 +177,7 @@ KindSearch::Outcome KindSearch::Try(Automaton& automaton, std::uint32_t state, T
 bool KindSearch::Follow(Automaton& automaton, std::uint32_t state, int kind) {
   automaton.meter().Spend(1);
   found_.clear();
-  std::vector<CharacterPlace> within;
+  within_.clear();
   const auto take = [&](StateId from, const Step& step) {
     const StateId next = automaton.Next(from, step.byte);
     if (next == kDeadState) return false;
@@ -187,14 +186,14 @@ bool KindSearch::Follow(Automaton& automaton, std::uint32_t state, int kind) {
       return true;
     }
     const CharacterPlace place = {.state = next, .mode = step.mode};
-    if (std::ranges::find(within, place) == within.end()) within.push_back(place);
+    if (std::ranges::find(within_, place) == within_.end()) within_.push_back(place);
     return true;
   };
   for (const Step& step : first_steps_[static_cast<std::size_t>(kind)]) {
     if (!take(state, step)) return false;
   }
-  for (std::size_t i = 0; i < within.size(); ++i) {
-    const CharacterPlace from = within[i];
+  for (std::size_t i = 0; i < within_.size(); ++i) {
+    const CharacterPlace from = within_[i];
     for (const Step& step : steps_[from.mode]) {
       if (!take(from.state, step)) return false;
     }

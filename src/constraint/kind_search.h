@@ -30,6 +30,12 @@ class KindSearch {
     std::uint8_t byte = 0;
     std::uint8_t mode = 0;
   };
+  // A state within a character, and what must follow there.
+  struct CharacterPlace {
+    std::uint32_t state = 0;
+    std::uint8_t mode = 0;
+    friend bool operator==(const CharacterPlace&, const CharacterPlace&) = default;
+  };
   // A state behind whole characters, and the kind of the last one.
   struct Found {
     std::uint32_t state = 0;
@@ -44,6 +50,8 @@ class KindSearch {
     return state < known_.size() ? known_[state] : kUnknown;
   }
   void Keep(std::uint32_t state, TextKinds kinds);
+  // False if the attempt has seen the state before.
+  bool SetSeen(std::uint32_t state);
   TextKinds Search(Automaton& automaton, std::uint32_t state);
   enum class Outcome { kHolds, kHoldsEndlessly, kFails, kIsLong };
   Outcome Try(Automaton& automaton, std::uint32_t state, TextKinds& kinds);
@@ -56,6 +64,9 @@ class KindSearch {
   std::array<std::vector<Step>, kTextKindCount> first_steps_;  // by kind
   std::array<std::vector<Step>, kModes> steps_;                // by mode
   std::vector<TextKinds> known_;                               // by state
+  std::vector<std::uint32_t> seen_in_;                         // by state: the last attempt
+  std::uint32_t attempt_ = 0;                                  // the number of the last Try
+  std::vector<CharacterPlace> within_;                         // by the last Follow
   std::vector<std::uint32_t> found_;                           // by the last Follow
 };
 

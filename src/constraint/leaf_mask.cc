@@ -11,6 +11,7 @@ namespace {
 constexpr std::size_t kFewTokens = 512;
 constexpr std::size_t kTokensPerStep = 128;
 constexpr std::size_t kNodesPerStep = 4;  // of the trie
+constexpr std::size_t kNodesPerCharge = 256;
 // Parts of the trie with fewer nodes are read without a look at the kinds of their characters.
 constexpr std::size_t kFewNodesBelow = 32;
 // No token has as many characters: larger numbers that are missing or left make no difference.
@@ -87,8 +88,12 @@ class LeafMaskWalk {
 
   void Walk(std::size_t end) {
     const std::span<const TrieNode> nodes = trie_.nodes();
-    for (std::size_t i = 0; i < end && !matcher_.TooComplex();) {
-      if (++n_read_ % kNodesPerStep == 0) matcher_.ChargeOnce(1);
+    std::size_t n_read = 0;  // since the last charge
+    for (std::size_t i = 0; i < end;) {
+      if (++n_read == kNodesPerCharge) {
+        matcher_.ChargeOnce(std::exchange(n_read, 0) / kNodesPerStep);
+        if (matcher_.TooComplex()) return;
+      }
       CloseNext(i);
       const TrieNode& node = nodes[i];
       const Level& above = levels_[node.depth - 1u];
@@ -108,6 +113,7 @@ class LeafMaskWalk {
       Visit(i, level);
       ++i;
     }
+    matcher_.ChargeOnce(n_read / kNodesPerStep);
     CloseNext(end);
   }
 
@@ -218,7 +224,6 @@ class LeafMaskWalk {
   std::optional<CodePointCount> bounds_;
   std::vector<Level> levels_;
   std::vector<Token> tokens_;
-  std::size_t n_read_ = 0;    // nodes
   std::size_t n_missed_ = 0;  // tokens that were read and are not in tokens_
   std::vector<Exit> exits_;
   std::vector<Next> next_;

@@ -3,6 +3,7 @@
 namespace fathom {
 namespace {
 
+constexpr std::uint64_t kStepsPerPace = 1000;
 constexpr std::size_t kBytesAtOnce = std::size_t{256} << 10;  // that an account is asked for
 
 }  // namespace
@@ -12,6 +13,7 @@ void WorkMeter::SetLimits(const WorkLimits& limits) {
   limits_ = limits;
   last_step_ = n_steps_ + std::min<std::uint64_t>(limits.steps, kNoLimit - n_steps_);
   last_byte_ = n_bytes_ + std::min(limits.bytes, kNoLimit - n_bytes_);
+  SetNextLook();
   next_byte_ = account_ == nullptr ? last_byte_ : std::min(next_byte_, last_byte_);
 }
 
@@ -33,9 +35,16 @@ void WorkMeter::EndWork(std::size_t more_bytes) {
   next_byte_ = std::min(n_bytes_, last_byte_);
 }
 
-void WorkMeter::AskPace() {
+void WorkMeter::SetNextLook() {
   n_passed_ = 0;
+  const std::uint64_t n_left = last_step_ - std::min(n_steps_, last_step_);
+  next_look_ = n_left < kStepsPerPace && !HasEnded() ? n_left + 1 : kStepsPerPace;
+}
+
+void WorkMeter::Look() {
+  if (n_steps_ > last_step_) SetEnd(End::kSteps);
   if (pace_ != nullptr && !HasEnded() && !pace_->GoesOn()) SetEnd(End::kStopped);
+  SetNextLook();
 }
 
 // Finds room for the bytes, and for some more, so that this is seldom asked.

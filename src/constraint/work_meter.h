@@ -58,13 +58,12 @@ class WorkMeter {
   // Counts work whose result is kept.
   void Spend(std::uint64_t steps) {
     n_steps_ += steps;
-    if (n_steps_ > last_step_) SetEnd(End::kSteps);
     Pass(steps);
   }
   // Counts work that is done anew each time: it has limits of its own.
   void Pass(std::uint64_t steps) {
     n_passed_ += steps;
-    if (n_passed_ >= kStepsPerPace) AskPace();
+    if (n_passed_ >= next_look_) Look();
   }
   void Keep(std::size_t bytes) {
     n_bytes_ += bytes;
@@ -81,18 +80,19 @@ class WorkMeter {
 
  private:
   static constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
-  static constexpr std::uint64_t kStepsPerPace = 1000;
 
   void SetEnd(End end) {
     if (end_ == End::kNone) end_ = end;
   }
-  void AskPace();
+  void SetNextLook();
+  void Look();
   void Reach();
 
   WorkLimits limits_;
   std::uint64_t n_steps_ = 0;
   std::uint64_t last_step_ = kNoLimit;
-  std::uint64_t n_passed_ = 0;  // since the pace was asked
+  std::uint64_t n_passed_ = 0;   // of all work since the last look at limit and pace
+  std::uint64_t next_look_ = 0;  // as n_passed_, no later than at the limit
   std::size_t n_bytes_ = 0;
   std::size_t last_byte_ = kNoLimit;
   std::size_t next_byte_ = kNoLimit;  // up to which there is room

@@ -3,7 +3,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <atomic>
@@ -24,6 +23,7 @@
 #include "base/this_thread.h"
 #include "engine/constraint_path.h"
 #include "tests/engine/fake_constraint.h"
+#include "tests/testing/threads.h"
 
 namespace fathom::testing {
 namespace {
@@ -31,19 +31,6 @@ namespace {
 using Work = std::function<bool(std::int64_t, WorkPace&)>;
 
 constexpr Token kEndToken = 1;
-constexpr int kLeastPriority = 19;
-
-int Priority() { return ::getpriority(PRIO_PROCESS, 0); }
-
-// Waits for what other threads do. Long enough for any machine: tests wait so long only to fail.
-bool Await(const std::function<bool()>& is_done) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (!is_done()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return true;
-}
 
 bool IsReady(const ConstraintPath& path) {
   return Await([&] { return path.IsReady(); });

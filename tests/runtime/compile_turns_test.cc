@@ -3,7 +3,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <atomic>
@@ -15,25 +14,12 @@
 #include <vector>
 
 #include "base/this_thread.h"
+#include "tests/testing/threads.h"
 
-namespace fathom {
+namespace fathom::testing {
 namespace {
 
 using Compiled = CompileTurns::Compiled;
-
-constexpr int kLeastPriority = 19;
-
-int Priority() { return ::getpriority(PRIO_PROCESS, 0); }
-
-// Waits for what other threads do. Long enough for any machine: tests wait so long only to fail.
-bool Await(const std::function<bool()>& is_done) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (!is_done()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return true;
-}
 
 // A thread that compiles.
 class Compilation {
@@ -248,4 +234,4 @@ TEST(CompileTurns, WaitingForALockHoldsNoPlace) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::testing
