@@ -253,6 +253,16 @@ TEST(JsonSchemaArrays, UniqueItems) {
               {"[1,1]", "[1,2,1]", "[1.0]"});
   ExpectTexts(R"({"items":{"type":"number"},"uniqueItems":true})", {"[1,1.5,-2]"},
               {"[1,1.0]", "[1.50]", "[0,-0]", "[1e0]"});
+  // As many places as values that are no numbers or strings.
+  ExpectTexts(R"({"type":"array","items":{"type":"boolean"},"uniqueItems":true,"minItems":2})",
+              {"[true,false]", "[false,true]"}, {"[true]", "[true,true]", "[true,false,true]"});
+  ExpectTexts(
+      R"({"type":"array","items":{"type":["null","boolean"]},"uniqueItems":true,"minItems":3})",
+      {"[true,null,false]"}, {"[true,null]", "[null,null,true]"});
+  EXPECT_EQ(CompiledSchema(
+                R"({"type":"array","items":{"type":"boolean"},"uniqueItems":true,"minItems":3})")
+                .Error(),
+            "unsatisfiable_schema  ");
   ExpectTexts(R"({"items":{"enum":["a","b"]},"uniqueItems":true,"minItems":2})",
               {R"(["a","b"])", R"(["b","a"])"}, {R"(["a"])", R"(["a","a"])", R"(["a","b","a"])"});
   EXPECT_EQ(CompiledSchema(

@@ -41,8 +41,9 @@ std::optional<std::size_t> ContainerPlanner::CountScalars(const ValueSet& values
   const std::optional<std::size_t> numbers =
       CountNumbers(values.numbers, most - strings.size(), report_.meter());
   if (!numbers) return std::nullopt;
-  return strings.size() + *numbers + (values.null ? 1 : 0) + (values.true_value ? 1 : 0) +
-         (values.false_value ? 1 : 0);
+  const std::size_t n = strings.size() + *numbers + (values.null ? 1 : 0) +
+                        (values.true_value ? 1 : 0) + (values.false_value ? 1 : 0);
+  return n <= most ? std::optional(n) : std::nullopt;
 }
 
 bool ContainerPlanner::PlanContains(const ArrayShape& shape, ArrayPlan& plan) {
