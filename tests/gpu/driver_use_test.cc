@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/emulator/emulator_driver.h"
 #include "kernels/gpu/gpu_backend.h"
 #include "kernels/gpu/memory_sizes.h"
 #include "kernels/registry.h"
+#include "tests/emulator/emulator_driver.h"
 #include "tests/model/checkpoint_case.h"
 #include "tests/model/sequence.h"
 #include "tests/testing/forwarding_driver.h"

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "base/check.h"
-#include "kernels/emulator/emulator_driver.h"
 #include "kernels/gpu/gpu_backend.h"
 #include "kernels/registry.h"
+#include "tests/emulator/emulator_driver.h"
 #include "tests/model/test_model.h"
 #include "tests/testing/chosen_gpu.h"
 

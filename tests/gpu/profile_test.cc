@@ -6,10 +6,10 @@
 #include <string>
 
 #include "checkpoint/safetensors.h"
-#include "kernels/emulator/emulator_driver.h"
 #include "kernels/gpu/gpu_backend.h"
 #include "measure/bench/costs.h"
 #include "measure/bench/runner.h"
+#include "tests/emulator/emulator_driver.h"
 #include "tests/testing/shared_data.h"
 
 namespace fathom::testing {

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "engine/sampler.h"
-#include "kernels/emulator/emulator_driver.h"
 #include "kernels/gpu/gpu_backend.h"
+#include "tests/emulator/emulator_driver.h"
 
 namespace fathom::testing {
 namespace {

@@ -19,8 +19,8 @@
 
 #include "kernels/backend.h"
 #include "kernels/cpu/isa.h"
-#include "kernels/emulator/emulator_driver.h"
 #include "kernels/reference/reference_backend.h"
+#include "tests/emulator/emulator_driver.h"
 #include "tests/kernels/shared_memory_resource.h"
 
 namespace fathom::conformance {

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "kernels/emulator/emulator_driver.h"
 #include "kernels/gpu/gpu_backend.h"
 #include "kernels/registry.h"
 #include "kernels/staging.h"
+#include "tests/emulator/emulator_driver.h"
 #include "tests/testing/remote_backend.h"
 
 namespace fathom {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/emulator/emulator_driver.h"
+#include "tests/emulator/emulator_driver.h"
 #include "tests/kernels/device/early_kernels.h"
 #include "tests/kernels/hopper_runs.h"
 

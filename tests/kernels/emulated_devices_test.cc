@@ -6,7 +6,7 @@
 #include <numeric>
 #include <vector>
 
-#include "kernels/emulator/emulator_driver.h"
+#include "tests/emulator/emulator_driver.h"
 #include "tests/kernels/hopper_runs.h"
 
 namespace fathom::testing {

@@ -1,6 +1,6 @@
 #include "tests/kernels/emulator_kernels.h"
 
-#include "kernels/gpu/gpu.h"
+#include "tests/emulator/language.h"
 
 namespace fathom::testing {
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "kernels/emulator/block.h"
+#include "tests/emulator/block.h"
 
 namespace fathom::testing {
 

@@ -7,9 +7,9 @@
 #include <tuple>
 #include <vector>
 
-#include "kernels/emulator/emulator_driver.h"
 #include "kernels/gpu/device/norm.h"
 #include "kernels/reference/reference_backend.h"
+#include "tests/emulator/emulator_driver.h"
 #include "tests/kernels/emulator_kernels.h"
 #include "tests/kernels/kernel_data.h"
 

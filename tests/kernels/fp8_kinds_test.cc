@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "base/float_types.h"
+#include "tests/emulator/language.h"
+
 #include "kernels/gpu/device/fp8.h"
 
 namespace fathom::gpu {

@@ -5,6 +5,8 @@
 #include <cmath>
 
 #include "base/float_types.h"
+#include "tests/emulator/language.h"
+
 #include "kernels/gpu/device/codes.h"
 #include "kernels/gpu/device/quantize.h"
 

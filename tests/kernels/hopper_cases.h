@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "base/result.h"
-#include "kernels/emulator/block_runner.h"
-#include "kernels/emulator/matrix_unit.h"
-#include "kernels/emulator/tensor_tile.h"
+#include "tests/emulator/block_runner.h"
+#include "tests/emulator/matrix_unit.h"
+#include "tests/emulator/tensor_tile.h"
 #include "tests/kernels/device/hopper_kernels.h"
 
 // clang-format off

@@ -8,8 +8,8 @@
 #include <tuple>
 #include <vector>
 
-#include "kernels/emulator/block_runner.h"
-#include "kernels/emulator/tensor_tile.h"
+#include "tests/emulator/block_runner.h"
+#include "tests/emulator/tensor_tile.h"
 #include "tests/kernels/hopper_cases.h"
 
 namespace fathom::testing {

@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "kernels/emulator/matrix_unit.h"
+#include "tests/emulator/matrix_unit.h"
 #include "tests/kernels/hopper_runs.h"
 
 namespace fathom::testing {

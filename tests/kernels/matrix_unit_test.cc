@@ -1,6 +1,6 @@
 // The arithmetic of matrix units, against fused sums written with doubles and 128-bit integers, and
 // against numbers whose result follows from the definition.
-#include "kernels/emulator/matrix_unit.h"
+#include "tests/emulator/matrix_unit.h"
 
 #include <gtest/gtest.h>
 
@@ -9,6 +9,8 @@
 #include <cmath>
 #include <random>
 #include <vector>
+
+#include "tests/emulator/language.h"
 
 #include "kernels/gpu/device/fp8.h"
 

@@ -12,12 +12,12 @@
 #include <string>
 #include <vector>
 
-#include "kernels/emulator/emulator_driver.h"
 #include "kernels/gpu/device/elementwise.h"
 #include "kernels/gpu/gpu_backend.h"
 #include "kernels/gpu/profiled_driver.h"
 #include "kernels/profile_recorder.h"
 #include "kernels/registry.h"
+#include "tests/emulator/emulator_driver.h"
 #include "tests/kernels/fake_gpu.h"
 
 namespace fathom::testing {

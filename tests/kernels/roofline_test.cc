@@ -14,10 +14,10 @@
 
 #include "base/pages.h"
 #include "kernels/cpu/kernel_tables.h"
-#include "kernels/emulator/emulator_driver.h"
 #include "kernels/gpu/device/roofline.h"
 #include "kernels/gpu/gpu_backend.h"
 #include "kernels/registry.h"
+#include "tests/emulator/emulator_driver.h"
 
 namespace fathom {
 namespace {

@@ -1,7 +1,7 @@
 // Functions of NVIDIA's driver for Hopper's units, on the emulator.
 #include <cstring>
 
-#include "kernels/emulator/tensor_tile.h"
+#include "tests/emulator/tensor_tile.h"
 #include "tests/testing/fake_gpu_driver.h"
 #include "tools/gpu_checks/probes/hopper_api.h"
 

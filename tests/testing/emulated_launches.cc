@@ -3,9 +3,9 @@
 #include <iterator>
 #include <string_view>
 
-#include "kernels/emulator/block_runner.h"
-#include "kernels/emulator/kernel_table.h"
 #include "kernels/gpu/limits.h"
+#include "tests/emulator/block_runner.h"
+#include "tests/emulator/kernel_table.h"
 #include "tests/testing/fake_gpu_driver.h"
 #include "tools/gpu_checks/probes/emulated_kernels.h"
 

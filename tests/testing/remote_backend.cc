@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "base/check.h"
-#include "kernels/emulator/reserved_addresses.h"
 #include "kernels/reference/reference_backend.h"
+#include "tests/emulator/reserved_addresses.h"
 
 namespace fathom::testing {
 namespace {

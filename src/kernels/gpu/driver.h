@@ -1,7 +1,7 @@
 // GpuDriver: what GpuBackend needs of a device: memory, kernels, and the order of both.
 //
 // One per device. NVIDIA's and AMD's drivers are opened at run time (kernels/cuda, kernels/hip);
-// the emulator (kernels/emulator) runs the same kernels on the host, for tests. Work runs in the
+// the emulator (tests/emulator) runs the same kernels on the host, for tests. Work runs in the
 // order of the calls, later than the calls as it may be. An error of work is kept, and returned by
 // every Synchronize and Wait from then on. Threads: one at a time.
 #pragma once

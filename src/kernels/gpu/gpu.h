@@ -128,6 +128,6 @@ GPU_DEVICE uint64_t CompareExchange(uint64_t* word, uint64_t expected, uint64_t 
 
 }  // namespace fathom
 
-#else
-#include "kernels/emulator/language.h"
+#elif !defined(GPU_KERNEL)
+#error "expected nvcc, clang for AMD, or a language included before this header (tests/emulator)"
 #endif

@@ -51,18 +51,13 @@
 #include <stdint.h>
 
 #include "kernels/gpu/gpu.h"
+#include "kernels/gpu/number16.h"
 #include "kernels/gpu/tensor_map.h"
-
-namespace fathom {
-
-enum class Number16 { kF16, kBf16 };
-
-}  // namespace fathom
 
 #if defined(__CUDACC__)
 #include "kernels/gpu/hopper_ptx.h"
-#else
-#include "kernels/emulator/hopper_language.h"
+#elif !defined(HOPPER_KERNEL)
+#error "expected nvcc, or a language included before this header (tests/emulator)"
 #endif
 
 namespace fathom {

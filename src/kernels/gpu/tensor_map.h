@@ -1,7 +1,7 @@
 // TensorMap: a matrix in memory of the device, and the tile that a copy takes from it (hopper.h).
 //
 // Passed to kernels in their argument struct. The driver of the device makes the content
-// (cuTensorMapEncodeTiled); the emulator has its own (emulator/tensor_tile.h).
+// (cuTensorMapEncodeTiled); the emulator has its own (tests/emulator/tensor_tile.h).
 #pragma once
 
 namespace fathom {

@@ -1,5 +1,5 @@
 // Runs instructions of the matrix units of a device and compares them, bit by bit, with the model
-// (kernels/emulator/matrix_unit.h). One JSON object per line for every instruction. Exit code 1:
+// (tests/emulator/matrix_unit.h). One JSON object per line for every instruction. Exit code 1:
 // the device cannot be used, and why; a mismatch is a result.
 //
 //   arithmetic_probe --device N [--cases N]
@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "kernels/emulator/matrix_unit.h"
+#include "tests/emulator/matrix_unit.h"
 #include "tests/gpu/arithmetic/arithmetic.h"
 #include "tests/gpu/arithmetic/cases.h"
 #include "tools/gpu_checks/probes/device.h"

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/emulator/matrix_unit.h"
+#include "tests/emulator/matrix_unit.h"
 #include "tests/gpu/arithmetic/arithmetic.h"
 
 namespace fathom::probe {

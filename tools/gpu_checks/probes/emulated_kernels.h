@@ -5,7 +5,7 @@
 #include <span>
 #include <string_view>
 
-#include "kernels/emulator/block.h"
+#include "tests/emulator/block.h"
 
 namespace fathom::probe {
 

@@ -9,10 +9,12 @@
 
 #include <stdint.h>
 
+#if defined(__CUDACC__)
 #include "kernels/gpu/gpu.h"
-
-#if !defined(__CUDACC__)
+#else
 #include <chrono>
+
+#include "tests/emulator/language.h"
 #endif
 
 namespace fathom::probe {

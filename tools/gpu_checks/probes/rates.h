@@ -3,7 +3,7 @@
 
 #include <stdint.h>
 
-#include "kernels/gpu/gpu.h"
+#include "tools/gpu_checks/probes/language.h"
 
 namespace fathom::probe {
 

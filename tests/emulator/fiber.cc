@@ -1,4 +1,4 @@
-#include "kernels/emulator/fiber.h"
+#include "tests/emulator/fiber.h"
 
 #include <sys/mman.h>
 

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "kernels/emulator/block.h"
 #include "kernels/gpu/driver.h"
+#include "tests/emulator/block.h"
 
 namespace fathom::emulator {
 

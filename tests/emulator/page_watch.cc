@@ -1,4 +1,4 @@
-#include "kernels/emulator/page_watch.h"
+#include "tests/emulator/page_watch.h"
 
 #include <signal.h>
 #include <unistd.h>

@@ -10,7 +10,7 @@
 #include <span>
 #include <string>
 
-#include "kernels/emulator/reserved_addresses.h"
+#include "tests/emulator/reserved_addresses.h"
 
 namespace fathom::emulator {
 

@@ -20,10 +20,10 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/emulator/block.h"
-#include "kernels/emulator/clock.h"
-#include "kernels/emulator/matrix_unit.h"
-#include "kernels/emulator/tensor_tile.h"
+#include "tests/emulator/block.h"
+#include "tests/emulator/clock.h"
+#include "tests/emulator/matrix_unit.h"
+#include "tests/emulator/tensor_tile.h"
 
 namespace fathom::emulator {
 

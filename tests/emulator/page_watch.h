@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/emulator/arena.h"
+#include "tests/emulator/arena.h"
 
 namespace fathom::emulator {
 

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <span>
 
-#include "kernels/emulator/block.h"
-#include "kernels/emulator/matrix_unit.h"
+#include "tests/emulator/block.h"
+#include "tests/emulator/matrix_unit.h"
 
 namespace fathom::emulator {
 

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "kernels/emulator/hopper.h"
+#include "tests/emulator/hopper.h"
 
 namespace fathom::emulator {
 namespace {

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <utility>
 
-#include "kernels/emulator/hopper.h"
+#include "tests/emulator/hopper.h"
 
 namespace fathom::emulator {
 namespace {

@@ -1,11 +1,11 @@
-#include "kernels/emulator/block_runner.h"
+#include "tests/emulator/block_runner.h"
 
 #include <algorithm>
 #include <numeric>
 #include <utility>
 
 #include "base/check.h"
-#include "kernels/emulator/hopper.h"
+#include "tests/emulator/hopper.h"
 
 namespace fathom::emulator {
 

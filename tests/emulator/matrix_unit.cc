@@ -1,4 +1,4 @@
-#include "kernels/emulator/matrix_unit.h"
+#include "tests/emulator/matrix_unit.h"
 
 #include <algorithm>
 #include <bit>

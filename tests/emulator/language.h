@@ -7,8 +7,8 @@
 #include <cmath>
 #include <type_traits>
 
-#include "kernels/emulator/block.h"
-#include "kernels/emulator/shared_array.h"
+#include "tests/emulator/block.h"
+#include "tests/emulator/shared_array.h"
 
 #define GPU_DEVICE inline
 #define GPU_ANYWHERE inline

@@ -3,9 +3,11 @@
 
 #include <cstring>
 
-#include "kernels/emulator/hopper.h"
-#include "kernels/emulator/language.h"
-#include "kernels/emulator/warp_matrix.h"
+#include "kernels/gpu/number16.h"
+#include "kernels/gpu/tensor_map.h"
+#include "tests/emulator/hopper.h"
+#include "tests/emulator/language.h"
+#include "tests/emulator/warp_matrix.h"
 
 #define HOPPER_KERNEL(Name, threads, cluster, argument)                    \
   static void Name(argument);                                              \

@@ -1,9 +1,9 @@
-#include "kernels/emulator/warp_matrix.h"
+#include "tests/emulator/warp_matrix.h"
 
 #include <array>
 #include <cstring>
 
-#include "kernels/emulator/hopper.h"
+#include "tests/emulator/hopper.h"
 
 namespace fathom::emulator {
 namespace {

@@ -1,4 +1,4 @@
-#include "kernels/emulator/arena.h"
+#include "tests/emulator/arena.h"
 
 #include <unistd.h>
 

@@ -12,10 +12,10 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/emulator/fiber.h"
-#include "kernels/emulator/shared_array.h"
 #include "kernels/gpu/driver.h"
 #include "kernels/gpu/limits.h"
+#include "tests/emulator/fiber.h"
+#include "tests/emulator/shared_array.h"
 
 namespace fathom::emulator {
 

@@ -13,9 +13,9 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/emulator/block_runner.h"
 #include "kernels/gpu/driver.h"
 #include "kernels/gpu/limits.h"
+#include "tests/emulator/block_runner.h"
 
 namespace fathom {
 

@@ -1,4 +1,4 @@
-#include "kernels/emulator/kernel_table.h"
+#include "tests/emulator/kernel_table.h"
 
 #include <cstddef>
 #include <iterator>

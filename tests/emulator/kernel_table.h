@@ -1,8 +1,8 @@
 // Finds the kernels of the device sources, as they are compiled for the host.
 #pragma once
 
-#include "kernels/emulator/block.h"
 #include "kernels/gpu/kernel_list.h"
+#include "tests/emulator/block.h"
 
 namespace fathom::emulator {
 

@@ -1,4 +1,4 @@
-#include "kernels/emulator/emulator_driver.h"
+#include "tests/emulator/emulator_driver.h"
 
 #include <chrono>
 #include <cstring>
@@ -10,10 +10,10 @@
 
 #include "base/check.h"
 #include "base/integer_math.h"
-#include "kernels/emulator/arena.h"
-#include "kernels/emulator/kernel_table.h"
-#include "kernels/emulator/page_watch.h"
 #include "kernels/host_buffer.h"
+#include "tests/emulator/arena.h"
+#include "tests/emulator/kernel_table.h"
+#include "tests/emulator/page_watch.h"
 
 namespace fathom {
 namespace {

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/emulator/hopper.h"
+#include "tests/emulator/hopper.h"
 
 namespace fathom::emulator {
 

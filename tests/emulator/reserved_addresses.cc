@@ -1,4 +1,4 @@
-#include "kernels/emulator/reserved_addresses.h"
+#include "tests/emulator/reserved_addresses.h"
 
 #include <sys/mman.h>
 

@@ -1,4 +1,4 @@
-#include "kernels/emulator/block.h"
+#include "tests/emulator/block.h"
 
 #include <algorithm>
 #include <bit>
@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "base/integer_math.h"
 #include "base/result.h"
-#include "kernels/emulator/hopper.h"
+#include "tests/emulator/hopper.h"
 
 namespace fathom::emulator {
 namespace {
