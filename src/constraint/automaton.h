@@ -1,5 +1,5 @@
-// Automaton: the derivatives of a grammar's expressions as states, made when they are first asked
-// for (docs/spec/constrained.md 3.1).
+// Automaton: the derivatives of a grammar's expressions as states, which are made on first use
+// (docs/spec/constrained.md 3.1).
 #pragma once
 
 #include <array>
@@ -19,25 +19,26 @@ namespace fathom {
 using StateId = std::uint32_t;
 inline constexpr StateId kDeadState = 0;  // nothing matches any more
 
-// A letter that is no byte and may come next, with the state behind it.
+// A letter that is no byte and may come next, with the state after it.
 struct LetterEdge {
   Letter letter;
   StateId target = kDeadState;
 };
 
-// One thread at a time. `pool` must outlive the automaton, and no other automaton of it may be used
-// while this one is: the limit of the pool (ExpressionPool::SetLimit) is set here. At most
-// `max_states` states are made, and a proportionate number of expressions; then, or once the meter
-// of the pool ends the work, exhausted() is true, and the answers must not be used.
+// One thread at a time. `pool` must outlive the automaton. Only one automaton of a pool may be in
+// use, because each sets the limit of the pool (ExpressionPool::SetLimit). Makes at most
+// `max_states` states and a proportionate number of expressions. Beyond that, or once the meter of
+// the pool ends the work, exhausted() is true, and the results must not be used.
 class Automaton {
  public:
-  // Expressions with sets of bytes that are made later must not be given to Start.
+  // The sets of bytes in the pool are final from here on: Start must not get an expression with a
+  // set of bytes that was made later.
   Automaton(ExpressionPool& pool, std::size_t max_states);
   ~Automaton();
 
   // kDeadState if nothing matches the expression: for And and Not this is found by search.
   StateId Start(ExpressionId expression);
-  // The state behind a byte. Never a state from which nothing can match.
+  // The state after a byte: kDeadState, and no other state, if nothing can match from there.
   StateId Next(StateId state, std::uint8_t byte) {
     const StateId known = rows_[state * n_classes_ + classes_[byte]];
     return known != kUnknown ? known : Make(state, byte);
@@ -48,17 +49,18 @@ class Automaton {
   std::span<const LetterEdge> Edges(StateId state);
   // True if a byte may come next.
   bool TakesBytes(StateId state);
-  // Returns kinds of characters all texts of which may come next, if they have at most
-  // kLargestSlice (token_trie.h) of them; a byte may still follow. There may be more such kinds.
+  // Returns kinds of characters such that every text of at most kLargestSlice (token_trie.h)
+  // characters of these kinds may come next, and a further byte after it. There may be more such
+  // kinds.
   TextKinds FreeKinds(StateId state);
-  // The state of more texts that ExpressionPool::Loosen describes.
+  // The state of the larger language that ExpressionPool::Loosen makes of a state's expression.
   StateId Loosened(StateId state);
   // Sets `texts` to the texts that lead from here to acceptance, in ascending order, if there are
   // at most `most` of them and no letters occur; false if there are more, or if they are longer
   // than 1 MiB together.
   bool ListTexts(StateId state, std::size_t most, std::vector<std::string>& texts);
 
-  // Counts the work of the pool and of what uses the automaton.
+  // Counts the work of the pool and of all users of the automaton.
   WorkMeter& meter() { return meter_; }
   bool exhausted() const { return exhausted_ || meter_.HasEnded(); }
   std::size_t n_states() const { return facts_.size(); }
@@ -81,7 +83,7 @@ class Automaton {
   std::vector<Facts> facts_;
   std::size_t max_states_ = 0;
   bool exhausted_ = false;
-  std::size_t n_bytes_ = 0;  // as the meter counts them
+  std::size_t n_bytes_ = 0;  // the bytes that the meter counts for this object
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

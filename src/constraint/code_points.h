@@ -18,8 +18,8 @@ struct CodePointRange {
 };
 using CodePointSet = std::vector<CodePointRange>;
 
-// The code points of ranges in any order, which may overlap and hold surrogates. Ranges are joined
-// where they touch.
+// Makes the set of the code points in `ranges`, which may be in any order, overlap and hold
+// surrogates. Surrogates are left out, and ranges that touch are joined.
 CodePointSet MakeCodePointSet(std::vector<CodePointRange> ranges);
 
 CodePointSet AllCodePoints();

@@ -1,4 +1,4 @@
-// Constraint: what the tokens of an answer may be: a schema, a grammar, calls of tools, from the
+// Constraint: restricts the tokens of an answer to a schema, a grammar or calls of tools, from the
 // end of the reasoning to the end of the answer (docs/spec/constrained.md 1.3, 1.4, 3).
 //
 //   ConstraintState state = *constraint->Begin();
@@ -6,7 +6,7 @@
 //   state = *constraint->Advance(state, token);
 //
 // A state is a value: copying it is a snapshot, and an older copy is a rollback. Masks are a pure
-// function of constraint and state; what is cached changes their time only.
+// function of constraint and state; caches change their time only.
 #pragma once
 
 #include <cstddef>
@@ -32,8 +32,8 @@ namespace fathom {
 // constraints of a model.
 class ConstraintVocabulary {
  public:
-  // vocab_size: rows of the model's logits; those without bytes are never allowed. `end_tokens` end
-  // an answer. The tokenizer may be destroyed afterwards.
+  // vocab_size: the rows of the model's logits; tokens without bytes are never allowed.
+  // `end_tokens` end an answer. The tokenizer may be destroyed afterwards.
   static std::shared_ptr<const ConstraintVocabulary> Make(const Tokenizer& tokenizer,
                                                           std::int64_t vocab_size,
                                                           std::span<const Token> end_tokens);
@@ -64,7 +64,7 @@ class TokenMask {
   std::int64_t n_allowed_ = 0;
 };
 
-// The position behind the tokens of an answer so far. A value.
+// The position after the tokens of an answer so far. A value.
 class ConstraintState {
  public:
   struct Impl;
@@ -84,7 +84,7 @@ struct ContentConstraint {
   std::string text{};                  // kRegex, kGbnf
   std::vector<std::string> choices{};  // kChoice: one of these texts
   bool strict = false;                 // kJsonSchema: every keyword is enforced
-  bool closed_objects = false;         // kJsonSchema: undeclared properties must be allowed
+  bool closed_objects = false;         // kJsonSchema: undeclared properties only where allowed
   JsonLayout layout{};
 };
 
@@ -103,50 +103,51 @@ struct ConstraintSpec {
   ContentConstraint content{};
   ToolConstraint tools{};
   bool in_reasoning = false;  // the prompt ends inside the reasoning, which </think> ends
-  std::string prefill{};      // content of the answer that the prompt has already
+  std::string prefill{};      // the beginning of the answer's content, which is in the prompt
 };
 
-// A compiled constraint. All methods may be called from many threads; those of one constraint wait
+// A compiled constraint. All methods may be called from many threads; calls on one constraint wait
 // for each other.
 class Constraint {
  public:
   virtual ~Constraint() = default;
 
-  // The state behind the prompt (and its prefill).
+  // The state after the prompt (and its prefill).
   virtual ConstraintState Begin() const = 0;
-  // Errors: kResourceExhausted: the grammar is too ambiguous here (constraint_too_complex);
-  // kUnavailable: `pace`, which may be null, has ended the work.
-  // Never without any token.
+  // The mask has at least one token. Errors: kResourceExhausted: the grammar is too ambiguous here
+  // (constraint_too_complex); kUnavailable: `pace`, which may be null, has ended the work.
   virtual Result<TokenMask> Mask(const ConstraintState& state, WorkPace* pace = nullptr) const = 0;
-  // The state behind one more token. Errors: kInvalidArgument: the mask has no such token; as Mask.
+  // The state after one more token. Errors: kInvalidArgument: the mask has no such token; the
+  // errors of Mask.
   virtual Result<ConstraintState> Advance(const ConstraintState& state, Token token,
                                           WorkPace* pace = nullptr) const = 0;
-  // The state behind more text, read byte by byte: however the text is divided into tokens, the
-  // state is this one. Errors as Advance.
+  // The state after more text, read byte by byte: every division of the text into tokens leads to
+  // this state. Errors as Advance.
   virtual Result<ConstraintState> AdvanceText(const ConstraintState& state,
                                               std::string_view text) const = 0;
   // True if the answer may end here.
   virtual bool CanEnd(const ConstraintState& state) const = 0;
 
-  // Parts of the request that are not enforced: JSON pointers of keywords, behind "content" or
-  // "tools[i]"; may be empty.
+  // The parts of the request that are not enforced: JSON pointers of keywords, each after "content"
+  // or "tools[i]"; may be empty.
   virtual const std::vector<std::string>& relaxed() const = 0;
 };
 
-// Compiles constraints and keeps those that were used last, by text and options. Any thread.
+// Compiles constraints, and keeps the most recently used ones by their text and options. Any
+// thread.
 class ConstraintCompiler {
  public:
-  // `max_memory`: of all constraints, in bytes (constraint_memory.h).
+  // `max_memory`: the memory of all constraints, in bytes (constraint_memory.h).
   explicit ConstraintCompiler(std::shared_ptr<const ConstraintVocabulary> vocabulary,
                               std::size_t max_memory = std::size_t{2} << 30);
   ~ConstraintCompiler();
 
-  // Null if the spec asks for nothing. Error (kStopped): `pace`, which may be null, has ended the
-  // work.
+  // Returns null if the spec constrains nothing. Error (kStopped): `pace`, which may be null, has
+  // ended the work.
   ConstraintResult<std::shared_ptr<const Constraint>> Compile(const ConstraintSpec& spec,
                                                               WorkPace* pace = nullptr);
 
-  // Bytes.
+  // In bytes.
   std::size_t memory_used() const;
   std::size_t memory_limit() const;
 

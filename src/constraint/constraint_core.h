@@ -1,4 +1,4 @@
-// ConstraintCore: a grammar with what was found of it, which answers share: automaton, masks.
+// ConstraintCore: a grammar with its automaton and its masks so far, which answers share.
 #pragma once
 
 #include <atomic>
@@ -20,12 +20,11 @@
 
 namespace fathom {
 
-// A piece of what an answer has read within the grammar, with the pieces before it: enough to read
-// all of it again.
-// Constant, and shared by the states behind it.
+// A piece of the text that an answer has read within the grammar, with the pieces before it, so
+// that the whole text can be read again. Constant, and shared by all states after it.
 struct ReadText {
   enum class Kind {
-    kOpener,  // < and ｜DSML｜, with which a block of calls begins in free text; only as the first
+    kOpener,  // < and ｜DSML｜, which begin a block of calls in free text; only the first piece
     kToken,
     kText,
   };
@@ -41,49 +40,52 @@ struct ReadText {
   const std::string text;  // kText
 };
 
-// The mutex must be held for everything but Free, and for all that is done with states of the
-// matcher.
+// The mutex (see Lock) must be held for every method other than Free and TryFree, and for every use
+// of a state of the matcher.
 class ConstraintCore : public FreeableMemory {
  public:
-  // The grammar is complete; FinishCompiling is called before any other work.
+  // The grammar must be complete. FinishCompiling must be called before any other work.
   ConstraintCore(std::shared_ptr<const VocabularyTables> vocabulary,
                  std::unique_ptr<Grammar> grammar, const MatcherLimits& limits);
 
-  // Holds the mutex, and frees states. If that takes long, `pace`, which may be null, is told and
-  // asked: not locked if it ends the wait.
+  // Locks the mutex, and frees the states that Free has put off. During a long wait, `pace`, which
+  // may be null, is told of the wait and asked whether it goes on. The result is not locked if the
+  // pace ends the wait.
   std::unique_lock<TimedMutex> Lock(WorkPace* pace = nullptr);
   // Frees a state, perhaps later. Any thread, without the mutex.
   void Free(MatcherState state);
-  // Frees all that was found, unless somebody has the mutex: then the core is lost.
+  // Frees the grammar, the automaton and all masks, after which the core is lost. Returns false if
+  // another thread holds the mutex.
   bool TryFree() override;
   bool IsUnsatisfiable() const { return parts_->matcher.IsUnsatisfiable(); }
-  // True once the memory was needed for others, or a pace has ended work: what the core knows must
-  // be found again in another one. Nothing but Lock and Free may be called then.
+  // True once the memory was taken for other work, or a pace has ended work: the results of the
+  // core must be found again in another one. Only Lock and Free may be called then.
   bool IsLost() const {
     return parts_ == nullptr || parts_->grammar->meter.end() == WorkMeter::End::kStopped;
   }
   // True once all answers together have made as many states of the automaton as it may have: then
-  // no result is to be used any more.
+  // no result may be used any more.
   bool IsExhausted() const { return parts_->matcher.IsExhausted(); }
 
-  // Sets `to` to the state behind what was read; null: in front of the grammar. Dead if the text
-  // may not begin so. Error (kResourceExhausted): a limit of the work.
+  // Reads the pieces up to `last` again, and sets `to` to the state after them; null: the state
+  // before the text. `to` is dead if the text may not begin so. Error (kResourceExhausted): a limit
+  // of the work.
   Status ReadAgain(const ReadText* last, MatcherState& to);
-  // Sets `to` to the state behind a text. Errors: kInvalidArgument: the grammar does not allow it;
-  // kResourceExhausted.
+  // Sets `to` to the state after a text. Errors: kInvalidArgument: the grammar does not allow the
+  // text; kResourceExhausted.
   Status Read(const MatcherState& from, std::string_view text, MatcherState& to);
   // As Read, for a token.
   Status Advance(const MatcherState& from, Token token, MatcherState& to);
   Result<std::shared_ptr<const MaskBuilder::Mask>> Mask(const MatcherState& state);
-  // Has the memory freed between the work where others need it.
+  // Lets `owner` free the memory between two pieces of work, where other work needs it.
   void SetOwner(std::weak_ptr<FreeableMemory> owner) {
     parts_->grammar->meter.SetOwner(std::move(owner));
   }
-  // Brackets work; see WorkMeter.
+  // Begins and ends work; see WorkMeter.
   void BeginWork(WorkPace* pace) { parts_->grammar->meter.BeginWork(pace); }
   void EndWork() { parts_->grammar->meter.EndWork(parts_->masks.memory()); }
-  // Finds the state in front of the text as the last part of compiling; from then on the limits are
-  // those of an automaton.
+  // Finds the state before the text, which is the last part of compiling. From then on the limits
+  // of an automaton apply.
   void FinishCompiling();
   const WorkMeter& meter() const { return parts_->grammar->meter; }
 
@@ -101,15 +103,15 @@ class ConstraintCore : public FreeableMemory {
   MatcherState BehindOpener();
 
   const std::shared_ptr<const VocabularyTables> vocabulary_;
-  const WorkLimits limits_;  // of the automaton
+  const WorkLimits limits_;  // the limits of the automaton
   TimedMutex mutex_;
   std::mutex freed_mutex_;
   std::vector<MatcherState> freed_;     // guarded by freed_mutex_
-  std::atomic<bool> has_freed_{false};  // written under freed_mutex_: freed_ is not empty
+  std::atomic<bool> has_freed_{false};  // true if freed_ is not empty; written under freed_mutex_
   std::unique_ptr<Parts> parts_;        // guarded by mutex_; null once freed
 };
 
-// A token that no text may have here.
+// The error for a token that the grammar does not allow.
 tl::unexpected<Error> TokenNotAllowed(Token token);
 
 }  // namespace fathom

@@ -27,10 +27,10 @@ constexpr std::string_view Name(ConstraintErrorCode code) {
   return kNames[static_cast<int>(code)];
 }
 
-// A place in the text of a constraint.
+// A reason for a refusal, and its place in the text of a constraint.
 struct ConstraintIssue {
-  std::string pointer{};  // RFC 6901, from the root of the schema; of a grammar "line:column"
-  std::string keyword{};  // of the schema, or ""
+  std::string pointer{};  // RFC 6901, from the root of the schema; in a grammar "line:column"
+  std::string keyword{};  // the keyword of the schema, or ""
   std::string reason{};
 };
 
@@ -45,7 +45,7 @@ struct ConstraintError {
 ConstraintError MakeConstraintError(ConstraintErrorCode code, std::string message);
 
 class WorkMeter;
-// Why the work that the meter counts has ended, which it must have.
+// The error for work that the meter has ended. The work must have ended.
 ConstraintError EndError(const WorkMeter& meter);
 
 template <class T>

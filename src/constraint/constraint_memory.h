@@ -1,5 +1,5 @@
-// ConstraintMemory: one limit for what all constraints of a process keep: grammars that are being
-// compiled, and the automata and masks of answers.
+// ConstraintMemory: one limit for the memory of all constraints of a process: grammars that are
+// being compiled, and the automata and masks of answers.
 #pragma once
 
 #include <atomic>
@@ -15,22 +15,24 @@
 
 namespace fathom {
 
-// Memory that can be had back at any time, because what it holds can be found again.
+// Memory that can be freed at any time, because its contents can be computed again.
 class FreeableMemory {
  public:
   virtual ~FreeableMemory() = default;
-  // Frees it unless it is in use right now; false if so. Any thread.
+  // Frees the memory, unless it is in use right now: then returns false. Any thread.
   virtual bool TryFree() = 0;
 };
 
-// Any thread. Room is made in this order: constraints that nobody uses are dropped,
-// automata that nobody computes with are freed, the last used ones last, and the work waits until
-// others have ended. The last work that goes on need not wait: a part of the limit is kept for it.
+// Any thread. Room is made in this order: constraints that nobody uses are dropped; automata that
+// no thread computes with are freed, the most recently used ones last; and the work waits until
+// other work has ended. The last work that is not waiting need not wait: a part of the limit is
+// kept for it.
 class ConstraintMemory {
  public:
   class Account;
 
-  // In bytes. `drop_idle` drops a constraint that nobody uses, and returns false if there is none.
+  // `limit`: in bytes. `drop_idle` drops a constraint that nobody uses, and returns false if there
+  // is none.
   ConstraintMemory(std::size_t limit, std::function<bool()> drop_idle)
       : limit_(limit), drop_idle_(std::move(drop_idle)) {}
   ConstraintMemory(const ConstraintMemory&) = delete;
@@ -49,15 +51,15 @@ class ConstraintMemory {
   const std::function<bool()> drop_idle_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::list<Account*> accounts_;  // guarded
+  std::list<Account*> accounts_;  // guarded by mutex_
   std::atomic<std::uint64_t> n_uses_ = 0;
-  std::size_t used_ = 0;  // guarded
-  int n_working_ = 0;     // guarded
-  int n_waiting_ = 0;     // guarded: among those that work
+  std::size_t used_ = 0;  // guarded by mutex_
+  int n_working_ = 0;     // guarded by mutex_
+  int n_waiting_ = 0;     // guarded by mutex_; counted in n_working_, too
 };
 
-// The memory of one grammar and of what was found of it. One thread at a time; the ConstraintMemory
-// must outlive it.
+// The memory of one grammar, its automaton and its masks. One thread at a time; the
+// ConstraintMemory must outlive it.
 class ConstraintMemory::Account {
  public:
   explicit Account(std::shared_ptr<ConstraintMemory> memory);
@@ -65,14 +67,15 @@ class ConstraintMemory::Account {
   Account& operator=(const Account&) = delete;
   ~Account();
 
-  // Frees the memory if others need it.
+  // Lets `owner` free the memory if other work needs it.
   void SetOwner(std::weak_ptr<FreeableMemory> owner);
-  // Has room for so many bytes, or waits for it: until EndWork they are not freed. `pace`, which
-  // may be null, is told of that, and asked: false if it ends the work.
+  // Makes room for `bytes` bytes in all, or waits for room: until EndWork they are not freed.
+  // `pace`, which may be null, is told of the wait, and asked whether it goes on: returns false if
+  // the pace ends the work.
   bool Reach(std::size_t bytes, WorkPace* pace) {
     return bytes <= n_bytes_ || memory_->Grow(*this, bytes, pace);
   }
-  // `bytes`: what is kept. Most work needs no more room, and waits for nobody here.
+  // `bytes`: the memory that is kept. Most work needs no more room, and takes no lock here.
   void EndWork(std::size_t bytes);
 
  private:
@@ -81,9 +84,9 @@ class ConstraintMemory::Account {
   // Guarded by the mutex of memory_:
   std::list<Account*>::iterator place_;
   std::weak_ptr<FreeableMemory> owner_;
-  std::size_t n_bytes_ =
-      0;                // written by the thread of the account, which reads it without the lock
-  bool works_ = false;  // likewise
+  // Also guarded, but the thread of the account, which alone writes them, reads without the lock:
+  std::size_t n_bytes_ = 0;
+  bool works_ = false;
   std::atomic<std::uint64_t> last_use_ = 0;
 };
 

@@ -18,7 +18,7 @@ struct ToolSchema {
   std::string name{};
   JsonValue parameters{};  // the schema; null: no parameters are declared
   bool strict = false;     // values and required parameters as the schema says; else markup only
-  // Not strict: the parameters that the schema requires must be there all the same.
+  // If not strict: the parameters that the schema requires must be there nevertheless.
   bool has_required = false;
   // A tool that takes one raw text instead of parameters (custom tools of Responses): the name of
   // the parameter that holds it, and the regular expression of the text, "" for any.
@@ -33,7 +33,7 @@ struct DsmlOptions {
   JsonLayout layout{};
 };
 
-// A block of calls, from its "<" to the ">" behind "/｜DSML｜tool_calls". `relaxed` gets the
+// A block of calls, from its "<" to the ">" after "/｜DSML｜tool_calls". `relaxed` gets the
 // keywords that are not enforced, as "tools[i]..." paths. Errors: issues whose pointers begin with
 // the index of the tool.
 ConstraintResult<ExpressionId> DsmlBlock(Grammar& grammar, std::span<const ToolSchema> tools,

@@ -16,18 +16,18 @@ struct MarkupNames {
   bool has_others = false;              // other names are allowed, too
 };
 
-// The names in `properties` and `required` of the schema and of those that are applied to the same
+// The names in `properties` and `required` of the schema and of the schemas that apply to the same
 // object (allOf, anyOf, $ref and the like). Other names are allowed if there are no `properties`,
-// or if some keyword allows them; without a schema (null) there are none. Never fails: what cannot
-// be read allows every name. O(n log n) in the size of the schema.
+// or if some keyword allows them; without a schema (null) there are no names. Never fails: a schema
+// that cannot be read allows every name. O(n log n) in the size of the schema.
 MarkupNames NamesForMarkup(const JsonValue& schema);
 
-// The names in `required` of the schema and of the schemas that hold beside it ($ref, allOf); they
-// point into `schema`. Never fails, as above.
+// The names in `required` of the schema and of the schemas that hold beside it ($ref, allOf). The
+// views point into `schema`. Never fails, as above.
 std::set<std::string_view> RequiredInMarkup(const JsonValue& schema);
 
-// True if the format can hold a parameter with that name such that its parser finds it again:
-// without quotes and control characters, and not longer than a tag.
+// True if a call can have a parameter with that name such that the parser of calls finds it again:
+// the name has no quotes and no control characters, and is not longer than a tag allows.
 bool IsMarkupParameterName(std::string_view name, std::string_view dsml_text);
 // True if a tool may have this name: it must not be empty, nor contain < or >.
 bool IsMarkupToolName(std::string_view name, std::string_view dsml_text);

@@ -32,8 +32,8 @@ enum class LetterKind : std::uint8_t {
   kCall,        // value: a rule, whose text stands here
   kUniqueCall,  // as kCall, but the text must differ from all texts of earlier unique calls in the
                 // same place: same rule body, same entry of it (keys of an object, unique items)
-  kAscendingCall,  // as kUniqueCall, but the text must be greater, in the order of bytes, than that
-                   // of the ascending call before it
+  kAscendingCall,  // as kUniqueCall, but the text must be greater, in the order of bytes, than the
+                   // text of the previous ascending call
   kMark,           // value: 0 ... 1023; takes no text; may be passed once in an entry of the rule
   kNeed,           // value: a set of marks (Grammar::AddNeed); takes no text; passes if all are set
   kOtherToken,     // value: a token; takes any one token of ordinary text (no added one) but this
@@ -70,11 +70,12 @@ struct ExpressionView {
 
 inline constexpr std::uint32_t kNoMaximum = std::numeric_limits<std::uint32_t>::max();
 
-// Owns the expressions; ids are valid as long as the pool. Grows as expressions are made; nothing
-// is ever freed, so its owner bounds n_expressions(). One thread at a time.
+// Owns the expressions; ids are valid as long as the pool. Grows as expressions are made and frees
+// none, so its owner must bound n_expressions(). One thread at a time.
 class ExpressionPool {
  public:
-  // `meter`, which must outlive the pool, counts its work and memory; null: one of its own does.
+  // `meter`, which must outlive the pool, counts its work and memory; null: the pool has a meter of
+  // its own.
   explicit ExpressionPool(WorkMeter* meter = nullptr);
   ~ExpressionPool();
   ExpressionPool(const ExpressionPool&) = delete;
@@ -85,7 +86,7 @@ class ExpressionPool {
   ExpressionId Empty() const;    // the empty text
   ExpressionId Bytes(const ByteSet& set);
   ExpressionId Literal(std::string_view text);
-  // Any of these texts, which share what they begin with. O(bytes log n).
+  // Any of these texts; common beginnings are shared. O(bytes log n).
   ExpressionId AnyLiteral(std::vector<std::string_view> texts);
   ExpressionId OneLetter(Letter letter);
   ExpressionId Concat(ExpressionId first, ExpressionId second);
@@ -98,14 +99,15 @@ class ExpressionPool {
   ExpressionId Repeat(ExpressionId operand, std::uint32_t minimum, std::uint32_t maximum);
   ExpressionId Optional(ExpressionId operand) { return Repeat(operand, 0, 1); }
   // Decimal digits whose number, times 10^fraction_digits, is a multiple of `modulus` (1 to
-  // 10,000): a remainder automaton of multipleOf. A point may stand among the digits, and zeros
-  // behind the first fraction_digits of the fraction; -1: no point. Leading zeros and the empty
-  // text match.
+  // 10,000): a remainder automaton of multipleOf. A point may stand among the digits, and zeros may
+  // follow the first fraction_digits digits of the fraction; fraction_digits = -1: no point.
+  // Leading zeros and the empty text match.
   ExpressionId Multiple(std::uint32_t modulus, int fraction_digits);
 
-  // Declares that every text of `part` is a sequence of texts of `unit`, such as text within UTF-8.
-  // Or and And then see that `part` is within the repetition of `unit`; so does what is built from
-  // declared parts. At most eight units are kept; more are ignored.
+  // Declares that every text of `part` is a sequence of texts of `unit`, as a text in UTF-8 is a
+  // sequence of code points. Or and And then know that `part` is within the repetition of `unit`,
+  // and that expressions built from declared parts are. At most eight units are kept; more are
+  // ignored.
   void DeclareWithin(ExpressionId part, ExpressionId unit);
 
   // --- Properties ---
@@ -113,7 +115,7 @@ class ExpressionPool {
   bool IsNullable(ExpressionId id) const;
   // True if letters other than bytes occur.
   bool HasLetters(ExpressionId id) const;
-  // True if And or Not occurs: whether anything matches is then not seen from the expression.
+  // True if And or Not occurs: the expression alone then does not show whether anything matches.
   bool HasBooleans(ExpressionId id) const;
   // The least number of bytes and letters of a text, or less where And and Not occur; at most
   // 2^32 - 1.
@@ -127,8 +129,8 @@ class ExpressionPool {
   std::size_t memory() const;
 
   // --- Bounds ---
-  // The work that derivatives and emptiness may do from now on, in expressions; a list of operands
-  // counts as one for every four. Resets exceeded().
+  // Limits the work that derivatives and emptiness may do from now on, in expressions; four
+  // operands in a list count as one expression. Resets exceeded().
   void SetLimit(std::size_t more_expressions);
   // Expressions and operands, as the limit counts them.
   std::size_t size() const;
@@ -139,21 +141,22 @@ class ExpressionPool {
   WorkMeter& meter();
 
   // --- Derivatives ---
-  // Partition of the bytes such that all expressions in the pool treat the bytes of a class alike.
-  // By byte: its class. A later Bytes with another set refines the partition: what keeps a copy of
-  // it (an Automaton) must not see expressions that were made afterwards.
+  // By byte: its class, in a partition of the bytes such that all expressions in the pool treat the
+  // bytes of a class alike. A later Bytes with another set refines the partition: an owner of a
+  // copy of it (an Automaton) must not see expressions that were made afterwards.
   const std::array<std::uint8_t, 256>& ByteClasses();
   int n_byte_classes();
   ExpressionId DeriveByte(ExpressionId id, std::uint8_t byte);
   ExpressionId DeriveLetter(ExpressionId id, Letter letter);
-  // An expression of more texts, without negations of finitely many texts: where it takes all texts
-  // of some plain characters (text_kinds.h) of any length next, `id` does so too.
+  // A larger language: `id` without its negations of finitely many texts. Where all texts of some
+  // plain characters (text_kinds.h), of any length, may come next in the result, they may come next
+  // in `id`, too (loosen.cc).
   ExpressionId Loosen(ExpressionId id);
   // Appends the letters that may come first, each once, in ascending order.
   void FirstLetters(ExpressionId id, std::vector<Letter>& letters) const;
-  // An expression of the same texts that has no And and Not without texts in it, other than within
-  // And and Not: Nothing() if there is no text. Searches the derivatives of And and Not, and
-  // remembers. The derivatives of the answer need Prune again.
+  // An equal expression in which no And and no Not is without texts, other than within And and Not;
+  // Nothing() if there is no text at all. Searches the derivatives of And and Not, and remembers
+  // the results. The derivatives of the result need Prune again.
   ExpressionId Prune(ExpressionId id);
 
  private:

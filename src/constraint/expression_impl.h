@@ -1,4 +1,4 @@
-// The nodes behind ExpressionPool, for the files that implement it.
+// ExpressionPool::Impl: the nodes of the expressions, for the files that implement ExpressionPool.
 #pragma once
 
 #include <array>
@@ -34,13 +34,13 @@ inline constexpr std::uint8_t kFirstLetter = 16;  // a letter may come first
 // Clear only in regular expressions that finitely many texts match.
 inline constexpr std::uint8_t kMayBeEndless = 32;
 
-// Whether a text matches, as far as it was searched.
+// Whether a text matches, as far as a search has found.
 enum class ExpressionLife : std::uint8_t { kUnknown, kAlive, kDead };
 
 struct ExpressionNode {
   ExpressionKind kind = ExpressionKind::kNothing;
   std::uint8_t flags = 0;
-  std::uint8_t within = 0;  // by unit: a set of sequences of it
+  std::uint8_t within = 0;  // by unit, as bits: all texts are sequences of texts of the unit
   ExpressionLife life = ExpressionLife::kUnknown;
   std::uint32_t a = 0;
   std::uint32_t b = 0;
@@ -89,8 +89,9 @@ struct ExpressionPool::Impl {
   static constexpr Id kEmpty = 1;
   static constexpr std::uint32_t kFirstLetterSymbol = 256;
   static constexpr int kMaxUnits = 8;
-  static constexpr std::size_t kMaxText = 64;  // longer ones are texts in a row
-  // As a WorkMeter counts. Vectors and tables have room for up to twice as much as they hold.
+  static constexpr std::size_t kMaxText = 64;  // longer texts are several nodes in a row
+  // Costs in the units of WorkMeter. Vectors and tables have room for up to twice as much as they
+  // hold.
   static constexpr std::size_t kOperandsPerStep = 8;
   static constexpr std::size_t kBytesPerNode = 64;
   static constexpr std::size_t kBytesPerOperand = 6;
@@ -108,7 +109,7 @@ struct ExpressionPool::Impl {
   Id Intern(ExpressionNode node, std::span<const Id> operands = {});
   Id Bytes(const ByteSet& set);
   Id Byte(std::uint8_t byte);
-  // A text of any length. It may lie in `text_bytes`.
+  // A text of any length. `text` may point into `text_bytes`.
   Id Literal(std::string_view text);
   Id InternText(std::string_view text);
   std::string_view Text(const ExpressionNode& node) const {
@@ -136,7 +137,7 @@ struct ExpressionPool::Impl {
   // --- Or (expression_or.cc) ---
   Id Or(std::span<const Id> alternatives);
   Id Or(Id a, Id b);
-  struct OrFrame;  // an Or in the making
+  struct OrFrame;  // an Or that is being built
   OrFrame BeginOr(std::span<const Id> alternatives, bool factor);
   void GroupByFirst(std::span<const Id> list, OrFrame& frame);
   Id FinishOr(OrFrame& frame);
@@ -163,8 +164,8 @@ struct ExpressionPool::Impl {
   Id Prune(Id id);
   Id PruneKnown(Id id) const;  // IdMap::kNone: not yet computed
   Id PruneNode(Id id);
-  // True if no text matches; sets `exceeded` where the search gives up. False
-  // if the work has ended.
+  // True if no text matches; sets `exceeded` where the search gives up. False if the work has
+  // ended.
   bool IsDead(Id id);
 
   std::vector<ExpressionNode> nodes;
@@ -176,7 +177,7 @@ struct ExpressionPool::Impl {
   };
   std::vector<Slot> table;
   std::string text_bytes;
-  std::array<Id, 256> byte_ids{};  // of the sets of one byte; kNothing: not made yet
+  std::array<Id, 256> byte_ids{};  // by byte: the set of this byte; kNothing: not made yet
   std::vector<ByteSet> sets;
   std::map<ByteSet, std::uint32_t> set_ids;
   std::vector<Letter> letters;
@@ -192,7 +193,7 @@ struct ExpressionPool::Impl {
 
   std::unique_ptr<WorkMeter> own_meter;
   WorkMeter& meter;
-  std::size_t n_bytes = 0;  // as the meter counts them
+  std::size_t n_bytes = 0;  // the bytes that the meter counts for the pool
   std::uint64_t work = 0;   // derivatives that were made; eight operands count as one more
   std::size_t limit = 0;
   bool exceeded = false;

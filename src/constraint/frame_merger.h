@@ -1,6 +1,6 @@
-// FrameMerger: frames behind which a text goes on exactly as behind older ones. In an ambiguous
-// grammar each place in the text may begin such a frame: merged with the older one, a state does
-// not grow with the text.
+// FrameMerger: merges frames of a matcher with older frames that have the same continuations. In an
+// ambiguous grammar each place in the text may begin such a frame: merged with the older one, a
+// state does not grow with the text.
 #pragma once
 
 #include <cstddef>
@@ -12,19 +12,19 @@
 
 namespace fathom {
 
-// For one column whose frames have all their returns, and the leaves of its state. Both must
-// outlive the merger.
+// Works on one column, whose frames have all their returns, and on the leaves of its state. Both
+// must outlive the merger.
 class FrameMerger {
  public:
   FrameMerger(const Ref<Column>& column, const std::vector<Leaf>& leaves)
       : column_(column), leaves_(leaves), older_(column->frames.size()) {}
 
-  // Searches for an older frame that is like a frame of the column: one of the same rule and depth
-  // with the same returns, where frames of the column may be like older ones in turn. Looks at
-  // those that the frame returns to and those of the leaves. Of frames within unique calls, and
-  // where a search would be long, none is found.
+  // Searches for an older frame that equals a frame of the column: both have the same rule, depth
+  // and returns, where a return to a frame of the column equals a return to an older frame if these
+  // two frames are equal in turn. Searches the frames that the frame returns to, and the frames of
+  // the leaves. Finds nothing for frames within unique calls, nor where the search would be long.
   void Search(std::uint32_t index);
-  // The older frame that a frame of the column is like; without a column where none was found.
+  // The older frame that equals a frame of the column; without a column where none was found.
   const FrameRef& OlderThan(std::uint32_t index) const { return older_[index]; }
   // The older frames whose returns were read, each once.
   std::span<const FrameRef> read() const { return read_; }
@@ -41,8 +41,8 @@ class FrameMerger {
 
   const Ref<Column>& column_;
   const std::vector<Leaf>& leaves_;
-  std::vector<FrameRef> older_;          // by frame; while it is compared, what is supposed
-  std::vector<std::uint32_t> supposed_;  // the frames that were given one last
+  std::vector<FrameRef> older_;          // by frame; while two frames are compared, assumed
+  std::vector<std::uint32_t> supposed_;  // the frames in older_ that are assumed, the last one last
   std::vector<FrameRef> read_;
   std::size_t steps_ = 0;
 };

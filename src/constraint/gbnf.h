@@ -14,14 +14,14 @@ namespace fathom {
 struct GbnfOptions {
   std::size_t max_bytes = 1 << 20;
   std::size_t max_rules = 4096;
-  int max_depth = 256;  // of groups
+  int max_depth = 256;  // nested groups
   // Finds the token with this text, for terminals <text>; <[id]> needs no search.
   std::function<std::optional<Token>(std::string_view)> find_token{};
   std::int64_t vocab_size = 0;
 };
 
-// Sets grammar.start to the rule `root`. Issues have the pointer "line:column". kInvalidGrammar, or
-// kTooLarge.
+// Sets grammar.start to the rule `root`. Errors: kInvalidGrammar or kTooLarge; their issues have
+// the pointer "line:column".
 ConstraintResult<void> ParseGbnf(Grammar& grammar, std::string_view text,
                                  const GbnfOptions& options);
 

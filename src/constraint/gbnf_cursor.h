@@ -20,8 +20,8 @@ ConstraintIssue GbnfIssue(std::string_view source, std::size_t offset, std::stri
 tl::unexpected<ConstraintError> GbnfError(ConstraintErrorCode code,
                                           std::vector<ConstraintIssue> issues);
 
-// Reads valid UTF-8, which must outlive the cursor. After a failure the cursor stands at the end,
-// so that loops over the text end as well.
+// Reads valid UTF-8, which must outlive the cursor. After a failure the cursor is at the end, so
+// that loops over the text end as well.
 class GbnfCursor {
  public:
   explicit GbnfCursor(std::string_view source) : source_(source) {}
@@ -40,18 +40,18 @@ class GbnfCursor {
 
   // Moves on by bytes that are there.
   void Skip(std::size_t n_bytes) { offset_ += n_bytes; }
-  // Moves past the text if it stands here.
+  // Moves past the text if it comes next.
   bool Take(std::string_view text);
   // Moves past blanks and comments; with `newlines` also past the ends of lines.
   void SkipBlanks(bool newlines);
-  // Moves past the name of a rule (letters, digits, - and _); "" if none stands here.
+  // Moves past the name of a rule (letters, digits, - and _); "" if no name comes next.
   std::string_view ReadName();
-  // Moves past decimal digits; nothing if none stand here. Values above 10^9 become 10^9.
+  // Moves past decimal digits; nothing if no digit comes next. Values above 10^9 become 10^9.
   std::optional<std::size_t> ReadNumber();
   // Moves past one code point. Not at the end.
   char32_t ReadCodePoint();
 
-  // Records an error, unless there is one already: that something else was expected here.
+  // Records the error that something else was expected here, unless there is an error already.
   void Expected(std::string_view what);
   void FailAt(std::size_t offset, ConstraintErrorCode code, std::string reason);
   bool failed() const { return failure_.has_value(); }

@@ -1,4 +1,4 @@
-// Which rules of a GBNF grammar have a text at all.
+// ProductiveRules: finds the rules of a GBNF grammar that have a text at all.
 #pragma once
 
 #include <vector>

@@ -1,7 +1,7 @@
 // The symbols of a GBNF grammar: literals, classes, tokens, and the suffixes that repeat them.
 //
-// Each function reads one symbol at the cursor. After an error, which the cursor has, the result is
-// of no use.
+// Each function reads one symbol at the cursor. After an error, which the cursor keeps, the result
+// must not be used.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The text of a GBNF grammar, read into rules whose names are resolved, but not yet built
+// GbnfText: a GBNF grammar, read into rules whose names are resolved, but not yet built
 // (docs/spec/constrained.md 2.4).
 //
 // A rule's body is a list of steps for a stack machine: a symbol pushes one expression; an operator
@@ -22,7 +22,7 @@ struct GbnfStep {
     kLiteral,     // a: offset in GbnfText::literals; b: bytes
     kClass,       // a: index of GbnfText::classes
     kToken,       // a: the token
-    kOtherToken,  // a: the token that may not stand here
+    kOtherToken,  // a: the token that is excluded
     kRule,        // a: index of the rule; b: offset of its name in the source
     kConcat,      // a: number of operands, 0 for the empty text
     kOr,          // a: number of operands, at least 2
@@ -35,7 +35,7 @@ struct GbnfStep {
 
 struct GbnfRule {
   std::string_view name{};       // points into the source
-  std::size_t offset = 0;        // of the name in its definition, or in its first use
+  std::size_t offset = 0;        // the offset of the name in its definition, or in its first use
   std::vector<GbnfStep> body{};  // empty until the rule is defined
 };
 

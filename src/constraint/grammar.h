@@ -31,28 +31,29 @@ struct Grammar;
 class RuleBody {
  public:
   virtual ~RuleBody() = default;
-  // Has no sets of bytes that are not in the pool before.
+  // Writes the body, for which the pool must need no new sets of bytes.
   virtual ExpressionId Write(Grammar& grammar) const = 0;
-  // Takes replaced[e] for each expression e that it is made of.
+  // Replaces each expression e of the body by replaced[e].
   virtual void Replace(const std::vector<ExpressionId>& replaced) = 0;
 };
 
 struct Rule {
   std::string name;  // for messages
-  // If `later` is set, an expression that calls the same rules, and of which as many open at once.
+  // If `later` is set, a stand-in for the body: it calls the same rules, and its texts have as many
+  // recursive rules open at once.
   ExpressionId body = 0;
   std::optional<CodePointCount> count{};
   std::shared_ptr<RuleBody> later{};
 };
 
 struct Grammar {
-  WorkMeter meter;  // of all work on the grammar, from its schema to masks
+  WorkMeter meter;  // counts all work on the grammar, from its schema to masks
   ExpressionPool pool{&meter};
   std::vector<Rule> rules;
   std::vector<std::vector<std::uint32_t>> needs;  // sets of marks, by kNeed's value; each ascending
   ExpressionId start = 0;
 
-  // As the meter counts, with what the matcher keeps of a rule.
+  // The bytes that the meter counts for a rule, with the matcher's data about it.
   static constexpr std::size_t kBytesPerRule = 2 * sizeof(Rule) + 64;
 
   // Adds a rule whose body is set later (recursion).
@@ -61,7 +62,8 @@ struct Grammar {
     rules.push_back({.name = std::move(name), .body = pool.Nothing()});
     return static_cast<RuleId>(rules.size() - 1);
   }
-  // Writes the body of the rule if that is still to be done; does not count as work of the pool.
+  // The body of the rule, which is written now if it is not written yet. Writing does not count
+  // against the limit of the pool.
   ExpressionId Body(RuleId rule) {
     if (rules[rule].later) {
       const std::size_t before = pool.size();

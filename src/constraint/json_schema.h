@@ -25,7 +25,8 @@ struct JsonSchemaOptions {
   JsonLayout layout{};
   // Every assertion is enforced, or the schema is refused; off: what is not supported is relaxed.
   bool strict = false;
-  // Objects with `properties` but without additionalProperties have no others; else they are open.
+  // Objects with `properties` but without additionalProperties have no other properties; off: they
+  // are open.
   bool closed_objects = false;
   // Texts that may not occur in the value, in any spelling of bytes (DSML tags within a value).
   std::vector<std::string> forbidden{};
@@ -46,9 +47,9 @@ struct ToolParameter {
 // One form of a tool's arguments: an object.
 struct ToolArguments {
   std::vector<ToolParameter> parameters{};
-  // Parameters with other names; nothing: there are none.
+  // Parameters with other names; nullopt: there are none.
   std::optional<ToolParameter> others{};
-  // Names that are neither parameters nor may `others` have them.
+  // Names that are no parameters, and that `others` must not have either.
   std::vector<std::string> excluded{};
 };
 
@@ -58,8 +59,8 @@ class JsonSchemaCompiler {
   JsonSchemaCompiler(Grammar& grammar, JsonSchemaOptions options);
   ~JsonSchemaCompiler();
 
-  // The value of a schema (an object or a boolean). No blanks around it. The expression may call
-  // rules. $ref resolves within `schema`.
+  // The values that a schema (an object or a boolean) allows, without blanks around them. The
+  // expression may call rules. $ref resolves within `schema`.
   ConstraintResult<ExpressionId> Value(const JsonValue& schema);
   // Any JSON object.
   ExpressionId AnyObject();
@@ -67,9 +68,9 @@ class JsonSchemaCompiler {
   // arguments must have. Values are complete: for RAW text the caller adds nothing.
   ConstraintResult<std::vector<ToolArguments>> Arguments(const JsonValue& schema);
 
-  // Keywords that were not enforced, as JSON pointers, each once; without duplicates, at most 64.
+  // Keywords that were not enforced, as JSON pointers, each once, at most 64.
   const std::vector<std::string>& relaxed() const;
-  // Returns relaxed() and forgets it: the keywords of the schemas since the last call.
+  // Returns relaxed() and clears it: the keywords of the schemas since the last call.
   std::vector<std::string> TakeRelaxed();
 
  private:

@@ -1,5 +1,6 @@
-// KindSearch: the kinds of characters that may come freely behind a state of an automaton, by a
-// search of the states behind whole characters (docs/spec/constrained.md 3.3).
+// KindSearch: finds the kinds of characters that may come after a state of an automaton in any
+// order and number, by a search of the states after whole characters (docs/spec/constrained.md
+// 3.3).
 #pragma once
 
 #include <array>
@@ -15,33 +16,33 @@ class Automaton;
 
 class KindSearch {
  public:
-  // `classes` of the automaton's bytes.
+  // `classes`: the classes of the automaton's bytes.
   explicit KindSearch(const std::array<std::uint8_t, 256>& classes);
 
   // Returns kinds such that every text of at most kLargestSlice of their characters may come next,
-  // and more bytes behind it. There may be more such kinds where the search would be long.
+  // and further bytes after it. There may be more such kinds where the search would be long.
   TextKinds Find(Automaton& automaton, std::uint32_t state);
 
  private:
-  // Within a character: what must follow.
+  // A mode says which bytes must follow within a character (CharacterMode in kind_search.cc).
   static constexpr int kModes = 10;
-  // A byte that stands for all of its class here, and the mode behind it.
+  // A byte that stands for all bytes of its class here, and the mode after it.
   struct Step {
     std::uint8_t byte = 0;
     std::uint8_t mode = 0;
   };
-  // A state within a character, and what must follow there.
+  // A state within a character, and the mode there.
   struct CharacterPlace {
     std::uint32_t state = 0;
     std::uint8_t mode = 0;
     friend bool operator==(const CharacterPlace&, const CharacterPlace&) = default;
   };
-  // A state behind whole characters, and the kind of the last one.
+  // A state after whole characters, and the kind of the last one.
   struct Found {
     std::uint32_t state = 0;
     int kind = 0;
   };
-  // In known_: the kinds may come without end.
+  // In known_: the kinds may come in any number.
   static constexpr TextKinds kEndless = TextKinds{1} << (kNotPlainKind - 1);
   static constexpr TextKinds kUnknown = kNotPlain;
   static_assert(kTextKindCount < kNotPlainKind - 1);
@@ -50,7 +51,7 @@ class KindSearch {
     return state < known_.size() ? known_[state] : kUnknown;
   }
   void Keep(std::uint32_t state, TextKinds kinds);
-  // False if the attempt has seen the state before.
+  // False if the current attempt has seen the state before.
   bool SetSeen(std::uint32_t state);
   TextKinds Search(Automaton& automaton, std::uint32_t state);
   enum class Outcome { kHolds, kHoldsEndlessly, kFails, kIsLong };
@@ -64,10 +65,10 @@ class KindSearch {
   std::array<std::vector<Step>, kTextKindCount> first_steps_;  // by kind
   std::array<std::vector<Step>, kModes> steps_;                // by mode
   std::vector<TextKinds> known_;                               // by state
-  std::vector<std::uint32_t> seen_in_;                         // by state: the last attempt
-  std::uint32_t attempt_ = 0;                                  // the number of the last Try
-  std::vector<CharacterPlace> within_;                         // by the last Follow
-  std::vector<std::uint32_t> found_;                           // by the last Follow
+  std::vector<std::uint32_t> seen_in_;  // by state: the last attempt that saw it
+  std::uint32_t attempt_ = 0;           // the number of the last Try
+  std::vector<CharacterPlace> within_;  // places that the last Follow reached
+  std::vector<std::uint32_t> found_;    // states that the last Follow found
 };
 
 }  // namespace fathom

@@ -1,4 +1,4 @@
-// LeafReader: the tokens that a leaf of a state may read, within its rule and beyond.
+// LeafReader: finds the tokens that a leaf of a state may read, within its rule and beyond.
 #pragma once
 
 #include <cstddef>
@@ -22,9 +22,10 @@ class LeafReader {
   // max_memory: bytes of masks of leaves that are kept.
   LeafReader(Matcher& matcher, const VocabularyTables& vocabulary, std::size_t max_memory);
 
-  // Adds the tokens whose texts may follow a leaf. The matcher may be too complex then.
+  // Adds the tokens whose texts may follow a leaf. Matcher::TooComplex may be true afterwards.
   void Read(const Leaf& leaf, TokenSet& tokens);
-  // True if texts of unique calls were read that ended within tokens, since the last call of this.
+  // True if texts of unique calls that ended within tokens were read since the last call of this
+  // function.
   bool TakeReadsTexts() { return std::exchange(reads_texts_, false); }
   std::size_t memory() const { return masks_.memory(); }
 
@@ -47,11 +48,11 @@ class LeafReader {
   LeafMasks masks_;
   TrieWalk walk_;
   bool reads_texts_ = false;
-  // Nodes without others above them, behind which earlier texts of unique calls matter for the
-  // leaf: what is below them is read byte by byte.
+  // Nodes at the root of the trie after whose byte earlier texts of unique calls matter for the
+  // leaf: the texts below them are read byte by byte.
   std::vector<std::uint32_t> parts_;
-  MatcherState behind_;  // an exit
-  MatcherState next_;    // behind an exit and a byte
+  MatcherState behind_;  // the state after an exit
+  MatcherState next_;    // the state after an exit and a byte
   std::vector<std::uint8_t> bytes_;
   TokenSet scratch_;
 };

@@ -20,23 +20,23 @@ namespace fathom {
 // One thread at a time. `matcher` and `vocabulary` must outlive the builder.
 class MaskBuilder {
  public:
-  // max_cache: bytes of masks that are kept; as many again of masks of leaves.
+  // max_cache: bytes of masks that are kept; masks of leaves may take as many again.
   MaskBuilder(Matcher& matcher, const VocabularyTables& vocabulary, std::size_t max_cache);
 
   struct Mask {
     TokenSet tokens;
     std::int64_t n_tokens = 0;
   };
-  // Returns the mask of texts, of named tokens, and, where the text may end, of the end tokens.
-  // Null: the state is too complex (Matcher::TooComplex). Pure: the cache changes the time only.
+  // Returns the mask: the tokens by their texts, the tokens that the grammar names, and, where the
+  // text may end, the end tokens. Null: the state is too complex (Matcher::TooComplex). Pure: the
+  // cache changes the time only.
   std::shared_ptr<const Mask> Build(const MatcherState& state);
 
-  // True if the text of the token may follow; the state behind it in `to`. The matcher may be too
-  // complex then.
+  // Sets `to` to the state after the token; returns false if the token may not follow.
+  // Matcher::TooComplex may be true afterwards.
   bool Advance(const MatcherState& state, Token token, MatcherState& to);
 
-  // For tests: computes every mask by reading all texts byte by byte, without anything that is
-  // kept.
+  // For tests: computes every mask by reading all texts byte by byte, without any cache.
   void set_is_plain(bool is_plain) {
     is_plain_ = is_plain;
     walk_.set_is_plain(is_plain);
@@ -69,7 +69,7 @@ class MaskBuilder {
   LeafReader leaves_;
   TrieWalk walk_;
   std::vector<FrameRef> recorded_;
-  Entries entries_;  // the last used first
+  Entries entries_;  // the most recently used first
   std::unordered_multimap<std::uint64_t, Entries::iterator> by_hash_;
   std::size_t n_cached_ = 0;
   std::int64_t n_hits_ = 0;

@@ -1,6 +1,6 @@
 // Matcher: reads a text byte by byte by a grammar, in all ways at once (docs/spec/constrained.md
 // 3.2): a generalised LL parser whose rule bodies are automata. Left recursion, rules that match
-// nothing and ambiguity are allowed; calls at the end of a rule leave no frame behind.
+// nothing and ambiguity are allowed; calls at the end of a rule leave no frame on the stack.
 #pragma once
 
 #include <cstddef>
@@ -20,12 +20,12 @@ namespace fathom {
 // Bounds of the work, in units that do not depend on the speed of the machine, so that an answer
 // does not either (docs/spec/constrained.md 3.4).
 struct MatcherLimits {
-  std::size_t max_states = 250'000;      // of the automaton
-  WorkLimits work = kAutomatonLimits;    // to make these states
-  std::size_t max_leaves = 2'000;        // of a state
+  std::size_t max_states = 250'000;      // states of the automaton
+  WorkLimits work = kAutomatonLimits;    // work to make these states
+  std::size_t max_leaves = 2'000;        // leaves of a state
   std::size_t max_steps = 50'000;        // parser steps for one byte
-  std::size_t max_mask_steps = 500'000;  // for one mask
-  int max_depth = 512;                   // of recursive rules that are open
+  std::size_t max_mask_steps = 500'000;  // parser steps for one mask
+  int max_depth = 512;                   // recursive rules that are open
 };
 
 // One thread at a time. The grammar must outlive the matcher, and be complete.
@@ -36,37 +36,36 @@ class Matcher {
   // True if nothing matches the grammar.
   bool IsUnsatisfiable() const { return rules_[root_].start == kDeadState; }
 
-  // The state in front of the text.
+  // The state before the text.
   MatcherState Begin();
-  // Sets `to` to the state behind a byte, or behind a token that the grammar names. False if
-  // nothing matches then, or if the work had no end (TooComplex). `to` must not be `from`.
+  // Sets `to` to the state after a byte, or after a token that the grammar names. Returns false if
+  // nothing matches then, or if a limit was reached (TooComplex). `to` must not be `from`.
   bool Step(const MatcherState& from, std::uint8_t byte, MatcherState& to);
   bool StepToken(const MatcherState& from, std::uint32_t token, bool has_text, MatcherState& to);
-  // True once a limit was reached; the results are not to be used. Reset begins the count of steps
-  // for a mask or a token, and forgets what one state had too much of.
+  // True once a limit was reached; the results must not be used. Reset begins a new count of steps,
+  // for a mask or a token, and clears the limits that a single state has exceeded.
   bool TooComplex() const {
     return too_complex_ || n_steps_ > limits_.max_mask_steps || automaton_.exhausted();
   }
-  // True once the automaton has all the states that it may have, whoever asked for them; Reset
-  // changes nothing of that.
+  // True once the automaton has all the states that it may have, whoever asked for them; Reset does
+  // not change this.
   bool IsExhausted() const { return automaton_.exhausted(); }
   void Reset() {
     n_steps_ = 0;
     too_complex_ = false;
   }
 
-  // While a mask is computed: frames that existed before and that a step has read are appended to
-  // `frames`, each once; null: ends that.
+  // Records for a mask: from now on each step appends to `frames` the frames that it reads and that
+  // existed before, each once. Null ends the recording.
   void Record(std::vector<FrameRef>* frames) {
     recorded_ = frames;
     reads_new_texts_ = false;
   }
-  // True if a unique call was entered behind the end of another one since Record, or since the last
-  // call of this.
+  // True if a unique call was entered after the end of another one since Record, or since the last
+  // call of this function.
   bool TakeReadsNewTexts() { return std::exchange(reads_new_texts_, false); }
 
-  // The letters that stand for whole tokens and may come next (kToken, kOtherToken): appended, each
-  // once.
+  // Appends the letters for whole tokens that may come next (kToken, kOtherToken), each once.
   void NextTokens(const MatcherState& state, std::vector<Letter>& tokens);
   // --- The parts of Step, for masks, which are computed leaf by leaf ---
   // Facts about a state of the automaton.
@@ -86,7 +85,7 @@ class Matcher {
     StateId state = kDeadState;
     std::uint32_t count = 0;
   };
-  // Sets `to` to the place behind a byte; false if the rule does not take it.
+  // Sets `to` to the place after a byte; false if the rule does not take the byte.
   bool Move(const std::optional<CodePointCount>& bounds, const Place& from, std::uint8_t byte,
             Place& to) {
     std::uint32_t count = from.count;
@@ -98,13 +97,13 @@ class Matcher {
   static void AddToUnique(Leaf& leaf, std::span<const std::uint8_t> bytes);
   // True if the texts of earlier unique calls matter for what may follow the byte.
   static bool MeetsEarlierTexts(const Leaf& leaf, std::uint8_t byte);
-  // Sets `to` to the state of what may come instead of more of a leaf's rule: behind the rule if
-  // `ends`, which may end there; otherwise behind the edges of the leaf's state. False if nothing
-  // may come. The leaf must be able to stand at the place.
+  // Sets `to` to the state of the texts that leave a leaf's rule: after the rule if `ends`, where
+  // the rule may end; otherwise after the edges of the leaf's state. False if nothing may come. A
+  // text must be able to lead the leaf to its place.
   bool Leave(const Leaf& leaf, bool ends, MatcherState& to);
   // True if a limit of depth may be reached within the next token.
   bool IsDeep(const MatcherState& state) const;
-  // Counts work that does not depend on what is known already.
+  // Counts work that is the same whatever is cached.
   void Charge(std::size_t steps) {
     n_steps_ += steps;
     grammar_.meter.Pass(steps);
@@ -121,7 +120,7 @@ class Matcher {
 
  private:
   struct RuleFacts {
-    // The state in front of a text; kNotEntered until a text enters the rule.
+    // The state before a text of the rule; kNotEntered until a text enters the rule.
     StateId start = kDeadState;
     bool is_recursive = false;
     int height = 0;  // recursive rules open at once in the flattest text of the rule
@@ -149,19 +148,19 @@ class Matcher {
   Grammar& grammar_;
   const MatcherLimits limits_;
   Automaton automaton_;
-  RuleId root_ = 0;  // the whole text; added to the grammar
+  RuleId root_ = 0;  // the rule of the whole text; added to the grammar
   std::vector<RuleFacts> rules_;
-  int max_height_ = 0;               // of the rules
+  int max_height_ = 0;               // the greatest height of a rule
   std::vector<std::uint8_t> facts_;  // by state
   std::vector<FrameRef>* recorded_ = nullptr;
   bool reads_new_texts_ = false;
-  std::size_t n_steps_ = 0;  // since Reset
+  std::size_t n_steps_ = 0;  // steps since Reset
   bool too_complex_ = false;
-  // While a text of a scope is searched that no earlier one equals: the depth of the scope, whose
-  // own texts are not compared then, and whether its call has ended with another text.
+  // During the search for a text of a scope that equals no earlier one: the depth of the scope,
+  // whose own texts are not compared then, and whether its call has ended with another text.
   int searched_depth_ = 0;
   bool search_ended_ = false;
-  // Memory of one step.
+  // Scratch memory of one step.
   std::vector<Leaf> moved_;
   std::vector<Leaf> pending_;
   std::vector<std::size_t> kept_;

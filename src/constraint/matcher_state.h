@@ -2,10 +2,10 @@
 // constant parts (docs/spec/constrained.md 3.2).
 //
 // A leaf is a place in the body of a rule, and a frame one entry of that rule: where the text goes
-// on when the rule ends. Rules that are entered at the same place in the text share their frame, so
-// that a frame is an item set of Earley's parser; all frames of one place are a column. Copies
-// share columns: a copy is a snapshot, and an older copy a rollback. Columns that no state needs
-// any more are freed, so the memory is that of the open rules, not of the text.
+// on when the rule ends. Entries of a rule at the same place in the text share their frame, so that
+// a frame is an item set of Earley's parser; all frames of one place are a column. Copies share
+// columns: a copy is a snapshot, and an older copy a rollback. Columns that no state needs any more
+// are freed, so the memory grows with the open rules, not with the text.
 #pragma once
 
 #include <cstddef>
@@ -35,16 +35,16 @@ struct FrameRef {
 struct SeenText : RefCounted {
   std::string text;
   Ref<const SeenText> earlier{};
-  int n = 1;                // with the earlier ones
+  int n = 1;                // texts, with the earlier ones
   bool is_scratch = false;  // made while a mask is computed
 };
 
-// A unique or ascending call that has not ended. Frames of the rules that are called within it know
-// it too.
+// A unique or ascending call that has not ended. Frames of the rules that are called within it
+// refer to it, too.
 struct UniqueScope : RefCounted {
-  Ref<const SeenText> seen{};  // the texts that may not be repeated, or the one to be greater than
+  Ref<const SeenText> seen{};  // the texts that must not be repeated, or the one to be exceeded
   Ref<const UniqueScope> outer{};
-  int depth = 1;  // with the outer ones
+  int depth = 1;  // scopes, with the outer ones
   bool is_ascending = false;
 };
 
@@ -67,15 +67,15 @@ struct UniqueText : RefCounted {
   UniqueText() = default;
   ~UniqueText();
   Ref<UniqueText> previous{};
-  Ref<UniqueText> outer{};  // of the outer scope, at the same place
+  Ref<UniqueText> outer{};  // the text of the outer scope, at the same place
   std::uint8_t byte = 0;
   std::uint32_t size = 0;
   // Views of SeenText, which the scope keeps.
   std::vector<std::string_view> rests;
 
-  // Made of the texts of a scope that begins here.
+  // The empty text at the beginning of a scope, with the earlier texts of the scope.
   static Ref<UniqueText> Begin(const UniqueScope& scope, Ref<UniqueText> outer);
-  // The texts of this scope and the outer ones behind one more byte.
+  // The texts of this scope and of the outer ones after one more byte.
   static Ref<UniqueText> Behind(const Ref<UniqueText>& text, std::uint8_t byte);
 
   std::string Text() const;
@@ -86,10 +86,10 @@ struct Leaf {
   std::uint32_t count = 0;  // code points that have begun, in a rule that counts
   FrameRef frame{};
   Ref<const Memory> memory{};
-  Ref<UniqueText> unique{};  // of the innermost scope
+  Ref<UniqueText> unique{};  // the text of the innermost scope
 };
 
-// Where a text goes on behind a rule.
+// The place where a text goes on after a rule.
 struct Return {
   StateId state = kDeadState;
   FrameRef frame{};
@@ -99,8 +99,8 @@ struct Return {
 struct Frame {
   RuleId rule = 0;
   int depth = 0;                   // recursive rules that are open, with this one
-  Ref<const UniqueScope> scope{};  // the innermost one
-  bool begins_scope = false;       // a unique or ascending call
+  Ref<const UniqueScope> scope{};  // the innermost scope
+  bool begins_scope = false;       // this is the frame of a unique or ascending call
   bool ended_at_once = false;      // the rule can match the empty text here
   std::vector<Return> returns;
 };
@@ -110,7 +110,7 @@ struct Column : RefCounted {
   bool is_scratch = false;  // made while a mask is computed
 };
 
-// The frame that a frame of a column returns to.
+// The frame to which a return leads; `column` is the column of the frame that returns.
 inline FrameRef FrameBehind(const Return& back, const Ref<Column>& column) {
   return {back.frame.column ? back.frame.column : column, back.frame.index};
 }

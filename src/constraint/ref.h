@@ -1,5 +1,5 @@
-// Ref: a counted pointer to an object that only one thread at a time uses, with all other owners of
-// it: counts are plain integers, since a mask copies thousands of them.
+// Ref: a counted pointer to an object. One thread at a time uses the object and all its owners, so
+// counts are plain integers: a mask copies thousands of them.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace fathom {
 
-// The count of an object; derive from it. Begins without owners.
+// The count of an object; derive from it. A new object, or a copy, has no owners.
 class RefCounted {
  public:
   RefCounted() = default;

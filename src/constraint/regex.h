@@ -14,15 +14,15 @@ namespace fathom {
 struct RegexOptions {
   bool anchored = false;  // the whole text matches; else some part of it does, as in `pattern`
   SpellCodePoints spell = Utf8;
-  std::size_t max_bytes = 64 * 1024;  // of the expression
-  int max_depth = 256;                // of groups
+  std::size_t max_bytes = 64 * 1024;  // the length of the expression
+  int max_depth = 256;                // nested groups
 };
 
-// \d and \w are those of ASCII, \s and . those of ECMA-262. Issues have pointer "" and a reason
-// that gives the offset in the text. kUnsupportedSchema for look-behind, back-references, \b and
-// the like; kInvalidSchema for what is no regular expression; kTooLarge for what is longer, nested
-// deeper or built from more than the bounds. The expression may have no texts at all, which
-// for lookaheads only ExpressionPool::Prune sees.
+// \d and \w match ASCII only; \s and . match as in ECMA-262. Issues have pointer "" and a reason
+// that gives the offset in the text. Errors: kUnsupportedSchema for look-behind, back-references,
+// \b and the like; kInvalidSchema for a text that is no regular expression; kTooLarge for one that
+// is longer, nested deeper or built from more than the bounds allow. The expression may have no
+// texts at all; for lookaheads only ExpressionPool::Prune finds this.
 ConstraintResult<ExpressionId> ParseRegex(ExpressionPool& pool, std::string_view text,
                                           const RegexOptions& options);
 

@@ -28,11 +28,11 @@ class RegexReader {
   char32_t TakeCodePoint();
   // Digits as a number, at most kNoMaximum - 1; nothing if there are none.
   std::optional<std::uint32_t> TakeNumber();
-  // Up to `end`, which is taken too; nothing if there is no `end`.
+  // The text up to `end`, which is taken too; nothing if there is no `end`.
   std::optional<std::string_view> TakeUntil(char end);
   void GoBackTo(std::size_t offset) { at_ = offset; }
 
-  // An escape behind its \: one code point, or a set of them.
+  // An escape after its \: one code point, or a set of them.
   struct Escape {
     CodePointSet set;
     std::optional<char32_t> code_point;
@@ -49,7 +49,7 @@ class RegexReader {
  private:
   void Fail(ConstraintErrorCode code, std::string reason);
   std::optional<char32_t> TakeHex(std::size_t digits);
-  // Behind \u: \uHHHH, a pair of surrogates, or \u{H...}.
+  // The rest of an escape after \u: of \uHHHH, a pair of surrogates, or \u{H...}.
   char32_t TakeUnicodeEscape();
   CodePointSet TakeProperty(bool negated);
   char32_t TakeIdentityEscape(bool in_class);

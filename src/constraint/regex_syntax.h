@@ -1,5 +1,6 @@
-// The syntax of regular expressions as a tree (docs/spec/constrained.md 2.3): that of ECMA-262 with
-// the flag u, and of its appendix B where that has only one meaning ({ and ] as they are).
+// RegexSyntax: a regular expression as a tree (docs/spec/constrained.md 2.3), in the syntax of
+// ECMA-262 with the flag u, and of its appendix B where this has only one meaning ({ and ] as they
+// are).
 #pragma once
 
 #include <cstddef>
@@ -26,7 +27,7 @@ struct RegexNode {
   bool negative = false;
   bool has_anchors = false;     // ^ or $ occur
   bool has_lookaheads = false;  // lookaheads occur
-  bool zero_width = false;      // takes no text ever
+  bool zero_width = false;      // never takes any text
   std::uint32_t set = 0;        // kSet: index in RegexSyntax::sets
   std::uint32_t minimum = 0;    // kRepeat; as in expression.h
   std::uint32_t maximum = 0;

@@ -10,7 +10,7 @@ namespace fathom {
 struct RuleProperties {
   bool matches = false;       // some text of finite length matches
   bool is_recursive = false;  // the rule is called again below itself
-  int height = 0;             // recursive rules below this one and with it, in the flattest text
+  int height = 0;             // recursive rules open at once, with this one, in the flattest text
 };
 
 // Finds the properties of all rules; then calls of rules that match nothing become Nothing in all

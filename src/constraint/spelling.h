@@ -11,7 +11,7 @@ namespace fathom {
 // One code point of the set, as UTF-8: no surrogates, nothing overlong, nothing above U+10FFFF.
 ExpressionId Utf8(ExpressionPool& pool, const CodePointSet& set);
 
-// How a code point is spelled where a text stands: as UTF-8, or within a JSON string, one way each
+// Spells code points: as UTF-8, or within a JSON string, where each has one spelling
 // (docs/spec/constrained.md 2.1): raw if it is neither ", \ nor below U+0020, else the shortest
 // escape, with lower-case hexadecimal digits.
 using SpellCodePoints = std::function<ExpressionId(ExpressionPool&, const CodePointSet&)>;

@@ -1,5 +1,5 @@
-// StateLikeness: whether two states of a matcher allow the same tokens, as far as a mask has read
-// them.
+// StateLikeness: compares two states of a matcher: whether they allow the same tokens, as far as a
+// mask has read them.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 namespace fathom {
 
 // Compares a state whose mask is known with another one, first their leaves, then the frames that
-// the known mask has read. Frames correspond by where they are found, not by what they are.
+// the known mask has read. Frames correspond by the way that leads to them, not by their identity.
 class StateLikeness {
  public:
   // with_texts: also texts of unique calls that have not ended must be equal.

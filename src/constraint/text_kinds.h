@@ -1,5 +1,6 @@
-// Kinds of the characters of plain texts, as patterns tell them apart most often: digits, letters
-// of hexadecimal digits, other letters, each punctuation mark, characters of 2, 3 and 4 bytes.
+// TextKinds: kinds of the characters of plain texts, in the classes that patterns distinguish most
+// often: digits, letters of hexadecimal digits, other letters, each punctuation mark, characters of
+// 2, 3 and 4 bytes.
 #pragma once
 
 #include <array>
@@ -7,10 +8,10 @@
 
 namespace fathom {
 
-// A set of kinds, by bits.
+// A set of kinds, as bits.
 using TextKinds = std::uint64_t;
 
-// A byte with which no plain character begins: ", \, <, control characters, no UTF-8.
+// The kind of bytes with which no plain character begins: ", \, <, control characters, no UTF-8.
 inline constexpr int kNotPlainKind = 63;
 inline constexpr TextKinds kNotPlain = TextKinds{1} << kNotPlainKind;
 

@@ -1,5 +1,5 @@
 // TokenTrie: the texts of a vocabulary as a trie of bytes, flat and in the order of a depth-first
-// walk, and the slices of tokens that stand in most strings (docs/spec/constrained.md 3.3).
+// walk, and the slices of tokens that most strings may contain (docs/spec/constrained.md 3.3).
 #pragma once
 
 #include <cstddef>
@@ -17,12 +17,12 @@ namespace fathom {
 struct TrieNode {
   std::uint8_t byte = 0;
   std::uint8_t depth = 0;         // length of the text, at least 1
-  std::uint32_t end = 0;          // the first node behind this one and all below
+  std::uint32_t end = 0;          // the first node after this one and all below
   std::uint32_t first_token = 0;  // its tokens are tokens()[first_token, next node's first_token)
 };
 
-// Tokens of plain text are whole code points without ", \, <, U+FF5C and control characters: they
-// stand in most strings. Slice n has those of at most n code points.
+// Tokens of plain text are whole code points without ", \, <, U+FF5C and control characters: most
+// strings may contain them. Slice n has the plain tokens of at most n code points.
 inline constexpr int kLargestSlice = 30;
 
 class TokenTrie {
@@ -31,7 +31,7 @@ class TokenTrie {
     std::string_view text;
     Token token = 0;
   };
-  // Two tries one behind the other: `others`, then `plain`, whose texts are in the largest slice.
+  // Two tries, one after the other: `others`, then `plain`, whose texts are in the largest slice.
   // Entries with equal texts share a node. Texts longer than 255 bytes and empty ones are left out:
   // no grammar allows these tokens.
   static TokenTrie Make(std::vector<Entry> others, std::vector<Entry> plain = {});
@@ -39,7 +39,7 @@ class TokenTrie {
   std::span<const TrieNode> nodes() const { return nodes_; }
   // The first node of the plain texts.
   std::size_t plain_begin() const { return plain_begin_; }
-  // The tokens whose text a node is.
+  // The tokens with the text of a node.
   std::span<const Token> TokensAt(std::size_t node) const { return TokensIn(node, node + 1); }
   // The tokens of the nodes from `first` to the one before `end`.
   std::span<const Token> TokensIn(std::size_t first, std::size_t end) const {

@@ -1,4 +1,4 @@
-// TrieWalk: which texts of a part of the vocabulary's trie may come next, by reading them.
+// TrieWalk: finds the texts of a part of the vocabulary's trie that may come next, by reading them.
 #pragma once
 
 #include <array>
@@ -17,8 +17,9 @@ class TrieWalk {
  public:
   TrieWalk(Matcher& matcher, const TokenTrie& trie);
 
-  // Adds the tokens of the nodes from `first` to the one before `end`, all of them below one node
-  // of depth `above` or roots (0), that may come behind a state, which is the one behind that node.
+  // Adds the tokens of the nodes from `first` to the one before `end` that may come next. All these
+  // nodes are below one node of depth `above`, or are roots (0); `state` is the state after that
+  // node.
   void Run(const MatcherState& state, std::size_t first, std::size_t end, std::size_t above,
            TokenSet& tokens);
   // For tests: reads every text byte by byte with Matcher::Step.
@@ -47,7 +48,7 @@ class TrieWalk {
   bool is_plain_ = false;
   const MatcherState* state_ = nullptr;
   std::size_t above_ = 0;
-  // By depth: the states behind the bytes from there, as places where they are within their rules.
+  // By depth: the states after the bytes up to there, as places while they are within their rules.
   std::vector<MatcherState> path_;
   std::vector<std::uint8_t> bytes_;
   std::vector<Places> places_;

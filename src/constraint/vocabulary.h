@@ -15,7 +15,7 @@
 
 namespace fathom {
 
-// Tokens that the template of V4 gives a meaning; nullopt: the tokenizer lacks it.
+// Tokens that the template of V4 gives a meaning; nullopt: the tokenizer lacks the token.
 struct MeaningfulTokens {
   std::optional<Token> begin_of_sentence;
   std::optional<Token> end_of_sentence;
@@ -38,7 +38,7 @@ class VocabularyTables final : public ConstraintVocabulary {
   bool Has(Token token) const { return token >= 0 && token < vocab_size_; }
   // The tokens of slice n, 0 to kLargestSlice (token_trie.h).
   const TokenSet& Slice(int n) const { return slices_[static_cast<std::size_t>(n)]; }
-  // All texts; the plain ones are those of the largest slice.
+  // All texts; the plain ones are the largest slice.
   const TokenTrie& texts() const { return trie_; }
   const std::vector<Token>& end_tokens() const { return end_tokens_; }
   const MeaningfulTokens& meaningful() const { return meaningful_; }

@@ -1,5 +1,5 @@
 // WorkMeter: the work and the memory that a constraint has cost, in steps and bytes that are the
-// same on every machine, so that all refuse the same constraints.
+// same on every machine, so that all machines refuse the same constraints.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ struct WorkLimits {
 // and 64 MiB (docs/spec/constrained.md 1.2), because a step may take twice as long on an old
 // processor, and the allocator keeps more than it is asked for.
 inline constexpr WorkLimits kCompileLimits = {.steps = 6'000'000, .bytes = std::size_t{48} << 20};
-// Limits of an automaton beyond its grammar: of the text of an answer and the mask after it.
+// Limits of an automaton beyond its grammar, for the text of an answer and the mask after it.
 inline constexpr WorkLimits kAutomatonLimits = {.steps = 30'000'000,
                                                 .bytes = std::size_t{512} << 20};
 
@@ -35,9 +35,9 @@ class WorkMeter {
  public:
   enum class End {
     kNone,
-    kSteps,    // more than the limit
-    kBytes,    // more than the limit
-    kStopped,  // by the pace
+    kSteps,    // more steps than the limit
+    kBytes,    // more bytes than the limit
+    kStopped,  // ended by the pace
   };
 
   WorkMeter() = default;
@@ -46,12 +46,12 @@ class WorkMeter {
 
   // Limits the steps and the growth of the bytes from now on.
   void SetLimits(const WorkLimits& limits);
-  // Holds the memory, which others share. Call before the first work.
+  // Counts against `memory`, which other meters share. Call before the first work.
   void SetMemory(std::shared_ptr<ConstraintMemory> memory);
-  // Frees the memory between the work. Only with SetMemory.
+  // Lets `owner` free the memory between two pieces of work. Only with SetMemory.
   void SetOwner(std::weak_ptr<FreeableMemory> owner);
-  // Between these two there is work, during which the pace, if it is not null, is asked.
-  // `more_bytes`: what is kept besides those that were counted.
+  // Begins and ends work, during which the pace is asked, if it is not null. `more_bytes`: the
+  // bytes that are kept besides the counted ones.
   void BeginWork(WorkPace* pace);
   void EndWork(std::size_t more_bytes);
 
@@ -60,7 +60,7 @@ class WorkMeter {
     n_steps_ += steps;
     Pass(steps);
   }
-  // Counts work that is done anew each time: it has limits of its own.
+  // Counts work that is done again each time: it has limits of its own.
   void Pass(std::uint64_t steps) {
     n_passed_ += steps;
     if (n_passed_ >= next_look_) Look();
@@ -71,7 +71,7 @@ class WorkMeter {
   }
   void Release(std::size_t bytes) { n_bytes_ -= bytes; }
 
-  // Once the work has ended it goes on no more: what it found since then is not to be used.
+  // True once the work has ended: it never goes on, and what it found since then must not be used.
   bool HasEnded() const { return end_ != End::kNone; }
   End end() const { return end_; }
   std::uint64_t n_steps() const { return n_steps_; }
@@ -91,11 +91,11 @@ class WorkMeter {
   WorkLimits limits_;
   std::uint64_t n_steps_ = 0;
   std::uint64_t last_step_ = kNoLimit;
-  std::uint64_t n_passed_ = 0;   // of all work since the last look at limit and pace
-  std::uint64_t next_look_ = 0;  // as n_passed_, no later than at the limit
+  std::uint64_t n_passed_ = 0;   // steps of all work since the last look at limit and pace
+  std::uint64_t next_look_ = 0;  // n_passed_ at the next look, which comes no later than the limit
   std::size_t n_bytes_ = 0;
   std::size_t last_byte_ = kNoLimit;
-  std::size_t next_byte_ = kNoLimit;  // up to which there is room
+  std::size_t next_byte_ = kNoLimit;  // n_bytes_ up to which there is room
   std::unique_ptr<ConstraintMemory::Account> account_;
   WorkPace* pace_ = nullptr;
   End end_ = End::kNone;

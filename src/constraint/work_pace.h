@@ -1,4 +1,4 @@
-// WorkPace: whether and when long work on a constraint goes on.
+// WorkPace: decides whether and when long work on a constraint goes on.
 #pragma once
 
 namespace fathom {
