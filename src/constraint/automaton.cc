@@ -12,9 +12,10 @@ namespace {
 constexpr std::size_t kExpressionsPerState = 8;
 constexpr std::size_t kMaxListedBytes = std::size_t{1} << 20;
 constexpr std::uint32_t kNoEdges = 0xFFFFFFFF;
-constexpr std::uint64_t kStepsForAllBytes = 16;  // to states that are known
-// Facts, details, an entry by expression and what KindSearch has of it, with room for twice as
-// many.
+constexpr std::uint64_t kStepsForAllBytes =
+    16;  // for all bytes of a state whose next states are known
+// The facts and details of a state, its entry by expression and the data of KindSearch, with room
+// for twice as many.
 constexpr std::size_t kBytesPerState = 120;
 
 // Facts about a state beyond its derivatives.
@@ -128,9 +129,9 @@ bool Automaton::ListTexts(StateId state, std::size_t most, std::vector<std::stri
   IdMap on_path;
   std::string text;
   std::size_t n_bytes = 0;
-  // False if the texts that go on from here are too many.
+  // False if too many texts go on from here.
   const auto enter = [&](StateId at) {
-    // Any state can reach acceptance: a cycle means endlessly many texts.
+    // Any state can reach acceptance: a cycle means infinitely many texts.
     const std::uint32_t known = on_path.Find(at);
     if ((known != IdMap::kNone && known != 0) || !Edges(at).empty()) return false;
     if ((n_bytes += 1 + text.size() / 8) > kMaxListedBytes) return false;

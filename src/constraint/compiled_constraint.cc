@@ -10,7 +10,7 @@ TokenMask ToMask(TokenSet tokens) {
   return {std::make_shared<const std::vector<std::uint64_t>>(tokens.words()), n};
 }
 
-// Work in a core.
+// Begins and ends work in a core.
 class CoreWork {
  public:
   CoreWork(ConstraintCore& core, WorkPace* pace) : core_(core) { core_.BeginWork(pace); }
@@ -40,7 +40,7 @@ CompiledConstraint::CompiledConstraint(std::shared_ptr<const VocabularyTables> v
   MakeMasks(masks_calls);
 }
 
-// docs/spec/constrained.md 1.3 and 2.5.
+// Makes the masks of docs/spec/constrained.md 1.3 and 2.5.
 void CompiledConstraint::MakeMasks(bool masks_calls) {
   const MeaningfulTokens& named = vocabulary_->meaningful();
   TokenSet all(vocabulary_->vocab_size());
@@ -145,7 +145,7 @@ Result<CompiledConstraint::Done> CompiledConstraint::Do(const Place& place, cons
     tried = try_in(unused);
     if (tried == Tried::kDone && !place.has_moved) Replace(unused);
   }
-  // Only a pace can end an unused core before it is known.
+  // No other thread knows an unused core, so only a pace can have ended its work.
   if (tried == Tried::kStopped || tried == Tried::kLost) return StoppedError();
   if (tried != Tried::kDone) return ConstraintCore::TooComplexError();
   if (!status) return Unexpected(std::move(status.error()));

@@ -13,13 +13,14 @@ enum class AnswerPhase {
   kReasoning,  // up to </think>
   kFree,       // text before a block of calls
   kGrammar,
-  kEnded,  // behind an end token
+  kEnded,  // after an end token
 };
 
-// Where free text or reasoning stands: whether a block of calls may begin here.
+// The place of free text or reasoning in its line, which decides whether a block of calls may begin
+// here.
 struct LinePlace {
   bool is_start = true;
-  bool after_angle = false;  // behind < at the start of a line
+  bool after_angle = false;  // after < at the start of a line
 
   void Add(std::string_view text) {
     for (const char c : text) {
@@ -41,7 +42,7 @@ struct ConstraintState::Impl {
         has_moved(done.has_moved) {}
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
-  // The parts of a matcher's state have counts of their own, which the core's mutex guards.
+  // The parts of a matcher's state have reference counts, which the mutex of the core guards.
   ~Impl() {
     if (core != nullptr) core->Free(std::move(matcher));
   }
@@ -63,7 +64,7 @@ ConstraintState InPhase(AnswerPhase phase, LinePlace place = {}) {
   return ConstraintState(std::make_shared<const ConstraintState::Impl>(phase, place));
 }
 
-// The state behind what was read last, moved there by `work` from `from`.
+// The state after `last`, to which `work` moves from `from`.
 Result<ConstraintState> InGrammar(CompiledConstraint& compiled,
                                   const CompiledConstraint::Place& from,
                                   std::shared_ptr<const ReadText> last,
@@ -74,7 +75,7 @@ Result<ConstraintState> InGrammar(CompiledConstraint& compiled,
       std::make_shared<const ConstraintState::Impl>(*std::move(done), std::move(last)));
 }
 
-// The state behind a text that may be empty.
+// The state after a text, which may be empty.
 Result<ConstraintState> BehindText(CompiledConstraint& compiled,
                                    const CompiledConstraint::Place& from,
                                    const std::shared_ptr<const ReadText>& read,
@@ -205,8 +206,8 @@ class AnswerConstraint final : public Constraint {
         pace);
   }
 
-  // Only </think> ends the reasoning; with text behind it, a block that the model begins in the
-  // reasoning ends it too (docs/spec/encoding.md 9.2).
+  // Only </think> ends the reasoning. Where free text follows, a block of calls that the model
+  // begins within the reasoning ends it, too (docs/spec/encoding.md 9.2).
   Result<ConstraintState> BehindReasoning(const ConstraintState::Impl& at, Token token,
                                           WorkPace* pace) const {
     if (!compiled_->reasoning_mask().Allows(token)) return TokenNotAllowed(token);

@@ -13,7 +13,7 @@
 namespace fathom {
 namespace {
 
-// Each keeps up to 32 MiB of masks; few of the compiled constraints are in use at once.
+// Each constraint keeps up to 32 MiB of masks; few of the compiled ones are in use at a time.
 constexpr std::size_t kMaxConstraints = 256;
 // A schema takes up to 8 bytes for a byte of its text (JsonValue); the cache has the text twice.
 constexpr std::size_t kBytesPerKeyByte = 10;
@@ -52,7 +52,7 @@ std::string CacheKey(const ConstraintSpec& spec) {
   return key;
 }
 
-// Why an answer cannot begin.
+// The error code for an answer that cannot begin.
 ConstraintErrorCode CodeOfBeginning(ErrorCode code) {
   switch (code) {
     case ErrorCode::kUnavailable:
@@ -76,7 +76,7 @@ class SpecCompiler {
     grammar_->meter.BeginWork(pace);
   }
 
-  // n_key_bytes: of the text that the constraint depends on.
+  // n_key_bytes: the length of the text that the constraint depends on.
   ConstraintResult<std::shared_ptr<CompiledConstraint>> Compile(const ConstraintSpec& spec,
                                                                 std::size_t n_key_bytes) {
     ConstraintResult<std::unique_ptr<Grammar>> grammar = Write(spec);
@@ -185,7 +185,7 @@ class SpecCompiler {
 
 }  // namespace
 
-// The constraints that were used last, by all that they depend on.
+// The constraints that were used last, by everything that they depend on.
 class ConstraintCompiler::Cache {
  public:
   std::shared_ptr<CompiledConstraint> Find(const std::string& key) {
@@ -205,7 +205,8 @@ class ConstraintCompiler::Cache {
     if (entries_.size() > kMaxConstraints) Drop(std::prev(entries_.end()), dropped);
   }
 
-  // Drops the one that was used longest ago of those that nobody uses; false if there is none.
+  // Drops the constraint that was used longest ago among the ones that nobody uses; false if there
+  // is none.
   bool DropIdle() {
     std::list<Entry> dropped;
     const std::scoped_lock lock(mutex_);
@@ -230,7 +231,7 @@ class ConstraintCompiler::Cache {
   }
 
   std::mutex mutex_;
-  std::list<Entry> entries_;  // the last used first
+  std::list<Entry> entries_;  // the most recently used first
   std::map<std::string, std::list<Entry>::iterator> by_key_;
 };
 

@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t kMaxMaskBytes = std::size_t{32} << 20;
 // Waits for other masks of the same grammar are most often shorter.
 constexpr std::chrono::milliseconds kShortWait{2};
-constexpr std::chrono::milliseconds kLongWait{20};  // after which a pace is asked
+constexpr std::chrono::milliseconds kLongWait{20};  // after which a pace is asked whether to go on
 
 }  // namespace
 
@@ -19,7 +19,7 @@ constexpr std::chrono::milliseconds kLongWait{20};  // after which a pace is ask
 ReadText::~ReadText() {
   std::shared_ptr<const ReadText> next = std::move(before);
   while (next != nullptr && next.use_count() == 1) {
-    // Nobody else has the piece any more.
+    // No other owner has the piece.
     std::shared_ptr<const ReadText> further = std::move(const_cast<ReadText&>(*next).before);
     next = std::move(further);
   }
@@ -145,7 +145,8 @@ Result<std::shared_ptr<const MaskBuilder::Mask>> ConstraintCore::Mask(const Matc
   return mask;
 }
 
-// The state behind < and ｜DSML｜ of a block that text has begun; dead if there is no such block.
+// The state after the < and ｜DSML｜ of a block that free text has begun; dead if there is no such
+// block.
 MatcherState ConstraintCore::BehindOpener() {
   matcher().Reset();
   const MatcherState begin = matcher().Begin();

@@ -8,10 +8,12 @@
 namespace fathom {
 namespace {
 
-// A wait that has nothing to be woken by, such as a client that leaves, ends after this.
+// The longest wait without a notification: some events that end a wait, such as a client that
+// leaves, send none.
 constexpr std::chrono::milliseconds kLongestWait{50};
 constexpr std::size_t kLittle = std::size_t{64} << 10;  // a few masks, which are counted later
-// At most half of the limit, for the last work that goes on: an automaton and masks of its own.
+// The part of the limit, at most half of it, that is kept for the last work that is not waiting:
+// for one automaton and its masks.
 constexpr std::size_t kMostForLast = std::size_t{576} << 20;
 
 }  // namespace
@@ -21,7 +23,8 @@ std::size_t ConstraintMemory::used() const {
   return used_;
 }
 
-// Frees the memory of something; false if nothing can be freed. Gives the lock up meanwhile.
+// Frees the memory of one constraint or automaton; false if nothing can be freed. Releases the lock
+// meanwhile.
 bool ConstraintMemory::MakeRoom(std::unique_lock<std::mutex>& lock) {
   using Owner = std::pair<std::uint64_t, std::weak_ptr<FreeableMemory>>;
   std::vector<Owner> owners;

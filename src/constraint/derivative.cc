@@ -7,7 +7,7 @@
 namespace fathom {
 namespace {
 
-constexpr std::uint64_t kStepsPerSet = 8;     // of bytes, which refines the classes
+constexpr std::uint64_t kStepsPerSet = 8;     // for a set of bytes that refines the classes
 constexpr std::uint32_t kDerivedPerStep = 2;  // operands whose derivatives are looked up
 
 std::uint64_t DerivativeKey(ExpressionId id, std::uint32_t symbol) {
@@ -19,7 +19,7 @@ std::uint64_t DerivativeKey(ExpressionId id, std::uint32_t symbol) {
 void ExpressionPool::Impl::RefineClasses(const ByteSet& set) {
   const std::size_t n = representatives.size();
   std::vector<int> in(n, -1);   // by class: the class of its bytes in the set
-  std::vector<int> out(n, -1);  // ... and of the others
+  std::vector<int> out(n, -1);  // by class: the class of its other bytes
   representatives.clear();
   for (unsigned byte = 0; byte < 256; ++byte) {
     std::uint8_t& of_byte = class_of[byte];

@@ -169,7 +169,7 @@ class DsmlBuilder {
   }
 
   // --- Parameters ---
-  // A parameter behind `name="K`, to the end of its closer. Nothing if it has no value.
+  // A parameter from after `name="K` to the end of its closer. Nothing() if it has no value.
   ExpressionId ParameterValue(const ToolParameter& parameter) {
     const ExpressionId text = parameter.text.value_or(pool_.Nothing());
     const ExpressionId json = parameter.json.value_or(pool_.Nothing());
@@ -197,8 +197,8 @@ class DsmlBuilder {
 
   // Parameters of any declared names, from the first tag to the closer of the call.
   //
-  // A mark stands in front of a whole parameter, and Need in front of the closer: behind the first
-  // byte of either it would be too late to find that nothing may follow.
+  // A mark precedes a whole parameter, and Need precedes the closer: after the first byte of either
+  // it would be too late to find that nothing may follow.
   ExpressionId Body(const ToolArguments& form) {
     const ExpressionId open = Open("parameter name=\"");
     std::vector<ExpressionId> parameters;
@@ -244,7 +244,7 @@ class DsmlBuilder {
   }
 
   // --- Tools ---
-  // A call of the tool behind `invoke name="`.
+  // A call of the tool from after `invoke name="`.
   ConstraintResult<ExpressionId> Invoke(const ToolSchema& tool, std::size_t index) {
     if (!IsMarkupToolName(tool.name, options_.dsml_text)) {
       return tl::unexpected(Failure(
@@ -308,7 +308,7 @@ class DsmlBuilder {
       form.parameters.back().required = required.contains(name);
     }
     if (names.has_others) form.others = any;
-    // `others` takes the declared names, too: of so many, none is demanded.
+    // `others` takes the declared names, too: of so many names, none is required.
     if (names.has_others && form.parameters.size() > kMaxMarks) form.parameters.clear();
     return std::vector<ToolArguments>{std::move(form)};
   }

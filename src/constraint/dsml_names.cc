@@ -67,8 +67,8 @@ const JsonValue* ItemAt(const JsonValue& array, std::string_view index) {
   return is_number && i < array.items().size() ? &array.items()[i] : nullptr;
 }
 
-// The value behind a reference such as "#/$defs/point"; nullptr if it is of another form or leads
-// nowhere.
+// The value to which a reference such as "#/$defs/point" leads; nullptr if the reference is of
+// another form or leads nowhere.
 const JsonValue* Resolve(const JsonValue& root, std::string_view reference) {
   if (!reference.starts_with('#')) return nullptr;
   reference.remove_prefix(1);
@@ -84,7 +84,7 @@ const JsonValue* Resolve(const JsonValue& root, std::string_view reference) {
   return value;
 }
 
-// Visits each schema once that applies to the object.
+// Visits each schema that applies to the object, once.
 class NameCollector {
  public:
   explicit NameCollector(const JsonValue& root) : root_(root) { Add(root); }
@@ -110,7 +110,8 @@ class NameCollector {
 
   void Visit(const JsonValue& schema) {
     if (!schema.IsObject()) {
-      // false as an alternative allows nothing; true, and what is no schema, anything.
+      // false as an alternative allows nothing; true, or a value that is no schema, allows
+      // anything.
       if (!IsFalse(schema)) names_.has_others = true;
       return;
     }
@@ -167,7 +168,7 @@ class NameCollector {
   bool is_closed_ = false;
 };
 
-// Visits each schema once that holds for every object.
+// Visits each schema that holds for every object, once.
 class RequiredCollector {
  public:
   explicit RequiredCollector(const JsonValue& root) : root_(root) { Add(&root); }

@@ -1,4 +1,5 @@
-// Whether a text matches an expression with And and Not: a search of its derivatives.
+// Prune and IsDead: find whether a text matches an expression with And and Not, by a search of its
+// derivatives.
 #include <algorithm>
 #include <queue>
 #include <utility>
@@ -13,13 +14,13 @@ namespace {
 constexpr std::size_t kMaxVisited = 50'000;
 constexpr std::uint64_t kMaxSearchWork = 1'000'000;
 
-// An expression of the search, of whose derivatives those by earlier classes were visited.
+// An expression of the search. Its derivatives by the classes before `next_class` were visited.
 struct EmptinessVisit {
   std::uint32_t min_length = 0;
   std::uint32_t order = 0;
   ExpressionId id = 0;
   std::uint32_t next_class = 0;
-  // The queue's top is what may be shortest, and of several the latest.
+  // The top of the queue may have the shortest text; of several such expressions it is the latest.
   friend bool operator<(const EmptinessVisit& a, const EmptinessVisit& b) {
     return std::pair(a.min_length, b.order) > std::pair(b.min_length, a.order);
   }
@@ -35,7 +36,7 @@ bool ExpressionPool::Impl::IsDead(Id id) {
   };
   if (is_alive(id)) return false;
   if (id == kNothing || nodes[id].life == ExpressionLife::kDead) return true;
-  IdMap parents;  // of the visited
+  IdMap parents;  // the parents of the visited expressions
   std::vector<Id> visited;
   std::priority_queue<EmptinessVisit> queue;
   std::uint32_t order = 0;
@@ -69,7 +70,8 @@ bool ExpressionPool::Impl::IsDead(Id id) {
         return false;
       }
       visit(derived, top.id);
-      // Follows what gets shorter at once: a text is most often found without a second look.
+      // Follows a derivative with shorter texts immediately: most often this finds a text without
+      // another look at `top`.
       if (nodes[derived].min_length < top.min_length) {
         top.next_class = symbol + 1;
         queue.push(top);

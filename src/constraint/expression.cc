@@ -30,8 +30,8 @@ bool HasOperands(ExpressionKind kind) {
 
 // --- IdMap ---
 
-// Four keys in a row stand together: an expression is derived by many symbols. The place grows with
-// the hash, so that a table is copied to a larger one from front to end.
+// Four consecutive keys are next to each other, because an expression is derived by many symbols.
+// The slot grows with the hash, so that a table is copied to a larger one from front to end.
 std::size_t IdMap::FindSlot(std::uint64_t key) const {
   const std::uint64_t group = (key / kKeysPerGroup * 0x9E3779B97F4A7C15ULL) >> group_shift_;
   const std::size_t mask = slots_.size() - 1;
@@ -360,7 +360,7 @@ ExpressionId ExpressionPool::Impl::And(std::span<const Id> all) {
   if (has_set) list.push_back(Bytes(set));
   std::ranges::sort(list);
   list.erase(std::unique(list.begin(), list.end()), list.end());
-  // Drop operands that are parts of another operand.
+  // Drop operands that contain another operand.
   for (std::size_t i = 0; i < list.size();) {
     const std::uint8_t bit = UniverseBit(list[i]);
     const bool holds_other = std::ranges::any_of(list, [&](Id other) {

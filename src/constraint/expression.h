@@ -154,7 +154,7 @@ class ExpressionPool {
   ExpressionId Loosen(ExpressionId id);
   // Appends the letters that may come first, each once, in ascending order.
   void FirstLetters(ExpressionId id, std::vector<Letter>& letters) const;
-  // An equal expression in which no And and no Not is without texts, other than within And and Not;
+  // An equal expression in which each And and each Not has a text, unless it is inside another one;
   // Nothing() if there is no text at all. Searches the derivatives of And and Not, and remembers
   // the results. The derivatives of the result need Prune again.
   ExpressionId Prune(ExpressionId id);

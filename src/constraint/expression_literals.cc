@@ -1,4 +1,4 @@
-// ExpressionPool::AnyLiteral: a trie, whose equal ends are one by hash-consing.
+// ExpressionPool::AnyLiteral: a trie whose equal ends are shared by hash-consing.
 #include <algorithm>
 #include <cstddef>
 #include <string_view>

@@ -9,7 +9,7 @@ namespace {
 struct MultipleRest {
   bool behind_point = false;
   bool may_have_point = false;
-  std::uint32_t fraction_digits = 0;  // that count; only zeros behind them
+  std::uint32_t fraction_digits = 0;  // digits that count; only zeros may follow them
 
   static MultipleRest Unpack(std::uint32_t packed) {
     return {(packed & 1) != 0, (packed & 2) != 0, packed >> 2};

@@ -1,5 +1,6 @@
-// Or in its normal form: flat, sorted, with what alternatives begin with taken out: xa|xb is
-// x(a|b), and x{1,3}a|x{2,5}a is x{1,5}a. Of texts, what they begin with is taken out byte by byte.
+// Or in its normal form: flat, sorted, with the common beginnings of alternatives factored out:
+// xa|xb is x(a|b), and x{1,3}a|x{2,5}a is x{1,5}a. The beginnings of texts are factored out byte by
+// byte.
 #include <algorithm>
 #include <cstddef>
 #include <tuple>
@@ -19,8 +20,8 @@ struct CountedAlternative {
   ExpressionId id = 0;
 };
 
-// Frames of one Or that take out what alternatives begin with; those beyond leave them as they are,
-// so that the alternatives of two large tries are joined where a text leads and not at once.
+// Frames of one Or that factor out common beginnings. Further frames leave alternatives as they
+// are, so that the alternatives of two large tries are joined only where a text leads.
 constexpr std::size_t kMaxFactoredFrames = 4096;
 
 void SortUnique(std::vector<ExpressionId>& list) {
@@ -38,7 +39,7 @@ struct ExpressionPool::Impl::OrFrame {
   };
   std::vector<Id> ready;  // alternatives of the result
   std::vector<Group> groups;
-  std::size_t next = 0;  // group
+  std::size_t next = 0;  // index of the next group
   std::uint8_t within = 0xFF;
 };
 
@@ -94,7 +95,7 @@ ExpressionPool::Impl::OrFrame ExpressionPool::Impl::BeginOr(std::span<const Id> 
 
 void ExpressionPool::Impl::GroupByFirst(std::span<const Id> list, OrFrame& frame) {
   struct Item {
-    Id first, rest, id, text;  // `text`: stands in front of the rest, without its first byte
+    Id first, rest, id, text;  // `text`: precedes the rest, without its first byte
   };
   std::vector<Item> items;
   items.reserve(list.size());
@@ -168,7 +169,7 @@ void ExpressionPool::Impl::MergeCounts(std::vector<Id>& list) {
       joined.maximum = std::max(joined.maximum, items[end].maximum);
     }
     bool changed = end > i + 1;
-    // A rest that stands alone is the operand 0 times.
+    // A rest without the operand is the operand 0 times.
     if (joined.maximum > 1 && joined.minimum <= 1 &&
         std::ranges::binary_search(list, joined.rest)) {
       absorbed.push_back(joined.rest);

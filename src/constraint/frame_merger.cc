@@ -5,7 +5,7 @@
 namespace fathom {
 namespace {
 
-// Frames that are looked at for one that is like a frame, and comparisons for a column.
+// Bounds: the frames that are searched for one that equals a frame, and comparisons for a column.
 constexpr std::size_t kMaxSearchedFrames = 32;
 constexpr std::size_t kMaxSteps = 2'000;
 
@@ -15,8 +15,8 @@ void FrameMerger::ReadReturns(const FrameRef& ref) {
   if (std::find(read_.begin(), read_.end(), ref) == read_.end()) read_.push_back(ref);
 }
 
-// Frames that are alike have one depth, and a rule returns to rules that are no deeper: the search
-// ends at frames less deep.
+// Equal frames have equal depths, and a rule returns to rules that are no deeper: the search ends
+// at frames that are less deep.
 void FrameMerger::Search(std::uint32_t index) {
   const Frame& frame = column_->frames[index];
   if (older_[index].column || frame.scope) return;
@@ -39,7 +39,7 @@ void FrameMerger::Search(std::uint32_t index) {
   }
 }
 
-// Supposes that the frames are alike, and takes that back if their returns are not.
+// Assumes that the frames are equal, and drops the assumption if their returns differ.
 bool FrameMerger::IsLike(std::uint32_t index, const FrameRef& old) {
   if (older_[index].column) return older_[index] == old;
   const Frame& frame = column_->frames[index];

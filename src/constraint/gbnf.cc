@@ -21,9 +21,9 @@ namespace {
 
 using Kind = GbnfStep::Kind;
 
-// A rule that does not call itself stands in the bodies that use it, where it becomes part of their
-// automata, unless it is larger than this, or all such rules together: a body that is in many
-// places grows them all.
+// A rule that does not call itself is inlined in the bodies that use it, where it becomes part of
+// their automata, unless it is larger than this, or all inlined rules together are: a body that is
+// in many places makes all of them larger.
 constexpr std::size_t kMaxInlinedSize = 4096;
 constexpr int kMaxInlinedHeight = 256;
 constexpr std::size_t kMaxInlinedTotal = 100'000;
@@ -55,19 +55,19 @@ class GbnfBuilder {
   // An expression, with bounds for what its derivatives may cost.
   struct Value {
     ExpressionId expression = 0;
-    std::size_t size = 1;  // symbols, those of inlined rules counted at each use
+    std::size_t size = 1;  // symbols; an inlined rule counts at each use
     int height = 0;        // nested operators
   };
 
   std::string Name(std::uint32_t rule) const { return std::string(text_.rules[rule].name); }
 
-  // Walks the uses of rules depth first. order_ gets each rule behind those that it uses, except
+  // Walks the uses of rules depth first. order_ gets each rule after the rules that it uses, except
   // for the uses that lead back to a rule whose walk is under way: these rules are recursive, and
   // every recursion goes through one of them.
   void OrderRules() {
     struct Visit {
       std::uint32_t rule;
-      std::size_t n_steps;  // that are behind the walk
+      std::size_t n_steps;  // steps that the walk has passed
     };
     enum class State : std::uint8_t { kNew, kOpen, kDone };
     std::vector<State> states(text_.rules.size(), State::kNew);
@@ -168,9 +168,9 @@ class GbnfBuilder {
   std::vector<bool> is_recursive_;
   std::vector<std::uint32_t> order_;
   std::vector<Value> built_;                     // by rule, once it is built
-  std::vector<std::optional<RuleId>> rule_ids_;  // of rules that are called
+  std::vector<std::optional<RuleId>> rule_ids_;  // by rule, if the rule is called
   std::vector<std::optional<ExpressionId>> classes_;
-  std::size_t inlined_ = 0;  // symbols of rules that stand where they are used
+  std::size_t inlined_ = 0;  // symbols of inlined rules, over all their uses
 };
 
 }  // namespace

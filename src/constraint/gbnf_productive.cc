@@ -9,8 +9,8 @@ namespace {
 
 using Kind = GbnfStep::Kind;
 
-// The steps of all rules as a graph: a step waits for a number of its operands to have a text, and
-// tells the step above it, or all uses of its rule, once it has one.
+// The steps of all rules as a graph: a step waits for a number of its operands to have a text. Once
+// it has a text, it notifies the step above it, or all uses of its rule.
 class ProductiveSearch {
  public:
   explicit ProductiveSearch(const GbnfText& text) : text_(text), uses_(text.rules.size()) {
@@ -83,7 +83,8 @@ class ProductiveSearch {
     }
   }
 
-  // One more operand has a text. Each operand tells it once, so the last missing one is seen once.
+  // Notes that one more operand has a text. Each operand is noted once, so the last missing one is
+  // seen once.
   void Tell(std::uint32_t id) {
     if (nodes_[id].n_missing > 0 && --nodes_[id].n_missing == 0) ready_.push_back(id);
   }
@@ -91,7 +92,7 @@ class ProductiveSearch {
   const GbnfText& text_;
   std::vector<Node> nodes_;
   std::vector<std::vector<std::uint32_t>> uses_;  // by rule: the steps that name it
-  std::vector<std::uint32_t> ready_;              // steps that have a text and have not told it
+  std::vector<std::uint32_t> ready_;  // steps that have a text and have not notified others
 };
 
 }  // namespace

@@ -82,7 +82,7 @@ void FailUnclosed(GbnfCursor& cursor, std::size_t begin, std::string_view what) 
                 fmt::format("expected {} before the end of the grammar, found none", what));
 }
 
-// Sorts the ranges and joins those that touch.
+// Sorts the ranges and joins ranges that touch.
 CodePointSet Normalized(CodePointSet ranges) {
   std::sort(ranges.begin(), ranges.end(),
             [](const CodePointRange& a, const CodePointRange& b) { return a.first < b.first; });
@@ -97,7 +97,7 @@ CodePointSet Normalized(CodePointSet ranges) {
   return Intersection(set, AllCodePoints());
 }
 
-// Reads <[id]> behind its "<[".
+// Reads the rest of <[id]> after its "<[".
 std::optional<Token> ReadTokenId(GbnfCursor& cursor, std::int64_t vocab_size) {
   const std::size_t begin = cursor.offset();
   const std::optional<std::size_t> id = cursor.ReadNumber();

@@ -36,13 +36,13 @@ class GbnfReader {
  private:
   // A group whose ")" is still to come, or the body of a rule.
   struct Group {
-    std::size_t offset = 0;            // of its "("
-    std::uint32_t n_alternatives = 0;  // that are complete
+    std::size_t offset = 0;            // the offset of its "("
+    std::uint32_t n_alternatives = 0;  // alternatives that are complete
     std::uint32_t n_parts = 0;         // symbols of the alternative that is being read
     int height = 0;                    // nested operators of the highest symbol
   };
 
-  // The rule with that name; a new one if the source has not named it before.
+  // The rule with this name; a new one if the source has not named it before.
   std::uint32_t RuleNamed(std::string_view name, std::size_t offset) {
     const auto [place, is_new] =
         names_.emplace(name, static_cast<std::uint32_t>(text_.rules.size()));

@@ -14,10 +14,10 @@ static_assert(kCategories == 30);
 
 struct CategoryAlias {
   std::string_view name;
-  std::string_view category;  // or a prefix of several
+  std::string_view category;  // or the common prefix of several categories
 };
 
-// PropertyValueAliases.txt of Unicode.
+// The aliases in PropertyValueAliases.txt of Unicode.
 constexpr CategoryAlias kCategoryAliases[] = {
     {"Other", "C"},
     {"Control", "Cc"},

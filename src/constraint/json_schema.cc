@@ -50,7 +50,7 @@ struct JsonSchemaCompiler::Impl {
     return *rules.back();
   }
 
-  // Adds what a schema relaxed.
+  // Adds the keywords that a schema relaxed.
   void AddRelaxed(const SchemaReport& report) {
     for (const std::string& pointer : report.relaxed()) {
       if (relaxed.size() >= kMaxRelaxedKeywords) return;
@@ -60,7 +60,7 @@ struct JsonSchemaCompiler::Impl {
     }
   }
 
-  // Calls write(reader, writer, report) for the schema, and gives its result unless it failed.
+  // Calls write(reader, writer, report) for the schema, and returns its result unless it failed.
   template <class Write>
   auto Compile(const JsonValue& schema, Write write)
       -> ConstraintResult<decltype(write(std::declval<SchemaReader&>(),

@@ -10,7 +10,7 @@
 namespace fathom {
 namespace {
 
-constexpr std::size_t kMaxSearchedStates = 512;  // of one attempt
+constexpr std::size_t kMaxSearchedStates = 512;  // states that one attempt may search
 constexpr int kMaxAttempts = 16;
 
 // The modes of KindSearch: what must follow before the character is whole (Unicode, table 3-7).
@@ -27,7 +27,7 @@ enum CharacterMode : int {
   kAfterEfBd,
 };
 
-// The mode behind the first byte of a plain character.
+// The mode after the first byte of a plain character.
 int ModeBehind(unsigned first) {
   if (first < 0xC2) return kWhole;
   if (first < 0xE0) return kOneMore;
@@ -101,7 +101,8 @@ bool KindSearch::SetSeen(std::uint32_t state) {
 TextKinds KindSearch::Find(Automaton& automaton, std::uint32_t state) {
   TextKinds kinds = Known(state);
   if (kinds == kUnknown) {
-    // Where characters may come without end, they may still do so without finitely many texts.
+    // Where characters may come in any number, they still may without finitely many texts
+    // (loosen.cc).
     const StateId loose = automaton.Loosened(state);
     if (loose != state) {
       Find(automaton, loose);
@@ -113,8 +114,8 @@ TextKinds KindSearch::Find(Automaton& automaton, std::uint32_t state) {
   return kinds & kAllTextKinds;
 }
 
-// Begins with the kinds that may come at once. Where a later state refuses some of them, either
-// these or the kind that leads to the state are given up, and the search begins anew.
+// Begins with the kinds that may come next. Where a later state refuses some of them, the search
+// drops either the refused kinds or the kind that leads to the state, and begins again.
 TextKinds KindSearch::Search(Automaton& automaton, std::uint32_t state) {
   TextKinds kinds = 0;
   for (int kind = 0; kind < kTextKindCount; ++kind) {
@@ -140,7 +141,7 @@ KindSearch::Outcome KindSearch::Try(Automaton& automaton, std::uint32_t state, T
   ++attempt_;
   SetSeen(state);
   std::size_t level_end = 0;
-  // One level more than texts have characters: their last state takes bytes too.
+  // One level more than a text has characters: the last state of the text must take bytes, too.
   for (int depth = 0; depth <= kLargestSlice && level_end < whole.size(); ++depth) {
     std::size_t at = level_end;
     level_end = whole.size();
@@ -173,7 +174,7 @@ KindSearch::Outcome KindSearch::Try(Automaton& automaton, std::uint32_t state, T
   return Outcome::kHoldsEndlessly;
 }
 
-// True if every character of the kind may come; the states behind them in found_.
+// True if every character of the kind may come; found_ then has the states after these characters.
 bool KindSearch::Follow(Automaton& automaton, std::uint32_t state, int kind) {
   automaton.meter().Spend(1);
   found_.clear();

@@ -10,11 +10,12 @@ namespace {
 
 constexpr std::size_t kFewTokens = 512;
 constexpr std::size_t kTokensPerStep = 128;
-constexpr std::size_t kNodesPerStep = 4;  // of the trie
+constexpr std::size_t kNodesPerStep = 4;  // nodes of the trie
 constexpr std::size_t kNodesPerCharge = 256;
 // Parts of the trie with fewer nodes are read without a look at the kinds of their characters.
 constexpr std::size_t kFewNodesBelow = 32;
-// No token has as many characters: larger numbers that are missing or left make no difference.
+// No token has as many characters: a larger number of missing or remaining characters makes no
+// difference.
 constexpr std::uint32_t kManyCharacters = 256;
 
 // The characters that a rule's count lacks to its minimum and has left to its maximum.
@@ -30,7 +31,7 @@ CharactersLeft FindCharactersLeft(const std::optional<CodePointCount>& bounds,
           .room = std::min(bounds->maximum - count, kManyCharacters)};
 }
 
-// The walk that makes a mask. Places count from the leaf.
+// The walk that makes a mask. The counts of places begin at the leaf.
 class LeafMaskWalk {
  public:
   LeafMaskWalk(Matcher& matcher, const VocabularyTables& vocabulary, CharactersLeft left)
@@ -65,7 +66,7 @@ class LeafMaskWalk {
   // A node on the path from the root, as the leaf's rule reads it.
   struct Level {
     Matcher::Place place;
-    std::size_t end_exit = kNone;  // in exits_
+    std::size_t end_exit = kNone;  // index in exits_, as the next one
     std::size_t edge_exit = kNone;
   };
   struct Exit {
@@ -81,14 +82,14 @@ class LeafMaskWalk {
   };
   // A node below an exit whose texts are being read.
   struct OpenNext {
-    std::size_t n_next = 0;  // before it
+    std::size_t n_next = 0;  // size of next_ before the node
     std::size_t n_missed = 0;
     std::size_t end = 0;
   };
 
   void Walk(std::size_t end) {
     const std::span<const TrieNode> nodes = trie_.nodes();
-    std::size_t n_read = 0;  // since the last charge
+    std::size_t n_read = 0;  // nodes since the last charge
     for (std::size_t i = 0; i < end;) {
       if (++n_read == kNodesPerCharge) {
         matcher_.ChargeOnce(std::exchange(n_read, 0) / kNodesPerStep);
@@ -180,8 +181,8 @@ class LeafMaskWalk {
     }
   }
 
-  // Ends the nodes below exits that end before node i. Where all their tokens come within the rule,
-  // nothing else needs to be read there.
+  // Closes the nodes below exits that end before node i. Where all tokens of such a node come
+  // within the rule, nothing else needs to be read there.
   void CloseNext(std::size_t i) {
     for (; !open_.empty() && open_.back().end <= i; open_.pop_back()) {
       if (open_.back().n_missed == n_missed_) next_.resize(open_.back().n_next);

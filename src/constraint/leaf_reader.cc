@@ -7,7 +7,7 @@
 namespace fathom {
 namespace {
 
-// A leaf that may leave its rule at an exit, with the bytes up to there.
+// The leaf at a place where it may leave its rule by an exit, with the bytes up to there.
 Leaf AtExit(const Matcher& matcher, const Leaf& leaf, const LeafExit& exit,
             std::span<const std::uint8_t> bytes) {
   Leaf at = leaf;
@@ -85,8 +85,8 @@ void LeafReader::ReadParts(const Leaf& leaf, TokenSet& tokens) {
   reads_texts_ |= matcher_.TakeReadsNewTexts();
 }
 
-// Plain exits are left out of the masks of rules that count characters, which have no edges: they
-// matter where something plain may follow the rule.
+// The masks of rules that count characters leave out plain exits, and such rules have no edges. The
+// exits matter where something plain may follow the rule.
 bool LeafReader::MayNeedPlainExits(const Leaf& leaf) {
   const LeafExit end = {.ends = true};
   constexpr std::uint8_t kNoUtf8[] = {0xFF};  // leads away from all earlier texts
@@ -133,7 +133,8 @@ void LeafReader::ReadExit(const Leaf& leaf, const LeafExit& exit, TokenSet& toke
     for (const LeafExit::Next& next : exit.next) ReadNext(next, tokens);
     return;
   }
-  // The texts of another unique call depend on the text of this one: then each exit is read.
+  // If texts of another unique call were read, they depend on the text of this call: then each exit
+  // is read.
   const bool reads_texts = matcher_.TakeReadsNewTexts();
   for (const LeafExit::Next& next : exit.next) {
     bool reads_next = reads_texts;
@@ -151,7 +152,7 @@ void LeafReader::ReadExit(const Leaf& leaf, const LeafExit& exit, TokenSet& toke
   }
 }
 
-// Reads the nodes that one byte leads to, behind the exit.
+// Reads the nodes after the exit that one byte leads to.
 bool LeafReader::ReadNext(const LeafExit::Next& next, TokenSet& tokens) {
   if (!matcher_.Step(behind_, next.byte, next_)) return false;
   for (const std::uint32_t node : next.nodes) {
@@ -176,7 +177,7 @@ void LeafReader::ReadNextWithTexts(const Leaf& leaf, const LeafExit& exit,
   }
 }
 
-// The tokens of a node and of those below it, behind which a state is.
+// Adds the tokens of a node and of the nodes below it. `state` is the state after the node.
 void LeafReader::ReadNode(const MatcherState& state, std::uint32_t node, TokenSet& tokens) {
   tokens.Add(trie_.TokensAt(node));
   const TrieNode& of = trie_.nodes()[node];

@@ -1,9 +1,14 @@
-// Larger languages of expressions, of which it is quickly known what may follow.
+// Loosen: a larger language of an expression, in which it is faster to find what may follow.
 //
-// Let every text of some plain characters lead from e to a place from which something matches. Then
-// endlessly many texts match behind each of them, since the characters may go on; and without
-// finitely many texts there still are some. So e without these takes the characters too. Behind e
-// something else may stand, if it does not begin with plain characters itself.
+// Let e = L \ F, where F has finitely many texts; then Loosen(e) = L. Let P be a set of plain
+// characters (text_kinds.h), P* all texts of them, and let every u in P* begin a text of L.
+//
+// Lemma: every u in P* begins a text of L \ F, too. Proof: let c be in P. For each n the text u c^n
+// is in P*, so it begins a text of L. Hence infinitely many texts of L begin with u, and F has only
+// finitely many of them.
+//
+// The lemma also holds for e R = (L \ F) R and L R, if no text of R begins with a plain character:
+// a text u in P* that begins a text of L R then begins a text of L.
 #include <algorithm>
 
 #include "constraint/expression_impl.h"
@@ -11,7 +16,7 @@
 
 namespace fathom {
 
-// True unless every text begins with a byte with which no plain character begins.
+// False only if every text begins with a byte with which no plain character begins.
 bool ExpressionPool::Impl::BeginsPlainly(Id id) const {
   const ExpressionNode& node = nodes[id];
   const ExpressionNode& first = node.kind == Kind::kConcat ? nodes[node.a] : node;

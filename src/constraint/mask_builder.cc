@@ -38,8 +38,8 @@ std::shared_ptr<const MaskBuilder::Mask> MaskBuilder::Build(const MatcherState& 
 
 std::shared_ptr<const MaskBuilder::Mask> MaskBuilder::Compute(const MatcherState& state) {
   auto mask = std::make_shared<Mask>(Mask{.tokens = TokenSet(vocabulary_.vocab_size())});
-  // Leaves share the frames of rules that they enter, and so their depth, which matters near the
-  // limit: then they are read together.
+  // Leaves share the frames of the rules that they enter, and so their depth, which matters near
+  // the limit: there the leaves are read together.
   if (is_plain_ || matcher_.IsDeep(state)) {
     walk_.Run(state, 0, vocabulary_.texts().nodes().size(), 0, mask->tokens);
   } else {
@@ -74,7 +74,7 @@ void MaskBuilder::AddNamed(const MatcherState& state, TokenSet& tokens) {
   }
 }
 
-// A token may be read by its bytes and as a whole: then both go on.
+// A token may be read by its bytes and as a whole: then both readings go on.
 bool MaskBuilder::Advance(const MatcherState& state, Token token, MatcherState& to) {
   matcher_.Reset();
   const std::string_view text = vocabulary_.Text(token);

@@ -22,7 +22,7 @@ bool SamePlace(const Leaf& a, const Leaf& b) {
          Equal(a.memory.get(), b.memory.get());
 }
 
-// Keeps the first of leaves at the same place.
+// Keeps only the first of several leaves at the same place.
 void RemoveRepeated(std::vector<Leaf>& leaves) {
   auto end = leaves.begin();
   for (auto at = leaves.begin(); at != leaves.end(); ++at) {
@@ -56,7 +56,7 @@ Ref<const Memory> WithMark(const Memory* memory, std::uint32_t mark) {
   return Ref<const Memory>(more);
 }
 
-// With the text of a scope that ends.
+// The memory with the text of a scope that ends.
 Ref<const Memory> WithText(const Memory* memory, const UniqueScope& scope, std::string text,
                            bool is_scratch) {
   auto* more = memory != nullptr ? new Memory(*memory) : new Memory();
@@ -78,8 +78,7 @@ bool BeginsScope(Letter letter) {
 }  // namespace
 
 // Adds leaves to a state, with all places that are reached without a byte: entered rules, the
-// places behind rules that end, passed marks. Frames of rules that are entered here form one
-// column.
+// places after rules that end, passed marks. Frames of rules that are entered here form one column.
 class Matcher::Closure {
  public:
   Closure(Matcher& matcher, MatcherState& state)
@@ -100,7 +99,7 @@ class Matcher::Closure {
     pending_.push_back(std::move(leaf));
   }
 
-  // Follows everything that was added. The leaves that can take a byte or a token are the state.
+  // Follows everything that was added. The leaves that can take a byte or a token become the state.
   void Run() {
     std::vector<std::size_t>& kept = matcher_.kept_;
     kept.clear();
@@ -115,7 +114,7 @@ class Matcher::Closure {
     if (column_ && !matcher_.too_complex_) Merge();
   }
 
-  // Adds what is behind the rule of a leaf, which may end there.
+  // Adds the places after the rule of a leaf, which may end there.
   void End(const Leaf& leaf) {
     const Rule& rule = matcher_.grammar_.rules[FrameAt(leaf.frame).rule];
     if (rule.count && leaf.count < rule.count->minimum) return;
@@ -149,7 +148,7 @@ class Matcher::Closure {
     }
   }
 
-  // Adds what is behind the letters of a leaf that are no bytes.
+  // Adds the places after the letters of a leaf that are no bytes.
   void Follow(const Leaf& leaf) {
     const std::span<const LetterEdge> view = matcher_.automaton_.Edges(leaf.state);
     const std::vector<LetterEdge> edges(view.begin(), view.end());
@@ -260,7 +259,7 @@ class Matcher::Closure {
     AddReturn(callee, std::move(back), leaf.unique);
   }
 
-  // Leads leaves and returns past new frames to older ones that they are like.
+  // Redirects leaves and returns from new frames to the older frames that equal them.
   void Merge() {
     FrameMerger merger(column_, to_.leaves);
     std::vector<Frame>& frames = column_->frames;
@@ -327,7 +326,7 @@ class Matcher::Closure {
     return frames.size() - 1;
   }
 
-  // `unique`: the texts where the frame begins, without that of the frame's own scope.
+  // `unique`: the texts where the frame begins, without the text of the frame's own scope.
   void AddReturn(std::size_t callee, Return back, const Ref<UniqueText>& unique) {
     matcher_.Charge(1);
     if (matcher_.n_steps_ > step_limit_) {
@@ -373,9 +372,9 @@ class Matcher::Closure {
   MatcherState& to_;
   const std::size_t step_limit_;
   std::vector<Leaf>& pending_;
-  Ref<Column> column_;  // of the rules that are entered here
+  Ref<Column> column_;  // the frames of the rules that are entered here
   std::unordered_multimap<std::uint64_t, std::size_t> by_hash_;
-  // Numbers of returns, of frames that have many.
+  // Indices of returns, for frames that have many.
   std::unordered_multimap<std::uint64_t, std::size_t> returns_by_hash_;
 };
 
@@ -418,7 +417,7 @@ MatcherState Matcher::Begin() {
   return state;
 }
 
-// The leaf behind a byte; false if it cannot take the byte.
+// Sets `moved` to the leaf after a byte; false if the leaf cannot take the byte.
 bool Matcher::MoveLeaf(const Leaf& leaf, std::uint8_t byte, Leaf& moved) {
   const Frame& frame = FindFrame(leaf.frame);
   Place to;

@@ -1,5 +1,5 @@
 // Unique and ascending calls of the matcher: their texts while they are read, and the search that
-// keeps a text from being begun which could only repeat an earlier one.
+// refuses to begin a text which could only repeat an earlier one.
 #include <algorithm>
 #include <utility>
 
@@ -16,7 +16,7 @@ bool HasRests(const Leaf& leaf) {
   return false;
 }
 
-// The texts of the scope of a depth.
+// The text of the scope at a depth.
 const UniqueText& TextAt(const Leaf& leaf, int depth) {
   const UniqueScope* scope = Matcher::FindFrame(leaf.frame).scope.get();
   const UniqueText* text = leaf.unique.get();
@@ -24,7 +24,7 @@ const UniqueText& TextAt(const Leaf& leaf, int depth) {
   return *text;
 }
 
-// The bytes that go on like an earlier text.
+// The bytes with which an earlier text goes on.
 ByteSet FirstBytes(const UniqueText& text) {
   ByteSet bytes;
   for (const std::string_view rest : text.rests) {
@@ -72,8 +72,8 @@ void Matcher::RemoveRepeating(MatcherState& state) {
   std::erase_if(state.leaves, [&](const Leaf& leaf) { return !CanDiffer(leaf); });
 }
 
-// True if the texts of all scopes, from the innermost to the searched one, can still become other
-// ones than the earlier texts.
+// True if the texts of all scopes, from the innermost to the searched one, can still become
+// different from the earlier texts.
 bool Matcher::CanDiffer(const Leaf& leaf) {
   const UniqueScope* scope = FindFrame(leaf.frame).scope.get();
   for (const UniqueText* text = leaf.unique.get(); text != nullptr; text = text->outer.get()) {
@@ -84,7 +84,7 @@ bool Matcher::CanDiffer(const Leaf& leaf) {
   return !TooComplex();
 }
 
-// Sets `to` to the state behind a byte that leads away from the earlier texts; false if no byte
+// Sets `to` to the state after a byte that leads away from the earlier texts; false if no byte
 // does.
 bool Matcher::TakesOtherByte(const MatcherState& state, const ByteSet& known, MatcherState& to) {
   for (unsigned value = 0; value < 256 && !TooComplex(); ++value) {
@@ -118,7 +118,7 @@ bool Matcher::DiffersAtOnce(const Leaf& leaf, int depth) {
 }
 
 // Follows the earlier texts until some byte, or the end of the call, leads away from them. The
-// steps compare the texts of inner scopes, so that what they reach can be ended.
+// steps compare the texts of inner scopes, so that the states that they reach can be completed.
 bool Matcher::CanDifferAt(const Leaf& leaf, int depth) {
   if (DiffersAtOnce(leaf, depth)) return true;
   const int outer_search = std::exchange(searched_depth_, depth);

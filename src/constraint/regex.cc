@@ -16,18 +16,18 @@ namespace {
 
 using RegexKind = RegexNode::Kind;
 
-// Repetitions of what has ^, $ or lookaheads are written out up to this maximum.
+// Repetitions of a group with ^, $ or lookaheads are written out up to this maximum.
 constexpr std::uint32_t kMaxUnrolled = 8;
 constexpr std::size_t kMaxTranslations = 200'000;
 constexpr std::size_t kMaxRegexExpressions = std::size_t{1} << 20;
 
-// The rest of the text from a position on.
+// The texts that may follow from a position on.
 struct RegexRest {
-  ExpressionId any = 0;    // texts that are right wherever the position is
-  ExpressionId start = 0;  // more texts that are right if it is the start of the whole text
+  ExpressionId any = 0;    // texts that match wherever the position is
+  ExpressionId start = 0;  // more texts that match if it is the start of the whole text
 };
 
-// Builds, from its end, the texts that a regular expression matches.
+// Builds the texts that a regular expression matches, from the end to the start.
 class RegexTranslator {
  public:
   RegexTranslator(ExpressionPool& pool, const RegexSyntax& syntax, const RegexOptions& options)

@@ -60,7 +60,7 @@ class RegexParser {
     return AddSet(MakeCodePointSet({{code_point, code_point}}));
   }
 
-  // Nodes of several, or the only one itself.
+  // A node of several children, or the only child itself.
   NodeIndex Join(RegexKind kind, std::vector<NodeIndex> children) {
     if (children.size() == 1) return children[0];
     bool zero_width = true;
@@ -181,7 +181,7 @@ class RegexParser {
                 .children = {inside}});
   }
 
-  // Behind the [.
+  // Reads a class after its [.
   CodePointSet Class(std::size_t begin) {
     const bool negated = reader_.Take('^');
     std::vector<CodePointRange> ranges;

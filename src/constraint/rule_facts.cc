@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kNoHeight = std::numeric_limits<int>::max() / 4;
 constexpr std::size_t kExpressionsPerStep = 8;
-// While facts are found: rules by body, and what is known of the expression.
+// While facts are found: the rules by body, and the facts of an expression.
 constexpr std::size_t kBytesPerExpression = sizeof(std::vector<RuleId>) + 3 * sizeof(int);
 
 bool IsCall(const ExpressionView& view) {
@@ -17,8 +17,8 @@ bool IsCall(const ExpressionView& view) {
           view.letter.kind == LetterKind::kAscendingCall);
 }
 
-// The rules by their bodies: operands have lower ids than what they are operands of, and a rule is
-// known as soon as its body is.
+// The rules by their bodies: operands have lower ids than the expressions that contain them, and a
+// rule is known as soon as its body is.
 std::vector<std::vector<RuleId>> RulesByBody(const Grammar& grammar) {
   std::vector<std::vector<RuleId>> by_body(grammar.pool.n_expressions());
   for (RuleId rule = 0; rule < grammar.rules.size(); ++rule) {
@@ -70,7 +70,7 @@ void FindMatching(Grammar& grammar, std::vector<RuleProperties>& rules) {
   }
 }
 
-// Makes calls of rules without texts Nothing.
+// Replaces calls of rules without texts by Nothing.
 void RemoveUnmatched(Grammar& grammar, const std::vector<RuleProperties>& rules) {
   const bool has_unmatched = std::any_of(rules.begin(), rules.end(),
                                          [](const RuleProperties& rule) { return !rule.matches; });
@@ -136,7 +136,7 @@ class Components {
  private:
   struct Visited {
     RuleId rule = 0;
-    std::size_t next = 0;  // of its calls
+    std::size_t next = 0;  // index of the next call
   };
 
   void Visit(RuleId root) {

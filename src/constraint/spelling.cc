@@ -45,8 +45,8 @@ class ByteBranches {
   std::vector<Branch> branches_;
 };
 
-// The `n` last bytes of those code points of a block that are in the set; the block begins at
-// `first`, and its code points have all but these bytes in common.
+// The last `n` bytes of the code points of a block that are in the set. The block begins at
+// `first`, and its code points have all other bytes in common.
 ExpressionId LastBytes(ExpressionPool& pool, const CodePointSet& set, char32_t first, int n) {
   if (n == 0) return Contains(set, first) ? pool.Empty() : pool.Nothing();
   const Coverage coverage = FindCoverage(set, first, first + (char32_t{1} << (6 * n)) - 1);

@@ -20,7 +20,7 @@ std::pair<std::uint32_t, std::uint32_t> CountLeft(const Rule& rule, std::uint32_
   return {Near(missing), Near(rule.count->maximum - count)};
 }
 
-// with_texts: the texts themselves too.
+// with_texts: compares the texts themselves, too.
 bool SameTexts(const UniqueText* a, const UniqueText* b, bool with_texts) {
   while (a != nullptr && b != nullptr) {
     if (a == b) return true;
@@ -54,7 +54,7 @@ int StateLikeness::DepthLeft(const Frame& frame) const {
   return std::min(matcher_.max_depth() - frame.depth, kFarAway);
 }
 
-// Frames that correspond once correspond always.
+// Two frames that correspond once must always correspond.
 bool StateLikeness::Match(const FrameRef& known, const FrameRef& other) {
   for (const auto& [first, second] : matched_) {
     if (first == known || second == other) return first == known && second == other;
@@ -82,7 +82,7 @@ bool StateLikeness::Compare(const MatcherState& known, const MatcherState& other
   return true;
 }
 
-// A frame was read behind the frames that lead to it, so its partner is known.
+// A frame was read after the frames that lead to it, so its partner is known.
 bool StateLikeness::CompareFrames(std::span<const FrameRef> known) {
   for (const FrameRef& frame : known) {
     const auto found = std::find_if(matched_.begin(), matched_.end(),

@@ -110,7 +110,7 @@ void TokenTrie::ReadText(std::size_t node, std::vector<std::uint8_t>& bytes) con
 
 // Counts within the bytes of words first: no instruction that counts bits is taken for granted.
 std::int64_t TokenSet::size() const {
-  constexpr std::size_t kWords = 31;  // whose counts fit a byte
+  constexpr std::size_t kWords = 31;  // words whose counts fit a byte
   std::int64_t n = 0;
   for (std::size_t first = 0; first < words_.size(); first += kWords) {
     const std::size_t end = std::min(first + kWords, words_.size());

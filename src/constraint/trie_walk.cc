@@ -18,7 +18,7 @@ TrieWalk::TrieWalk(Matcher& matcher, const TokenTrie& trie)
       bytes_(path_.size()),
       places_(path_.size()) {}
 
-// A byte that nothing takes leaves out everything below it.
+// Skips everything below a byte that no leaf takes.
 void TrieWalk::Run(const MatcherState& state, std::size_t first, std::size_t end, std::size_t above,
                    TokenSet& tokens) {
   state_ = &state;
@@ -55,7 +55,7 @@ void TrieWalk::SetPlaces(const MatcherState& state, std::size_t depth) {
   }
 }
 
-// Reads the byte of a node, behind the state of the node above it.
+// Reads the byte of a node, from the state of the node above it.
 bool TrieWalk::Read(const TrieNode& node) {
   const std::size_t above = node.depth - 1u;
   bytes_[above] = node.byte;

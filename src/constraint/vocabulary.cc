@@ -29,7 +29,7 @@ VocabularyTables::VocabularyTables(const Tokenizer& tokenizer, std::int64_t voca
   for (std::size_t n = 1; n < slices_.size(); ++n) slices_[n].Add(slices_[n - 1]);
   trie_ = TokenTrie::Make(std::move(others), std::move(plain));
   std::sort(added_.begin(), added_.end());
-  // docs/spec/tokenizer.md 7.
+  // The tokens of docs/spec/tokenizer.md 7.
   meaningful_ = {.begin_of_sentence = Find("<｜begin▁of▁sentence｜>"),
                  .end_of_sentence = Find("<｜end▁of▁sentence｜>"),
                  .pad = Find("<｜▁pad▁｜>"),

@@ -4,12 +4,13 @@ namespace fathom {
 namespace {
 
 constexpr std::uint64_t kStepsPerPace = 1000;
-constexpr std::size_t kBytesAtOnce = std::size_t{256} << 10;  // that an account is asked for
+constexpr std::size_t kBytesAtOnce = std::size_t{256}
+                                     << 10;  // bytes for which an account is asked at a time
 
 }  // namespace
 
 void WorkMeter::SetLimits(const WorkLimits& limits) {
-  if (HasEnded()) return;  // by the limits before
+  if (HasEnded()) return;  // the earlier limits have ended the work
   limits_ = limits;
   last_step_ = n_steps_ + std::min<std::uint64_t>(limits.steps, kNoLimit - n_steps_);
   last_byte_ = n_bytes_ + std::min(limits.bytes, kNoLimit - n_bytes_);
@@ -47,7 +48,7 @@ void WorkMeter::Look() {
   SetNextLook();
 }
 
-// Finds room for the bytes, and for some more, so that this is seldom asked.
+// Makes room for the bytes, and for some more, so that calls are rare.
 void WorkMeter::Reach() {
   next_byte_ = kNoLimit;
   if (HasEnded()) return;

@@ -1,4 +1,4 @@
-// Shapes within others. All of it reads the demands of shapes only, never the values of goals.
+// IsWithin: shapes within others. It reads the demands of shapes only, never the values of goals.
 #include <algorithm>
 
 #include "constraint/schema/value_algebra.h"
@@ -35,7 +35,7 @@ bool ValueAlgebra::IsWithin(const StringShape& a, const StringShape& b) const {
 
 bool ValueAlgebra::IsWithin(const ArrayShape& a, const ArrayShape& b) const {
   if (a.minimum < b.minimum || a.maximum > b.maximum || (b.unique && !a.unique)) return false;
-  // Keywords around the shape are told of evaluated items.
+  // Enclosing keywords depend on the evaluated items.
   if (a.n_evaluated != b.n_evaluated || a.evaluates_all != b.evaluates_all) return false;
   if (!HasAll(a.contains, b.contains) || !IsWithin(a.rest, b.rest)) return false;
   for (std::size_t i = 0; i < std::max(a.prefix.size(), b.prefix.size()); ++i) {

@@ -111,7 +111,7 @@ ValueSet SchemaReader::ReadCondition(PlaceId place, const ValueSet& context) {
   const JsonValue& schema = document_.value(place);
   const bool has_then = schema.Find("then") != nullptr;
   const bool has_else = schema.Find("else") != nullptr;
-  // Alone, it asserts nothing, but tells unevaluated* what it has evaluated.
+  // Alone, it asserts nothing, but unevaluated* depends on what it has evaluated.
   if (!has_then && !has_else && !document_.has_unevaluated()) return ValueSet::All();
   const ValueSet& condition = ReadSchema(document_.Child(place, "if"));
   ValueSet values = condition;
@@ -137,7 +137,7 @@ ValueSet SchemaReader::ReadDependentSchemas(PlaceId place, std::string_view keyw
   const JsonValue& schemas = document_.value(map);
   ValueSet values = ValueSet::All();
   for (std::size_t i = 0; i < schemas.items().size() && !report_.failed(); ++i) {
-    if (schemas.items()[i].IsArray()) continue;  // of `dependencies`
+    if (schemas.items()[i].IsArray()) continue;  // a list of names in `dependencies`
     const std::string name(schemas.key(i));
     ValueSet with = ValueSet::All();
     with.objects[0].properties.push_back({.name = name, .required = true});

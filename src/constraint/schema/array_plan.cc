@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t kMaxContains = 3;
 constexpr std::uint32_t kMaxUniqueItems = 256;
 
-// The number of them if there are at most `most`.
+// Counts the numbers in the shapes if there are at most `most`.
 std::optional<std::size_t> CountNumbers(const std::vector<NumberShape>& numbers, std::size_t most,
                                         WorkMeter& meter) {
   ExpressionPool pool(&meter);
@@ -119,7 +119,8 @@ bool ContainerPlanner::SearchMany(GoalId goal, std::size_t n, int nesting) {
   });
 }
 
-// True if any n values in front of it leave a place of the goal a choice; `empty`: provably not.
+// True if any `n_before` values at earlier places leave at least one value of the goal. `empty`:
+// set if the values provably may run out.
 bool ContainerPlanner::LeavesChoices(GoalId goal, std::uint32_t n_before, bool& empty) {
   const ValueSet& values = reader_.Resolve(goal);
   const bool scalar = values.arrays.empty() && values.objects.empty();
@@ -129,7 +130,7 @@ bool ContainerPlanner::LeavesChoices(GoalId goal, std::uint32_t n_before, bool& 
   return !empty;
 }
 
-// Places that must not be filled may have no value left: the matcher then takes no comma.
+// Places that need not be filled may have no value left: the matcher then takes no comma.
 bool ContainerPlanner::PlanUnique(const ArrayShape& shape, ArrayPlan& plan) {
   if (plan.maximum <= 1) return true;
   if (!shape.contains.empty()) {
@@ -151,7 +152,7 @@ bool ContainerPlanner::PlanUnique(const ArrayShape& shape, ArrayPlan& plan) {
   for (std::uint32_t i = plan.minimum; i-- > 1;) {
     bool empty = false;
     if (LeavesChoices(shape.ItemAt(i), i, empty)) {
-      if (i > n_prefix) i = n_prefix + 1;  // the same goal, with fewer values in front of it
+      if (i > n_prefix) i = n_prefix + 1;  // the same goal, with fewer values before it
       continue;
     }
     if (empty && n_prefix == 0) return false;

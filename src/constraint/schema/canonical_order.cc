@@ -1,9 +1,10 @@
-// One order of the keys of objects that stand in unique items: two texts are equal then if and only
-// if their values are.
+// One order of the keys of objects in unique items: two texts are then equal if and only if their
+// values are.
 //
-// The shapes of one goal get the names of all of them in one order, the undeclared keys follow in
-// the order of their texts. A value that is in the shapes of two goals (for the same property of
-// two shapes) has one text if both goals order the names that it may have in the same way.
+// The shapes of one goal get the names of all these shapes in one order, and the undeclared keys
+// follow in the order of their texts. A value that is in the shapes of two goals (for the same
+// property of two shapes) has one text if both goals order the names that it may have in the same
+// way.
 #include <algorithm>
 #include <set>
 
@@ -46,7 +47,7 @@ const std::vector<ContainerPlanner::OrderedShape>& ContainerPlanner::Ordered(Goa
   const auto add = [&](const std::string& name) {
     if (known.insert(name).second) names.push_back(name);
   };
-  // As in other objects: declared ones, then required ones.
+  // As in other objects: declared names, then required ones, then the rest.
   for (int turn = 0; turn < 3; ++turn) {
     for (const ObjectShape& shape : shapes) {
       for (const PropertyShape& property : shape.properties) {
@@ -110,7 +111,7 @@ bool ContainerPlanner::CompareObjects(const OrderedShape& a, const OrderedShape&
 
 bool ContainerPlanner::CompareArrays(const ArrayShape& a, const ArrayShape& b,
                                      std::vector<GoalPair>& more) {
-  // Items that count for `contains` are written by other goals than those that do not.
+  // Items that count for `contains` are written by other goals than items that do not.
   if (!a.contains.empty() || !b.contains.empty()) return false;
   const std::size_t n = std::max(a.prefix.size(), b.prefix.size());
   for (std::size_t i = 0; i <= n && report_.Spend(1); ++i) {

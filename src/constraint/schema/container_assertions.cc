@@ -7,7 +7,7 @@
 namespace fathom {
 namespace {
 
-constexpr std::uint32_t kMaxMinimum = 256;  // of minProperties
+constexpr std::uint32_t kMaxMinimum = 256;  // the largest minProperties
 constexpr std::uint32_t kMaxPrefixItems = 10'000;
 
 }  // namespace
@@ -54,7 +54,7 @@ void SchemaReader::ReadContains(PlaceId place, ArrayShape& shape) {
   ContainsShape contains{.item = FindGoal(document_.Child(place, "contains"))};
   if (const auto count = ReadCount(place, "minContains")) contains.minimum = *count;
   if (const auto count = ReadCount(place, "maxContains")) contains.maximum = *count;
-  // Asserts nothing, but tells unevaluatedItems what it has evaluated.
+  // It may assert nothing and still evaluate items, on which unevaluatedItems depends.
   const bool annotates = document_.has_unevaluated() && contains.item != kAnyGoal;
   if (contains.minimum == 0 && contains.maximum == kNoMaximum && !annotates) return;
   if (contains.item == kAnyGoal) {
@@ -140,7 +140,7 @@ void SchemaReader::ReadProperties(PlaceId place, ObjectShape& shape) {
     shape.has_properties = true;
     const PlaceId map = document_.Child(place, "properties");
     KeyLayer layer = shape.layers.empty() ? KeyLayer() : shape.layers[0];
-    layer.others = kAnyGoal;  // not for keys that are named
+    layer.others = kAnyGoal;  // does not apply to keys that are named
     ObjectShape patterns{.layers = {layer}, .names = shape.names};
     for (std::size_t i = 0; i < properties->items().size(); ++i) {
       const std::string_view name = properties->key(i);

@@ -1,4 +1,5 @@
-// Plans of arrays and objects: shapes made ready to be written as expressions.
+// ContainerPlanner: plans of arrays and objects, which are shapes made ready to be written as
+// expressions.
 #pragma once
 
 #include <algorithm>
@@ -18,10 +19,10 @@
 namespace fathom {
 
 // Limits of a plan of objects.
-constexpr std::size_t kMaxListedKeys = 256;  // of a finite class
-constexpr std::size_t kSurveyCost = 200;     // of the names of a class, in steps of merging
+constexpr std::size_t kMaxListedKeys = 256;  // keys that are listed of a finite class
+constexpr std::size_t kSurveyCost = 200;     // finding the names of a class, in steps of merging
 
-// Keys that no property names, of infinitely many.
+// Some of the infinitely many keys that no property names.
 struct KeyClass {
   StringShape keys{};
   GoalId value = kAnyGoal;
@@ -32,23 +33,25 @@ struct ObjectPlan {
   std::vector<PropertyShape> properties{};
   std::vector<KeyClass> others{};       // do not overlap; may contain names of properties
   std::vector<std::string> excluded{};  // names of all properties, also of those that may not occur
-  std::uint32_t minimum = 0;            // members
+  std::uint32_t minimum = 0;            // bounds of the number of members
   std::uint32_t maximum = kNoMaximum;
   std::uint32_t minimum_others = 0;  // members whose keys are in `others`
-  // The members in `others` that meet demands, by the set of these as bits (the first entry, for no
-  // demand, is empty); each demand is met by one of the members. Empty: there is no demand.
+  // By set of demands, as bits: the members in `others` that meet all demands of the set (the first
+  // entry, for no demand, is empty). Each demand is met by one of the members. Empty: there is no
+  // demand.
   std::vector<std::vector<KeyClass>> wanted{};
 };
 
-// The items that may stand at a place, by the set of `contains` they count for.
+// The items that a place may have, by the set of `contains` for which they count.
 using ItemChoices = std::vector<std::vector<GoalId>>;
 
 struct ArrayPlan {
-  std::vector<ItemChoices> items{};  // of the prefix, and last the rest
+  std::vector<ItemChoices> items{};  // by place: the items of the prefix, and last the rest
   std::uint32_t minimum = 0;
   std::uint32_t maximum = kNoMaximum;
   bool unique = false;
-  // Items may run out: no blank follows a comma, so that the comma is taken only in front of one.
+  // Items may run out: no blank follows a comma, so that a comma is taken only directly before an
+  // item.
   bool tight = false;
   std::vector<ContainsShape> contains{};
 
@@ -72,8 +75,8 @@ class ContainerPlanner {
   // nullopt: plainly no array is in the shape.
   std::optional<ArrayPlan> PlanArray(const ArrayShape& shape, GoalId goal);
 
-  // Canonical texts (canonical_order.cc). The object shapes of a goal, each with the names of all
-  // of them as properties, in one order.
+  // For canonical texts (canonical_order.cc): the object shapes of a goal, each with the names of
+  // all these shapes as properties, in one order.
   std::vector<ObjectShape> InOneOrder(GoalId goal);
   // True if the order of keys gives each value of a goal one text, whatever shapes it is in.
   bool HasOneText(GoalId goal);
@@ -81,13 +84,13 @@ class ContainerPlanner {
  private:
   struct MatchedKeys {
     StringShape keys{};
-    std::vector<bool> matched{};  // by test
+    std::vector<bool> matched{};  // by test: whether the keys match it
   };
   std::vector<KeyClass> ClassifyOthers(const ObjectShape& shape);
   std::vector<MatchedKeys> SplitByTests(std::vector<StringShape> keys,
                                         const std::vector<TextTest>& tests);
-  // Appends to a shape, as properties, the names that its demands and finite classes of its other
-  // keys tell apart.
+  // Appends to a shape, as properties, the names that its demands and the finite classes of its
+  // other keys distinguish.
   void NameDemandedKeys(ObjectShape& shape);
   // The other keys that meet all of the demands.
   std::vector<KeyClass> MeetDemands(const std::vector<KeyClass>& others,
@@ -119,7 +122,8 @@ class ContainerPlanner {
   using GoalPair = std::pair<GoalId, GoalId>;
   const std::vector<OrderedShape>& Ordered(GoalId goal);
   bool IsClosed(const ObjectShape& shape) const;
-  // Whether values in both goals have one text, if those of the pairs added to `more` have.
+  // True if values in both goals have one text, provided that values in the pairs added to `more`
+  // have one.
   bool CompareOrders(const GoalPair& goals, std::vector<GoalPair>& more);
   bool CompareObjects(const OrderedShape& a, const OrderedShape& b, std::vector<GoalPair>& more);
   bool CompareArrays(const ArrayShape& a, const ArrayShape& b, std::vector<GoalPair>& more);
@@ -128,7 +132,7 @@ class ContainerPlanner {
   TextTests& tests_;
   SchemaReport& report_;
   const PlanOptions options_;
-  std::string pointer_{};  // of what is planned
+  std::string pointer_{};  // the pointer of the schema that is being planned
   std::unordered_map<GoalId, std::vector<OrderedShape>> ordered_;
   std::map<GoalId, bool> one_text_;
   std::map<std::tuple<GoalId, std::size_t, int>, bool> has_many_;

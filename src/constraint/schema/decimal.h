@@ -26,11 +26,11 @@ int Compare(const Decimal& a, const Decimal& b);
 // The shortest text without exponent, for messages and enumerations of small numbers.
 std::string PlainText(const Decimal& value);
 
-// The digits of a magnitude before and behind its point.
+// The digits of a magnitude before and after its point.
 struct DecimalDigits {
   std::string whole;     // without leading zeros; "0" for none
   std::string fraction;  // without trailing zeros
-  // Digits behind `max_digits` of the fraction were dropped, some of them not zero.
+  // Digits after the first `max_digits` of the fraction were dropped, some of them not zero.
   bool truncated = false;
   // The whole part has more than `max_digits` digits, and `whole` is not set.
   bool overflows = false;

@@ -56,7 +56,7 @@ Divisors::Divisors(const std::vector<Decimal>& multiples, const std::vector<Deci
   if (multiples_.size() == multiples.size() && others_.size() == others.size()) Combine();
 }
 
-// With all divisors as integers of the smallest scale.
+// Combines all divisors as integers of the smallest scale.
 void Divisors::Combine() {
   std::int64_t least = 0;
   for (const Divisor& divisor : multiples_) least = std::min(least, divisor.scale);

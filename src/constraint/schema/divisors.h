@@ -1,4 +1,4 @@
-// Divisors of numbers: what multipleOf asks for, and its contrary, together.
+// Divisors: combines the divisors of multipleOf and of its negation.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace fathom {
 
-inline constexpr std::uint32_t kMaxRemainders = 10'000;  // of multipleOf
+inline constexpr std::uint32_t kMaxRemainders = 10'000;  // states of a remainder automaton
 
 // A divisor as factor * 10^scale.
 struct Divisor {
@@ -24,20 +24,20 @@ std::optional<Divisor> SplitDivisor(const Decimal& value);
 // The numbers that are multiples of each of some divisors and of none of some others.
 class Divisors {
  public:
-  // Leaves out what follows from others. The multiples of several become the multiples of their
-  // least common multiple, if that is a divisor which an automaton may have.
+  // Leaves out divisors that follow from others. The multiples of several become the multiples of
+  // their least common multiple, if an automaton may have this divisor.
   Divisors(const std::vector<Decimal>& multiples, const std::vector<Decimal>& others);
 
   const std::vector<Divisor>& multiples() const { return multiples_; }
   const std::vector<Divisor>& others() const { return others_; }
-  // True if no number is left, whatever bounds there are: each multiple of the ones is a multiple
-  // of another one, too.
+  // True if no number is left, whatever the bounds are: each multiple of multiples() is a multiple
+  // of one of others(), too.
   bool AreEmpty() const { return are_empty_; }
-  // True if a number with a short text is left, plainly, above any number of so many digits before
+  // True if plainly a number with a short text is left above any number of `n_digits` digits before
   // its point.
   bool HaveAbove(std::int64_t n_digits) const;
-  // The numbers from `low` to `high`, ascending, if at most `most` of them are left of few
-  // multiples; nullopt if there are more, or if that takes a long search.
+  // The numbers from `low` to `high` that are left, ascending, if there are at most `most` of them
+  // among few multiples; nullopt if there are more, or if finding them takes a long search.
   std::optional<std::vector<Decimal>> Between(const Decimal& low, const Decimal& high,
                                               std::size_t most) const;
 
@@ -47,10 +47,10 @@ class Divisors {
   std::vector<Divisor> multiples_;
   std::vector<Divisor> others_;
   bool are_empty_ = false;
-  // Set if the least common multiple of the ones is none of the others.
+  // Set if the least common multiple of multiples_ is a multiple of none of others_.
   bool has_example_ = false;
-  Divisor period_{};  // after which the multiples and the others repeat
-  // As integers of the scale of period_; 0: unknown.
+  Divisor period_{};  // the distance after which multiples_ and others_ repeat
+  // The divisors as integers in the scale of period_; 0: unknown.
   std::uint64_t multiple_ = 0;
   std::vector<std::uint64_t> excluded_;
 };

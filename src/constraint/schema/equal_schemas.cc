@@ -1,4 +1,4 @@
-// Schemas of the same keywords have one goal. Most properties of large schemas are like others,
+// Schemas with the same keywords have one goal. Most properties of large schemas are like others,
 // such as {"type":"string"} with another description.
 #include <algorithm>
 
@@ -38,7 +38,7 @@ bool IsPlain(const JsonValue& value) {
          (value.IsArray() && std::all_of(value.items().begin(), value.items().end(), is_scalar));
 }
 
-// Whether reading the keyword reports what it cannot assert, at the pointer of its schema.
+// True if reading the keyword reports, at the pointer of its schema, that it cannot be asserted.
 bool IsReported(TextTests& tests, std::string_view keyword, const JsonValue& value) {
   if (keyword == "pattern") return !value.IsString() || !tests.Pattern(value.text());
   if (keyword != "format" || !value.IsString()) return false;

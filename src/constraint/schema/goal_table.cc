@@ -5,7 +5,8 @@
 namespace fathom {
 namespace {
 
-constexpr std::size_t kBytesPerGoal = 160;  // in the table, its index and what is known of it
+constexpr std::size_t kBytesPerGoal =
+    160;  // in the table, its index and the caches of other classes
 constexpr std::size_t kTermsPerStep = 16;
 
 }  // namespace

@@ -5,7 +5,7 @@
 namespace fathom {
 namespace {
 
-constexpr int kMaxWritingDepth = 150;  // of nested containers; deeper ones are put off
+constexpr int kMaxWritingDepth = 150;  // nested containers; deeper ones are postponed
 constexpr std::size_t kMaxGrammarExpressions = 3'000'000;
 constexpr std::size_t kEmptinessCost = 200;  // in steps of merging
 

@@ -1,7 +1,7 @@
 // GrammarWriter: value sets as expressions and rules of a grammar (docs/spec/constrained.md 2.1).
 //
-// Strings, numbers, arrays and objects are rules, so that their states are shared by all places
-// they stand at; literals, keys and punctuation stand in the bodies. Equal bodies are one rule.
+// Strings, numbers, arrays and objects are rules, so that all places with the same value share
+// states; literals, keys and punctuation are written into the bodies. Equal bodies are one rule.
 #pragma once
 
 #include <cstdint>
@@ -34,9 +34,9 @@ class JsonRules {
   ExpressionPool& pool() { return grammar_.pool; }
   const JsonSchemaOptions& options() const { return options_; }
   bool is_canonical() const { return is_canonical_; }
-  // The rules of canonical texts; these ones if they are.
+  // The rules of canonical texts; this object if it is canonical itself.
   JsonRules& Canonical();
-  // Spells texts of the compiler's TextTests as they stand in JSON.
+  // Spells texts of the compiler's TextTests as in JSON.
   TextWriter& json_writer() { return json_writer_; }
 
   // A call of the rule with this body; Nothing stays Nothing.
@@ -75,7 +75,7 @@ class JsonRules {
   TextWriter json_writer_;
   TextWriter raw_writer_;
   JsonPunctuation punctuation_{};
-  std::optional<ExpressionId> any_character_{};  // of a string, in all spellings
+  std::optional<ExpressionId> any_character_{};  // a character of a string, in all spellings
   std::optional<ExpressionId> not_forbidden_{};
   std::optional<ExpressionId> raw_text_{};  // any text, not in quotes
   std::map<TextTest, ExpressionId> literals_;
@@ -83,7 +83,7 @@ class JsonRules {
   std::map<std::vector<std::uint32_t>, RuleId> object_rules_;  // by ObjectsBody::Key
 
   ExpressionId AnyCharacter();
-  // The literals of a shape that is one list of them; else nullopt.
+  // The literals of a shape that is one list of literals; else nullopt.
   std::optional<std::vector<std::string>> AllowedLiterals(const TextTests& tests,
                                                           const StringShape& shape) const;
 };
@@ -102,7 +102,7 @@ class GrammarWriter {
   ContainerPlanner& planner() { return planner_; }
   ExpressionPool& pool() { return rules_.pool(); }
 
-  // Writes what was put off. Call after the last Value.
+  // Writes the containers that were postponed. Call after the last Value.
   void Finish();
 
  private:
@@ -137,7 +137,7 @@ class GrammarWriter {
   TextTests& tests_;
   SchemaReport& report_;
   ContainerPlanner planner_;
-  std::unique_ptr<GrammarWriter> canonical_{};  // of items that must be unique
+  std::unique_ptr<GrammarWriter> canonical_{};  // the writer of items that must be unique
   std::unordered_map<GoalId, Containers> containers_;
   std::unordered_map<GoalId, ExpressionId> values_;
   std::vector<GoalId> postponed_;

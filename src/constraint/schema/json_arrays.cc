@@ -26,7 +26,7 @@ class ContainsCounter {
   }
   std::size_t n_states() const { return n_states_; }
 
-  // The counts behind one more item of the set; nullopt above a maximum.
+  // The counts after one more item of the set; nullopt above a maximum.
   std::optional<std::size_t> Next(std::size_t state, std::size_t set) const {
     std::size_t next = 0;
     std::size_t unit = 1;
@@ -80,7 +80,7 @@ ExpressionId GrammarWriter::PlainItems(const ArrayPlan& plan) {
   if (plan.minimum > maximum) return pool.Nothing();
   const bool may_be_empty = plan.minimum == 0;
   if (maximum == 0) return Enclose(pool, rules_.blank(), "[]", pool.Nothing(), may_be_empty);
-  // First the items behind the prefix, whose last item precedes them; then the prefix from its end.
+  // First the items after the prefix, whose last item precedes them; then the prefix from its end.
   ExpressionId rest = pool.Empty();
   const ExpressionId comma =
       plan.tight ? pool.Concat(rules_.blank(), pool.Literal(",")) : rules_.comma();

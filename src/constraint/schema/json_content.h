@@ -6,7 +6,7 @@
 
 namespace fathom {
 
-// The texts of JSON documents with at most 12 nested arrays and objects, without bounds of white
+// The texts of JSON documents with at most 12 nested arrays and objects, with any amount of white
 // space, spelled as the writer spells texts.
 ExpressionId JsonContent(TextWriter& writer);
 

@@ -27,7 +27,7 @@ ExpressionId GrammarWriter::OtherMember(const ObjectPlan& plan,
     const ExpressionId quote = pool.Literal("\"");
     const ExpressionId key[] = {
         quote, rules_.WithoutForbidden(tests_.Express(rules_.json_writer(), shape, true)), quote};
-    // In canonical texts they have one order.
+    // In canonical texts these keys have one order.
     const ExpressionId text = pool.Concat(key);
     const ExpressionId parts[] = {rules_.is_canonical() ? rules_.SharedAscending("key", text)
                                                         : rules_.SharedUnique("key", text),

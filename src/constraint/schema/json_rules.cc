@@ -60,7 +60,7 @@ JsonRules::JsonRules(Grammar& grammar, const JsonSchemaOptions& options, bool ca
       json_writer_(grammar.pool, TextSpelling::kJson),
       raw_writer_(grammar.pool, TextSpelling::kRaw) {
   const JsonWhitespace whitespace = options_.layout.whitespace;
-  // Objects are enclosed when they are written, which may be when no new bytes may come in.
+  // Makes the bytes of {} now: objects may be written when the pool may get no new bytes any more.
   pool().Literal("{}");
   punctuation_.blank = MakeBlank(pool(), whitespace);
   if (whitespace == JsonWhitespace::kPython) {
@@ -188,7 +188,8 @@ ExpressionId JsonRules::String(TextTests& tests, const StringShape& shape) {
     const ExpressionId parts[] = {quote, Shared("characters", body, count), quote};
     return pool().Concat(parts);
   }
-  constexpr std::size_t kFewLiterals = 64;  // stand in the body of what calls them
+  constexpr std::size_t kFewLiterals =
+      64;  // up to so many are written into the body that uses them
   if (shape.tests.size() == 1) {
     const auto known = literals_.find(shape.tests[0]);
     if (known != literals_.end()) return known->second;

@@ -1,5 +1,5 @@
-// Objects of which some member must have a key and a value of a kind: the contrary of what
-// patternProperties, additionalProperties and propertyNames say of all members.
+// Objects in which some member must have a key and a value of some kind: the negation of what
+// patternProperties, additionalProperties and propertyNames assert about all members.
 #include <algorithm>
 
 #include "constraint/schema/container_plans.h"
@@ -8,7 +8,7 @@ namespace fathom {
 namespace {
 
 constexpr std::size_t kMaxWays = 2'000;
-constexpr std::size_t kMaxOpenDemands = 3;  // of other members; their sets are told apart
+constexpr std::size_t kMaxOpenDemands = 3;  // demands on other members; each set of them has a plan
 
 // The demands of a set: bit i stands for all[i].
 std::vector<const MemberDemand*> Subset(const std::vector<const MemberDemand*>& all,
@@ -55,7 +55,7 @@ void ContainerPlanner::NameDemandedKeys(ObjectShape& shape) {
   for (const MemberDemand& demand : shape.demands) {
     for (const std::string& name : demand.names) add(name);
   }
-  // A member of finitely many keys might find all of them taken.
+  // A member with finitely many possible keys might find all of them taken.
   const std::vector<KeyClass> others = ClassifyOthers(shape);
   const auto list = [&](const std::vector<KeyClass>& classes) {
     for (const KeyClass& keys : classes) {
@@ -119,14 +119,14 @@ void ContainerPlanner::PlanDemands(const Variant& variant, ObjectPlan& plan) {
   const auto n_required = static_cast<std::size_t>(
       std::count_if(plan.properties.begin(), plan.properties.end(),
                     [](const PropertyShape& property) { return property.required; }));
-  // One that is wanted comes on top of those that are required.
+  // A wanted member comes on top of the required ones.
   if (plan.minimum <= n_required + 1) plan.minimum = 0;
   const bool counted = plan.minimum > 0 || plan.maximum != kNoMaximum;
   if (demands.size() > kMaxOpenDemands || counted || options_.canonical) {
     report_.Unsupported(pointer_, "not", "expected fewer demands on members of any key");
     return;
   }
-  plan.minimum_others = 0;  // one that is wanted is another one
+  plan.minimum_others = 0;  // a wanted member is one of the others already
   plan.wanted.resize(std::size_t{1} << demands.size());
   for (std::size_t set = 1; set < plan.wanted.size(); ++set) {
     plan.wanted[set] = MeetDemands(plan.others, Subset(demands, set));

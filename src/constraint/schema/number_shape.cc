@@ -10,10 +10,10 @@
 namespace fathom {
 namespace {
 
-// Writes the texts of magnitudes: what stands behind a sign.
+// Writes the texts of magnitudes, which are numbers without a sign.
 class MagnitudeWriter {
  public:
-  // `fractions`: digits behind a point may be written.
+  // `fractions`: digits after a point may be written.
   MagnitudeWriter(ExpressionPool& pool, bool fractions) : pool_(pool), fractions_(fractions) {}
 
   ExpressionId Any() {
@@ -172,8 +172,8 @@ bool IsPoint(const NumberShape& shape) {
          !shape.low->exclusive && IsWritable(shape.low->value);
 }
 
-// The texts of one value: what the bounds on both sides have in common, which an enum of many
-// numbers would take long to find.
+// The texts of one value. They equal the intersection of the texts above the lower and below the
+// upper bound, which would take long to find for an enum of many numbers.
 ExpressionId PointText(ExpressionPool& pool, const Decimal& value, bool integer, bool canonical) {
   const DecimalDigits digits = ToDigits(value, kMaxNumberDigits);
   const bool is_whole = digits.fraction.empty();
@@ -283,7 +283,7 @@ std::optional<std::vector<Decimal>> FewNumbers(const NumberShape& shape) {
   return numbers;
 }
 
-// True if a number can be named without a search. Not if nothing is known.
+// True if a number can be named without a search. False proves nothing.
 bool PlainlyHasNumbers(const NumberShape& shape) {
   if (!shape.multiples.empty() || !shape.non_multiples.empty()) {
     if (shape.low && shape.high) return false;
@@ -369,7 +369,7 @@ ExpressionId NumberText(ExpressionPool& pool, const NumberShape& shape, bool can
     }
     return pool.Or(texts);
   }
-  // A multiple is kept apart from its own neighbours; another number from all multiples.
+  // A multiple must differ, as a double, from its neighbours; another number from all multiples.
   constexpr std::uint32_t kDigitsOfMultiples = 12;
   constexpr std::uint32_t kDigitsOfOthers = 6;
   std::vector<ExpressionId> all = {SignedText(pool, shape, integer)};

@@ -1,4 +1,4 @@
-// NumberShape: a set of numbers as a schema describes one, and its texts
+// NumberShape: a set of numbers as a schema describes it, and the texts of these numbers
 // (docs/spec/constrained.md 2.1, 2.2).
 #pragma once
 
@@ -22,14 +22,14 @@ struct NumberBound {
   friend bool operator==(const NumberBound&, const NumberBound&) = default;
 };
 
-// All conditions hold.
+// The numbers for which all conditions hold.
 struct NumberShape {
   enum class Kind { kAny, kInteger, kFraction };  // kFraction: no integer
   Kind kind = Kind::kAny;
   std::optional<NumberBound> low{};
   std::optional<NumberBound> high{};
-  std::vector<Decimal> multiples{};      // is a multiple of each of these
-  std::vector<Decimal> non_multiples{};  // of none of these
+  std::vector<Decimal> multiples{};      // divisors: the number is a multiple of each
+  std::vector<Decimal> non_multiples{};  // divisors: the number is a multiple of none
 
   static NumberShape Point(const Decimal& value);
   bool IsFree() const { return *this == NumberShape(); }
@@ -41,12 +41,12 @@ std::optional<NumberShape> Intersect(const NumberShape& a, const NumberShape& b)
 // The numbers that are not in the shape, as a union.
 std::vector<NumberShape> Complement(const NumberShape& shape);
 
-// True if a remainder automaton can tell the multiples (a positive divisor, at most kMaxRemainders
-// remainders).
+// True if a remainder automaton can recognise the multiples (a positive divisor, at most
+// kMaxRemainders remainders).
 bool IsSupportedDivisor(const Decimal& divisor);
 
 // The texts of the numbers. `canonical`: one text per number; else exponents where the shape is
-// free, and any number of zeros behind a fraction.
+// free, and any number of zeros at the end of a fraction.
 ExpressionId NumberText(ExpressionPool& pool, const NumberShape& shape, bool canonical);
 // True if the text of the number has at most kMaxNumberDigits before its point and after it.
 bool IsWritable(const Decimal& value);

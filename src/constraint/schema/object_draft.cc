@@ -8,7 +8,7 @@
 namespace fathom {
 namespace {
 
-constexpr std::size_t kFewMembers = 4;  // of one object are written at once
+constexpr std::size_t kFewMembers = 4;  // a single object with so few is written immediately
 
 std::uint32_t MaximumWithout(std::uint32_t maximum, std::uint32_t n) {
   return maximum == kNoMaximum ? kNoMaximum : maximum - std::min(maximum, n);
@@ -27,7 +27,7 @@ ExpressionId WriteMember(ExpressionPool& pool, const JsonPunctuation& punctuatio
   return pool.Concat(parts);
 }
 
-// By the set of demands that are left: the members that may follow others, each behind a comma.
+// By the set of demands that are left: the members that may follow others, each after a comma.
 std::vector<ExpressionId> WriteWanted(ExpressionPool& pool, const JsonPunctuation& punctuation,
                                       const ObjectDraft& draft) {
   const ExpressionId others =
@@ -78,7 +78,7 @@ ExpressionId WriteOrdered(ExpressionPool& pool, const JsonPunctuation& punctuati
     if (least > most) return pool.Nothing();
     return pool.Concat(first, pool.Repeat(next_other, least, most));
   };
-  std::vector<ExpressionId> rest(top + 1);  // from 1
+  std::vector<ExpressionId> rest(top + 1);  // by count, from 1
   for (std::uint32_t count = 1; count <= top; ++count) {
     rest[count] = others_after(count, pool.Empty());
   }
@@ -228,7 +228,7 @@ ExpressionId ObjectsBody::Facts(ExpressionPool& pool) const {
     }
     if (draft.minimum_others > 0) required.push_back(draft.other);
     for (std::size_t demand = 1; demand < draft.wanted.size(); demand *= 2) {
-      std::vector<ExpressionId> ways;  // to meet it
+      std::vector<ExpressionId> ways;  // the ways to meet the demand
       for (std::size_t set = 0; set < draft.wanted.size(); ++set) {
         if ((set & demand) != 0) ways.push_back(draft.wanted[set]);
       }

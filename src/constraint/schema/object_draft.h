@@ -1,8 +1,8 @@
-// Objects of a schema before they are written as expressions.
+// ObjectDraft: an object of a schema before it is written as an expression.
 //
 // A large object is a long expression, and an answer reaches few of a schema's objects. So a rule
 // of objects keeps what its expression is made of, and is written when the matcher first enters it
-// (RuleBody). What other rules must know of it before, a short expression says: which rules it
+// (RuleBody). Until then a short expression gives the facts that other rules need: which rules it
 // calls, and which of them every text calls.
 #pragma once
 
@@ -31,7 +31,7 @@ struct MemberDraft {
 struct ObjectDraft {
   std::vector<MemberDraft> members{};  // in the order of keys
   ExpressionId other = 0;              // a member with another key; Nothing(): there is none
-  std::uint32_t minimum = 0;           // members
+  std::uint32_t minimum = 0;           // bounds of the number of members
   std::uint32_t maximum = kNoMaximum;
   std::uint32_t minimum_others = 0;
   bool any_order = false;
@@ -50,7 +50,7 @@ ExpressionId Enclose(ExpressionPool& pool, ExpressionId blank, std::string_view 
 ExpressionId WriteObject(Grammar& grammar, const JsonPunctuation& punctuation,
                          const ObjectDraft& draft);
 
-// The body of a rule: some objects, and what is written already.
+// The body of a rule: some objects, and an expression that is written already.
 class ObjectsBody : public RuleBody {
  public:
   ObjectsBody(const JsonPunctuation& punctuation, ExpressionId written,
@@ -59,13 +59,13 @@ class ObjectsBody : public RuleBody {
 
   // True if the object does not count its members.
   static bool CanHold(const ExpressionPool& pool, const ObjectDraft& draft);
-  // True if it is worth to write the objects later.
+  // True if the objects are large enough to be written later.
   static bool AreMany(const std::vector<ObjectDraft>& objects);
 
   ExpressionId Write(Grammar& grammar) const override;
   void Replace(const std::vector<ExpressionId>& replaced) override;
-  // An expression that calls the same rules, and has texts wherever Write() has, which call at
-  // least the same ones. For rule_facts.
+  // A stand-in for Write(), for rule_facts: it calls the same rules, and has texts wherever Write()
+  // has; its texts call at least the rules that the texts of Write() call.
   ExpressionId Facts(ExpressionPool& pool) const;
   // Equal for bodies with equal expressions.
   std::vector<std::uint32_t> Key() const;

@@ -44,7 +44,7 @@ std::vector<ContainerPlanner::MatchedKeys> ContainerPlanner::SplitByTests(
     std::vector<StringShape> keys, const std::vector<TextTest>& tests) {
   std::vector<MatchedKeys> classes;
   for (StringShape& shape : keys) classes.push_back({.keys = std::move(shape)});
-  constexpr std::size_t kFewClasses = 8;  // are not searched for texts yet
+  constexpr std::size_t kFewClasses = 8;  // up to so many are not searched for texts
   for (const TextTest test : tests) {
     std::vector<MatchedKeys> split;
     for (const MatchedKeys& before : classes) {
@@ -102,7 +102,7 @@ std::vector<KeyClass> ContainerPlanner::ClassifyOthers(const ObjectShape& shape)
   return classes;
 }
 
-// Undeclared keys that ascend could come to an end before there are enough of them.
+// Ascending undeclared keys could run out before there are enough of them.
 void ContainerPlanner::NeedExtendableKeys(const ObjectPlan& plan, std::size_t n_required) {
   if (plan.others.empty() || (plan.minimum <= n_required + 1 && plan.minimum_others <= 1)) return;
   const bool extendable =

@@ -27,7 +27,7 @@ std::string Quantifier() {
   return fmt::format("(?:(?:[*+?]|\\{{(?:{})\\}})(?:{})?)?", bounds, lazy);
 }
 
-// Behind a backslash, where it stands for a character or, with `sets`, for a set of them.
+// The rest of an escape after its backslash: for a character or, with `sets`, also for a set.
 std::string Escape(bool sets) {
   std::string escape =
       "c[A-Za-z]|x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|u\\{0{0,4}[0-9A-Fa-f]{1,5}\\}|"
@@ -36,7 +36,7 @@ std::string Escape(bool sets) {
   return fmt::format("\\\\(?:{})", escape);
 }
 
-// A class in brackets. A character is no end of a range, but the dash may stand first or last.
+// A class in brackets. A character is no end of a range, but the dash may come first or last.
 std::string Class() {
   const std::string_view special = "\\]-";
   std::string plain;

@@ -6,9 +6,9 @@
 
 namespace fathom {
 
-// The texts that are valid regular expressions with at most 8 nested groups. They leave out what
-// engines take differently: brackets and braces that stand for themselves, empty classes, ranges
-// whose order is not known, {n,m} with n above 19.
+// The texts that are valid regular expressions with at most 8 nested groups. Forms that engines
+// read differently are left out: brackets and braces that stand for themselves, empty classes,
+// ranges whose order is not known, {n,m} with n above 19.
 ExpressionId RegexFormat(TextWriter& writer);
 
 }  // namespace fathom

@@ -162,7 +162,8 @@ void SchemaReader::ReadStrings(PlaceId place, ValueSet& values) {
   if (shape.minimum > shape.maximum) values.strings.clear();
 }
 
-// Draft 7 leaves it open whether these assert something; later ones say that they do not.
+// Draft 7 leaves it open whether these keywords assert something; later drafts say that they do
+// not.
 void SchemaReader::ReadContent(PlaceId place, ValueSet& values) {
   if (values.strings.empty() || document_.IsNewDraft(place)) return;
   const JsonValue& schema = document_.value(place);

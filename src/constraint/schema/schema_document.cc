@@ -10,7 +10,7 @@
 namespace fathom {
 namespace {
 
-// The kind of schemas in the value of a keyword.
+// The form in which the value of a keyword holds schemas.
 enum class SubschemaKind { kNone, kOne, kList, kOneOrList, kMap };
 
 SubschemaKind KindOfSubschemas(std::string_view keyword) {

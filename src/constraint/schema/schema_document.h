@@ -1,4 +1,5 @@
-// SchemaDocument: the places of a schema, and what $ref finds (JSON Schema 2020-12, 8 and 9).
+// SchemaDocument: the places of a schema, and the places to which $ref leads (JSON Schema 2020-12,
+// 8 and 9).
 #pragma once
 
 #include <cstdint>
@@ -32,8 +33,8 @@ class SchemaDocument {
   PlaceId Child(PlaceId parent, std::string_view key);
   PlaceId Child(PlaceId parent, std::size_t index);
 
-  // The place that a reference at `from` names. nullopt: nothing of this document; `remote` is then
-  // true if another document is meant.
+  // The place that a reference at `from` names. nullopt: no place of this document; `remote` is
+  // then true if the reference means another document.
   std::optional<PlaceId> Find(PlaceId from, std::string_view reference, bool& remote);
   // True for drafts up to 7, where $ref hides the keywords beside it.
   bool RefHidesSiblings(PlaceId place) const {
@@ -61,7 +62,7 @@ class SchemaDocument {
   struct Place {
     const JsonValue* value = nullptr;
     PlaceId parent = 0;
-    std::string token{};  // in the parent
+    std::string token{};  // the key or index in the parent
     std::uint32_t resource = 0;
     bool is_schema = false;
   };

@@ -286,8 +286,8 @@ ValueSet SchemaReader::ReadSchemaObject(PlaceId place) {
   }
   const std::size_t n_relaxed = report_.n_unsupported();
   ListKeywords(place);
-  // In the order of the text, because it is the order of keys; assertions stand where `properties`
-  // does.
+  // Reads keywords in the order of the text, because it is the order of keys; assertions take the
+  // place of `properties`.
   const ValueSet assertions = ReadAssertions(place);
   ValueSet values = ValueSet::All();
   bool has_asserted = false;

@@ -24,7 +24,7 @@ class SchemaReader : private GoalValues {
 
   GoalTable& goals() { return goals_; }
   ValueAlgebra& algebra() { return algebra_; }
-  // Schemas that only refer to another one have that one's goal.
+  // The goal of a schema. A schema that only refers to another one has the goal of that one.
   GoalId FindGoal(PlaceId schema);
   // The pointer to the first schema of a goal.
   std::string Pointer(GoalId goal) const;
@@ -42,10 +42,10 @@ class SchemaReader : private GoalValues {
   bool IsListed(const GoalTerm& term);
   // The schema that a chain of mere references leads to.
   PlaceId FollowReferences(PlaceId schema);
-  // The first place that was asked for with the same keywords, if all of them are scalars
+  // The first schema that was read with the same keywords, if all of them are scalars
   // (equal_schemas.cc); else the schema itself.
   PlaceId FirstOfEqual(PlaceId schema);
-  // Keywords that say nothing of values.
+  // True for keywords that assert nothing about values.
   static bool IsAnnotation(std::string_view keyword);
 
   struct Memory {
@@ -55,7 +55,7 @@ class SchemaReader : private GoalValues {
 
   const ValueSet& ReadSchema(PlaceId place);
   const ValueSet& ReadConstant(PlaceId place);
-  // As ReadConstant, but remembers nothing: an enum has many values.
+  // As ReadConstant, but keeps nothing: an enum has many values.
   ValueSet MakeConstant(PlaceId place);
   ValueSet ReadTerm(const GoalTerm& term);
   ValueSet ReadSchemaObject(PlaceId place);

@@ -27,9 +27,9 @@ class SchemaReport {
 
   // Counts steps of merging; too many fail with kTooLarge. Returns false after a failure.
   bool Spend(std::size_t steps);
-  // Counts all work; once that has ended, all parts go on as after a failure.
+  // Counts all work; once the work has ended, all parts go on as after a failure.
   WorkMeter& meter() { return meter_; }
-  // Fails if the work has ended: while it was at the pointer.
+  // Fails if the work has ended. `pointer`: the schema that was being read.
   void NoteEnd(const std::string& pointer);
   // Fails with kTooLarge, as too many steps do.
   void FailCombinations();

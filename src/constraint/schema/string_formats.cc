@@ -14,7 +14,7 @@ std::string Group(const std::string& text) { return "(?:" + text + ")"; }
 // --- Dates and times (RFC 3339) ---
 
 std::string DateRegex() {
-  // Leap years: those that 4 divides, but of the centuries only those that 400 divides.
+  // Leap years: multiples of 4, but of the centuries only multiples of 400.
   const std::string leap =
       "(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)";
   return Group(
@@ -96,7 +96,7 @@ std::string EmailRegex() {
 // --- URIs (RFC 3986) and IRIs (RFC 3987) ---
 
 struct UriCharacters {
-  std::string unreserved;  // of a class
+  std::string unreserved;  // the inside of a class
   std::string in_query;    // more in queries
 };
 

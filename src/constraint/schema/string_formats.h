@@ -10,9 +10,9 @@
 namespace fathom {
 
 struct StringFormat {
-  std::string regex{};         // of the whole text (regex.h)
+  std::string regex{};         // matches the whole text (regex.h)
   std::uint32_t maximum = 0;   // code points; 0: no limit
-  WriteTexts write = nullptr;  // if set, instead of a regular expression
+  WriteTexts write = nullptr;  // if set, writes the texts instead of the regular expression
 };
 
 // RFC 3339 date-time, date, time (leap seconds with offsets of whole and half hours) and duration;

@@ -8,9 +8,9 @@
 namespace fathom {
 namespace {
 
-// Expands what a schema's own limits of time allow.
+// Keeps a survey within the work that a schema may take.
 constexpr std::size_t kMaxSurveyStates = 4'000;
-constexpr std::size_t kMaxSurveyed = std::size_t{8} << 20;  // bytes that are kept for the next ones
+constexpr std::size_t kMaxSurveyed = std::size_t{8} << 20;  // bytes that are kept for later surveys
 
 RegexOptions OptionsFor(TextWriter& writer, bool whole) {
   constexpr std::size_t kMaxFormatBytes = 1 << 20;  // the bound of our own expressions
@@ -330,7 +330,7 @@ TextSurvey TextTests::MakeSurvey(const StringShape& shape, std::size_t most) {
     entry.start.reset();
     search(*entry.pool, entry.expression);
   } else {
-    // Most surveys are of the same few tests in other company.
+    // Most surveys combine the same few tests with others.
     if (!surveyed_ || surveyed_->pool.memory() > kMaxSurveyed) {
       surveyed_ = std::make_unique<Surveyed>(meter_);
     }
@@ -354,7 +354,7 @@ ExpressionId TextTests::ExpressEntry(TextWriter& writer, std::uint32_t id) const
 ExpressionId TextTests::Express(TextWriter& writer, const StringShape& shape, bool lengths) const {
   ExpressionPool& pool = writer.pool();
   std::vector<ExpressionId> all;
-  bool bounded = false;  // some part keeps the spelling
+  bool bounded = false;  // some part restricts the texts to the spelling
   for (const TextTest test : shape.tests) {
     const ExpressionId entry = ExpressEntry(writer, test.entry);
     all.push_back(test.negated ? pool.Not(entry) : entry);

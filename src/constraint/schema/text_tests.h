@@ -1,8 +1,9 @@
-// TextTests: what the keywords of strings ask of a text: patterns, formats, lists of literals.
+// TextTests: the tests that keywords of strings put to a text: patterns, formats, lists of
+// literals.
 //
 // A test is a small value. It can be tried on a text while a schema is read, before any derivative
-// of the grammar's own expressions is taken, and it becomes an expression in either spelling: as it
-// stands within a JSON string, or raw.
+// of the grammar's own expressions is taken, and it becomes an expression in either spelling: as
+// within a JSON string, or raw.
 #pragma once
 
 #include <compare>
@@ -29,7 +30,7 @@ struct TextTest {
   friend auto operator<=>(const TextTest&, const TextTest&) = default;
 };
 
-// A set of texts: all tests pass, and the length in code points lies within the bounds.
+// A set of texts: all tests pass, and the length in code points is within the bounds.
 struct StringShape {
   std::vector<TextTest> tests{};  // ascending, each once
   std::uint32_t minimum = 0;
@@ -49,7 +50,7 @@ struct TextSurvey {
 };
 
 std::uint32_t CountCodePoints(std::string_view text);
-// These texts in one spelling each.
+// The expression of these texts, each in one spelling.
 ExpressionId SpellLiterals(ExpressionPool& pool, const std::vector<std::string>& texts,
                            TextSpelling spelling);
 // A text as a JSON string, with its quotes.
@@ -87,11 +88,12 @@ class TextTests {
   explicit TextTests(WorkMeter& meter);
   ~TextTests();
 
-  // A search for the regular expression.
+  // A test that searches the text for the regular expression.
   ConstraintResult<TextTest> Pattern(std::string_view regex);
-  // A match of the whole text with the regular expression of a format, which must be valid.
+  // A test that matches the whole text with the regular expression of a format, which must be
+  // valid.
   TextTest Format(std::string_view regex);
-  // The texts that `write` writes, the same in each spelling.
+  // A test for the texts that `write` writes, the same in each spelling.
   TextTest Written(WriteTexts write);
   TextTest Literals(std::vector<std::string> texts);
   // The literals of a test, sorted, or nullptr.
@@ -99,12 +101,12 @@ class TextTests {
 
   bool Matches(TextTest test, std::string_view text);
   bool Matches(const StringShape& shape, std::string_view text);
-  // Sets of literals are filtered at once. nullopt: plainly nothing is in both.
+  // Sets of literals are filtered immediately. nullopt: plainly no text is in both.
   std::optional<StringShape> Intersect(const StringShape& a, const StringShape& b);
   // The texts outside the shape, as a union.
   static std::vector<StringShape> Complement(const StringShape& shape);
-  // Lists the texts if there are at most `most`. A search that is given up says not empty, not
-  // finite. What was searched is remembered.
+  // Lists the texts if there are at most `most`. A search that is given up reports neither empty
+  // nor finite. Results are kept.
   const TextSurvey& Survey(const StringShape& shape, std::size_t most);
 
   // The texts in one spelling each; the bounds of the length only with `lengths`.
@@ -113,7 +115,7 @@ class TextTests {
  private:
   struct Entry;
   struct Surveyed;
-  // With its expression, in a pool of its own.
+  // The entry with its expression, in a pool of its own.
   Entry& Expressed(std::uint32_t entry);
   Entry& Compiled(std::uint32_t entry);
   std::uint32_t AddPattern(std::string key, std::string_view regex, bool whole);

@@ -6,9 +6,9 @@
 
 namespace fathom {
 
-// The reference relative to the base, without its fragment.
+// The reference resolved against the base, without its fragment.
 std::string ResolveUri(std::string_view base, std::string_view reference);
-// The part behind the first #, percent-decoded; "" if there is none.
+// The part after the first #, percent-decoded; "" if there is none.
 std::string UriFragment(std::string_view reference);
 std::string_view WithoutFragment(std::string_view reference);
 

@@ -11,9 +11,9 @@ constexpr std::size_t kMaxCompared = 64;
 
 // Shapes that express what a schema excludes. More of them would make a grammar that is slow.
 constexpr std::size_t kMaxContraries = 2'000;
-constexpr std::size_t kMaxExclusive = 300;  // of a branch of oneOf
-// Shapes that several cases on each of two sides make; one side alone may have more. Where they are
-// as many, they double with each keyword.
+constexpr std::size_t kMaxExclusive = 300;  // shapes of a branch of oneOf
+// Shapes of the intersection of several cases with several others; with one case on a side there
+// may be more. Where so many arise, they double with each keyword.
 constexpr std::size_t kMaxMultiplied = 2'000;
 
 bool IsAnnotated(const NumberShape&) { return false; }

@@ -17,15 +17,15 @@ class GoalValues {
  public:
   virtual ~GoalValues() = default;
   virtual const ValueSet& Resolve(GoalId goal) = 0;
-  // True if the values follow from those of a schema that is still being read: Resolve would take
-  // that for a reference without end.
+  // True if the values depend on a schema that is still being read: Resolve would take this for a
+  // reference without end.
   virtual bool IsOpen(GoalId goal) = 0;
   // The values of a goal all of whose terms are lists of values (enum, const), and which are
   // therefore found without a look at other goals; nullptr for all other goals.
   virtual const ValueSet* Listed(GoalId goal) = 0;
-  // The goal of those terms that are lists of values; kAnyGoal if none is.
+  // The goal of the terms that are lists of values; kAnyGoal if none is.
   virtual GoalId ListedPart(GoalId goal) = 0;
-  // Tells the values of a goal.
+  // Keeps the values of a goal.
   virtual void Remember(GoalId goal, ValueSet values) = 0;
 };
 
@@ -34,18 +34,19 @@ class ValueAlgebra {
   ValueAlgebra(GoalTable& goals, TextTests& tests, SchemaReport& report, GoalValues& values)
       : goals_(goals), tests_(tests), report_(report), values_(values) {}
 
-  // As GoalTable::Both. Where both goals have lists of values, it finds whether these exclude each
-  // other, or one is within the other: cases that a member tells apart do not multiply.
+  // As GoalTable::Both. Where both goals have lists of values, it finds whether the lists exclude
+  // each other, or one is within the other, so that cases which a member distinguishes do not
+  // multiply.
   GoalId Both(GoalId a, GoalId b);
 
   // Properties keep their order, those of `a` first.
   ValueSet Intersect(const ValueSet& a, const ValueSet& b);
   // Appends b to a. Call Tidy after the last one.
   static void Append(ValueSet& a, const ValueSet& b);
-  // Removes what other shapes contain plainly, and merges lists of literals.
+  // Removes shapes that other shapes plainly contain, and merges lists of literals.
   void Tidy(ValueSet& set);
-  // The complement within the context; nullopt if it cannot be expressed. It may be larger by what
-  // is not in the context.
+  // The complement within the context; nullopt if it cannot be expressed. It may have more values,
+  // which are not in the context.
   std::optional<ValueSet> Complement(const ValueSet& set, const ValueSet& context);
   // True if provably no value is in both. False proves nothing.
   bool AreDisjoint(const ValueSet& a, const ValueSet& b) { return AreDisjoint(a, b, kMaxNesting); }
@@ -63,7 +64,7 @@ class ValueAlgebra {
   std::optional<ObjectShape> Intersect(const ObjectShape& a, const ObjectShape& b);
 
  private:
-  static constexpr int kMaxNesting = 3;  // of properties that prove disjointness
+  static constexpr int kMaxNesting = 3;  // nested properties in a proof of disjointness
 
   GoalId BothListed(GoalId a, GoalId b);
   bool AreDisjoint(const ValueSet& a, const ValueSet& b, int nesting);
@@ -82,9 +83,9 @@ class ValueAlgebra {
   // The objects outside the shape that lack a required property or have another value for it:
   // smaller than the complement. nullopt if nothing is required.
   std::optional<std::vector<ObjectShape>> PlainContrary(const ObjectShape& shape);
-  // The parts that the intersection of two unions need not hold. A shape within one of the other
-  // side is its own intersection with that one, and those with the others of that side lie within
-  // it.
+  // The pairs that the intersection of two unions can leave out. If a shape x of one side is within
+  // a shape y of the other side, then x and y intersect in x, and all other intersections of x are
+  // within x.
   struct Absorption {
     static constexpr std::size_t kNone = ~std::size_t{0};
     std::vector<std::size_t> of_a{};  // by shape of a: a shape of b that it lies within, or kNone
@@ -113,7 +114,8 @@ class ValueAlgebra {
   template <class Shape>
   std::vector<Shape> IntersectAll(const std::vector<Shape>& a, const std::vector<Shape>& b,
                                   std::size_t most = kNoMaximum);
-  // Takes shapes of one kind. `within`: the sets within the context, which alone are compared.
+  // Works on the shapes of one kind. `within`: the sets within the context; only these are
+  // compared.
   template <class Shape, class Disjoint, class ComplementOne>
   std::optional<std::vector<Shape>> ExactlyOneOf(const std::vector<const ValueSet*>& sets,
                                                  const std::vector<ValueSet>& within,

@@ -1,6 +1,6 @@
 // ValueSet: a set of JSON values as a union of shapes, each a conjunction of what keywords say.
 //
-// Values below (of properties and items) are goals: conjunctions of places of the schema, which are
+// The values of properties and items are goals: conjunctions of places of the schema, which are
 // resolved to value sets when they are needed. Hence recursive schemas are finite, and equal
 // conjunctions are resolved once.
 #pragma once
@@ -27,8 +27,8 @@ inline constexpr GoalId kNeverGoal = 1;
 // The demand of one place of the schema on a value.
 struct GoalTerm {
   PlaceId place = 0;
-  bool constant =
-      false;  // the value equals the one at the place; else it satisfies the schema there
+  // The value equals the constant at the place; else it satisfies the schema there.
+  bool constant = false;
   bool negated = false;
   friend auto operator<=>(const GoalTerm&, const GoalTerm&) = default;
 };
@@ -41,7 +41,7 @@ class GoalTable {
   GoalId Of(GoalTerm term) { return Intern({term}); }
   // Terms keep their order, those of `a` first: it decides the order of keys.
   GoalId Both(GoalId a, GoalId b);
-  // Nothing for kAnyGoal and kNeverGoal.
+  // Empty for kAnyGoal and kNeverGoal.
   const std::vector<GoalTerm>& terms(GoalId goal) const { return terms_[goal]; }
   // The goals whose union is what the goal excludes.
   std::vector<GoalId> Negations(GoalId goal);
@@ -71,7 +71,7 @@ struct ArrayShape {
   std::uint32_t maximum = kNoMaximum;
   bool unique = false;
   std::vector<ContainsShape> contains{};
-  // unevaluatedItems of a schema around these does not touch the first items, or any.
+  // The items, the first ones or all, that unevaluatedItems of an enclosing schema does not touch.
   std::uint32_t n_evaluated = 0;
   bool evaluates_all = false;
 
@@ -85,7 +85,7 @@ struct PropertyShape {
   std::string name{};
   GoalId value = kAnyGoal;  // kNeverGoal: the key must not occur
   bool required = false;
-  bool declared = false;  // by `properties`; these come first
+  bool declared = false;  // declared by `properties`; such properties come first
   friend bool operator==(const PropertyShape&, const PropertyShape&) = default;
 };
 
@@ -103,7 +103,8 @@ struct KeyLayer {
   friend bool operator==(const KeyLayer&, const KeyLayer&) = default;
 };
 
-// Some member has a value of the goal, and a key of the shape that is none of the names.
+// Demands that some member has a value of the goal, and a key of the shape that is none of the
+// names.
 struct MemberDemand {
   std::vector<std::string> names{};  // sorted
   StringShape keys{};
@@ -119,9 +120,9 @@ struct ObjectShape {
   std::uint32_t minimum = 0;
   std::uint32_t maximum = kNoMaximum;
   std::vector<MemberDemand> demands{};  // each holds; one member may meet several
-  bool has_properties = false;          // the keyword stands there, perhaps without names
+  bool has_properties = false;          // the keyword `properties` is there, perhaps without names
   bool explicit_additional = false;     // something is said about additional properties
-  // unevaluatedProperties of a schema around these does not touch these keys. Sorted names.
+  // The keys that unevaluatedProperties of an enclosing schema does not touch. Names are sorted.
   std::vector<std::string> evaluated_names{};
   std::vector<TextTest> evaluated_patterns{};
   bool evaluates_all = false;
