@@ -12,8 +12,8 @@ namespace {
 constexpr std::size_t kExpressionsPerState = 8;
 constexpr std::size_t kMaxListedBytes = std::size_t{1} << 20;
 constexpr std::uint32_t kNoEdges = 0xFFFFFFFF;
-constexpr std::uint64_t kStepsForAllBytes =
-    16;  // for all bytes of a state whose next states are known
+// The steps for all bytes of a state whose next states are known.
+constexpr std::uint64_t kStepsForAllBytes = 16;
 // The facts and details of a state, its entry by expression and the data of KindSearch, with room
 // for twice as many.
 constexpr std::size_t kBytesPerState = 120;

@@ -128,8 +128,8 @@ class Constraint {
   // True if the answer may end here.
   virtual bool CanEnd(const ConstraintState& state) const = 0;
 
-  // The parts of the request that are not enforced: JSON pointers of keywords, each after "content"
-  // or "tools[i]"; may be empty.
+  // The parts of the request that are not enforced: JSON pointers of keywords, each with the prefix
+  // "content" or "tools[i]"; may be empty.
   virtual const std::vector<std::string>& relaxed() const = 0;
 };
 

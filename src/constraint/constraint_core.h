@@ -49,7 +49,7 @@ class ConstraintCore : public FreeableMemory {
                  std::unique_ptr<Grammar> grammar, const MatcherLimits& limits);
 
   // Locks the mutex, and frees the states that Free has put off. During a long wait, `pace`, which
-  // may be null, is told of the wait and asked whether it goes on. The result is not locked if the
+  // may be null, is told of the wait and asked whether to go on. The result is not locked if the
   // pace ends the wait.
   std::unique_lock<TimedMutex> Lock(WorkPace* pace = nullptr);
   // Frees a state, perhaps later. Any thread, without the mutex.

@@ -70,7 +70,7 @@ class ConstraintMemory::Account {
   // Lets `owner` free the memory if other work needs it.
   void SetOwner(std::weak_ptr<FreeableMemory> owner);
   // Makes room for `bytes` bytes in all, or waits for room: until EndWork they are not freed.
-  // `pace`, which may be null, is told of the wait, and asked whether it goes on: returns false if
+  // `pace`, which may be null, is told of the wait, and asked whether to go on: returns false if
   // the pace ends the work.
   bool Reach(std::size_t bytes, WorkPace* pace) {
     return bytes <= n_bytes_ || memory_->Grow(*this, bytes, pace);

@@ -106,7 +106,7 @@ class ExpressionPool {
 
   // Declares that every text of `part` is a sequence of texts of `unit`, as a text in UTF-8 is a
   // sequence of code points. Or and And then know that `part` is within the repetition of `unit`,
-  // and that expressions built from declared parts are. At most eight units are kept; more are
+  // as are expressions that are built from declared parts. At most eight units are kept; more are
   // ignored.
   void DeclareWithin(ExpressionId part, ExpressionId unit);
 
@@ -154,7 +154,7 @@ class ExpressionPool {
   ExpressionId Loosen(ExpressionId id);
   // Appends the letters that may come first, each once, in ascending order.
   void FirstLetters(ExpressionId id, std::vector<Letter>& letters) const;
-  // An equal expression in which each And and each Not has a text, unless it is inside another one;
+  // An equal expression in which each outermost And and Not has a text;
   // Nothing() if there is no text at all. Searches the derivatives of And and Not, and remembers
   // the results. The derivatives of the result need Prune again.
   ExpressionId Prune(ExpressionId id);

@@ -21,7 +21,7 @@ class FrameMerger {
 
   // Searches for an older frame that equals a frame of the column: both have the same rule, depth
   // and returns, where a return to a frame of the column equals a return to an older frame if these
-  // two frames are equal in turn. Searches the frames that the frame returns to, and the frames of
+  // two frames are equal in turn. Searches the frames that returns reach from the frame and from
   // the leaves. Finds nothing for frames within unique calls, nor where the search would be long.
   void Search(std::uint32_t index);
   // The older frame that equals a frame of the column; without a column where none was found.
@@ -41,8 +41,8 @@ class FrameMerger {
 
   const Ref<Column>& column_;
   const std::vector<Leaf>& leaves_;
-  std::vector<FrameRef> older_;          // by frame; while two frames are compared, assumed
-  std::vector<std::uint32_t> supposed_;  // the frames in older_ that are assumed, the last one last
+  std::vector<FrameRef> older_;          // by frame; an assumption while two frames are compared
+  std::vector<std::uint32_t> supposed_;  // the frames with assumptions, the last one last
   std::vector<FrameRef> read_;
   std::size_t steps_ = 0;
 };

@@ -31,7 +31,7 @@ struct Grammar;
 class RuleBody {
  public:
   virtual ~RuleBody() = default;
-  // Writes the body, for which the pool must need no new sets of bytes.
+  // Writes the body. It must not make new sets of bytes in the pool.
   virtual ExpressionId Write(Grammar& grammar) const = 0;
   // Replaces each expression e of the body by replaced[e].
   virtual void Replace(const std::vector<ExpressionId>& replaced) = 0;

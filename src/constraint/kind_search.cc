@@ -101,8 +101,8 @@ bool KindSearch::SetSeen(std::uint32_t state) {
 TextKinds KindSearch::Find(Automaton& automaton, std::uint32_t state) {
   TextKinds kinds = Known(state);
   if (kinds == kUnknown) {
-    // Where characters may come in any number, they still may without finitely many texts
-    // (loosen.cc).
+    // Where characters may come in any number, they still may after finitely many texts are
+    // excluded (loosen.cc).
     const StateId loose = automaton.Loosened(state);
     if (loose != state) {
       Find(automaton, loose);

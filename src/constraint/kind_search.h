@@ -1,6 +1,5 @@
-// KindSearch: finds the kinds of characters that may come after a state of an automaton in any
-// order and number, by a search of the states after whole characters (docs/spec/constrained.md
-// 3.3).
+// KindSearch: finds the kinds of characters that a state of an automaton accepts in any order and
+// number, by a search of the states after whole characters (docs/spec/constrained.md 3.3).
 #pragma once
 
 #include <array>

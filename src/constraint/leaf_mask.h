@@ -1,6 +1,6 @@
 // LeafMask: the tokens that a leaf accepts within its rule, and the places where texts leave the
-// rule, whatever the frames are. The masks of states are composed of them (docs/spec/constrained.md
-// 3.3).
+// rule, whatever the frames are. The masks of leaves make up the masks of states
+// (docs/spec/constrained.md 3.3).
 #pragma once
 
 #include <cstddef>

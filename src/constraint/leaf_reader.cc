@@ -85,8 +85,8 @@ void LeafReader::ReadParts(const Leaf& leaf, TokenSet& tokens) {
   reads_texts_ |= matcher_.TakeReadsNewTexts();
 }
 
-// The masks of rules that count characters leave out plain exits, and such rules have no edges. The
-// exits matter where something plain may follow the rule.
+// The masks of rules that count characters leave out plain exits. Such rules have no edges, so the
+// exits are at the end of the rule: they matter where something plain may follow the rule.
 bool LeafReader::MayNeedPlainExits(const Leaf& leaf) {
   const LeafExit end = {.ends = true};
   constexpr std::uint8_t kNoUtf8[] = {0xFF};  // leads away from all earlier texts
@@ -152,7 +152,7 @@ void LeafReader::ReadExit(const Leaf& leaf, const LeafExit& exit, TokenSet& toke
   }
 }
 
-// Reads the nodes after the exit that one byte leads to.
+// Reads the nodes to which one byte leads after the exit.
 bool LeafReader::ReadNext(const LeafExit::Next& next, TokenSet& tokens) {
   if (!matcher_.Step(behind_, next.byte, next_)) return false;
   for (const std::uint32_t node : next.nodes) {

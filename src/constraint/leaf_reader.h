@@ -48,8 +48,8 @@ class LeafReader {
   LeafMasks masks_;
   TrieWalk walk_;
   bool reads_texts_ = false;
-  // Nodes at the root of the trie after whose byte earlier texts of unique calls matter for the
-  // leaf: the texts below them are read byte by byte.
+  // Roots of the trie below which earlier texts of unique calls matter for the leaf: the texts
+  // there are read byte by byte.
   std::vector<std::uint32_t> parts_;
   MatcherState behind_;  // the state after an exit
   MatcherState next_;    // the state after an exit and a byte

@@ -1,11 +1,13 @@
 // Loosen: a larger language of an expression, in which it is faster to find what may follow.
 //
-// Let e = L \ F, where F has finitely many texts; then Loosen(e) = L. Let P be a set of plain
-// characters (text_kinds.h), P* all texts of them, and let every u in P* begin a text of L.
+// Let e = L \ F (an And with a Not of F), where F has finitely many texts; then Loosen(e) = L. Let
+// P be a set of plain characters (text_kinds.h), P* all texts of them, and let every u in P* begin
+// a text of L.
 //
-// Lemma: every u in P* begins a text of L \ F, too. Proof: let c be in P. For each n the text u c^n
-// is in P*, so it begins a text of L. Hence infinitely many texts of L begin with u, and F has only
-// finitely many of them.
+// Lemma: every u in P* begins a text of L \ F, too.
+//
+// Proof: let c be in P. For each n the text u c^n is in P*, so it begins a text of L. Hence
+// infinitely many texts of L begin with u, and F has only finitely many of them.
 //
 // The lemma also holds for e R = (L \ F) R and L R, if no text of R begins with a plain character:
 // a text u in P* that begins a text of L R then begins a text of L.

@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kNoHeight = std::numeric_limits<int>::max() / 4;
 constexpr std::size_t kExpressionsPerStep = 8;
-// While facts are found: the rules by body, and the facts of an expression.
+// The memory while facts are found: the rules by body, and the facts of an expression.
 constexpr std::size_t kBytesPerExpression = sizeof(std::vector<RuleId>) + 3 * sizeof(int);
 
 bool IsCall(const ExpressionView& view) {

@@ -60,7 +60,7 @@ class WorkMeter {
     n_steps_ += steps;
     Pass(steps);
   }
-  // Counts work that is done again each time: it has limits of its own.
+  // Counts work that is repeated for each text or mask: it has limits of its own.
   void Pass(std::uint64_t steps) {
     n_passed_ += steps;
     if (n_passed_ >= next_look_) Look();

@@ -111,7 +111,7 @@ ValueSet SchemaReader::ReadCondition(PlaceId place, const ValueSet& context) {
   const JsonValue& schema = document_.value(place);
   const bool has_then = schema.Find("then") != nullptr;
   const bool has_else = schema.Find("else") != nullptr;
-  // Alone, it asserts nothing, but unevaluated* depends on what it has evaluated.
+  // Alone, `if` asserts nothing, but unevaluated* depends on what it has evaluated.
   if (!has_then && !has_else && !document_.has_unevaluated()) return ValueSet::All();
   const ValueSet& condition = ReadSchema(document_.Child(place, "if"));
   ValueSet values = condition;

@@ -120,7 +120,7 @@ bool ContainerPlanner::SearchMany(GoalId goal, std::size_t n, int nesting) {
 }
 
 // True if any `n_before` values at earlier places leave at least one value of the goal. `empty`:
-// set if the values provably may run out.
+// set to true if provably they may leave none.
 bool ContainerPlanner::LeavesChoices(GoalId goal, std::uint32_t n_before, bool& empty) {
   const ValueSet& values = reader_.Resolve(goal);
   const bool scalar = values.arrays.empty() && values.objects.empty();

@@ -54,7 +54,7 @@ void SchemaReader::ReadContains(PlaceId place, ArrayShape& shape) {
   ContainsShape contains{.item = FindGoal(document_.Child(place, "contains"))};
   if (const auto count = ReadCount(place, "minContains")) contains.minimum = *count;
   if (const auto count = ReadCount(place, "maxContains")) contains.maximum = *count;
-  // It may assert nothing and still evaluate items, on which unevaluatedItems depends.
+  // `contains` may assert nothing and still evaluate items, on which unevaluatedItems depends.
   const bool annotates = document_.has_unevaluated() && contains.item != kAnyGoal;
   if (contains.minimum == 0 && contains.maximum == kNoMaximum && !annotates) return;
   if (contains.item == kAnyGoal) {

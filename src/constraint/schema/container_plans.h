@@ -32,7 +32,7 @@ struct ObjectPlan {
   // Properties that may occur, in the order of keys.
   std::vector<PropertyShape> properties{};
   std::vector<KeyClass> others{};       // do not overlap; may contain names of properties
-  std::vector<std::string> excluded{};  // names of all properties, also of those that may not occur
+  std::vector<std::string> excluded{};  // names of all properties, also if they may not occur
   std::uint32_t minimum = 0;            // bounds of the number of members
   std::uint32_t maximum = kNoMaximum;
   std::uint32_t minimum_others = 0;  // members whose keys are in `others`

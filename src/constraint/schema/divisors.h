@@ -33,8 +33,8 @@ class Divisors {
   // True if no number is left, whatever the bounds are: each multiple of multiples() is a multiple
   // of one of others(), too.
   bool AreEmpty() const { return are_empty_; }
-  // True if plainly a number with a short text is left above any number of `n_digits` digits before
-  // its point.
+  // True if plainly a number with a short text is left above every number with `n_digits` digits
+  // before its point.
   bool HaveAbove(std::int64_t n_digits) const;
   // The numbers from `low` to `high` that are left, ascending, if there are at most `most` of them
   // among few multiples; nullopt if there are more, or if finding them takes a long search.

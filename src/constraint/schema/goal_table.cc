@@ -5,8 +5,7 @@
 namespace fathom {
 namespace {
 
-constexpr std::size_t kBytesPerGoal =
-    160;  // in the table, its index and the caches of other classes
+constexpr std::size_t kBytesPerGoal = 160;  // in the table, its index and other caches
 constexpr std::size_t kTermsPerStep = 16;
 
 }  // namespace

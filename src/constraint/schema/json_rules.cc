@@ -188,8 +188,8 @@ ExpressionId JsonRules::String(TextTests& tests, const StringShape& shape) {
     const ExpressionId parts[] = {quote, Shared("characters", body, count), quote};
     return pool().Concat(parts);
   }
-  constexpr std::size_t kFewLiterals =
-      64;  // up to so many are written into the body that uses them
+  // Up to so many literals are written into the body that uses them.
+  constexpr std::size_t kFewLiterals = 64;
   if (shape.tests.size() == 1) {
     const auto known = literals_.find(shape.tests[0]);
     if (known != literals_.end()) return known->second;

@@ -8,7 +8,7 @@ namespace fathom {
 namespace {
 
 constexpr std::size_t kMaxWays = 2'000;
-constexpr std::size_t kMaxOpenDemands = 3;  // demands on other members; each set of them has a plan
+constexpr std::size_t kMaxOpenDemands = 3;  // demands on other members; each set is distinguished
 
 // The demands of a set: bit i stands for all[i].
 std::vector<const MemberDemand*> Subset(const std::vector<const MemberDemand*>& all,

@@ -172,8 +172,8 @@ bool IsPoint(const NumberShape& shape) {
          !shape.low->exclusive && IsWritable(shape.low->value);
 }
 
-// The texts of one value. They equal the intersection of the texts above the lower and below the
-// upper bound, which would take long to find for an enum of many numbers.
+// The texts of one value. They are the intersection of the texts of both bounds, which would take
+// long to find for an enum of many numbers.
 ExpressionId PointText(ExpressionPool& pool, const Decimal& value, bool integer, bool canonical) {
   const DecimalDigits digits = ToDigits(value, kMaxNumberDigits);
   const bool is_whole = digits.fraction.empty();

@@ -1,5 +1,4 @@
-// SchemaDocument: the places of a schema, and the places to which $ref leads (JSON Schema 2020-12,
-// 8 and 9).
+// SchemaDocument: the places of a schema, and where $ref leads (JSON Schema 2020-12, 8 and 9).
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,4 @@
-// TextTests: the tests that keywords of strings put to a text: patterns, formats, lists of
-// literals.
+// TextTests: tests of texts by the keywords of strings: patterns, formats, lists of literals.
 //
 // A test is a small value. It can be tried on a text while a schema is read, before any derivative
 // of the grammar's own expressions is taken, and it becomes an expression in either spelling: as

@@ -31,7 +31,7 @@ UriParts SplitUri(std::string_view text) {
   return parts;
 }
 
-// RFC 3986, section 5.2.4.
+// Removes the segments . and .. of a path (RFC 3986, section 5.2.4).
 std::string RemoveDotSegments(std::string_view path) {
   std::string output;
   while (!path.empty()) {

@@ -39,7 +39,7 @@ class ValueAlgebra {
   // multiply.
   GoalId Both(GoalId a, GoalId b);
 
-  // Properties keep their order, those of `a` first.
+  // Properties keep their order, the properties of `a` first.
   ValueSet Intersect(const ValueSet& a, const ValueSet& b);
   // Appends b to a. Call Tidy after the last one.
   static void Append(ValueSet& a, const ValueSet& b);

@@ -39,7 +39,7 @@ class GoalTable {
   explicit GoalTable(WorkMeter& meter) : meter_(meter), terms_(2) {}
 
   GoalId Of(GoalTerm term) { return Intern({term}); }
-  // Terms keep their order, those of `a` first: it decides the order of keys.
+  // Terms keep their order, the terms of `a` first: it decides the order of keys.
   GoalId Both(GoalId a, GoalId b);
   // Empty for kAnyGoal and kNeverGoal.
   const std::vector<GoalTerm>& terms(GoalId goal) const { return terms_[goal]; }
