@@ -48,9 +48,9 @@ class ConstraintCore : public FreeableMemory {
   ConstraintCore(std::shared_ptr<const VocabularyTables> vocabulary,
                  std::unique_ptr<Grammar> grammar, const MatcherLimits& limits);
 
-  // Locks the mutex, and frees the states that Free has put off. During a long wait, `pace`, which
-  // may be null, is told of the wait and asked whether to go on. The result is not locked if the
-  // pace ends the wait.
+  // Locks the mutex, and frees the states that Free has postponed. During a long wait, `pace`,
+  // which may be null, is told of the wait and asked whether to go on. The result is not locked if
+  // the pace ends the wait.
   std::unique_lock<TimedMutex> Lock(WorkPace* pace = nullptr);
   // Frees a state, perhaps later. Any thread, without the mutex.
   void Free(MatcherState state);

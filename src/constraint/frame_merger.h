@@ -20,9 +20,9 @@ class FrameMerger {
       : column_(column), leaves_(leaves), older_(column->frames.size()) {}
 
   // Searches for an older frame that equals a frame of the column: both have the same rule, depth
-  // and returns, where a return to a frame of the column equals a return to an older frame if these
-  // two frames are equal in turn. Searches the frames that returns reach from the frame and from
-  // the leaves. Finds nothing for frames within unique calls, nor where the search would be long.
+  // and returns. A return to a frame of the column equals a return to an older frame if these two
+  // frames are equal, too. Searches the frames that returns reach from the frame and from the
+  // leaves. Finds nothing for frames within unique calls, nor where the search would be long.
   void Search(std::uint32_t index);
   // The older frame that equals a frame of the column; without a column where none was found.
   const FrameRef& OlderThan(std::uint32_t index) const { return older_[index]; }

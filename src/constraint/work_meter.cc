@@ -4,8 +4,8 @@ namespace fathom {
 namespace {
 
 constexpr std::uint64_t kStepsPerPace = 1000;
-constexpr std::size_t kBytesAtOnce = std::size_t{256}
-                                     << 10;  // bytes for which an account is asked at a time
+// The bytes for which an account is asked at a time.
+constexpr std::size_t kBytesAtOnce = std::size_t{256} << 10;
 
 }  // namespace
 

@@ -8,8 +8,8 @@
 namespace fathom {
 namespace {
 
-constexpr std::size_t kFewMembers =
-    4;  // a single object with at most so many is written immediately
+// A single object with at most so many members is written immediately.
+constexpr std::size_t kFewMembers = 4;
 
 std::uint32_t MaximumWithout(std::uint32_t maximum, std::uint32_t n) {
   return maximum == kNoMaximum ? kNoMaximum : maximum - std::min(maximum, n);

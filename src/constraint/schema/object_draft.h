@@ -59,7 +59,7 @@ class ObjectsBody : public RuleBody {
 
   // True if the object does not count its members.
   static bool CanHold(const ExpressionPool& pool, const ObjectDraft& draft);
-  // True if the objects are large enough to be written later.
+  // True if the objects have so many members that they are written later.
   static bool AreMany(const std::vector<ObjectDraft>& objects);
 
   ExpressionId Write(Grammar& grammar) const override;

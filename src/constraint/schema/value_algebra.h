@@ -1,5 +1,6 @@
 // ValueAlgebra: intersection, complement and disjointness of value sets
-// (docs/spec/constrained.md 2.2: allOf, not, oneOf).
+// (docs/spec/constrained.md 2.2: allOf, not, oneOf). In the files of this folder, "plainly" means:
+// found without a search.
 #pragma once
 
 #include <map>
@@ -88,7 +89,7 @@ class ValueAlgebra {
   // within x.
   struct Absorption {
     static constexpr std::size_t kNone = ~std::size_t{0};
-    std::vector<std::size_t> of_a{};  // by shape of a: a shape of b that it lies within, or kNone
+    std::vector<std::size_t> of_a{};  // by shape of a: a shape of b that it is within, or kNone
     std::vector<std::size_t> of_b{};
     bool Drops(std::size_t i, std::size_t j) const {
       if (of_a.empty()) return false;

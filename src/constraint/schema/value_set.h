@@ -121,7 +121,7 @@ struct ObjectShape {
   std::uint32_t maximum = kNoMaximum;
   std::vector<MemberDemand> demands{};  // each holds; one member may meet several
   bool has_properties = false;          // the keyword `properties` is there, perhaps without names
-  bool explicit_additional = false;     // something is said about additional properties
+  bool explicit_additional = false;     // a keyword is about additional properties
   // The keys that unevaluatedProperties of an enclosing schema does not touch. Names are sorted.
   std::vector<std::string> evaluated_names{};
   std::vector<TextTest> evaluated_patterns{};
@@ -151,7 +151,7 @@ struct ValueSet {
   // False if the set is larger than the schema's, because keywords were relaxed. The complement of
   // such a set means nothing.
   bool exact = true;
-  // False if there are too few arrays or objects: branches of oneOf are told apart by required
+  // False if there are too few arrays or objects: branches of oneOf are distinguished by required
   // properties only, or not all ways to evaluate properties are known. Their complement means
   // nothing.
   bool exact_containers = true;
