@@ -64,7 +64,8 @@ class IdMap {
   void Clear();
   std::size_t size() const { return size_; }
   std::size_t memory() const { return slots_.capacity() * sizeof(Slot); }
-  // For one entry: the table is a quarter to half full, or is being copied to one twice as large.
+  // The bytes of one entry: the table is a quarter to half full, or is being copied to one twice as
+  // large.
   static constexpr std::size_t kBytesPerEntry = 48;
 
  private:

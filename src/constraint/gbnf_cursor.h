@@ -28,7 +28,7 @@ class GbnfCursor {
 
   std::size_t offset() const { return offset_; }
   bool AtEnd() const { return offset_ == source_.size(); }
-  // Not at the end.
+  // Must not be at the end.
   char Peek() const { return source_[offset_]; }
   bool At(std::string_view text) const { return source_.substr(offset_).starts_with(text); }
   bool AtNewline() const { return At("\n") || At("\r"); }
@@ -48,7 +48,7 @@ class GbnfCursor {
   std::string_view ReadName();
   // Moves past decimal digits; nothing if no digit comes next. Values above 10^9 become 10^9.
   std::optional<std::size_t> ReadNumber();
-  // Moves past one code point. Not at the end.
+  // Moves past one code point. Must not be at the end.
   char32_t ReadCodePoint();
 
   // Records the error that something else was expected here, unless there is an error already.

@@ -91,8 +91,8 @@ class GbnfReader {
     groups_.clear();
   }
 
-  // At the end of a line outside of groups, or of the source. Continues with the next alternative
-  // where the next line begins with "|".
+  // True at the end of a line outside of groups, or of the source. Continues with the next
+  // alternative where the next line begins with "|".
   bool EndsRule() {
     if (groups_.size() > 1) {
       cursor_.Expected(fmt::format(") of the group that begins at {}",

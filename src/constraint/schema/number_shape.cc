@@ -298,7 +298,7 @@ bool PlainlyHasNumbers(const NumberShape& shape) {
            IsWritable(bound->value);
   };
   if (is_in(shape.low) || is_in(shape.high)) return true;
-  // On the open side of a lone bound there are more digits.
+  // On the open side of a single bound there are numbers with more digits.
   const auto& bound = shape.low ? shape.low : shape.high;
   return !(shape.low && shape.high) && bound->value.point < kMaxNumberDigits;
 }

@@ -57,8 +57,8 @@ ExpressionId WriteWantedFirst(ExpressionPool& pool, const ObjectDraft& draft,
   return pool.Or(choices);
 }
 
-// At least one member, in the order of the draft. By the number of members so far, from the last
-// property to the first: what may follow.
+// Writes at least one member, in the order of the draft. Goes from the last property to the first,
+// and keeps, by the number of members so far, what may follow.
 ExpressionId WriteOrdered(ExpressionPool& pool, const JsonPunctuation& punctuation,
                           const ObjectDraft& draft) {
   const std::uint32_t n_required = CountRequired(draft);
@@ -116,7 +116,7 @@ ExpressionId WriteOrdered(ExpressionPool& pool, const JsonPunctuation& punctuati
   return pool.Or(first_choices);
 }
 
-// At least one member, in any order: each key is a mark.
+// Writes at least one member, in any order: each key is a mark.
 ExpressionId WriteUnordered(Grammar& grammar, const JsonPunctuation& punctuation,
                             const ObjectDraft& draft) {
   ExpressionPool& pool = grammar.pool;
