@@ -13,7 +13,7 @@ bool Contains(std::span<const Token> ascending, Token token) {
   return std::ranges::binary_search(ascending, token);
 }
 
-// Tokens that the constraint fails on have the code of its error, under a name that clients know.
+// Returns an error with the code of a constraint's error, under a name that clients know.
 Error NamedError(const Error& error) {
   const std::string_view name = error.code == ErrorCode::kResourceExhausted
                                     ? kConstraintTooComplex

@@ -1,5 +1,5 @@
-// AllowedTokens: the tokens that a constraint leaves, with what the request says of the end of the
-// answer (docs/spec/constrained.md 1.4).
+// AllowedTokens: the tokens that a constraint and the request's rules for the end of the answer
+// allow (docs/spec/constrained.md 1.4).
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace fathom {
 inline constexpr std::string_view kConstraintTooComplex = "constraint_too_complex";
 inline constexpr std::string_view kConstraintUnsatisfiable = "constraint_unsatisfiable";
 
-// A view: what it was made of must outlive it.
+// A view: the arguments of Find must outlive it.
 class AllowedTokens {
  public:
   // Lists are ascending, without duplicates, and in the vocabulary. `stops` end the answer and are
@@ -28,15 +28,15 @@ class AllowedTokens {
                                     std::span<const Token> postponed, std::int64_t vocab_size);
 
   bool Has(Token token) const;
-  // The token, if it is the only one.
+  // Returns the token if only one is allowed.
   std::optional<Token> Only() const;
   // Sets the logits of all other tokens to kExcludedLogit.
   void Apply(std::span<float> logits) const;
 
  private:
   const TokenMask* mask_ = nullptr;
-  std::span<const Token> stops_;      // that are excluded
-  std::span<const Token> postponed_;  // likewise
+  std::span<const Token> stops_;      // stops to exclude
+  std::span<const Token> postponed_;  // postponed tokens to exclude
   std::int64_t n_ = 0;
 };
 

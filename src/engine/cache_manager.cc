@@ -9,7 +9,7 @@ namespace fathom {
 namespace {
 
 // Returns the keys of the blocks that may come from a cache. The last token is always computed,
-// because its logits choose the next token, and so is what has to be scored.
+// because its logits choose the next token. Tokens to be scored are always computed, too.
 std::span<const BlockKey> ShareableKeys(const Sequence& sequence) {
   const std::int64_t first_scored = sequence.FirstUnscored();
   const bool scores = first_scored < sequence.n_prompt - 1;
@@ -137,7 +137,9 @@ Admission CacheManager::Admit(Sequence& sequence, std::int32_t slot, const Prefi
   }
   const std::int64_t n_usable = hit.match.n_usable;
   if (TakeSlot(sequence, slot, n_usable, n_running) ||
-      // The sequence runs alone: it fits without its cached blocks if these are in the way.
+      // The sequence runs alone: it fits without its cached blocks if these leave too little
+      // memory.
+      // memory.
       (n_running == 0 && n_usable > 0 && TakeSlot(sequence, slot, 0, n_running))) {
     return Admission::kAdmitted;
   }

@@ -28,10 +28,9 @@ enum class Admission {
 struct PrefixHit {
   PrefixCache::Match match;  // cached blocks
   // Blocks that the sequence will share once a running sequence of the rank has computed them,
-  // including the cached ones; more than are cached now, or 0: none.
+  // including the cached blocks. More than are cached now; 0: no such blocks.
   std::int64_t n_soon = 0;
-  // Blocks that the sequence can start behind after some are read from the disk; 0: none are
-  // stored.
+  // Blocks after which the sequence can start once some are read from the disk; 0: none are stored.
   std::int64_t n_stored = 0;
 
   std::int64_t Most() const { return n_soon > 0 ? n_soon : std::max(match.n_usable, n_stored); }
@@ -41,10 +40,10 @@ struct PrefixHit {
 // determines the data rank. Engine thread only.
 class CacheManager {
  public:
-  // `disk` may be null; it and the cache outlive the manager.
+  // `disk` may be null. `disk` and `cache` must outlive the manager.
   CacheManager(SequenceCache& cache, const BlockKey& root, bool prefix_cache, DiskRestore* disk,
                EngineMetrics& metrics);
-  // Leaves the cache empty, for another manager.
+  // Leaves the cache empty, ready for another manager.
   ~CacheManager();
 
   // Returns the positions for which a sequence that runs alone has blocks.
@@ -55,12 +54,12 @@ class CacheManager {
   // Returns what `sequence` would find on the data rank. `running`: all sequences that have a slot,
   // on any rank.
   PrefixHit Find(Sequence& sequence, int data_rank, std::span<Sequence* const> running) const;
-  // Gives `sequence` the slot and the cached blocks of its data rank, on which n_running others
-  // run. Keeps one block free for each of these.
+  // Gives `sequence` the slot and the cached blocks of its data rank, on which n_running other
+  // sequences run. Keeps one block free for each of them.
   Admission Admit(Sequence& sequence, std::int32_t slot, const PrefixHit& hit,
                   std::int64_t n_running);
   // Allocates blocks for the next n_tokens of `sequence`, evicting from the prefix cache if
-  // necessary. False, with nothing allocated: memory is short.
+  // necessary. Returns false, with nothing allocated, if memory is short.
   bool Extend(Sequence& sequence, std::int64_t n_tokens);
   // Call after a step: positions before sequence.computed are final.
   void Commit(Sequence& sequence);

@@ -16,7 +16,7 @@ ConstraintPath::ConstraintPath(std::shared_ptr<const Constraint> constraint, std
 
 ConstraintPath::~ConstraintPath() { pool_->Drop(std::move(source_)); }
 
-// Removes all masks but those from `first` to before `end`.
+// Removes all masks outside [first, end).
 void ConstraintPath::KeepMasks(std::size_t first, std::size_t end) {
   masks_.erase(masks_.begin() + static_cast<std::ptrdiff_t>(end), masks_.end());
   masks_.erase(masks_.begin(), masks_.begin() + static_cast<std::ptrdiff_t>(first));

@@ -84,7 +84,7 @@ bool DiskRestore::Start(Sequence& sequence, std::span<const BlockKey> keys,
   const std::int64_t n_history = std::max<std::int64_t>(plan.n_blocks - match.n_known, 0);
   const BlockCounts wanted = {.history = n_history, .window = std::ssize(plan.windows)};
   if (plan.n_blocks == 0) return false;
-  // Pins the entries in front of the new blocks, so that making room does not evict them.
+  // Pins the entries before the new blocks, so that making room does not evict them.
   PrefixChain parents;
   prefix.PinKnown(keys.first(static_cast<std::size_t>(match.n_known)), parents);
   if (!prefix.MakeRoom(wanted, false)) {

@@ -17,27 +17,27 @@ namespace fathom {
 // Engine thread only; the disk has its own threads.
 class DiskRestore {
  public:
-  // `disk` and `cache` outlive this object.
+  // `disk` and `cache` must outlive this object.
   DiskRestore(BlockStore& disk, SequenceCache& cache) : disk_(disk), cache_(cache) {}
 
-  // Stores blocks that leave `prefix`. `prefix` must outlive this object unless it makes no more
-  // calls. With several data ranks, call it once for each rank's prefix cache.
+  // Stores blocks that leave `prefix`. `prefix` must outlive this object unless `prefix` is not
+  // called any more. With several data ranks, call Watch once for each rank's prefix cache.
   void Watch(PrefixCache& prefix);
 
-  // Starts to load the blocks that `sequence` can start behind and that are on disk only, as
-  // entries of `prefix`, which is watched and gave `match`. The sequence is kLoading until Finish.
-  // False: there are no such blocks, or no room for them.
+  // Starts to load blocks that are on disk only and after which `sequence` can start. They become
+  // entries of `prefix`, which must be watched and must have returned `match`. The sequence is
+  // kLoading until Finish. Returns false if there are no such blocks, or no room for them.
   bool Start(Sequence& sequence, std::span<const BlockKey> keys, const PrefixCache::Match& match,
              PrefixCache& prefix);
-  // Adds loaded blocks to their prefix cache; a sequence whose load has ended waits again. True if
-  // any load ended.
+  // Adds loaded blocks to their prefix cache; a sequence whose load has ended waits again. Returns
+  // true if any load ended.
   bool Finish();
   // Returns when a load has ended, or after 10 milliseconds.
   void Wait();
   bool IsLoading() const { return !loads_.empty(); }
 
-  // Returns the number of blocks that a sequence could start behind after a load; 0: nothing to
-  // load.
+  // Returns the number of blocks after which a sequence could start once they are loaded; 0:
+  // nothing to load.
   std::int64_t Usable(std::span<const BlockKey> keys, const PrefixCache::Match& match,
                       const PrefixCache& prefix) const {
     return MakePlan(keys, match, prefix).n_blocks;
@@ -49,7 +49,7 @@ class DiskRestore {
   void Forget(const Sequence& sequence);
 
   void Save(const PrefixCache& prefix, const PrefixChain& chain);
-  // Stores all idle blocks, and returns when everything is on the disk.
+  // Stores all idle blocks. Returns when everything is on the disk.
   void SaveAll();
 
  private:
@@ -64,13 +64,13 @@ class DiskRestore {
   struct Load {
     Sequence* sequence = nullptr;  // null: the sequence has ended
     PrefixCache* prefix = nullptr;
-    PrefixChain parents;  // the entries in front of the blocks
+    PrefixChain parents;  // the entries before the loaded blocks
     std::vector<LoadedBlock> history;
     std::vector<LoadedBlock> windows;
     std::int64_t left = 0;
   };
   struct Plan {
-    std::int64_t n_blocks = 0;          // blocks that the sequence could start behind
+    std::int64_t n_blocks = 0;          // blocks after which the sequence could start
     std::vector<std::int64_t> windows;  // blocks whose window block has to be loaded
   };
 

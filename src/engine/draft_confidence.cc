@@ -7,7 +7,8 @@ namespace fathom {
 namespace {
 
 constexpr double kObservations = 256;  // the newest has a weight of at least 1 / this
-constexpr std::int64_t kPassed = 16;   // one of so many cuts is passed
+constexpr std::int64_t kPassed = 16;   // one draft in this many is verified although it could be
+                                       // cut
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// DraftConfidence: the chance that a draft is right, from what the drafter thinks of it
-// (docs/spec/mtp.md 2.5 point 5), as verified drafts have shown it lately.
+// DraftConfidence: estimates the chance that a draft is right from the drafter's confidence
+// (docs/spec/mtp.md 2.5 point 5) and the recently verified drafts.
 #pragma once
 
 #include <array>
@@ -11,21 +11,22 @@ namespace fathom {
 // Allocates nothing. One thread at a time.
 class DraftConfidence {
  public:
-  // Records that a draft of this confidence (a logit) was right, or was not; those before it were.
+  // Records whether a draft with this confidence (a logit) was right. All drafts before it were
+  // right.
   void Verified(float confidence, bool right);
-  // Returns the share of right drafts among the recent ones of about this confidence, or the most
-  // that is likely where few were verified.
+  // Returns the share of right drafts among the recent ones with about this confidence. Where few
+  // were verified, returns the highest likely share.
   double Chance(float confidence) const;
-  // True if a draft should not be verified that is right with this chance, all before it included,
-  // since fewer than `least` are worth their verification. False now and then all the same, so that
-  // chances that have grown are noticed.
+  // Returns true if a draft should not be verified. `chance`: the chance that this draft and all
+  // before it are right. `least`: the chance from which verification pays. Now and then returns
+  // false although the chance is too low, so that a higher acceptance is noticed.
   bool Cuts(double chance, double least);
 
  private:
-  static constexpr std::size_t kBins = 14;  // of one unit, around 0
+  static constexpr std::size_t kBins = 14;  // one per unit of the logit, around 0
   struct Bin {
     double right = 0;
-    double weight = 0;  // in observations
+    double weight = 0;  // number of observations, decayed
   };
   static std::size_t FindBin(float confidence);
 

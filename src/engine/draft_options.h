@@ -1,4 +1,4 @@
-// DraftOptions: which tokens are drafted, and how many.
+// DraftOptions: chooses which tokens are drafted, and how many.
 #pragma once
 
 #include <cstdint>
@@ -8,19 +8,19 @@
 
 namespace fathom {
 
-// The number of tokens that are drafted ahead of every verified one (docs/spec/mtp.md).
+// The number of tokens that are drafted after every verified token (docs/spec/mtp.md).
 struct DraftOptions {
-  bool enabled = false;  // by the head of the checkpoint
-  // 1 to the depth of the drafter: always this many; 0: as many as measurement shows to pay.
+  bool enabled = false;  // drafts of the checkpoint's draft head
+  // 1 to the depth of the drafter: always this many; 0: as many as pay, by measurement.
   std::int64_t depth = 0;
-  bool lookups = false;  // from the text of the sequence (prompt_lookup.h)
+  bool lookups = false;  // drafts looked up in the text of the sequence (prompt_lookup.h)
   // 1 to MostLookedUp: always this many, where the text repeats; 0: as many as pay.
   std::int64_t lookup_depth = 0;
 };
 
-// The most tokens that can be looked up at once for a sequence of this model.
+// Returns the most tokens that one lookup can draft for a sequence of this model.
 std::int64_t MostLookedUp(const ModelLimits& limits);
-// The most tokens that a step verifies of a sequence beside the one that was chosen.
+// Returns the most drafted tokens that a step verifies for one sequence.
 std::int64_t MostDrafted(const DraftOptions& options, const ModelLimits& limits);
 // Errors: drafts without a draft head; a depth that the model cannot verify.
 Status CheckDrafts(const DraftOptions& options, const ModelLimits& limits);

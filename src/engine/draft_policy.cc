@@ -16,20 +16,20 @@ constexpr double kDoubt = 1.1;
 // A trial of drafts this far below its expected cost is no noise: other drafts are cheaper too.
 constexpr double kCheaper = 0.8;
 
-// Steps without drafts that drafts may lose at first.
+// The initial balance, in steps without drafts: drafts may lose this much.
 constexpr double kFirstBalance = 1.75;
-// The doubt about the cost of a depth that was measured once or twice.
+// The factor by which the cost of a depth that was measured once or twice may be wrong.
 constexpr double kDoubtAtFirst = 1.25;
-// A first sample of more than so many steps for each token is an accident until it is repeated.
+// A first sample above this many steps for each token counts as an accident until it is repeated.
 constexpr double kImplausible = 2;
 
-// Steps from which the cost of a depth is known at first. Steps without drafts cost nothing beyond
-// what no drafts would cost, and all else is compared with them.
+// The samples after which the cost of a depth counts as known, and the samples of depth 0: more,
+// because steps without drafts lose nothing, and all other depths are compared with them.
 constexpr std::int64_t kFirstSamples = 3;
 constexpr std::int64_t kFirstReferences = 8;
-// An average of fewer samples moves because it becomes more exact, not because the cost changes.
+// With fewer samples, an average moves because it becomes more exact, not because the cost changes.
 constexpr std::int64_t kSettled = 8;
-// The newest sample of a cost, and of a share, has a weight of at least 1 / this.
+// The newest sample of a cost or of a share has a weight of at least 1 / this.
 constexpr double kCostSamples = 16;
 constexpr double kShareObservations = 256;
 // A sample counts for at most this multiple of the expected cost.
@@ -37,14 +37,14 @@ constexpr double kLongest = 1.5;
 // The prior of a share: the share of the token before, and 1/2 for the first token.
 constexpr double kPriorObservations = 2;
 
-// Trials may cost this share of the steps (the promise is 1 %; the cost is an estimate). First
-// tries after a change may leave a debt of kMostDebt steps.
+// Trials may cost this share of the steps. The promise is 1 %, but the cost is an estimate. The
+// first trials after a change may leave a debt of kMostDebt steps.
 constexpr double kTrialShare = 0.006;
 constexpr double kMostDebt = 2;
 constexpr std::int64_t kTrialSteps = 4;
-// Steps between trials, doubled up to the longest while trials find depths far below the best. A
-// cost that was not measured for the shortest interval counts as kTrialSteps samples at most, so
-// that a trial suffices to notice a change.
+// Steps between trials. The interval doubles, up to the longest, while trials find depths far below
+// the best. A cost that was not measured for the shortest interval counts as kTrialSteps samples at
+// most, so that one trial suffices to notice a change.
 constexpr std::int64_t kShortestInterval = 32;
 constexpr std::int64_t kLongestInterval = 8 * kShortestInterval;
 
@@ -67,9 +67,9 @@ DraftPolicy::Bucket& DraftPolicy::FindBucket(std::int64_t n_sequences) {
   return buckets_[std::min(width, kBuckets) - 1];
 }
 
-// Copies the costs of the nearest bucket that was measured, changed as the bytes change. They have
-// the same best depth if they are wrong by a common factor, which the first measurement corrects.
-// Where nothing was measured, the bytes alone say what depths cost.
+// Copies the costs of the nearest measured bucket, scaled by the change of the bytes. A common
+// error in all costs leaves the best depth as it is, and the first measurement corrects it. Where
+// nothing was measured, the costs follow from the bytes alone.
 void DraftPolicy::Borrow(Bucket& bucket, std::int64_t n_sequences) const {
   bucket.n_sequences = n_sequences;
   const auto index = static_cast<std::size_t>(&bucket - buckets_.data());
@@ -84,7 +84,7 @@ void DraftPolicy::Borrow(Bucket& bucket, std::int64_t n_sequences) const {
   if (byte_costs_.IsKnown()) Estimate(bucket, 1, nullptr);
 }
 
-// seconds: of a step without drafts.
+// seconds: the time of a step without drafts.
 void DraftPolicy::Estimate(Bucket& bucket, double seconds, const Bucket* other) const {
   bucket.borrowed = true;
   for (std::size_t k = 0; k < n_depths_; ++k) {
@@ -142,9 +142,9 @@ bool DraftPolicy::CouldBeBest(const Bucket& bucket, std::size_t depth) const {
 }
 
 // Returns the depth to try next because too little is known of its cost, or -1. In a bucket that
-// borrowed nothing, depth 0 is tried between the others, so that a machine that grows slower or
-// faster meanwhile does not look like a cost of drafts. In others the depth comes first that is
-// likely to be the best, but none much deeper than any before: its cost is a guess.
+// borrowed nothing, depth 0 is tried between the others; otherwise a machine that becomes slower or
+// faster meanwhile would look like a cost of drafts. In other buckets the depth that is likely to
+// be the best comes first, but none much deeper than all tried before: its cost is a guess.
 std::int64_t DraftPolicy::FirstTry(const Bucket& bucket) const {
   std::int64_t first = -1;
   std::size_t deepest = n_depths_ - 1;
@@ -183,7 +183,7 @@ void DraftPolicy::ChooseBest(Bucket& bucket) const {
   bucket.next_trial = bucket.n_steps + kShortestInterval;
 }
 
-// Tries a depth that proved far from the best again after twice the time.
+// Doubles the time until the next trial of a depth that proved far from the best.
 void DraftPolicy::EndTrial(Bucket& bucket) const {
   const double best_rate = Rate(bucket, static_cast<std::size_t>(bucket.best));
   const double rate = Rate(bucket, static_cast<std::size_t>(bucket.trial_depth));
@@ -251,7 +251,8 @@ void DraftPolicy::Measured(std::int64_t n_sequences, std::int64_t depth, double 
   balance_.GiveBack(Yield(k, false));
   const double best_rate = Rate(bucket, static_cast<std::size_t>(bucket.best));
   if (bucket.trial_interval > 0 && depth != bucket.best && !is_vetoed()) {
-    // The yield of the best depth in this time beyond that of this depth, in steps of the best.
+    // The yield that the best depth would add in this time to the yield of this depth, in steps of
+    // the best.
     const double lost = (seconds * best_rate - Yield(k, false)) /
                         Yield(static_cast<std::size_t>(bucket.best), false);
     trial_budget_ = std::max(trial_budget_ - std::max(lost, 0.0), -kMostDebt);
@@ -260,7 +261,7 @@ void DraftPolicy::Measured(std::int64_t n_sequences, std::int64_t depth, double 
   const double before = cost.seconds;
   if (depth > 0 && bucket.borrowed && cost.least == 0) AddToDeeper(bucket, k, seconds - before);
   Enter(cost, seconds, bucket.n_steps);
-  // The first sample shows the factor of borrowed costs.
+  // The first sample shows the common factor of borrowed costs.
   const bool in_use = depth == bucket.best && bucket.trial_interval > 0;
   const bool first = bucket.borrowed && !bucket.measured;
   bucket.measured = true;
@@ -300,8 +301,8 @@ void DraftPolicy::Enter(Cost& cost, double seconds, std::int64_t step) {
   cost.last_step = step;
 }
 
-// Every deeper depth that was never measured is taken to cost as much beyond its estimate as this
-// one, in proportion: most likely verified rows cost more than their bytes.
+// Scales every deeper depth that was never measured by the ratio of this depth's cost to its
+// estimate: most likely verified rows cost more than their bytes.
 void DraftPolicy::AddToDeeper(Bucket& bucket, std::size_t depth, double seconds) const {
   for (std::size_t k = depth + 1; k < n_depths_ && seconds > 0; ++k) {
     Cost& cost = bucket.costs[k];
@@ -311,7 +312,8 @@ void DraftPolicy::AddToDeeper(Bucket& bucket, std::size_t depth, double seconds)
 }
 
 // Applies a change of the depth in use (a longer context, another number of sequences within the
-// bucket) to the other depths, where it mostly holds too; `least` keeps their cost before.
+// bucket) to the other depths, where it mostly holds, too. `least` keeps the cost before the
+// change.
 void DraftPolicy::MoveOthers(Bucket& bucket, std::size_t depth, double factor) const {
   for (std::size_t k = 0; k < n_depths_; ++k) {
     if (k != depth) bucket.costs[k].seconds *= factor;
@@ -335,8 +337,7 @@ void DraftPolicy::DoubtOthers(Bucket& bucket, std::size_t depth, double seconds)
   MeasureAnew(bucket, depth);
 }
 
-// Forgets the samples of other depths that would be the best if their cost were the least that it
-// may have become.
+// Discards the samples of other depths that would be the best if their cost had fallen to `least`.
 void DraftPolicy::MeasureAnew(Bucket& bucket, std::size_t but_depth) const {
   for (std::size_t k = 0; k < n_depths_; ++k) {
     Cost& cost = bucket.costs[k];

@@ -7,7 +7,7 @@
 //
 //   a1 > T(D, 1) / T(D, 0) - 1.
 //
-// Before anything is measured, the ratios T(D, k) / T(D, 0) are those of the bytes that such steps
+// Before anything is measured, the ratios T(D, k) / T(D, 0) follow from the bytes that such steps
 // read (model/draft/draft_costs.h).
 #pragma once
 
@@ -24,33 +24,34 @@ namespace fathom {
 // Measures the depths that may pay a few times at each number of sequences (in powers of two), uses
 // the best, and tries the others again rarely: the cost of trials stays below 1 % of the steps. A
 // new number of sequences starts from the ratios T(D, k) / T(D, 0) of the nearest known number, or
-// from those of the bytes.
+// from the ratios of the bytes.
 //
-// A balance bounds what drafts lose (loss_balance.h). The depths depend on nothing but the calls.
+// A balance limits the loss by drafts (loss_balance.h). The depths depend on nothing but the calls.
 // One thread at a time.
 class DraftPolicy {
  public:
-  // max_depth: of the drafter. fixed_depth: always this depth; 0: chosen by measurement.
+  // max_depth: the depth of the drafter. fixed_depth: always this depth; 0: chosen by measurement.
   DraftPolicy(std::int64_t max_depth, std::int64_t fixed_depth, const DraftCosts& costs = {});
 
-  // Returns the depth of the next step, 0 to max_depth, in which n_sequences decode.
+  // Returns the depth, 0 to max_depth, of the next step, in which n_sequences decode.
   std::int64_t Depth(std::int64_t n_sequences);
 
   // Records the time of a step at this depth, drafting included, in which n_sequences decoded and
   // no prompt was read.
   void Measured(std::int64_t n_sequences, std::int64_t depth, double seconds);
-  // Records that a step without prompts which verified or drafted, at one depth or at two, gave
-  // each of n_sequences so many tokens on average in this time. Before Measured, where both are
-  // called.
+  // Records the tokens and the time of a step without prompts that verified or drafted, at one
+  // depth or at two: n_tokens is the average for each of n_sequences. Where Measured is called too,
+  // call this first.
   void Spent(std::int64_t n_sequences, double n_tokens, double seconds);
-  // Records that the drafted token at `index` (from 0) was verified, or was not drafted since it
-  // was likely to be wrong: not right. The tokens before were right.
+  // Records whether the drafted token at `index` (from 0) was right. A token that was not drafted
+  // because it was likely to be wrong counts as not right. The tokens before it were right.
   void Verified(std::int64_t index, bool right);
 
-  // Returns the chance of being right, those before it included, below which the last of `depth`
-  // drafts of every sequence is not worth its verification: by bytes, else 0.
+  // Returns the least chance at which the last of `depth` drafts of every sequence is worth its
+  // verification: the chance that it and all drafts before it are right. 0 unless costs follow from
+  // the bytes.
   double LeastChance(std::int64_t n_sequences, std::int64_t depth) const;
-  // Returns the recent share of right tokens at `index`.
+  // Returns the recent acceptance at `index`.
   double Acceptance(std::int64_t index) const;
   // True while there are no drafts because they have lost too much.
   bool is_vetoed() const { return balance_.is_vetoed(); }
@@ -61,20 +62,20 @@ class DraftPolicy {
   // One depth at one number of sequences.
   struct Cost {
     double seconds = 0;          // moving average of a step; 0: unknown
-    double least = 0;            // the cost may have fallen to this; 0: never measured
+    double least = 0;            // the cost may have fallen to this value; 0: never measured
     std::int64_t n_samples = 0;  // 0 with seconds: borrowed, or to be measured again
-    std::int64_t last_step = 0;  // step of the bucket at the last measurement
+    std::int64_t last_step = 0;  // the bucket's step at the last measurement
   };
   struct Bucket {
     std::vector<Cost> costs;       // [depth]
-    std::int64_t n_sequences = 0;  // of the first step
-    // A step without drafts as it was measured, for the balance: no estimate moves it.
+    std::int64_t n_sequences = 0;  // sequences in the first step
+    // A step without drafts as measured, for the balance: estimates do not change it.
     Cost without_drafts;
     bool borrowed = false;
     bool measured = false;
     std::int64_t best = 0;
     std::int64_t n_steps = 0;
-    // A trial runs another depth for some steps. An interval of 0: the first tries continue.
+    // A trial runs another depth for some steps. An interval of 0: the first trials continue.
     std::int64_t trial_depth = 0;
     std::int64_t trial_steps_left = 0;
     double trial_expected = 0;  // the cost before the trial
@@ -83,7 +84,7 @@ class DraftPolicy {
   };
   struct Share {
     double right = 0;
-    double weight = 0;  // in observations
+    double weight = 0;  // number of observations, decayed
   };
 
   Bucket& FindBucket(std::int64_t n_sequences);

@@ -24,7 +24,7 @@ struct Engine::Impl {
   Impl(LanguageModel& model, EngineOptions engine_options)
       : options(std::move(engine_options)),
         limits(model.Limits()),
-        // Has the counters of drafts also without drafts.
+        // Includes the counters of drafts even without drafts.
         metrics(std::max<std::int64_t>(limits.max_draft_depth, GreatestDraftDepth())) {}
 
   const EngineOptions options;
@@ -33,9 +33,10 @@ struct Engine::Impl {
   std::unique_ptr<EngineCore> core;
   std::shared_ptr<Waker> waker = std::make_shared<Waker>();
   std::mutex mutex;
-  std::vector<std::unique_ptr<RequestState>> inbox;  // guarded
-  std::int64_t n_held = 0;                           // guarded: in the inbox or in the core
-  bool clears_prefixes = false;                      // guarded: at the next step
+  std::vector<std::unique_ptr<RequestState>> inbox;  // guarded by the mutex
+  std::int64_t n_held = 0;                           // guarded: requests in the inbox or in the
+                                                     // core
+  bool clears_prefixes = false;                      // guarded: clear at the next step
   std::optional<ShutdownMode> shutdown;              // guarded
   std::mutex joining;
   std::jthread thread;

@@ -33,34 +33,35 @@ struct EngineOptions {
   bool prefix_cache = true;
   DraftOptions draft;
   DiskTierOptions disk;
-  std::string fingerprint;  // of the checkpoint; caches on disk are valid for this fingerprint only
+  std::string fingerprint;  // the checkpoint's fingerprint; caches on disk are valid for this
+                            // fingerprint only
   std::int64_t max_waiting = 4096;  // requests that may wait; Submit refuses more
-  // Events by which a reader may be behind before its request pauses.
+  // The number of events by which a reader may lag before its request pauses.
   std::int64_t stream_events = 64;
-  // Most tokens of a step; 0: the model's limit.
+  // The most tokens in a step; 0: the model's limit.
   std::int64_t max_step_tokens = 0;
   // Target time of a step that reads prompts while sequences decode; 0: no limit.
   double target_step_seconds = 0.25;
-  // For tests, of a model that pauses between layers: sequences that decode run after every layer
-  // of a step of prompts, however long it was.
+  // For tests of a model that pauses between layers: sequences that decode run after every layer of
+  // a step of prompts, however long it took.
   bool pauses_each_layer = false;
-  // The model computes on all processors that the program may use: the engine's thread computes
-  // quick masks of constraints between steps, since a thread beside the model's would hold all of
-  // them up.
+  // True if the model computes on all processors that the program may use. The engine's thread then
+  // computes quick masks of constraints between steps, because a second thread beside the model's
+  // threads would delay all of them.
   bool model_fills_processors = false;
   std::filesystem::path trace;  // file for a Chrome trace; empty: none
   // Receives warnings for the log, from the engine's threads. May be empty.
   std::function<void(const std::string&)> warn;
-  // Called once, from the engine's thread, if no step can run any more, since memory has run out or
-  // the model can compute nothing (LanguageModel): all requests have ended with kUnavailable, and
-  // new ones are refused. May be empty.
+  // Called once, from the engine's thread, if no further step can run because memory is exhausted
+  // or the model can compute nothing (LanguageModel). All requests have then ended with
+  // kUnavailable, and new ones are refused. May be empty.
   std::function<void(const Error&)> on_failure;
   // Called once on the engine's thread before anything else (to pin the thread to a processor).
   std::function<void()> on_thread_start;
 };
 
 enum class ShutdownMode {
-  kDrain,  // finish what was submitted
+  kDrain,  // finish all submitted requests
   kStop,   // end running and waiting requests with kCancelled
 };
 
@@ -72,14 +73,14 @@ class Engine {
   // Shuts down with kStop.
   ~Engine();
 
-  // Any thread. Errors name the field: kInvalidArgument for a request that can never be answered
-  // (an empty prompt, one longer than the context, a token outside the vocabulary, a parameter out
-  // of range, more memory than there is); kResourceExhausted: the queue is full, try again later;
+  // Any thread. Errors name the field. kInvalidArgument: the request can never be answered (an
+  // empty prompt, one longer than the context, a token outside the vocabulary, a parameter out of
+  // range, more memory than there is). kResourceExhausted: the queue is full; try again later.
   // kUnavailable: the engine is shutting down.
   Result<TokenStream> Submit(Request request);
 
   // Clears the prefix cache: requests submitted from now on find none of the text that was read
-  // before, except what running requests use and what is on disk. Any thread.
+  // before, except text that running requests use or that is on disk. Any thread.
   void ClearPrefixCache();
 
   // Refuses new requests, and returns when the last request has ended. Any thread; may be called

@@ -99,7 +99,8 @@ Result<std::unique_ptr<EngineCore>> EngineCore::Create(LanguageModel& model,
   }
   if (limits.pause_tokens > 0) {
     c.pass_.emplace(c.runner_, *c.scheduler_, metrics, options.pauses_each_layer);
-    c.AddFreeStep(0);  // its logits are awaited when those of the other are not
+    c.AddFreeStep(0);  // a step for sequences whose logits are awaited later than the logits of the
+                       // other step
   }
   c.runner_.set_on_prompt_read([&c](Sequence& first, const StepRunner::SampleOther& sample) {
     c.ForkChoices(first, sample);
@@ -182,7 +183,7 @@ void EngineCore::Add(std::unique_ptr<RequestState> request) {
   scheduler_->Add(first);
 }
 
-// Starts the other choices where the first has read the prompt. A choice without a slot waits for
+// Starts the other choices when the first has read the prompt. A choice without a slot waits for
 // one, and then finds the prompt in the prefix cache or reads it again.
 void EngineCore::ForkChoices(Sequence& first, const StepRunner::SampleOther& sample) {
   RequestState& request = first.request;
@@ -257,8 +258,8 @@ void EngineCore::FinishAll() {
   finished_.clear();
 }
 
-// A failed step ends the requests it ran, with all their choices; or all requests, if no step can
-// run any more.
+// Ends the requests of a failed step, with all their choices; or all requests, if no further step
+// can run.
 void EngineCore::FailPlan(const StepPlan& plan, const Error& error) {
   ReportStreaming();
   FinishAll();
@@ -283,7 +284,7 @@ void EngineCore::FailRequest(const Sequence& sequence, const Error& error) {
   FinishAll();
 }
 
-// Commits the finished sequences that have a slot: others can share their blocks.
+// Commits the finished sequences that have a slot, so that others can share their blocks.
 void EngineCore::CommitFinished() {
   for (Sequence* sequence : finished_) {
     if (sequence->slot >= 0) {
@@ -390,9 +391,9 @@ StepOutcome EngineCore::Step() {
   return requests_.empty() ? StepOutcome::kIdle : StepOutcome::kStalled;
 }
 
-// Waits for the late mask of a sequence. Call if nothing else can run. Not for long: requests that
-// arrive meanwhile, and cancels, must not wait for a mask that takes seconds. It may have become
-// ready since the plan was made.
+// Waits for the late mask of a sequence, which may have become ready since the plan was made. Call
+// if nothing else can run. The wait is short: new requests and cancels must not wait for a mask
+// that takes seconds.
 EngineCore::MaskWait EngineCore::WaitForMask() {
   constexpr std::chrono::milliseconds kLongestWait(5);
   const auto& running = scheduler_->running();
@@ -419,7 +420,7 @@ void EngineCore::Begin(std::unique_ptr<RunningStep> step) {
   while (step->alone && !running_steps_.empty()) {
     EndOldest();
   }
-  // A failure of those steps has ended all choices of their requests.
+  // A failure of these steps has ended all choices of their requests.
   EraseFinished(step->plan);
   if (step->plan.segments.empty()) {
     free_steps_.push_back(std::move(step));
@@ -482,7 +483,7 @@ void EngineCore::ContinuePass() {
   if (progress && !progress->HasEnded()) return;
   std::unique_ptr<RunningStep> step = pass_->Take();
   if (!progress) {
-    HandleCancels();  // for which the pass may have stopped
+    HandleCancels();  // the pass may have stopped for them
     CountEnded(step->plan);
     FailPlan(step->plan, progress.error());
     free_steps_.push_back(std::move(step));

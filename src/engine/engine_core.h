@@ -1,10 +1,10 @@
-// EngineCore: the engine without its thread: takes requests, runs one step at a time.
+// EngineCore: the engine without its thread. Takes requests and runs one step at a time.
 //
-// A model of several stages (limits().most_in_flight) runs that many steps at once, each with other
-// sequences: when all are in flight, the call of Step that begins a step also ends the oldest. The
-// cache knows all it needs of a step when the step has begun, as every rank runs the steps in
-// order; only the tokens come later. Drafts need the streams of the last step, so a step that
-// drafts runs alone (StepRunner::RunsAlone).
+// A model with several stages (limits().most_in_flight) has that many steps in flight, each with
+// other sequences. When all are in flight, the call of Step that begins a step also ends the
+// oldest. Every rank runs the steps in order, so the cache knows all it needs about a step when the
+// step has begun; only the tokens come later. Drafts need the streams of the last step, so a step
+// that drafts runs alone (StepRunner::RunsAlone).
 //
 // Tests drive it step by step to repeat a schedule; Engine (engine.h) gives it a thread.
 #pragma once
@@ -41,7 +41,7 @@ enum class StepOutcome {
 // One thread at a time, except Prepare.
 class EngineCore {
  public:
-  // `model` and `metrics` outlive the core.
+  // `model` and `metrics` must outlive the core.
   static Result<std::unique_ptr<EngineCore>> Create(LanguageModel& model,
                                                     const EngineOptions& options,
                                                     EngineMetrics& metrics);
@@ -54,13 +54,13 @@ class EngineCore {
   // Between two steps; see Engine::ClearPrefixCache.
   void ClearPrefixCache() { caches_->ClearPrefixes(); }
   StepOutcome Step();
-  // Why the model can compute nothing any more, once a step has failed for such a reason
-  // (LanguageModel). The requests are for FailAll then.
+  // Returns the reason why the model can compute nothing any more, once a step has failed for such
+  // a reason (LanguageModel). Then call FailAll.
   const std::optional<Error>& failure() const { return failure_; }
-  // Ends all requests: with kCancelled, or with an error if no step can run any more.
+  // Ends all requests: with kCancelled, or with an error if no further step can run.
   void CancelAll() { EndAll(FinishReason::kCancelled); }
   void FailAll(const Error& error) { EndAll(FinishReason::kError, error); }
-  // Waits for the disk to end a load, a moment at most; false if no load is running.
+  // Waits a moment at most for a load from the disk to end. Returns false if no load is running.
   bool WaitForDisk();
   // Waits until all reads and writes of the disk have ended.
   void SettleDisk();
@@ -102,7 +102,7 @@ class EngineCore {
   void EndAll(FinishReason reason, const std::optional<Error>& error = std::nullopt);
   void EndStream(RequestState& request);
   void PublishAll();
-  StreamingCounts ReportStreaming();  // no slots: experts are not streamed
+  StreamingCounts ReportStreaming();  // without slots if experts are not streamed
   void Count(const RunningStep& step, Clock::time_point end);
 
   const EngineOptions options_;
@@ -122,10 +122,10 @@ class EngineCore {
   std::list<std::unique_ptr<Sequence>> sequences_;
   std::int64_t next_id_ = 0;
   std::vector<std::unique_ptr<RunningStep>> free_steps_;
-  std::vector<std::unique_ptr<RunningStep>> running_steps_;  // the oldest first
+  std::vector<std::unique_ptr<RunningStep>> running_steps_;  // oldest first
   std::vector<Sequence*> finished_;
   std::vector<std::shared_ptr<StreamState>> published_;
-  std::vector<RequestState*> touched_;  // in this step; their streams have news
+  std::vector<RequestState*> touched_;  // requests whose streams have new events in this step
   std::optional<Error> failure_;
 };
 

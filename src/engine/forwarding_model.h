@@ -1,4 +1,5 @@
-// ForwardingModel: a model that is another one, but for the calls that a subclass overrides.
+// ForwardingModel: forwards every call to another model, except the calls that a subclass
+// overrides.
 #pragma once
 
 #include <functional>
@@ -59,7 +60,7 @@ class ForwardingModel : public LanguageModel {
   }
 
  protected:
-  // The model that answers.
+  // Returns the model to which calls are forwarded.
   virtual LanguageModel& model() const = 0;
 };
 

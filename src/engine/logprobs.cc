@@ -9,7 +9,8 @@
 namespace fathom {
 namespace {
 
-// The `count` largest logits, ties lowest id first: a sorted list that a row rarely changes.
+// Collects the `count` largest logits, ties lowest id first, in a sorted list that a row rarely
+// changes.
 void CollectTop(std::span<const float> logits, std::size_t count, std::vector<TokenLogprob>& top) {
   top.clear();
   if (count == 0) return;

@@ -9,28 +9,29 @@
 namespace fathom {
 namespace {
 
-// Steps without drafts that are timed before anything is looked up.
+// Steps without drafts that are timed before the first lookup.
 constexpr double kReferences = 8;
-// After so many steps with lookups one has none, so that the comparison stays true.
+// After this many steps with lookups, one step has none, so that the comparison stays true.
 constexpr std::int64_t kMostInARow = 64;
-// The newest time, and the newest factor, has a weight of at least 1 / this.
+// The newest time and the newest factor have a weight of at least 1 / this.
 constexpr double kTimes = 16;
 constexpr double kFactors = 8;
 // A step counts for at most this multiple of its expected time: the rest is an accident.
 constexpr double kSlowest = 1.5;
-// A row's cost, in units of a sequence's part of a step, where bytes are unknown; and the least.
+// A row's cost where bytes are unknown, and the least cost, in units of a sequence's part of a
+// step.
 constexpr double kUnknownRow = 0.3;
 constexpr double kLeastRow = 0.001;
-// The newest of the tokens behind matches of a length has a weight of at least 1 / this.
+// The newest token after matches of a length has a weight of at least 1 / this.
 constexpr double kVerified = 64;
 constexpr double kPriorVerified = 2;
-// One of so many matches that do not seem to pay is verified while nothing has been lost, so that
-// what has become cheaper, or right more often, is noticed.
+// One in this many matches that do not seem to pay is verified while nothing has been lost, so that
+// lower costs or a higher acceptance are noticed.
 constexpr std::int64_t kRefusedPerTrial = 32;
 
 double Number(std::int64_t n) { return static_cast<double>(n); }
 
-// The bin of a number: powers of two, the last one for all above.
+// Returns the bin of a number: powers of two, the last bin for all larger numbers.
 std::size_t PowerBin(std::int64_t n, std::size_t n_bins) {
   Check(n > 0, "at least one sequence or row");
   const auto width = static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(n)));
@@ -48,7 +49,8 @@ void LookupPolicy::Average::Add(double sample, double most_weight) {
   value += (sample - value) / weight;
 }
 
-// The prior: of 3 matching tokens half are followed by the same token again, of 15 nine in ten.
+// The prior: half of the matches of 3 tokens, and nine in ten of 15, are followed by the same
+// token.
 double LookupPolicy::Chance(std::int64_t n_matching) const {
   const Average& right = right_[LengthBin(n_matching, kLengths)];
   const double prior = 1 - 1.5 / Number(n_matching);
@@ -66,7 +68,7 @@ double LookupPolicy::ByBytes(std::int64_t n_sequences, std::int64_t n_rows) cons
   return std::max(cost, kLeastRow);
 }
 
-// The factor of the nearest number of rows that was measured; 1: nothing was.
+// Returns the factor of the nearest measured number of rows; 1: nothing was measured.
 double LookupPolicy::Factor(const Bucket& bucket, std::int64_t n_rows) const {
   const std::size_t bin = PowerBin(n_rows, kRowBins);
   for (std::size_t distance = 0; distance < kRowBins; ++distance) {
@@ -107,7 +109,8 @@ void LookupPolicy::Ran(const LookupStep& step) {
   if (!(step.seconds > 0) || step.has_other_drafts) return;
   Bucket& bucket = FindBucket(step.n_sequences);
   balance_.GiveBack(step.n_tokens);
-  // In units of what the step reads, as a bucket has different numbers of sequences.
+  // In units of the bytes that the step reads, because a bucket covers several numbers of
+  // sequences.
   const double seconds = step.seconds / (costs_.IsKnown() ? costs_.StepBytes(step.n_sequences) : 1);
   Average& without = bucket.without;
   if (step.n_lookups == 0) {

@@ -14,7 +14,7 @@ bool MaskPool::Pace::GoesOn() {
     if (pool_.MoveToSlow(mask_)) {
       BecomeSlow();
     } else {
-      watch_ = ThreadWatch();  // to try again
+      watch_ = ThreadWatch();  // starts a new watch, to try again
     }
   }
   if (!is_slow()) return true;
@@ -30,8 +30,8 @@ void MaskPool::Pace::BeginWait() {
   }
 }
 
-// A slow thread takes its place again when it goes on. A quick one goes on at once: others may wait
-// for the lock that it has now.
+// A slow thread takes a slow place again when it continues. A quick thread continues without delay:
+// others may wait for the lock that it has now acquired.
 void MaskPool::Pace::EndWait() {
   waits_ = false;
   if (!is_slow()) pool_.ReturnToQuick(mask_);

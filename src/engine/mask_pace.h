@@ -1,4 +1,4 @@
-// The paces of masks: which thread computes a mask on, and whether.
+// The paces of masks: decide on which thread the computation of a mask continues, and whether.
 #pragma once
 
 #include <chrono>
@@ -11,8 +11,8 @@
 
 namespace fathom {
 
-// The pace of a mask on a thread of the pool, which is quick or slow; a quick one becomes slow once
-// the mask has taken long.
+// The pace of a mask on a quick or slow thread of the pool. A quick thread becomes slow once the
+// mask has taken long.
 class MaskPool::Pace final : public WorkPace {
  public:
   // Processor time of a slow mask: twice the time that a step waits for a mask.
@@ -25,7 +25,7 @@ class MaskPool::Pace final : public WorkPace {
   void BeginWait() override;
   void EndWait() override;
 
-  // Gives the slow place back, if there is one.
+  // Releases the slow place, if the thread has one.
   void Leave();
   bool is_slow() const { return slow_turn_.has_value(); }
 
@@ -39,8 +39,8 @@ class MaskPool::Pace final : public WorkPace {
   bool waits_ = false;
 };
 
-// The pace of a mask that its asker computes, which is the thread that runs the model. It ends the
-// work where even doing all of it again, on a slow thread, delays others less.
+// The pace of a mask that the caller of Ask, the thread that runs the model, computes. It stops the
+// work when repeating all of it on a slow thread would delay others less.
 class MaskPool::AskersPace final : public WorkPace {
  public:
   bool GoesOn() override;
@@ -50,14 +50,15 @@ class MaskPool::AskersPace final : public WorkPace {
 
  private:
   using Clock = std::chrono::steady_clock;
-  // A few steps of a model. Masks that seem quick and are not take less, except where somebody
-  // means harm.
+  // The time of a few steps of a model. Masks that only seem quick take less, except with malicious
+  // input.
   static constexpr double kLongestSeconds = 0.02;
   static constexpr Clock::duration kLongestWait = std::chrono::milliseconds(20);
 
   ThreadWatch watch_;
-  std::optional<Clock::time_point> wait_begin_;  // while it waits
-  Clock::duration waited_{};                     // before
+  std::optional<Clock::time_point> wait_begin_;  // start of the current wait; none: the thread does
+                                                 // not wait
+  Clock::duration waited_{};                     // earlier waits
   bool has_ended_ = false;
 };
 

@@ -12,11 +12,11 @@
 namespace fathom {
 namespace {
 
-constexpr int kLeastMaskThreads = 2;  // a mask that takes long does not delay all others
+constexpr int kLeastMaskThreads = 2;  // so that one long mask does not delay all others
 constexpr int kMostMaskThreads = 8;
-constexpr int kCoresPerMaskThread = 4;  // the others belong to the model
-// Less than waking a thread may cost a model that computes on all processors: all its threads wait
-// for the one that makes way.
+constexpr int kCoresPerMaskThread = 4;  // the other cores belong to the model
+// Less than the cost of waking a thread beside a model that computes on all processors: all its
+// threads wait for the one that loses its processor.
 constexpr double kQuickSeconds = 0.0001;
 // Limits the average of the last masks of all sequences. A short answer has too few masks to show
 // that its next one is slow; the average shows it.
@@ -32,7 +32,7 @@ MaskPool::~MaskPool() {
   }
   asked_.notify_all();
   slow_asked_.notify_all();
-  threads_.clear();  // changed by no thread any more
+  threads_.clear();  // no thread changes the list any more
 }
 
 Status MaskPool::Start() {
@@ -67,15 +67,15 @@ std::shared_ptr<const AskedMask> MaskPool::Ask(std::shared_ptr<const MaskSource>
   return asked;
 }
 
-// Requires the lock. While threads compute, a mask of the same grammar might have to wait for
-// theirs.
+// Requires the lock. While threads compute, a mask of the same grammar might have to wait for their
+// locks.
 bool MaskPool::IsForAsker(const PendingMask* before) const {
   return quick_ == QuickMasks::kAskers && n_unfinished_ == 0 && before != nullptr &&
          before->IsReady() && before->seconds_ < kQuickSeconds && average_seconds_ < kQuickAverage;
 }
 
-// Requires the lock. Gives a mask to the threads, once what is before it is ready. Returns what one
-// thread is to be woken by, or null.
+// Requires the lock. Queues a mask for the threads once the mask before it is ready. Returns the
+// condition variable with which to wake one thread, or null.
 std::condition_variable* MaskPool::Hand(std::shared_ptr<PendingMask> mask) {
   ++n_unfinished_;
   PendingMask* const before = mask->before_.get();
@@ -85,7 +85,7 @@ std::condition_variable* MaskPool::Hand(std::shared_ptr<PendingMask> mask) {
   return nullptr;
 }
 
-// As Hand; what is before is ready.
+// Like Hand; the mask before it is ready.
 std::condition_variable* MaskPool::Enqueue(std::shared_ptr<PendingMask> mask, bool is_slow) {
   if (!is_slow) {
     const std::string& owner = mask->source_->owner;
@@ -96,7 +96,7 @@ std::condition_variable* MaskPool::Enqueue(std::shared_ptr<PendingMask> mask, bo
   return NeedsSlowThread() ? &asked_ : &slow_asked_;
 }
 
-// Limited: a mask that takes too long is given to a slow thread.
+// is_limited: a mask that takes too long moves to a slow thread.
 void MaskPool::ComputeAtOnce(std::shared_ptr<PendingMask> mask, bool is_limited) {
   AskersPace pace;
   const double seconds = Compute(*mask, is_limited ? &pace : nullptr);
@@ -116,7 +116,7 @@ void MaskPool::ComputeAtOnce(std::shared_ptr<PendingMask> mask, bool is_limited)
   woken->notify_all();
 }
 
-// States are destroyed by the dropper: that may wait for a lock, and a thread that waits may hold
+// The dropper destroys states: their destruction may wait for a lock, and a waiting thread may hold
 // no place.
 void MaskPool::ComputeOnThread(std::shared_ptr<PendingMask> mask, Pace& pace) {
   double seconds = 0;
@@ -144,7 +144,7 @@ void MaskPool::ComputeOnThread(std::shared_ptr<PendingMask> mask, Pace& pace) {
   Drop(std::move(mask));
 }
 
-// Returns the processor time.
+// Computes the mask and returns the processor time.
 double MaskPool::Compute(PendingMask& mask, WorkPace* pace) {
   const ThreadWatch watch;
   if (const Status computed = Guarded([&] { return mask.Compute(pace); }); !computed) {
@@ -156,7 +156,7 @@ double MaskPool::Compute(PendingMask& mask, WorkPace* pace) {
   return seconds;
 }
 
-// Requires the lock.
+// Requires the lock. Makes the mask ready.
 void MaskPool::Publish(PendingMask& mask, double thread_seconds) {
   average_seconds_ += (thread_seconds - average_seconds_) / kAveragedMasks;
   mask.ready_.store(true, std::memory_order_release);
@@ -235,7 +235,7 @@ Status MaskPool::StartQuick() {
   return started;
 }
 
-// Requires the lock. Without another thread a slow mask has to be one for the quick threads.
+// Requires the lock. If no thread can be started, the quick threads get the slow mask.
 void MaskPool::StartSlow() {
   if (StartThread(&MaskPool::RunSlow)) {
     ++n_idle_slow_;
@@ -277,8 +277,8 @@ void MaskPool::RunSlow() {
   ServeSlow(lock);
 }
 
-// The thread counts as idle when it comes, and no more when it goes. As many as there are places
-// stay for the next masks.
+// The thread counts as idle on entry, and not on return. As many threads as there are places stay
+// for the next masks.
 void MaskPool::ServeSlow(std::unique_lock<std::mutex>& lock) {
   while (!slow_masks_.empty() || n_idle_slow_ <= kSlowPlaces) {
     slow_asked_.wait(lock, [this] { return ends_ || !slow_masks_.empty(); });
@@ -298,8 +298,8 @@ void MaskPool::ServeSlow(std::unique_lock<std::mutex>& lock) {
 
 // --- For Pace ---
 
-// Has another thread take the quick place of the calling one, which has the least priority from
-// then on. False: there is no other thread.
+// Gives the quick place of the calling thread to another thread, and lowers the caller to the least
+// priority. Returns false if there is no other thread.
 bool MaskPool::MoveToSlow(const PendingMask& mask) {
   {
     const std::lock_guard lock(mutex_);

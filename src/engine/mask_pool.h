@@ -21,40 +21,40 @@
 
 namespace fathom {
 
-// The thread that computes a mask which the masks before it let seem quick.
+// Names the thread that computes a mask expected to be quick from the masks before it.
 enum class QuickMasks {
   kThreads,  // the threads of the pool
   kAskers,   // the caller of Ask: the model leaves no processor to the threads
 };
 
-// Owners take turns, so that no client's masks wait for more than a few masks of the others. Every
-// mask begins on one of a few quick threads, unless the masks of its sequence before it took long.
-// One that has run for 4 ms is slow: its thread takes the least priority and gives its place to
-// another quick thread, and from then on needs one of two slow places, of which each owner has its
+// Owners take turns, so that no client's masks wait for more than a few masks of each other client.
+// Every mask begins on one of a few quick threads, unless the earlier masks of its sequence took
+// long. A mask that has run for 4 ms is slow: its thread takes the least priority and gives its
+// place to another quick thread. From then on it needs one of two slow places, which the owners
 // share (FairTurns). A thread that waits for a lock of a constraint holds no place. So at most one
 // thread works for each sequence, and none while its next mask awaits the one before.
 //
-// Any thread, except that Ask must follow the Ask for what is before.
+// Any thread, except that a call of Ask must follow the Ask for the mask before.
 class MaskPool {
  public:
-  // Has no threads before Start; until then Ask computes at once. `metrics` may be null.
+  // Has no threads before Start; until then Ask computes the mask itself. `metrics` may be null.
   explicit MaskPool(EngineMetrics* metrics, QuickMasks quick = QuickMasks::kThreads)
       : metrics_(metrics), quick_(quick) {}
-  // Ends the work on masks.
+  // Stops the work on masks.
   ~MaskPool();
 
   // Starts the threads, unless they run. They inherit the processors of the caller. Error: the
   // system has no more threads.
   Status Start();
 
-  // Asks for the mask after `token`, which follows `before`; without `before`, for that at the
-  // beginning. May compute it, if it should be quick.
+  // Requests the mask after `token`, which follows `before`; without `before`, the mask at the
+  // beginning. May compute the mask in this call if it should be quick.
   std::shared_ptr<const AskedMask> Ask(std::shared_ptr<const MaskSource> source,
                                        const AskedMask* before, Token token);
-  // Waits until the mask is ready; false: the deadline has passed before.
+  // Waits until the mask is ready. Returns false if the deadline passes first.
   bool WaitUntil(const AskedMask& mask, std::chrono::steady_clock::time_point deadline);
   void Wait(const AskedMask& mask);
-  // Has another thread drop this share, which may have much to destroy.
+  // Drops this share on another thread, as it may have much to destroy.
   void Drop(std::shared_ptr<const void> share) { dropper_.Drop(std::move(share)); }
 
  private:
@@ -95,14 +95,14 @@ class MaskPool {
   const QuickMasks quick_;
   FairTurns slow_places_{{.places = kSlowPlaces}};
   std::mutex mutex_;
-  std::condition_variable asked_;       // awaited by quick threads
-  std::condition_variable slow_asked_;  // awaited by slow threads
+  std::condition_variable asked_;       // wakes quick threads
+  std::condition_variable slow_asked_;  // wakes slow threads
   std::condition_variable ready_;
   // Guarded by the mutex.
   FairQueue<std::shared_ptr<PendingMask>> quick_masks_;  // taken: by quick threads
   std::deque<std::shared_ptr<PendingMask>> slow_masks_;  // each for a slow thread of its own
   std::size_t n_unfinished_ = 0;                         // masks that threads were given
-  double average_seconds_ = 0;                           // of the last masks
+  double average_seconds_ = 0;                           // average of the last masks
   bool has_threads_ = false;
   int most_quick_ = 0;
   int n_quick_ = 0;  // quick threads that wait for no lock

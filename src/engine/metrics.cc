@@ -87,7 +87,7 @@ std::vector<LabelledValue> ImbalanceValues(const MetricsSnapshot& now) {
   return {{{{"when", "before"}}, now.imbalance_before}, {{{"when", "after"}}, now.imbalance_after}};
 }
 
-// All metrics except the histograms.
+// Returns all metrics except the histograms.
 std::vector<MetricFamily> Families(const MetricsSnapshot& now) {
   return {
       Gauges("fathom_running", "Sequences in the current step.", {{{}, now.running}}),
@@ -196,7 +196,7 @@ std::vector<MetricFamily> StreamingFamilies(const StreamingCounts& now) {
   };
 }
 
-// Steps of prompts run a layer at a time where experts are streamed.
+// Returns the metrics of steps of prompts that run a layer at a time, where experts are streamed.
 std::vector<MetricFamily> PassFamilies(const MetricsSnapshot& now) {
   return {
       Gauges("fathom_pass_layers",
@@ -231,8 +231,8 @@ struct HistogramFamily {
 
 }  // namespace
 
-// One mutex guards all values, so that a reader gets one moment. Uncontended it costs less than the
-// two histograms of a step.
+// One mutex guards all values, so that a reader sees the values of one moment. Uncontended it costs
+// less than the two histograms of a step.
 struct EngineMetrics::Impl {
   mutable std::mutex mutex;
   // Guarded by mutex.

@@ -1,4 +1,4 @@
-// ModelAdapter: a Model as the engine's LanguageModel.
+// ModelAdapter: wraps a Model as the engine's LanguageModel.
 #pragma once
 
 #include <cstdint>

@@ -6,7 +6,8 @@
 namespace fathom {
 namespace {
 
-// True if all sequences have finished, or will as soon as the engine sees that nobody reads them.
+// Returns true if all sequences have finished, or will finish as soon as the engine sees that they
+// have no reader.
 bool IsUnwanted(const StepPlan& plan) {
   return std::ranges::all_of(plan.segments, [](const PlannedSegment& segment) {
     const Sequence& sequence = *segment.sequence;

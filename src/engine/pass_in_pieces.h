@@ -15,8 +15,8 @@
 
 namespace fathom {
 
-// Take or Stop end what the scheduler and the runner have begun for a pass. Engine thread only;
-// runner, scheduler and metrics outlive it.
+// Take or Stop ends the work that the scheduler and the runner have begun for a pass. Engine thread
+// only; runner, scheduler and metrics must outlive this object.
 class PassInPieces {
  public:
   // pauses_each_layer: a pause after every layer, however long it was, so that tests repeat.
@@ -26,24 +26,25 @@ class PassInPieces {
         scheduler_(scheduler),
         metrics_(metrics),
         pauses_each_layer_(pauses_each_layer) {}
-  // Leaves the model without a pass, for another engine.
+  // Stops the model's pass, if any, so that another engine can use the model.
   ~PassInPieces();
 
   bool IsRunning() const { return step_ != nullptr; }
   std::int64_t n_prompt_tokens() const { return step_->plan.n_prompt_tokens; }
-  // Takes the step and begins it. Errors, with `step` left: those of StepRunner::BeginPass.
+  // Takes the step and begins it. On an error, `step` keeps its value. Errors: see
+  // StepRunner::BeginPass.
   Status Begin(std::unique_ptr<RunningStep>& step);
-  // Runs a layer, or less if nobody reads the step's sequences any more. After an error, and after
-  // the last layer, Take is next. Errors: those of StepRunner::ContinuePass.
+  // Runs a layer, or less if the step's sequences have no readers any more. After an error, and
+  // after the last layer, call Take. Errors: see StepRunner::ContinuePass.
   Result<PassProgress> Continue();
-  // True if other steps are next: their time so far is less than that of the layers.
+  // Returns true if other steps are next: their time so far is less than the time of the layers.
   bool IsPauseDue() const;
   void CountPause(double seconds);
-  // True if all sequences of the step have finished.
+  // Returns true if all sequences of the step have finished.
   bool IsAbandoned() const;
-  // Stops the step.
+  // Stops and returns the step.
   std::unique_ptr<RunningStep> Stop();
-  // Returns the step, which has run or failed.
+  // Returns the step after it has run or failed.
   std::unique_ptr<RunningStep> Take();
 
  private:
@@ -51,7 +52,7 @@ class PassInPieces {
   Scheduler& scheduler_;
   EngineMetrics& metrics_;
   const bool pauses_each_layer_;
-  std::unique_ptr<RunningStep> step_;  // null: none is under way
+  std::unique_ptr<RunningStep> step_;  // null: no step is under way
   // --- The step under way ---
   double layer_seconds_ = 0;
   double pause_seconds_ = 0;

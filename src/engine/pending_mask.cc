@@ -4,11 +4,11 @@
 
 namespace fathom {
 
-// A state that was found stays until the mask is destroyed, with an error, too: destroying it may
-// wait for a lock.
+// A state stays alive until the mask is destroyed, even after an error: its destruction may wait
+// for a lock.
 Status PendingMask::Compute(WorkPace* pace) {
   const Constraint& constraint = *source_->constraint;
-  found_.error.reset();  // of an asker's attempt
+  found_.error.reset();  // error of the asker's attempt
   if (before_ == nullptr) {
     found_.state = constraint.Begin();
   } else {

@@ -1,4 +1,4 @@
-// PendingMask: a mask of a constrained sequence, from when it is asked for to when it is ready.
+// PendingMask: a mask of a constrained sequence, from its request until it is ready.
 #pragma once
 
 #include <atomic>
@@ -22,7 +22,7 @@ struct FoundMask {
   ConstraintState state;
   TokenMask mask;
   bool can_end = false;        // the answer may end here
-  std::optional<Error> error;  // then nothing else is valid
+  std::optional<Error> error;  // if set, no other field is valid
 };
 
 // The part that all masks of a sequence share.
@@ -31,11 +31,11 @@ struct MaskSource {
   std::string owner{};  // Request::owner
 };
 
-// Shared by the pool and by masks that follow. All but what is atomic belongs to the thread that
-// computes the mask until it is ready, and is constant from then on.
+// Shared by the pool and by the masks that follow. Until the mask is ready, all members that are
+// not atomic belong to the thread that computes it; from then on they are constant.
 class PendingMask {
  public:
-  // After `token`, which follows `before`; without `before`, at the beginning.
+  // Creates the mask after `token`, which follows `before`; without `before`, at the beginning.
   PendingMask(std::shared_ptr<const MaskSource> source, std::shared_ptr<PendingMask> before,
               Token token)
       : source_(std::move(source)), before_(std::move(before)), token_(token) {}
@@ -48,22 +48,22 @@ class PendingMask {
  private:
   friend class AskedMask;
   friend class MaskPool;
-  // Finds the mask; what is before must be ready.
+  // Computes the mask; the mask before it must be ready.
   Status Compute(WorkPace* pace);
 
   const std::shared_ptr<const MaskSource> source_;
-  std::shared_ptr<PendingMask> before_;  // until the mask is ready
+  std::shared_ptr<PendingMask> before_;  // null once the mask is ready
   const Token token_;
   FoundMask found_;
-  double seconds_ = 0;  // processor time of the sequence's masks, of the last ones most
+  double seconds_ = 0;  // processor time of the sequence's masks; recent masks weigh most
   // Masks to compute when this one is ready. Guarded by the pool.
   std::vector<std::shared_ptr<PendingMask>> next_;
-  std::atomic<bool> is_dropped_ = false;  // nobody who has asked needs the mask any more
+  std::atomic<bool> is_dropped_ = false;  // no asker needs the mask any more
   std::atomic<bool> ready_ = false;
 };
 
-// A mask that a pool was asked for. When it is destroyed, work on the mask ends, unless a mask that
-// follows needs it. The pool must outlive it.
+// A mask that was requested from a pool. When this object is destroyed, work on the mask ends,
+// unless a mask that follows needs it. The pool must outlive this object.
 class AskedMask {
  public:
   AskedMask(MaskPool& pool, std::shared_ptr<PendingMask> mask)
@@ -72,7 +72,7 @@ class AskedMask {
   AskedMask(const AskedMask&) = delete;
   AskedMask& operator=(const AskedMask&) = delete;
 
-  // As PendingMask has them.
+  // See PendingMask.
   bool IsReady() const { return mask_->IsReady(); }
   const FoundMask& found() const { return mask_->found(); }
 

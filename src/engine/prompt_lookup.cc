@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kFewestSlots = 256;
 
-// Returns how many tokens that end at `earlier` equal those that end at `last`.
+// Returns how many tokens ending at `earlier` equal the tokens ending at `last`.
 std::int64_t Matching(std::span<const Token> tokens, std::int64_t earlier, std::int64_t last) {
   const std::int64_t most = std::min(PromptLookup::kLongest, earlier + 1);
   std::int64_t n = 0;
@@ -23,7 +23,7 @@ std::int64_t Matching(std::span<const Token> tokens, std::int64_t earlier, std::
 
 }  // namespace
 
-// The slot of the three tokens that end at `last`.
+// Returns the slot of the three tokens that end at `last`.
 std::size_t PromptLookup::Slot(std::span<const Token> tokens, std::int64_t last) const {
   std::uint64_t hash = 0;
   for (std::int64_t i = last - kShortest + 1; i <= last; ++i) {

@@ -1,4 +1,4 @@
-// Request and answer: the value types of the engine.
+// Request: a prompt and its parameters; the value types of the engine.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,15 @@ namespace fathom {
 
 class Constraint;  // constraint/constraint.h
 
-// Sampling is greedy below this temperature: the best token is taken and no random number is drawn.
+// Sampling is greedy below this temperature: it takes the most likely token and draws no random
+// number.
 inline constexpr double kGreedyTemperature = 1e-5;
 inline constexpr int kMaxTopLogprobs = 20;
 inline constexpr std::size_t kMaxStopStrings = 64;
 inline constexpr std::size_t kMaxStopStringBytes = 2048;
 
-// Returns the bytes of a token as they stand in the text; the view must live until the next call.
-// Called from the engine's thread.
+// Returns the bytes of a token in a text; the view must be valid until the next call. Called from
+// the engine's thread.
 using TokenBytes = std::function<std::string_view(Token)>;
 
 // A limit on a part of the answer: once `n_tokens` tokens are generated and none of them is `end`,
@@ -35,8 +36,8 @@ struct TokenBudget {
   Token end = 0;
 };
 
-// Decides the next token and the end of the answer (docs/spec/sampling.md 1, 2, 8). The allowed
-// range stands beside each field; Validate enforces it.
+// Parameters that decide the next token and the end of the answer (docs/spec/sampling.md 1, 2, 8).
+// Each field's comment gives the allowed range; Validate enforces it.
 struct SamplingParameters {
   double temperature = 1.0;         // 0 to 2; 0 is greedy
   double top_p = 1.0;               // 0 to 1; 0 leaves the best token, 1 is off
@@ -47,27 +48,27 @@ struct SamplingParameters {
   double frequency_penalty = 0.0;   // -2 to 2, per occurrence in the output
   // Added to the logits; values beyond +-100 act as +-100.
   std::map<Token, double> logit_bias;
-  // None: off. Else how many of the best tokens are reported beside the chosen one: 0 to
-  // kMaxTopLogprobs.
+  // The number of best tokens reported beside the chosen one: 0 to kMaxTopLogprobs. None: off.
   std::optional<int> top_logprobs;
-  std::optional<std::uint64_t> seed;  // none: the operating system gives one
-  std::uint32_t choice = 0;  // number of the answer among several to one prompt; part of the noise
+  std::optional<std::uint64_t> seed;  // none: drawn by the operating system
+  std::uint32_t choice = 0;  // number of this answer among the answers to a prompt; an input of the
+                             // noise
   // Tokens to generate, at least 0; none: until the context is full. 0 only fills the cache.
   std::optional<std::int64_t> max_tokens;
-  // Tokens that would end the answer are excluded until it has this many tokens: 0 to max_tokens.
+  // Tokens that would end the answer are excluded until the answer has this many tokens: 0 to
+  // max_tokens.
   std::int64_t min_tokens = 0;
-  std::vector<std::string> stop_strings;  // none empty
+  std::vector<std::string> stop_strings;  // each not empty
   // Stop strings are searched after the first occurrence of this token; none: from the beginning.
   std::optional<Token> stop_strings_from;
-  // Stop strings are searched up to the first occurrence of this token after that; none: to the
-  // end.
+  // Stop strings are searched up to the first later occurrence of this token; none: to the end.
   std::optional<Token> stop_strings_until;
   // Limits the reasoning with which the answer begins and which `end` ends; none: no limit.
   std::optional<TokenBudget> reasoning_budget;
   std::vector<Token> stop_tokens;  // end the answer like EOS
   bool ignore_eos = false;         // EOS is a token like any other
-  // Restricts the tokens; its masks go before all other parameters
-  // (docs/spec/constrained.md 1.4). All choices share it. Null: anything.
+  // Restricts the tokens; its masks apply before all other parameters (docs/spec/constrained.md
+  // 1.4). All choices share it. Null: no restriction.
   std::shared_ptr<const Constraint> constraint{};
   std::vector<Token> silent_tokens;  // tokens without text, for readers and for stop strings
 
@@ -85,14 +86,13 @@ struct Request {
   SamplingParameters sampling;  // for every choice; choice j samples with sampling.choice + j
   int n_choices = 1;            // number of answers to the prompt: 1 to kMaxChoices
   int priority = 0;             // -kMaxPriority to kMaxPriority; the larger runs first
-  // None: off. Else the log-probabilities of the prompt's tokens are reported, each with so many of
-  // the best tokens of its place: 0 to kMaxTopLogprobs. All of the prompt is computed then, also
-  // what is cached.
+  // The number of best tokens reported with the log-probability of each prompt token: 0 to
+  // kMaxTopLogprobs. None: off. Otherwise the whole prompt is computed, even its cached part.
   std::optional<int> prompt_logprobs{};
-  // Cached blocks are shared by requests of the same salt only, so that nobody can learn from the
-  // time of a request, or from its cached tokens, what others have asked. Changes no answer.
+  // Only requests with equal salts share cached blocks, so that no client can learn another's
+  // prompts from the time of a request or from its cached tokens. Changes no answer.
   std::string cache_salt{};
-  // Names the client, for example by its key: the masks of several clients are computed in turn
+  // Names the client, for example by its key: the clients' masks are computed in turn
   // (mask_pool.h). Changes no answer.
   std::string owner{};
 };
@@ -115,8 +115,7 @@ struct TokenLogprob {
 
 struct TokenLogprobs {
   TokenLogprob chosen;
-  std::int64_t rank =
-      0;  // number of tokens that are at least as probable as the chosen one, with it
+  std::int64_t rank = 0;  // number of tokens at least as probable as the chosen one, including it
   // By descending logprob, ties lowest id first. May or may not contain the chosen token.
   std::vector<TokenLogprob> top;
 };

@@ -22,7 +22,7 @@ Status CheckPrompt(const Request& request, const EngineLimits& limits) {
                        limits.vocab_size - 1, request.prompt[i], i);
     }
   }
-  // Counts max_tokens up to the context; a request without a limit ends where memory does.
+  // Counts max_tokens up to the context. A request without a limit ends where the memory ends.
   const std::int64_t asked =
       std::min(request.sampling.max_tokens.value_or(1), limits.max_context - n_prompt);
   if (n_prompt + asked > limits.most_positions) {

@@ -1,4 +1,4 @@
-// Whether a request can ever be answered.
+// Checks whether a request can ever be answered.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,9 @@ namespace fathom {
 struct EngineLimits {
   std::int64_t vocab_size = 0;
   std::int64_t max_context = 0;
-  std::int64_t most_positions = 0;  // for which there is cache memory
+  std::int64_t most_positions = 0;  // positions for which there is cache memory
   std::int64_t cache_bytes = 0;
-  bool knows_text = false;  // of tokens
+  bool knows_text = false;  // the bytes of tokens are known
 };
 
 // Errors name the field.

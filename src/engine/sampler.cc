@@ -14,8 +14,8 @@ namespace {
 
 constexpr double kLargestBias = 100;
 
-// `best` is the index of the largest logit: offered first, it puts most of the vocabulary out of
-// reach before any noise is computed.
+// `best` is the index of the largest logit. It is offered first, so that most of the vocabulary can
+// be skipped before any noise is computed.
 Token DrawFromAll(std::span<const float> logits, Token best, float temperature,
                   const GumbelNoise& noise) {
   const float largest = logits[static_cast<std::size_t>(best)];
@@ -140,7 +140,7 @@ void SortUnique(std::vector<Token>& tokens) {
   tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
 }
 
-// Adds an occurrence in the output. The list may have the token from before.
+// Counts an occurrence in the output. The list may already contain the token.
 void CountDraft(Token draft, std::vector<TokenCount>& counts) {
   const auto found = std::ranges::find(counts, draft, &TokenCount::token);
   if (found == counts.end()) {
@@ -166,7 +166,7 @@ void SamplerState::Begin(const SamplingParameters& parameters, std::uint64_t see
   n_prompt_ = static_cast<std::int64_t>(prompt.size());
   n_generated_ = 0;
   budget_ended_ = false;
-  parameters_.constraint = nullptr;  // the path has it
+  parameters_.constraint = nullptr;  // the path holds the constraint
   path_ = nullptr;
   stop_tokens_ = parameters.stop_tokens;
   eos_tokens_.assign(eos_tokens.begin(), eos_tokens.end());

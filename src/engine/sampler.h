@@ -1,4 +1,5 @@
-// The next token from a row of logits (docs/spec/sampling.md 2, 5). Steps, in this order:
+// Sampler: chooses the next token from a row of logits (docs/spec/sampling.md 2, 5). Steps, in this
+// order:
 //
 //   log-probabilities of the raw logits, if asked for
 //   the end of the reasoning, where its budget is used up; done
@@ -33,22 +34,24 @@
 
 namespace fathom {
 
-// The parameters and past tokens of one sequence. 9 bytes per token of the vocabulary, allocated
+// The parameters and past tokens of one sequence. Allocates 9 bytes per token of the vocabulary
 // once. One thread at a time.
 class SamplerState {
  public:
   explicit SamplerState(std::int64_t vocab_size);
 
-  // Starts a sequence. `parameters` have passed Validate, the tokens are in the vocabulary.
-  // `eos_tokens` end the answer unless parameters.ignore_eos; under a constraint always.
+  // Starts a sequence. `parameters` must have passed Validate, and the tokens must be in the
+  // vocabulary. `eos_tokens` end the answer unless parameters.ignore_eos is set; under a constraint
+  // they always do.
   void Begin(const SamplingParameters& parameters, std::uint64_t seed,
              std::span<const Token> prompt, std::span<const Token> eos_tokens);
-  // Call after Begin, with the tokens that the answer has already. `path` is behind them and goes
-  // on with each Accept; null without a constraint. It must outlive its use.
+  // Call after Begin, with the tokens that the answer already has. `path` is the place after these
+  // tokens, and advances with each Accept; null without a constraint. It must outlive its use.
   void Continue(std::span<const Token> generated, ConstraintPath* path);
   // Records a generated token.
   void Accept(Token token);
-  // Returns the token that `position` of the sequence must have, whatever the logits are.
+  // Returns the token that `position` of the sequence must have, whatever the logits are; none:
+  // any.
   std::optional<Token> Forced(std::int64_t position) const;
 
   const SamplingParameters& parameters() const { return parameters_; }
@@ -58,17 +61,18 @@ class SamplerState {
   bool Ends(Token token) const;
 
   bool IsConstrained() const { return path_ != nullptr; }
-  // The tokens that the constraint leaves for `position`, which is behind the accepted tokens and
-  // as many of the path's drafts as fit between. Waits for the mask. Errors: AllowedTokens::Find.
+  // Returns the tokens that the constraint allows at `position`, which follows the accepted tokens
+  // and as many of the path's drafts as fit between. Waits for the mask. Errors:
+  // AllowedTokens::Find.
   Result<AllowedTokens> Allowed(std::int64_t position) const;
 
-  // Applies everything but the constraint in place: min_tokens (without a constraint), bias and
-  // penalties. ChangesLogits tells beforehand if that changes anything.
+  // Process applies everything but the constraint in place: min_tokens (without a constraint), bias
+  // and penalties. ChangesLogits returns whether that changes anything.
   bool ChangesLogits() const;
   void Process(std::span<float> logits) const;
 
-  // Returns the row with which a device chooses the token for `position` as Sampler::Draft does,
-  // as if `drafts` had been accepted. The row's counts lie in `counts`, all else in the state.
+  // Returns the row from which a device chooses the token for `position` as Sampler::Draft does, as
+  // if `drafts` had been accepted. The row refers to `counts` and to this state.
   SamplingRow Row(std::int64_t position, std::span<const Token> drafts,
                   std::vector<TokenCount>& counts) const;
 
@@ -81,11 +85,11 @@ class SamplerState {
   std::uint64_t seed_ = 0;
   std::int64_t n_prompt_ = 0;
   std::int64_t n_generated_ = 0;
-  bool budget_ended_ = false;  // the end of parameters_.reasoning_budget was generated
-  SamplingRule rule_;          // of parameters_ and seed_
+  bool budget_ended_ = false;  // the token that ends parameters_.reasoning_budget was generated
+  SamplingRule rule_;          // derived from parameters_ and seed_
   std::vector<TokenBias> biases_;
-  std::vector<Token> ending_tokens_;  // ascending, as the lists below
-  std::vector<Token> stop_tokens_;    // of the parameters
+  std::vector<Token> ending_tokens_;  // ascending, like the lists below
+  std::vector<Token> stop_tokens_;    // stop tokens of the parameters
   std::vector<Token> eos_tokens_;
   ConstraintPath* path_ = nullptr;
   // By token id. `touched_` lists the ids that are not at their initial value, each once.
@@ -94,20 +98,20 @@ class SamplerState {
   std::vector<Token> touched_;
 };
 
-// Scratch memory for one row at a time, allocated once; serves any number of sequences. One thread
-// at a time.
+// Holds scratch memory for one row at a time, allocated once; serves any number of sequences. One
+// thread at a time.
 class Sampler {
  public:
   explicit Sampler(std::int64_t vocab_size);
 
   // Returns the token for `position` of the sequence of `state`, which is not changed (call
-  // Accept). logits: [vocab_size]. Errors: NaN or infinities; a row without any token left. Fills
+  // Accept). logits: [vocab_size]. Errors: NaN or infinities; no token of the row is left. Fills
   // `logprobs` if parameters.top_logprobs is set. Allocates nothing if logprobs.top has room.
   Result<Token> Sample(std::span<const float> logits, const SamplerState& state,
                        std::int64_t position, TokenLogprobs& logprobs);
 
-  // Computes the log-probabilities of `token` and of the `count` best tokens, from the logits in
-  // front of `position`. Errors: NaN or infinities.
+  // Computes the log-probabilities of `token` and of the `count` best tokens, from the logits that
+  // choose the token at `position`. Errors: NaN or infinities.
   static Status Score(std::span<const float> logits, Token token, std::int64_t position, int count,
                       TokenLogprobs& logprobs);
 
@@ -128,8 +132,8 @@ class Sampler {
   std::vector<Candidate> candidates_;
 };
 
-// Returns the token that Sampler::Sample would choose from logits, from which a device has made
-// `choice` by SamplerState::Row, which knows of no constraint. Errors: those of Sample.
+// Returns the token that Sampler::Sample would choose from logits. A device has made `choice` from
+// these logits and SamplerState::Row, which ignores constraints. Errors: see Sample.
 Result<Token> ChosenToken(const TokenChoice& choice, const SamplerState& state,
                           std::int64_t position);
 

@@ -13,14 +13,14 @@
 
 namespace fathom {
 
-// A number, or a whole number of tokens, which is at most the vocabulary and whose 0 is off.
+// A number, or a number of tokens: a whole number, 0 (off) to the vocabulary size.
 struct SamplingField {
-  std::string_view name;  // in JSON and errors; the option is --top-p for "top_p"
+  std::string_view name;  // name in JSON and errors; the option is --top-p for "top_p"
   double SamplingParameters::*number = nullptr;
   std::int64_t SamplingParameters::*n_tokens = nullptr;  // instead of `number`
   double low = 0;
-  double high = 0;         // of `number`
-  std::string_view value;  // what --help calls the value
+  double high = 0;         // range of `number`
+  std::string_view value;  // name of the value in --help
   std::string_view help;
 
   void Set(double to, SamplingParameters& parameters) const {
@@ -30,11 +30,11 @@ struct SamplingField {
       parameters.*n_tokens = static_cast<std::int64_t>(std::min(to, 0x1p53));
     }
   }
-  // Error: names the field, what is allowed and what was found. NaN fails every range.
+  // Errors name the field, the allowed values and the value found. NaN fails every range.
   Status Check(const SamplingParameters& parameters, std::int64_t vocab_size) const;
 };
 
-// In the order of --help.
+// Returns the fields in the order of --help.
 std::span<const SamplingField> SamplingFields();
 
 }  // namespace fathom

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t kMostPartialPrompts = 4;
 constexpr std::int64_t kLeastPromptTokens = 32;
-// Waiting raises the priority of a request by one in this time, so that no request waits for ever.
+// Waiting raises the priority of a request by one in this time, so that no request waits forever.
 constexpr double kSecondsPerPriority = 10;
 
 bool RanksBefore(const Sequence* a, const Sequence* b) {
@@ -65,8 +65,8 @@ Sequence* Scheduler::LastOn(int data_rank) const {
                        [&](const Sequence* sequence) { return DataRank(*sequence) == data_rank; });
 }
 
-// Fills offers_ with the data ranks that have a free slot, the best first. False: the sequence
-// waits for the rank that will soon share more of its text, and a slot is reserved there.
+// Fills offers_ with the data ranks that have a free slot, the best first. Returns false if the
+// sequence waits for the rank that will soon share more of its text; a slot is then reserved there.
 bool Scheduler::FindOffers(Sequence& sequence) {
   offers_.clear();
   for (int rank = 0; rank < caches_.data_ranks().n; ++rank) {
@@ -114,8 +114,8 @@ Admission Scheduler::AdmitTo(Sequence& sequence, const DataRankOffer& offer,
 }
 
 // Admits by rank, with requests that have waited long moved forward. A sequence that does not fit
-// blocks those behind it, else it might never fit; a sequence that waits for another's blocks does
-// not block them.
+// blocks the sequences after it; otherwise it might never fit. A sequence that waits for another's
+// blocks does not block them.
 void Scheduler::Admit() {
   if (waiting_.empty()) return;
   if (!slots_.HasFree()) {
@@ -133,7 +133,7 @@ void Scheduler::Admit() {
       ++i;
       continue;
     }
-    // Takes the first data rank that has room.
+    // Chooses the first data rank that has room.
     Admission admission = Admission::kNoRoom;
     for (std::size_t k = 0; k < offers_.size() && admission == Admission::kNoRoom; ++k) {
       if (!offers_[k].soon) {
@@ -149,7 +149,7 @@ void Scheduler::Admit() {
   }
 }
 
-// False for a sequence whose reader is too far behind: it pauses.
+// Returns false for a sequence whose reader lags too far: the sequence pauses.
 bool Scheduler::HasReader(const Sequence& sequence) const {
   const RequestState& request = sequence.request;
   const std::int64_t wanted = request.n_unfinished * (options_.max_events_per_step + 1);
@@ -166,8 +166,8 @@ std::int64_t Scheduler::DecodingNow() const {
 }
 
 // Returns how many sequences of a data rank decode in the next step: at most an equal share of all
-// that decode, and at most an equal share, among the steps that can still begin, of those that are
-// ready.
+// that decode, and at most an equal share, among the steps that can still begin, of the sequences
+// that are ready.
 std::int64_t Scheduler::DecodingShare(int data_rank, int n_running) const {
   std::int64_t n_all = 0;
   std::int64_t n_left = 0;
@@ -203,7 +203,7 @@ void Scheduler::PlanDecoding(StepPlan& plan, int n_running, std::int64_t most_to
   }
 }
 
-// Returns the tokens left for prompts beside the decoding sequences.
+// Returns the number of tokens left for prompts beside the decoding sequences.
 std::int64_t Scheduler::PromptBudget(const StepPlan& plan) const {
   std::int64_t budget = options_.max_step_tokens;
   for (const PlannedSegment& segment : plan.segments) {
@@ -218,9 +218,9 @@ std::int64_t Scheduler::PromptBudget(const StepPlan& plan) const {
   return budget;
 }
 
-// Returns the tokens of a prompt that may be computed now. With several steps in flight a last
-// position is not computed again (StepRunner::IsMaskLate), so it waits for its mask: the model must
-// not.
+// Returns the number of tokens of a prompt that may be computed now. With several steps in flight,
+// a last position is not computed again (StepRunner::IsMaskLate). So the sequence waits for its
+// mask first, because the model must not wait.
 std::int64_t Scheduler::PromptTokens(const Sequence& sequence) const {
   const bool waits =
       options_.n_in_flight > 1 && sequence.request.max_tokens > 0 && !sequence.HasMask();
@@ -244,8 +244,8 @@ void Scheduler::PlanPrompts(StepPlan& plan) {
   }
   const std::int64_t n_ranks =
       std::ranges::count_if(n_prompts_, [](std::int64_t n) { return n > 0; });
-  // Divides the budget equally among the data ranks, then among the prompts of each rank; tokens
-  // that short prompts leave go to the others.
+  // Divides the budget equally among the data ranks, then among the prompts of each rank. Tokens
+  // that short prompts do not use go to the others.
   bool grew = true;
   while (budget > 0 && grew) {
     grew = false;
@@ -294,9 +294,9 @@ void Scheduler::Free(Sequence& sequence, bool finished) {
   caches_.Release(sequence, finished);
 }
 
-// Extends the sequence's memory, preempting lower-ranked sequences of its data rank. False: even
-// that is not enough, or the lowest-ranked one awaits its token, or is in a pass, and cannot be
-// preempted yet.
+// Extends the sequence's memory, preempting lower-ranked sequences of its data rank. Returns false
+// if the memory still does not suffice, or if the lowest-ranked sequence awaits its token or is in
+// a pass, and cannot be preempted yet.
 bool Scheduler::TakeMemory(Sequence& sequence, std::int64_t n_tokens) {
   while (!caches_.Extend(sequence, n_tokens)) {
     Sequence* last = LastOn(DataRank(sequence));
@@ -313,7 +313,7 @@ void Scheduler::Plan(StepPlan& plan, int n_running) {
   PlanPrompts(plan);
   TakeMemory(plan);
   if (limits_.pause_tokens > 0 && plan.n_prompt_tokens > 0) {
-    // The others decode in the pauses, and have the memory of their next tokens.
+    // The other segments decode in the pauses, and have the memory for their next tokens.
     std::erase_if(plan.segments, [](const PlannedSegment& segment) { return segment.decodes; });
     plan.n_decoding = 0;
   }
@@ -337,8 +337,8 @@ void Scheduler::EndPass(const StepPlan& plan) {
   }
 }
 
-// Gives the sequences of a plan memory, in the order of their ranks. Those that get none leave the
-// plan.
+// Gives memory to the sequences of a plan, in the order of their ranks. Sequences that get none
+// leave the plan.
 void Scheduler::TakeMemory(StepPlan& plan) {
   std::sort(plan.segments.begin(), plan.segments.end(),
             [](const PlannedSegment& a, const PlannedSegment& b) {

@@ -2,18 +2,19 @@
 //
 // A step decodes every sequence that can, with its drafts, and fills the rest of the token budget
 // with prompts: the first few sequences that still read a prompt get equal shares, so that a short
-// prompt is not stuck behind a long one. While sequences decode, the prompt tokens of a step are
+// prompt does not wait for a long one. While sequences decode, the prompt tokens of a step are
 // limited so that the step takes about the target time.
 //
 // A sequence whose mask was late (docs/spec/constrained.md 3.4) is left out until the mask is
 // ready.
 //
 // With several steps in flight (the stages of a pipeline), decoding sequences take turns: each step
-// gets an equal share of them, and no sequence is in two steps at once.
+// gets an equal share of them, and no sequence is in two steps in flight.
 //
 // A model that can pause between layers (limits.pause_tokens) computes prompts in steps of their
-// own while sequences decode, of as many tokens as there are, as sequences decode in the pauses
-// (PlanBesidePass). What has a place in such a step keeps it until the step has ended.
+// own while sequences decode. Such a step takes as many prompt tokens as there are, because
+// sequences decode in its pauses (PlanBesidePass). Its sequences keep their slots and blocks until
+// the step has ended.
 //
 // Sequences rank by priority, then by arrival. Memory is given in that order. When memory is short,
 // blocks that only the prefix cache holds are evicted first; then the lowest-ranked sequence is
@@ -43,11 +44,11 @@ namespace fathom {
 
 struct PlannedSegment {
   Sequence* sequence = nullptr;
-  std::int64_t n_tokens = 0;  // behind sequence->computed
-  std::int64_t n_drafts = 0;  // behind these
+  std::int64_t n_tokens = 0;  // tokens from sequence->computed on
+  std::int64_t n_drafts = 0;  // drafts after these tokens
   bool decodes = false;       // all but the last token was computed before
   bool samples = false;       // the logits of its last token choose the next token
-  // The segment in the batch of the step, and why it failed while the step went on.
+  // The index of the segment in the batch of the step, and the error if it failed alone.
   std::size_t in_batch = 0;
   std::optional<Error> failure{};
 };
@@ -55,14 +56,14 @@ struct PlannedSegment {
 struct StepPlan {
   std::vector<PlannedSegment> segments;
   std::int64_t n_decoding = 0;
-  std::int64_t n_prompt_tokens = 0;  // in sequences that do not decode
+  std::int64_t n_prompt_tokens = 0;  // prompt tokens in sequences that do not decode
 };
 
 struct SchedulerOptions {
-  std::int64_t max_step_tokens = 0;      // no more than the model's limit
+  std::int64_t max_step_tokens = 0;      // at most the model's limit
   double target_step_seconds = 0.25;     // for a step that has prompts while sequences decode
   std::int64_t max_events_per_step = 1;  // events that a sequence may add in a step
-  int n_in_flight = 1;                   // steps that may run at once
+  int n_in_flight = 1;                   // the most steps that may be in flight
 };
 
 // Does not own the sequences. Engine thread only.
@@ -73,20 +74,20 @@ class Scheduler {
 
   void Add(Sequence& sequence);
   // Chooses the next step while n_running steps run. `plan` is empty if nothing can run, or nothing
-  // before one of these steps ends.
+  // can run until one of these steps ends.
   void Plan(StepPlan& plan, int n_running);
-  // Chooses what decodes while a pass in pieces is paused; nothing is admitted then.
+  // Chooses the sequences that decode while a pass in pieces is paused; admits none.
   void PlanBesidePass(StepPlan& plan);
-  // Keeps slots and blocks of the sequences of a plan until EndPass, which frees those of sequences
-  // that have finished meanwhile.
+  // Keeps the slots and blocks of the sequences of a plan until EndPass. EndPass frees them for
+  // sequences that have finished meanwhile.
   void BeginPass(const StepPlan& plan);
   void EndPass(const StepPlan& plan);
   // Returns the number of sequences that decode in the step just planned or in running steps.
   std::int64_t DecodingNow() const;
-  // Records the time of a step, from which later steps get their number of prompt tokens.
+  // Records the time of a step, which limits the prompt tokens of later steps.
   void RecordStepTime(const StepPlan& plan, double seconds);
-  // Gives `to`, a copy of the running sequence `from`, a slot. False: no slot is free, and `to` has
-  // to wait.
+  // Gives a slot to `to`, a copy of the running sequence `from`. Returns false if no slot is free;
+  // `to` has to wait.
   bool Fork(const Sequence& from, Sequence& to);
   // Removes a running or waiting sequence and frees its slot and blocks.
   void Remove(Sequence& sequence);

@@ -49,7 +49,7 @@ bool AppendToken(Sequence& sequence, Token token, const TokenLogprobs& logprobs,
   sampler.Accept(token);
   sequence.tokens.push_back(token);
   if (++request.stats.generated_tokens == 1) {
-    request.stream->SetStats(request.stats);  // those of the prompt are known now
+    request.stream->SetStats(request.stats);  // the statistics of the prompt are known now
   }
   StreamEvent& event = request.stream->Add();
   event.choice = sequence.choice;

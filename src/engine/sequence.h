@@ -31,19 +31,19 @@ inline double SecondsSince(Clock::time_point begin) {
 struct RequestState {
   Request request;
   std::uint64_t seed = 0;
-  std::int64_t id = 0;      // counts up in the order of arrival
-  std::int64_t max_tokens;  // of each choice: the limit of the request, the context and the memory
+  std::int64_t id = 0;      // increases in the order of arrival
+  std::int64_t max_tokens;  // limit of each choice, from the request, the context and the memory
   std::shared_ptr<StreamState> stream;
-  int n_unfinished = 0;  // choices, including those that have not begun
+  int n_unfinished = 0;  // unfinished choices, including choices that have not begun
   bool cancelled = false;
   bool failed = false;
   RequestStats stats;
-  // Grows while the prompt is read (RequestStats::prompt_logprobs); null: not asked for.
+  // Grows while the prompt is read (RequestStats::prompt_logprobs); null: not requested.
   std::shared_ptr<std::vector<TokenLogprobs>> prompt_logprobs;
-  std::optional<Error> prompt_error;  // of a log-probability; every choice ends with it
+  std::optional<Error> prompt_error;  // error of a log-probability; every choice ends with it
   Clock::time_point submitted;
   std::optional<Clock::time_point> started;      // time of the first step
-  std::optional<Clock::time_point> first_token;  // of any choice
+  std::optional<Clock::time_point> first_token;  // time of the first token of any choice
   Clock::time_point last_token;
 };
 
@@ -68,23 +68,24 @@ struct Sequence {
   std::int64_t n_prompt = 0;
   std::int64_t computed = 0;
   std::int32_t slot = -1;
-  std::vector<Token> drafts;  // tokens drafted behind the last one, to be verified
-  PromptLookup lookup;        // of `tokens`, as far as they were looked up
-  // The drafts were looked up behind a match of so many tokens; 0: the drafter has drafted them.
+  std::vector<Token> drafts;  // tokens drafted after the last one, to be verified
+  PromptLookup lookup;        // index of `tokens`, up to the last lookup
+  // The length of the match after which the drafts were looked up; 0: the drafter proposed them.
   std::int64_t n_matching = 0;
-  // Its confidence in them, where the drafter has any; the chance that all are right; and whether
-  // no further one was drafted because it was likely to be wrong.
+  // The drafter's confidence in each draft, if it has any; the chance that all drafts are right;
+  // and whether drafting stopped because the next draft was likely to be wrong.
   std::vector<float> draft_confidences;
   double draft_chance = 1;
   bool drafts_are_cut = false;
-  // Masks behind the tokens, and behind the drafts that were proposed last. Null: no constraint, or
-  // a sequence that ends before its first token.
+  // Masks after the tokens, and after the latest drafts. Null: no constraint, or a sequence that
+  // ends before its first token.
   std::unique_ptr<ConstraintPath> constraint;
   // The mask of the next token was late: the last token is computed again once the mask is ready
   // (docs/spec/constrained.md 3.4).
   bool sits_out = false;
   StopStrings stops;
-  // The place of the newest token relative to the part of the answer in which `stops` are searched.
+  // The position of the newest token relative to the part of the answer in which `stops` are
+  // searched.
   enum class StopStretch { kBefore, kInside, kBehind };
   StopStretch stop_stretch = StopStretch::kInside;
   std::vector<BlockKey> keys;  // keys of the whole blocks of `tokens`
@@ -99,7 +100,7 @@ struct Sequence {
   std::int64_t size() const { return static_cast<std::int64_t>(tokens.size()); }
   std::int64_t n_generated() const { return size() - n_prompt; }
   std::int64_t n_left() const { return size() - computed; }
-  // The rows of the prompt whose log-probabilities are known are behind this one; n_prompt - 1, if
+  // Returns the first row of the prompt whose log-probabilities are not yet known; n_prompt - 1 if
   // the sequence need not score any (more).
   std::int64_t FirstUnscored() const;
   bool IsDecoding() const { return n_left() == 1 && n_generated() > 0; }
@@ -110,8 +111,8 @@ struct Sequence {
   SamplingParameters Sampling() const;  // with the number of this choice
 };
 
-// Appends a sampled token and its event to the stream; true if the token is the last. `logprobs` is
-// used if the request asked for them.
+// Appends a sampled token and its event to the stream. Returns true if the token is the last.
+// `logprobs` is used if the request asked for log-probabilities.
 bool AppendToken(Sequence& sequence, Token token, const TokenLogprobs& logprobs,
                  SamplerState& sampler, const TokenBytes& token_bytes);
 

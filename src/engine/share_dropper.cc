@@ -38,7 +38,7 @@ void ShareDropper::Drop(std::shared_ptr<const void> share) {
   if (is_first) changed_.notify_one();
 }
 
-// Gathers shares for a moment: a thread that is woken for each takes time from the model.
+// Collects shares for a moment: waking the thread for each share would take time from the model.
 void ShareDropper::Run() {
   constexpr std::chrono::milliseconds kMoment(5);
   std::unique_lock lock(mutex_);

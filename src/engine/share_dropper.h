@@ -1,4 +1,4 @@
-// ShareDropper: a thread that destroys what others have used.
+// ShareDropper: a thread that destroys shared objects that other threads have used.
 #pragma once
 
 #include <condition_variable>
@@ -12,7 +12,7 @@
 namespace fathom {
 
 // For objects whose destruction may take long or wait for a lock: the thread that has used them
-// goes on. Any thread.
+// does not wait. Any thread.
 class ShareDropper {
  public:
   ShareDropper() = default;
@@ -23,7 +23,7 @@ class ShareDropper {
 
   // Starts the thread, unless it runs. Error: the system has no more threads.
   Status Start();
-  // Destroys a share, some milliseconds later on the thread; at once before Start.
+  // Destroys a share some milliseconds later on the thread; before Start, destroys it in this call.
   void Drop(std::shared_ptr<const void> share);
 
  private:

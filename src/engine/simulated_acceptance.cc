@@ -9,14 +9,15 @@
 namespace fathom {
 namespace {
 
-// Above, and with a minus below, whatever a model and the penalties make of a logit.
+// Above any logit of a model after penalties; its negative is below any.
 constexpr float kBeyondLogits = 1e9f;
 
-// Drafts at one index of which the rate holds to less than one draft. Few enough that a short
-// answer has the rate, too; more than a program tries at its start.
+// In each block of drafts at one index, the rate is exact to less than one draft. Small enough that
+// a short answer has the rate, too; larger than the number of drafts that a program tries at its
+// start.
 constexpr std::int64_t kBlock = 20;
 
-// A random number in [0, 1) of the n-th draft at an index.
+// Returns a random number in [0, 1) for the n-th draft at an index.
 double RandomShare(std::int64_t index, std::int64_t n) {
   const std::uint32_t bits =
       Philox({0, 0}, {static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(n), 0, 0})[0];
@@ -58,8 +59,8 @@ void SimulatedAcceptance::ListDrafts(const BatchView& view) {
   asked_ = {};
 }
 
-// Decides in random order, so many of each block that the share keeps to the rate (Knuth, The Art
-// of Computer Programming 2, 3.4.2, algorithm S).
+// Decides in random order, with as many right drafts in each block as the rate demands (Knuth, The
+// Art of Computer Programming 2, 3.4.2, algorithm S).
 bool SimulatedAcceptance::Decide(std::size_t index) {
   if (index >= verified_.size()) verified_.resize(index + 1);
   auto& [n, n_right] = verified_[index];
@@ -74,7 +75,7 @@ bool SimulatedAcceptance::Decide(std::size_t index) {
   return is_right;
 }
 
-// A draft behind a wrong one is not verified.
+// A draft after a wrong one is not verified.
 SimulatedAcceptance::Draft SimulatedAcceptance::Ask(std::int32_t row) {
   const Token token = drafts_[static_cast<std::size_t>(row)];
   if (token == kNoDraft) {

@@ -1,4 +1,4 @@
-// SimulatedAcceptance: a model that finds drafts right at a given rate, for measurements of speed.
+// SimulatedAcceptance: a model that accepts drafts at a given rate, for measurements of speed.
 #pragma once
 
 #include <cstddef>
@@ -12,22 +12,25 @@
 namespace fathom {
 
 // Changes the logits that verify drafted tokens so that the token is chosen, or is not chosen: the
-// answers are those of no model. A row of a batch verifies a draft if another token of its segment
-// follows and its logits are asked for. Of every 20 drafts at the same index, so many are right as
-// the rate says, in random order: two short answers differ by what was measured, and not by the
-// luck of their drafts. One thread at a time.
+// answers are not answers of any real model. A row of a batch verifies a draft if another token of
+// its segment follows and its logits are requested. Of every 20 drafts at an index, the number that
+// the rate demands is right, in random order: two short answers differ by the measured change, not
+// by the luck of their drafts. One thread at a time.
 class SimulatedAcceptance : public ForwardingModel {
  public:
   // rate: the share of drafts that are right, 0 to 1.
   SimulatedAcceptance(std::unique_ptr<LanguageModel> model, double rate);
 
-  // Without passes in pieces: the rows of a batch are those of the last call of Forward.
+  // Excludes passes in pieces: the rows of a batch are the rows of the last call of Forward.
   ModelLimits Limits() const override;
   Status Forward(const Batch& batch) override;
   Status ForwardEach(const Batch& batch, std::vector<SequenceFailure>& failed) override;
   Status StartLogits(std::span<const std::int32_t> rows, int slot) override;
   Result<Matrix<const float>> FinishLogits(int slot) override;
-  bool ChoosesTokens() const override { return false; }  // from logits that are changed on the host
+  bool ChoosesTokens() const override {
+    return false;
+  }  // tokens are chosen from logits changed on
+     // the host
 
  protected:
   LanguageModel& model() const override { return *model_; }
@@ -39,7 +42,7 @@ class SimulatedAcceptance : public ForwardingModel {
     bool is_right = false;
   };
 
-  // The drafts of a segment whose logits were asked for last.
+  // The drafts of a segment whose logits were requested last.
   struct Asked {
     std::int32_t next_row = -1;
     std::size_t n_drafts = 0;

@@ -1,4 +1,4 @@
-// The part of StepRunner that drafts: how many tokens, from where, and what they were worth.
+// The part of StepRunner that drafts: how many tokens, from which source, and with what gain.
 #include <algorithm>
 #include <functional>
 
@@ -19,7 +19,8 @@ void StepRunner::CountVerified(const Sequence& sequence, std::int64_t index, boo
   }
 }
 
-// Limits the depth to the room and use for drafts: the last token of an answer is never computed.
+// Limits the depth to the tokens that fit and are of use: the last token of an answer is never
+// computed.
 std::int64_t StepRunner::LimitDepth(const Sequence& sequence, std::int64_t depth) const {
   const std::int64_t tokens_left = sequence.request.max_tokens - sequence.n_generated();
   return std::max<std::int64_t>(
@@ -69,7 +70,7 @@ void StepRunner::AddToCommit(const PlannedSegment& segment, const Segment& view)
   sequence.drafts_are_cut = false;
 }
 
-// Commits the tokens of this step to the drafter, and lists the requests for drafts behind them.
+// Commits the tokens of this step to the drafter, and lists the requests for drafts after them.
 Status StepRunner::Commit(RunningStep& step) {
   commit_.Clear();
   stream_rows_.clear();
@@ -116,9 +117,9 @@ bool StepRunner::CutsDrafts(Sequence& sequence, float confidence) {
   return sequence.drafts_are_cut;
 }
 
-// Under a constraint a draft is one that the constraint allows and that does not end the answer:
-// what is behind such a token would never be verified (docs/spec/constrained.md 3.6). A late mask
-// ends the drafts of the sequence.
+// Under a constraint, a draft must be a token that the constraint allows and that does not end the
+// answer: tokens after any other would never be verified (docs/spec/constrained.md 3.6). A late
+// mask ends the drafts of the sequence.
 template <class Choose>
 Token StepRunner::DraftOne(Sequence& sequence, const Choose& choose) {
   SamplerState& state = StateFor(sequence);
@@ -140,7 +141,7 @@ Token StepRunner::DraftOne(Sequence& sequence, const Choose& choose) {
   return *token;
 }
 
-// A match that does not pay leaves the sequence to the drafter.
+// If a match does not pay, the drafter drafts for the sequence.
 void StepRunner::LookUp(Sequence& sequence, std::int64_t n_decoding) {
   const std::int64_t most =
       std::min(LimitDepth(sequence, most_lookups_), options_.max_step_tokens / n_decoding - 1);
@@ -168,8 +169,9 @@ void StepRunner::LookUp(const StepPlan& plan) {
   }
 }
 
-// A lookup costs nothing, and is right more often than a head where the text matches: sequences are
-// looked up first, and the head drafts for the others. It is committed the positions of all.
+// A lookup costs nothing, and is right more often than a head where the text matches. So lookups
+// come first, and the head drafts for the other sequences. The positions of all sequences are
+// committed to the head.
 Status StepRunner::Draft(RunningStep& step) {
   verified_depth_ = requests_.empty() ? 0 : depth_;
   depth_ = 0;
@@ -189,7 +191,7 @@ Status StepRunner::Draft(RunningStep& step) {
 
 Status StepRunner::Propose(RunningStep& step) {
   if (model_chooses_) return ProposeTokens(step);
-  double choosing = 0;  // seconds that are the engine's
+  double choosing = 0;  // seconds counted as the engine's
   const auto choose = [&](const DraftLogits& found, std::span<Token> tokens) {
     const Clock::time_point begin = Clock::now();
     const auto draft = [&](std::size_t i, const SamplerState& state, std::int64_t position) {
@@ -235,7 +237,7 @@ Status StepRunner::ProposeTokens(RunningStep& step) {
 
 // A step measures a depth of the drafter if all its sequences decoded, and both verification and
 // drafting had that depth. It measures lookups if it verified no other drafts; the drafter's time
-// is not theirs.
+// is not part of their cost.
 void StepRunner::RecordStepTime(const RunningStep& step) {
   const StepPlan& plan = step.plan;
   if (!step.alone || plan.n_prompt_tokens > 0 || plan.n_decoding == 0) return;

@@ -10,8 +10,8 @@
 namespace fathom {
 namespace {
 
-// True if a token is not all that the logits of the sequence are for: its log-probabilities are
-// wanted, or other choices choose from them too; or if the device cannot choose it.
+// Returns true if the logits serve for more than a token (log-probabilities are requested, or other
+// choices sample from them too), or if the device cannot choose the token.
 bool NeedsLogits(const Sequence& sequence) {
   const Request& request = sequence.request.request;
   return request.sampling.top_logprobs || (sequence.n_generated() == 0 && request.n_choices > 1) ||
@@ -48,8 +48,8 @@ StepRunner::StepRunner(LanguageModel& model, StepRunnerOptions options, EngineMe
   logprobs_.top.reserve(kMaxTopLogprobs);
 }
 
-// Rebuilds the state from the tokens if the slot had another user, or this sequence had another
-// slot before.
+// Rebuilds the state from the tokens if another sequence used the slot, or this sequence had
+// another slot before.
 SamplerState& StepRunner::StateFor(Sequence& sequence) {
   const auto slot = static_cast<std::size_t>(sequence.slot);
   SamplerState& state = *states_[slot];
@@ -65,8 +65,8 @@ SamplerState& StepRunner::StateFor(Sequence& sequence) {
   return state;
 }
 
-// The last computed position of a sequence is not committed to the drafter until the next token is
-// known, if a step ended in the middle of a prompt or a sequence began behind cached blocks.
+// If a step ended in the middle of a prompt, or a sequence began after cached blocks, the last
+// computed position is not committed to the drafter until the next token is known.
 Status StepRunner::CommitKept(RunningStep& step) {
   commit_.Clear();
   for (const PlannedSegment& segment : step.plan.segments) {
@@ -80,7 +80,7 @@ Status StepRunner::CommitKept(RunningStep& step) {
   return step.Timed([&] { return model_.CommitToDrafter(commit_, {}, StreamSource::kKept); });
 }
 
-// Lists the logits that the step needs: of prompts to be scored, and of the last tokens.
+// Lists the logits that the step needs: for prompts to be scored, and for the last tokens.
 void StepRunner::ListWanted(RunningStep& step) const {
   step.wanted.clear();
   step.end_asked = 0;
@@ -129,7 +129,7 @@ Status StepRunner::AskLogits(RunningStep& step) {
   return step.Timed([&] { return model_.StartTokens(step.rows, sampling_, with_logits_); });
 }
 
-// A row behind drafts chooses as if they were right: else its token is not used.
+// A row after drafts chooses as if they were right; otherwise its token is not used.
 void StepRunner::DescribeRows(const RunningStep& step) {
   sampling_.clear();
   with_logits_.clear();
@@ -152,7 +152,7 @@ void StepRunner::DescribeRows(const RunningStep& step) {
   }
 }
 
-// The results of the last AskLogits. Without choices, all rows have logits.
+// Returns the results of the last AskLogits. Without choices, all rows have logits.
 Result<ChosenTokens> StepRunner::FinishRows(RunningStep& step) {
   if (step.rows.empty()) return ChosenTokens();
   return step.Timed([&]() -> Result<ChosenTokens> {
@@ -194,7 +194,7 @@ Result<PassProgress> StepRunner::ContinuePass(RunningStep& step) {
 Status StepRunner::AskStep(RunningStep& step) {
   ListWanted(step);
   if (Status asked = AskLogits(step); !asked || !options_.draft.enabled || step.alone) return asked;
-  // The streams of this step are gone when the next step runs.
+  // The streams of this step are lost when the next step runs.
   depth_ = 0;
   return Commit(step);
 }
@@ -258,8 +258,8 @@ Status StepRunner::End(RunningStep& step, std::vector<Sequence*>& finished) {
   }
 }
 
-// Adds the log-probabilities of the prompt's token at `position`, unless they are known: a sequence
-// that was preempted may have begun again while its step ran.
+// Adds the log-probabilities of the prompt's token at `position`, unless they are known: a
+// preempted sequence may have begun again while its step ran.
 void StepRunner::Score(Sequence& sequence, std::int64_t position, std::span<const float> logits) {
   RequestState& request = sequence.request;
   const std::int64_t next = std::ssize(*request.prompt_logprobs) + 1;
@@ -274,8 +274,8 @@ void StepRunner::Score(Sequence& sequence, std::int64_t position, std::span<cons
 }
 
 // Waits a little for the next mask of the sequence. A prompt that ends while other steps run may
-// have been shared with other sequences already, so its last position is not computed again; its
-// mask has had the time of the whole prompt.
+// already have been shared with other sequences, so its last position is not computed again; its
+// mask was computed during the whole prompt.
 bool StepRunner::IsMaskLate(const RunningStep& step, const PlannedSegment& segment) const {
   const Sequence& sequence = *segment.sequence;
   if (sequence.constraint == nullptr) return false;
@@ -283,7 +283,7 @@ bool StepRunner::IsMaskLate(const RunningStep& step, const PlannedSegment& segme
   return may_sit_out && !sequence.constraint->WaitUntil(mask_deadline_);
 }
 
-// All tokens of the sequence are computed; the last one is now to be computed again.
+// All tokens of the sequence are computed; the last one will be computed again.
 void StepRunner::SitOut(Sequence& sequence) {
   --sequence.computed;
   sequence.draft_key_waits = false;

@@ -1,4 +1,4 @@
-// StepRunner: runs the steps of the model: batch, logits, tokens, drafts.
+// StepRunner: runs the steps of the model: batches, logits, tokens, drafts.
 #pragma once
 
 #include <chrono>
@@ -31,14 +31,14 @@ struct StepRunnerOptions {
   std::int64_t max_step_tokens = 1;
 };
 
-// Sequences know how many running steps they are in.
+// Counts the running steps of each sequence.
 void CountBegun(const StepPlan& plan);
 void CountEnded(const StepPlan& plan);
 
 // Consecutive rows of a step whose logits are used together.
 struct LogitRows {
-  std::size_t segment = 0;     // of the plan
-  std::int32_t first_row = 0;  // of the batch
+  std::size_t segment = 0;     // index in the plan
+  std::int32_t first_row = 0;  // index in the batch
   std::int32_t n_rows = 0;
   bool scores = false;   // one row, which scores the next token of the prompt; else the rows choose
   bool on_host = false;  // the host reads the logits, even of a model that chooses tokens
@@ -51,18 +51,18 @@ struct RunningStep {
   StepPlan plan;
   Batch batch;
   std::vector<LogitRows> wanted;  // all logits of the step
-  std::size_t first_asked = 0;    // those of the last call of StartLogits
+  std::size_t first_asked = 0;    // the first logits of the last call of StartLogits
   std::size_t end_asked = 0;
-  std::vector<std::int32_t> rows;  // their rows
+  std::vector<std::int32_t> rows;  // rows of these logits
   std::chrono::steady_clock::time_point begun;
-  // So far, on the engine's thread.
+  // The times so far, on the engine's thread.
   double seconds = 0;
   double model_seconds = 0;
-  double head_seconds = 0;  // of drafting by the head, for the next step
+  double head_seconds = 0;  // time of drafting by the head, for the next step
   std::int64_t n_generated = 0;
-  std::int64_t n_lookups = 0;  // looked-up tokens that it verifies
+  std::int64_t n_lookups = 0;  // looked-up tokens that the step verifies
 
-  // True if another step may begin before this one ends: all logits have been requested.
+  // Returns true if another step may begin before this one ends: all logits have been requested.
   bool IsAsked() const { return !alone && end_asked == wanted.size(); }
   // Runs a call of the model, and adds its time.
   template <class Call>
@@ -74,14 +74,14 @@ struct RunningStep {
   }
 };
 
-// Verification (docs/spec/mtp.md 3, docs/spec/sampling.md 3.2): the logits behind every drafted
-// token choose the token that follows, with the same noise as without drafts; a draft is right if
-// it is that token. So the tokens are those of a run without drafts, and drafts change only how
-// many tokens a step yields.
+// Verification (docs/spec/mtp.md 3, docs/spec/sampling.md 3.2): the logits after every drafted
+// token choose the next token, with the same noise as without drafts. A draft is right if it is
+// that token. So the tokens are equal to the tokens of a run without drafts, and drafts change only
+// how many tokens a step yields.
 //
 // Masks of constraints (docs/spec/constrained.md 3.4, 3.6) are computed by other threads while the
-// step runs. Where one is late, the sequence sits out: it keeps the tokens chosen so far, and its
-// last position is computed again in a later step, which has the same logits. Engine thread only.
+// step runs. If a mask is late, its sequence sits out: it keeps the tokens chosen so far, and a
+// later step computes its last position again, with equal logits. Engine thread only.
 class StepRunner {
  public:
   StepRunner(LanguageModel& model, StepRunnerOptions options, EngineMetrics& metrics);
@@ -93,13 +93,14 @@ class StepRunner {
     on_prompt_read_ = std::move(call);
   }
 
-  // Runs the plan of `step` and requests its logits. On an error of the model, also in End, the
+  // Runs the plan of `step` and requests its logits. After an error of the model, also in End, the
   // step yields no token, and the plan's sequences have lost their caches. A sequence that fails
-  // alone has lost its cache, too; its segment says why, and the caller must finish it.
+  // alone has lost its cache, too; its segment holds the error, and the caller must finish the
+  // sequence.
   Status Begin(RunningStep& step);
-  // Begin in pieces, for a model that can pause between layers: BeginPass, then ContinuePass, which
-  // runs a layer, until it has ended. Other steps, whole ones, may run between the calls. Errors as
-  // Begin.
+  // Begin in pieces, for a model that can pause between layers: first BeginPass, then ContinuePass
+  // until the pass has ended; each call runs a layer. Other steps, whole ones, may run between the
+  // calls. Errors as Begin.
   Status BeginPass(RunningStep& step, ShouldStop should_stop);
   Result<PassProgress> ContinuePass(RunningStep& step);
   // Ends a pass that has begun. Its sequences have lost their caches; the caller must finish them.
@@ -111,13 +112,14 @@ class StepRunner {
   // Call after End for a step that runs alone: drafts tokens for the next step to verify. Errors as
   // End.
   Status Draft(RunningStep& step);
-  // Experts that the model has read from disk.
+  // Counts the experts that the model has read from disk.
   std::optional<StreamingCounts> Streaming() const { return model_.Streaming(); }
   // Records that the step took step.seconds, drafts included.
   void RecordStepTime(const RunningStep& step);
-  // True if the step should run alone, when n_decoding sequences decode in all. With an automatic
-  // draft depth, a step runs alone if one sequence decodes and no prompt is read, since drafts pay
-  // then; with more work, steps in flight pay. With a fixed depth, every step runs alone.
+  // Returns true if the step should run alone when n_decoding sequences decode in all. With an
+  // automatic draft depth, a step runs alone if one sequence decodes and no prompt is read, because
+  // drafts pay then; with more work, steps in flight pay. With a fixed depth, every step runs
+  // alone.
   bool RunsAlone(const StepPlan& plan, std::int64_t n_decoding) const {
     const bool has_one = n_decoding <= 1 && plan.n_prompt_tokens == 0;
     const DraftOptions& draft = options_.draft;
@@ -150,10 +152,10 @@ class StepRunner {
   bool IsMaskLate(const RunningStep& step, const PlannedSegment& segment) const;
   void SitOut(Sequence& sequence);
   static void Score(Sequence& sequence, std::int64_t position, std::span<const float> logits);
-  // found: a row per drafted token and one more; without choices, the host chooses.
+  // found: a row per drafted token and one more. Without choices, the host chooses.
   void Sample(RunningStep& step, const PlannedSegment& segment, const ChosenTokens& found,
               std::vector<Sequence*>& finished);
-  // choose(state): the token of the sequence.
+  // choose(state) returns the token of the sequence.
   template <class Choose>
   Sampled SampleOne(RunningStep& step, Sequence& sequence, const Choose& choose,
                     std::optional<Token> draft, std::vector<Sequence*>& finished);
@@ -165,12 +167,12 @@ class StepRunner {
   void AddToCommit(const PlannedSegment& segment, const Segment& view);
   Status Commit(RunningStep& step);
   Status Propose(RunningStep& step);
-  // Propose where the model chooses.
+  // Proposes drafts with a model that chooses tokens.
   Status ProposeTokens(RunningStep& step);
-  // Sets tokens[i] to the draft of the i-th request; choose(i, state, position).
-  // The draft that choose(state, position) makes; kNoDraft where the constraint has none.
+  // Returns the draft that choose(state, position) makes; kNoDraft if the constraint allows none.
   template <class Choose>
   Token DraftOne(Sequence& sequence, const Choose& choose);
+  // Sets tokens[i] to the draft of the i-th request, which choose(i, state, position) makes.
   template <class Choose>
   void TakeDrafts(std::span<const std::int32_t> requests, std::span<const float> confidences,
                   const Choose& choose, std::span<Token> tokens);
@@ -187,26 +189,26 @@ class StepRunner {
   const bool model_chooses_;
   std::function<void(Sequence&, const SampleOther&)> on_prompt_read_;
   const std::int64_t most_lookups_;
-  DraftPolicy policy_;  // of the head
+  DraftPolicy policy_;  // policy for the head's drafts
   LookupPolicy lookup_policy_;
   DraftConfidence confidence_;
-  double least_chance_ = 0;          // of the drafts of the next step
-  Clock::time_point mask_deadline_;  // of the rows whose logits were found last
+  double least_chance_ = 0;          // least chance at which a draft of the next step is verified
+  Clock::time_point mask_deadline_;  // deadline of the rows whose logits were found last
   Sampler sampler_;
-  // Per slot, with the owner of the state.
+  // The state of each slot, and its owner.
   std::vector<std::unique_ptr<SamplerState>> states_;
   std::vector<Owner> owners_;
   TokenLogprobs logprobs_;
   std::vector<Token> tokens_;
-  std::vector<SequenceFailure> failed_;  // of one call of ForwardEach
-  // The rows of one call, as they are handed to a model that chooses tokens.
+  std::vector<SequenceFailure> failed_;  // failures in one call of ForwardEach
+  // The rows of one call, as passed to a model that chooses tokens.
   std::vector<SamplingRow> sampling_;
   std::vector<std::vector<TokenCount>> counts_;  // by row, for its views
   std::vector<std::int32_t> with_logits_;
   // The tokens of one call of Commit or CommitKept, and the rows of the streams before them.
   Batch commit_;
   std::vector<std::int32_t> stream_rows_;
-  // The requests for drafts behind this commit, and their sequences.
+  // The requests for drafts after this commit, and their sequences.
   std::vector<DraftRequest> requests_;
   std::vector<Sequence*> drafting_;
   std::int64_t depth_ = 0;           // for the head's drafts of the next step

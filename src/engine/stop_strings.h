@@ -10,9 +10,9 @@
 
 namespace fathom {
 
-// Works on bytes. The first stop string is the one that is complete first; if several end with the
-// same byte, the longest. Holds back text that may still become part of a stop string. Owns copies
-// of the strings. One thread at a time.
+// Works on bytes. The stop string that is complete first ends the text; if several are complete at
+// the same byte, the longest does. Holds back text that may still become part of a stop string.
+// Owns copies of the strings. One thread at a time.
 class StopStrings {
  public:
   // `strings` must not be empty.
@@ -33,7 +33,7 @@ class StopStrings {
     // border[n]: the longest proper prefix of text[0, n) that is also its suffix (Knuth, Morris,
     // Pratt). border[0] is unused.
     std::vector<std::size_t> border;
-    std::size_t n_matched = 0;  // bytes of the pattern that the text ends with
+    std::size_t n_matched = 0;  // bytes at the end of the text that match the pattern
   };
 
   void Advance(char byte);

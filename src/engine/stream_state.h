@@ -20,7 +20,7 @@ namespace fathom {
 class Waker {
  public:
   void Wake();
-  // Returns at once if Wake was called since the last wait.
+  // Returns immediately if Wake was called since the last wait.
   void WaitFor(std::chrono::milliseconds timeout);
   void Wait();
 
@@ -34,7 +34,7 @@ class Waker {
 // engine never waits for a reader.
 class StreamState {
  public:
-  // Streams share the waker, which lives as long as the last of them.
+  // Streams share the waker, which must outlive all of them.
   StreamState(std::int64_t capacity, std::shared_ptr<Waker> waker);
 
   // --- The engine's thread ---
@@ -68,15 +68,15 @@ class StreamState {
   std::condition_variable changed_;
   std::vector<StreamEvent> ring_;
   std::int64_t first_ = 0;      // guarded: number of the next event to read
-  std::int64_t published_ = 0;  // guarded: number behind the last event visible to the reader
+  std::int64_t published_ = 0;  // guarded: number after the last event visible to the reader
   bool closed_ = false;         // guarded
   bool reader_waits_ = false;   // guarded
   RequestStats stats_;          // guarded
   std::int64_t added_ = 0;      // the engine's thread only
 };
 
-// Wakes readers from a thread of its own: each wake-up costs a system call, too much for the
-// engine's thread.
+// Wakes readers from its own thread: each wake-up costs a system call, too much for the engine's
+// thread.
 class StreamNotifier {
  public:
   StreamNotifier();

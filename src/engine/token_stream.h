@@ -1,4 +1,5 @@
-// TokenStream: the answers to one request, event by event, from the engine's thread to a reader.
+// TokenStream: delivers the answers to one request, event by event, from the engine's thread to a
+// reader.
 #pragma once
 
 #include <chrono>
@@ -20,27 +21,27 @@ struct StreamEvent {
 
   std::uint32_t choice = 0;
   Token token = kNoToken;
-  std::int64_t index = 0;  // of the token in its choice, from 0
+  std::int64_t index = 0;  // index of the token in its choice, from 0
   // Bytes of the answer that are certain now: bytes of this and earlier tokens that cannot become
   // part of a stop string; at the end, all remaining bytes. A token that ends the answer has no
   // bytes. A UTF-8 character may be split between events.
   std::string text;
-  std::optional<TokenLogprobs> logprobs;   // of `token`, if asked for
+  std::optional<TokenLogprobs> logprobs;   // log-probabilities of `token`, if requested
   std::optional<FinishReason> finish;      // set on the last event of a choice
-  std::optional<std::size_t> stop_string;  // for kStopString: its index
-  std::optional<Error> error;              // for kError
+  std::optional<std::size_t> stop_string;  // index of the stop string for kStopString
+  std::optional<Error> error;              // the error for kError
 };
 
 // Statistics of a request; complete when its stream has ended.
 struct RequestStats {
   std::uint64_t seed = 0;  // given or drawn
   std::int64_t prompt_tokens = 0;
-  std::int64_t cached_tokens = 0;     // of the prompt, found in the prefix cache
-  std::int64_t generated_tokens = 0;  // in all choices
+  std::int64_t cached_tokens = 0;     // prompt tokens found in the prefix cache
+  std::int64_t generated_tokens = 0;  // tokens of all choices
   std::int64_t drafted_tokens = 0;
-  std::int64_t accepted_tokens = 0;  // of the drafted tokens
+  std::int64_t accepted_tokens = 0;  // drafted tokens that were right
   std::int64_t preemptions = 0;
-  // The log probabilities of the prompt's tokens behind the first one, in order; null unless
+  // The log probabilities of all prompt tokens but the first, in order; null unless
   // Request::prompt_logprobs is set. Fewer if the request ended before the prompt was read.
   std::shared_ptr<const std::vector<TokenLogprobs>> prompt_logprobs;
   double queue_seconds = 0;    // until the first step
@@ -59,16 +60,16 @@ class TokenStream {
   TokenStream& operator=(TokenStream&&) noexcept;
   ~TokenStream();
 
-  // Waits for the next event. False: every choice has finished. `event` keeps its memory from call
-  // to call.
+  // Waits for the next event. Returns false if every choice has finished. `event` keeps its memory
+  // from call to call.
   bool Next(StreamEvent& event);
-  // Waits for the next event, `timeout` at most. None: nothing has happened yet.
+  // Waits for the next event, `timeout` at most. Returns nothing if nothing has happened yet.
   std::optional<bool> NextFor(std::chrono::milliseconds timeout, StreamEvent& event);
   // Cancels the request: within a step its unfinished choices end with kCancelled and its memory is
   // freed. May be called at any time.
   void Cancel();
   // Returns the statistics. prompt_tokens, cached_tokens and prompt_logprobs are final from the
-  // first event on, the others when Next has returned false.
+  // first event on, all others when Next has returned false.
   RequestStats stats() const;
 
  private:

@@ -33,12 +33,13 @@ void CheckPlain(std::string_view name) {
 //   ,{"ph":"X","pid":1,"tid":0,"name":"step","ts":12.345,"dur":6.789,"args":{"tokens":8}}
 //   ]
 //
-// The comma leads its line: any first lines of the file are an array that lacks only the bracket.
+// The comma is at the beginning of its line: any first lines of the file are an array that lacks
+// only the bracket.
 struct TraceWriter::Impl {
   std::filesystem::path path;
   Clock::time_point start;
   std::FILE* file = nullptr;                                   // null after Close
-  std::vector<char> buffer = std::vector<char>(kBufferBytes);  // of `file`
+  std::vector<char> buffer = std::vector<char>(kBufferBytes);  // buffer of `file`
   std::size_t buffered_bytes = 0;
   int first_error = 0;  // errno of the first failed write; later writes are skipped
   fmt::memory_buffer line;
@@ -79,7 +80,8 @@ struct TraceWriter::Impl {
     Write({line.data(), line.size()});
   }
 
-  // Flushes the buffer between lines, so that a killed program leaves whole lines.
+  // Flushes the buffer after whole lines, so that the file of a killed program ends with a whole
+  // line.
   void Write(std::string_view text) {
     if (file == nullptr || first_error != 0) return;
     if (buffered_bytes + text.size() > kBufferBytes) {

@@ -1,4 +1,5 @@
-// TraceWriter: writes what the engine did when, in the trace event format of Chrome and Perfetto.
+// TraceWriter: writes the engine's activities and their times in the trace event format of Chrome
+// and Perfetto.
 #pragma once
 
 #include <chrono>

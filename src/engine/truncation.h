@@ -1,4 +1,5 @@
-// min-p, top-k, top-p: which tokens may be drawn (docs/spec/sampling.md 2, steps 6 to 8).
+// Truncate: decides by min-p, top-k and top-p which tokens may be drawn (docs/spec/sampling.md 2,
+// steps 6 to 8).
 //
 // Tokens are ordered by descending logit, ties by ascending id: a strict order, so the kept set is
 // unique. Weights are fixed-point integers, so their sums do not depend on the order of addition.
@@ -17,7 +18,7 @@ struct Candidate {
   Token token = 0;
 };
 
-// True if min-p, top-k or top-p is on.
+// Returns true if min-p, top-k or top-p is on.
 bool Truncates(const SamplingParameters& parameters);
 
 // Removes the tokens that min-p, top-k and top-p exclude, in this order; at least one candidate

@@ -9,15 +9,15 @@
 
 namespace fathom {
 
-// An offer of a data rank to a sequence. The best offer has most of the text; then has it now
-// rather than soon; then has the least to do.
+// The offer of a data rank to a sequence. The best offer shares most of the text; among equals,
+// shares it now rather than soon; then has the least work.
 struct DataRankOffer {
   int data_rank = 0;
   std::int64_t n_shared = 0;  // blocks of the text that are not computed again there
   bool soon = false;          // n_shared counts blocks that another sequence is computing
   std::int64_t n_running = 0;
-  std::int64_t n_tokens = 0;     // of the running sequences
-  std::int64_t last_chosen = 0;  // number of the choice that took the rank last: ranks take turns
+  std::int64_t n_tokens = 0;     // tokens of the rank's running sequences
+  std::int64_t last_chosen = 0;  // number of the last choice that took the rank: ranks take turns
 };
 void SortOffers(std::span<DataRankOffer> offers);
 

@@ -1,7 +1,7 @@
 // Messages from the first rank to the others: the next call of the model with its arguments, and
 // the changes of the caches since the last call.
-//
 // Only the first rank decides: it has the requests, the schedule, the prefix cache and the arena of
+// blocks. The other ranks have copies of the block tables, for the sequences of a step.
 // blocks. The other ranks have the block tables that follow, for the sequences of a step.
 #pragma once
 
@@ -21,7 +21,7 @@ namespace fathom {
 
 // The first number of a message. The comments list the arguments.
 enum class RankCall : std::int64_t {
-  kEnd,      // none: the run ends
+  kEnd,      // none: the ranks stop
   kLoad,     // options
   kForward,  // changes of the caches, batch
   kLogits,   // rows
@@ -29,16 +29,15 @@ enum class RankCall : std::int64_t {
   kPropose,  // requests; messages with the chosen tokens follow where every rank needs them
   kDisk,     // a DiskCall (engine/ranks/rank_disks.h) and its arguments
   // A pass in pieces; other calls may come between these.
-  kBeginPass,     // those of kForward
+  kBeginPass,     // see kForward
   kContinuePass,  // none: every rank runs the next layer
   kStopPass,      // none
 };
 
-// Runs on every rank after each Forward and each pass in pieces, with the number of its tokens, the
-// same on every rank.
+// Runs on every rank after each Forward and each pass in pieces. n_tokens is equal on every rank.
 using AfterForward = std::function<Status(std::int64_t n_tokens)>;
 
-// Write and read the sizes of the model, which all ranks load alike.
+// Write and read the sizes of the model, which are equal on all ranks.
 void WriteSizes(const ModelOptions& options, RankMessage& message);
 void ReadSizes(RankMessage& message, ModelOptions& options);
 
@@ -57,8 +56,8 @@ class CacheShadow {
   CacheShadow(const CacheShadow&) = delete;
   CacheShadow& operator=(const CacheShadow&) = delete;
 
-  // Writes the copies since the last call, and the changes of the batch's sequences since they were
-  // last in a batch.
+  // Writes the copies of blocks since the last call, and the changes to the batch's sequences since
+  // their last batch.
   void WriteChanges(const BatchView& batch, RankMessage& message);
 
  private:
@@ -67,7 +66,7 @@ class CacheShadow {
   SequenceCache& cache_;
   std::vector<CacheCopy> copies_;
   std::vector<SequenceState> states_;
-  std::array<std::vector<std::int32_t>, 2> tables_;  // of each kind [sequences, width]
+  std::array<std::vector<std::int32_t>, 2> tables_;  // for each kind: [sequences, width]
   std::vector<std::int64_t> changed_;
 };
 

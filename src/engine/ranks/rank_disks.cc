@@ -13,7 +13,8 @@ namespace {
 
 using FinishedLoad = DiskTier::FinishedLoad;
 
-// Loads that have ended on a rank and fit into one report; the rest follow in the next.
+// Loads that have ended on a rank and fit into one report; the other loads follow in the next
+// report.
 struct FinishedPart {
   static constexpr std::int64_t kMost = 64;
   std::int64_t n = 0;
@@ -21,7 +22,7 @@ struct FinishedPart {
   std::array<std::int64_t, kMost> ok = {};
 };
 
-// Removes them from the front of `finished`.
+// Removes the loads of the next report from the front of `finished`.
 FinishedPart TakePart(std::vector<FinishedLoad>& finished) {
   FinishedPart part;
   part.n = std::min(FinishedPart::kMost, std::ssize(finished));
@@ -68,7 +69,7 @@ KeptBlock ReadBlock(RankMessage& message, std::vector<Token>& tokens) {
 
 // A block that a rank has on disk at start.
 struct KnownBlock {
-  std::int64_t data_rank = -1;  // negative: nothing
+  std::int64_t data_rank = -1;  // negative: no block
   BlockKey key;
   std::int64_t kind = 0;
 };
@@ -173,7 +174,7 @@ void LeaderDisks::StartLoad(std::uint64_t id, const KeptBlock& stored) {
 }
 
 // Ends a load when every rank of its data rank has ended it. If ranks are gone, a load fails when
-// it ends here.
+// this rank has ended it.
 void LeaderDisks::TakeFinished(std::vector<FinishedLoad>& finished) {
   if (loads_.empty()) return;
   mine_->TakeFinished(mine_finished_);
@@ -206,7 +207,7 @@ void LeaderDisks::TakeFinished(std::vector<FinishedLoad>& finished) {
   });
 }
 
-// Deletes a block that one rank cannot load on all ranks, so that all store it again.
+// Deletes a block on all ranks if one rank cannot load it, so that all ranks store it again.
 void LeaderDisks::Discard(const Loading& load) {
   const auto add = [&](RankMessage& message) {
     message.Write(load.data_rank);
@@ -221,7 +222,7 @@ void LeaderDisks::Discard(const Loading& load) {
   }
 }
 
-// Waits for the local disk only a moment, since another rank may be behind.
+// Waits for the local disk only a moment, because another rank may be slower.
 void LeaderDisks::WaitForFinished(std::chrono::milliseconds timeout) {
   mine_->WaitForFinished(timeout);
 }

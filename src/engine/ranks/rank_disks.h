@@ -1,10 +1,10 @@
-// Blocks on the disks of several ranks: each rank stores the part of a block that belongs to its
-// layers; with several data ranks, the ranks of the data rank that computed the block store it.
+// Stores blocks on the disks of several ranks. Each rank stores the part of a block that belongs to
+// its layers; with several data ranks, the ranks of the data rank that computed the block store it.
 //
-// The first rank decides what is stored and loaded, from the blocks on its own disk; for other data
-// ranks, from the blocks they reported at start and were told to store. The other ranks of the
-// block's data rank store and load their parts. A block that one rank cannot load is loaded on
-// none: all parts are deleted, and the block is stored again when it has been computed again.
+// The first rank decides which blocks are stored and loaded, from the blocks on its own disk; for
+// other data ranks, from the blocks that they reported at start and were told to store. The other
+// ranks of the block's data rank store and load their parts. If one rank cannot load a block, no
+// rank loads it: all parts are deleted, and the block is stored again when it has been recomputed.
 #pragma once
 
 #include <chrono>
@@ -24,7 +24,7 @@
 
 namespace fathom {
 
-// The disk operation, behind RankCall::kDisk. The comments list the arguments.
+// The disk operation that follows RankCall::kDisk. The comments list the arguments.
 enum class DiskCall : std::int64_t {
   kOpen,      // directory, its size, the root of the keys
   kStore,     // block
@@ -34,16 +34,17 @@ enum class DiskCall : std::int64_t {
   kFlush,     // none: every rank waits for all writes
 };
 
-// The first rank's disks. After a failure nothing is stored, and no load succeeds.
+// The disks of all ranks, as the first rank uses them. After a failure nothing is stored, and no
+// load succeeds.
 class LeaderDisks : public BlockStore {
  public:
   // Sends the message to the other ranks, which then run the call.
   using Tell = std::function<Status(const std::function<void(RankMessage&)>& add)>;
-  // Called when an operation among the ranks has failed and the run cannot go on.
+  // Called when an operation among the ranks has failed and no further one can run.
   using OnFailure = std::function<void(const Error&)>;
 
-  // Opens the disks of all ranks. `cache` and the communicator outlive this object. Errors: as
-  // DiskBlocks::Open on this rank; a rank is gone, for example because its directory cannot be
+  // Opens the disks of all ranks. `cache` and the communicator must outlive this object. Errors:
+  // see DiskBlocks::Open on this rank; a rank is gone, for example because its directory cannot be
   // used.
   static Result<std::unique_ptr<LeaderDisks>> Open(SequenceCache& cache,
                                                    const DiskTierOptions& options,
@@ -95,13 +96,13 @@ class LeaderDisks : public BlockStore {
 // The disk of another rank.
 class FollowerDisk {
  public:
-  // `cache` and the communicator outlive this object.
+  // `cache` and the communicator must outlive this object.
   FollowerDisk(SequenceCache& cache, Communicator& all,
                std::function<void(const std::string&)> warn)
       : cache_(cache), all_(all), warn_(std::move(warn)) {}
 
-  // Runs the message behind RankCall::kDisk. Errors: the directory cannot be used; the other ranks
-  // are gone; the message is malformed.
+  // Runs the message that follows RankCall::kDisk. Errors: the directory cannot be used; the other
+  // ranks are gone; the message is malformed.
   Status Run(RankMessage& message);
 
  private:

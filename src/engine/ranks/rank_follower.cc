@@ -75,7 +75,7 @@ class Follower {
       });
     });
   }
-  // The tokens that rank 0 has chosen.
+  // Receives the tokens that rank 0 has chosen.
   Status ReceiveTokens(std::span<Token> tokens) {
     if (Status told = tokens_message_.Broadcast(all_); !told) return told;
     tokens_message_.ReadList(rows_);
@@ -94,7 +94,7 @@ class Follower {
     }
     return ran;
   }
-  // A call of a pass in pieces.
+  // Runs a call of a pass in pieces.
   Status RunPass(RankCall call, RankMessage& message) {
     const bool begins = call == RankCall::kBeginPass;
     if (begins ? is_in_pass_ || model_.options().pause_tokens == 0 : !is_in_pass_) {
@@ -145,7 +145,7 @@ class Follower {
   const AfterForward& after_forward_;
   FollowerDisk disk_;
   Batch batch_;
-  Batch pass_batch_;  // of a pass in pieces, until it ends
+  Batch pass_batch_;  // batch of a pass in pieces, until the pass ends
   bool is_in_pass_ = false;
   std::vector<std::int32_t> rows_;
   std::vector<DraftRequest> requests_;

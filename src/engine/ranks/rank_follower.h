@@ -1,4 +1,4 @@
-// Runs a rank other than the first: computes its share of the calls of the first rank.
+// Runs a rank other than the first: computes its part of each call of the first rank.
 #pragma once
 
 #include <functional>
@@ -11,9 +11,9 @@
 
 namespace fathom {
 
-// Runs the calls that rank 0 of `all` sends (rank_leader.h) until kEnd. Errors: a call failed here,
-// or the other ranks are gone; the run is over then. warn: as in DiskTier::Open, if the first rank
-// stores blocks on disk.
+// Runs the calls that rank 0 of `all` sends (rank_leader.h) until kEnd. An error ends the ranks'
+// work: a call failed here, or the other ranks are gone. warn: as in DiskTier::Open, if the first
+// rank stores blocks on disk.
 Status FollowCalls(Model& model, Communicator& all, const AfterForward& after_forward = {},
                    const std::function<void(const std::string&)>& warn = {});
 

@@ -99,7 +99,7 @@ void RankLeader::StopPass() {
     static_cast<void>(Call(
         RankCall::kStopPass, [](RankMessage&) {}, [] { return Status(); }));
   }
-  model_.StopPass();  // also where the other ranks are gone
+  model_.StopPass();  // also when the other ranks are gone
 }
 
 Status RankLeader::StartLogits(std::span<const std::int32_t> rows, int slot) {

@@ -1,5 +1,5 @@
-// RankLeader: the engine's model on the first of several ranks: computes this rank's share and has
-// the other ranks compute theirs.
+// RankLeader: the engine's model on the first of several ranks. Computes this rank's part of each
+// call and makes the other ranks compute theirs.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@
 
 namespace fathom {
 
-// Checks a batch before the other ranks are told. A later failure leaves the ranks in different
-// states and ends the run: every further call returns kUnavailable with the reason. One thread at a
+// Checks a batch before sending it to the other ranks. A later failure leaves the ranks in
+// different states, so every further call returns kUnavailable with the reason. One thread at a
 // time.
 class RankLeader : public LanguageModel {
  public:
@@ -28,7 +28,7 @@ class RankLeader : public LanguageModel {
   using OnFailure = std::function<void(const Error& error)>;
 
   // Runs on rank 0 of `all`; the other ranks run FollowCalls (rank_follower.h). `model` and `all`
-  // outlive it.
+  // must outlive the leader.
   RankLeader(Model& model, Communicator& all, OnFailure on_failure,
              AfterForward after_forward = {});
 
@@ -37,12 +37,13 @@ class RankLeader : public LanguageModel {
   DraftCosts CostsOfDrafts() const override { return local_.CostsOfDrafts(); }
   Status Forward(const Batch& batch) override;
   Status ForwardEach(const Batch& batch, std::vector<SequenceFailure>& failed) override;
-  // The ranks run each layer together, between calls of this rank alone: only it measures time. A
-  // layer that has begun ends, so should_stop is not asked; the caller stops between layers.
+  // The ranks run each layer together; between layers, this rank may make other calls, since only
+  // it measures time. A layer that has begun runs to its end: should_stop is not called, and the
+  // caller stops between layers.
   Status BeginPass(const Batch& batch, ShouldStop should_stop) override;
   Result<PassProgress> ContinuePass(std::vector<SequenceFailure>& failed) override;
   void StopPass() override;
-  // Returns the counts of the ranks that divide the experts of the first stage, or of this one.
+  // Returns the counts of the ranks that divide the experts of the first stage, or of this stage.
   std::optional<StreamingCounts> Streaming() const override { return local_.Streaming(); }
   Status StartLogits(std::span<const std::int32_t> rows, int slot) override;
   Result<Matrix<const float>> FinishLogits(int slot) override;
@@ -72,8 +73,8 @@ class RankLeader : public LanguageModel {
   AfterForward after_forward_;  // may be empty
   CacheShadow shadow_;
   RankMessage message_;
-  std::int64_t n_pass_tokens_ = 0;  // of the pass in pieces; 0: none has begun
-  std::optional<Error> failure_;    // the error that the engine gets
+  std::int64_t n_pass_tokens_ = 0;  // tokens of the pass in pieces; 0: none has begun
+  std::optional<Error> failure_;    // the error that the engine receives
 };
 
 }  // namespace fathom
