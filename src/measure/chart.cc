@@ -32,14 +32,14 @@ std::string Escape(std::string_view text) {
     } else if (c == '>') {
       escaped += "&gt;";
     } else {
-      // XML has no control characters, and other bytes may be no UTF-8.
+      // XML allows no control characters, and other bytes may not be UTF-8.
       escaped += c < 0x20 || c > 0x7E ? '?' : c;
     }
   }
   return escaped;
 }
 
-// The marks 0, step, 2 step ... up to the first that is at least `most`: 4 to 10 of them. A step is
+// The marks 0, step, 2 step ... up to the first that is at least `most`: 4 to 10 marks. A step is
 // 1, 2 or 5 times a power of ten.
 struct Axis {
   double step = 1;

@@ -1,4 +1,4 @@
-// LineChart: measurements as an SVG file.
+// LineChart: draws measurements as an SVG file.
 #pragma once
 
 #include <string>
@@ -12,12 +12,12 @@ struct ChartPoint {
   double y;
   double low;
   double high;
-  std::string title;  // shown under the mouse
+  std::string title;  // shown when the mouse points at it
 };
 
 struct ChartLine {
   std::string name;
-  std::vector<ChartPoint> points;  // by ascending x
+  std::vector<ChartPoint> points;  // ascending x
 };
 
 // Both axes begin at 0.
@@ -35,7 +35,7 @@ struct LineChart {
   std::vector<ChartPanel> panels;  // one below the other
 };
 
-// Replaces characters that XML or ASCII lacks by '?'.
+// Replaces characters that XML or ASCII does not have by '?'.
 std::string ToSvg(const LineChart& chart);
 
 }  // namespace fathom::measure

@@ -1,5 +1,6 @@
-// The bytes that a step must read and the operations it must compute, from the configuration alone:
-// the formulas of docs/spec/flops_bytes.md, for any sizes and formats.
+// ModelCosts: the bytes that a step must read and the operations it must compute, from the
+// configuration alone. Implements the formulas of docs/spec/flops_bytes.md for any sizes and
+// formats.
 //
 // Bytes: every weight that a step needs counts once, however many tokens share it; routed experts
 // once per different expert; of the embedding and of the table of hash layers only the rows of the
@@ -34,7 +35,7 @@ inline constexpr std::size_t kComponents = 8;
 
 struct Cost {
   double bytes = 0;
-  double flops = 0;  // of one token
+  double flops = 0;  // operations for one token
 
   Cost& operator+=(const Cost& other) {
     bytes += other.bytes;
@@ -48,8 +49,8 @@ Cost Sum(const Costs& costs);
 // The storage formats that differ between checkpoints.
 struct StoredFormats {
   bool fp4_experts = true;
-  std::int64_t scale_bytes = 1;         // of an FP8 matrix that is no expert: 1 (E8M0), 4 (F32)
-  std::int64_t expert_scale_bytes = 1;  // of an FP8 expert
+  std::int64_t scale_bytes = 1;         // FP8 matrices other than experts: 1 (E8M0), 4 (F32)
+  std::int64_t expert_scale_bytes = 1;  // FP8 experts
   bool bf16_wo_a = false;
 };
 // Reads the formats from the tensors of the first layer.
@@ -58,10 +59,10 @@ StoredFormats FindStoredFormats(const Checkpoint& checkpoint);
 // The costs of one layer.
 struct LayerCosts {
   int ratio = 0;
-  Costs dense;     // all but the routed experts
-  Cost by_heads;   // kAttention: wq_b, wo_a, wo_b, which tensor ranks share by heads
-  Cost by_tokens;  // kIndexer: queries, which tensor ranks share by tokens as they do the scores
-  Cost expert;     // one routed expert
+  Costs dense;             // all but the routed experts
+  Cost by_heads;           // kAttention: wq_b, wo_a, wo_b, which tensor ranks share by heads
+  Cost by_tokens;          // kIndexer: queries, which tensor ranks share by tokens like the scores
+  Cost expert;             // one routed expert
   double table_bytes = 0;  // tid2eid of hash layers: the whole table, and the row of one token
   double table_row_bytes = 0;
 };
@@ -73,7 +74,7 @@ struct CachedRowBytes {
   double index = 0;
 };
 
-// Reading cached rows and computing with them, in one layer.
+// The cost of reading cached rows and computing with them, in one layer.
 struct AttentionCost {
   Cost core;     // scores and values of all heads
   Cost indexer;  // the choice of rows in layers of ratio 4
@@ -84,7 +85,7 @@ struct DraftCosts {
   LayerCosts block;  // each of n_blocks
   std::int64_t n_blocks = 1;
   Cost rest;           // projections, tables, norms, hyper-connections
-  Cost by_vocabulary;  // rest: what ranks share by rows, as they do the head
+  Cost by_vocabulary;  // part of `rest` that ranks share by rows, like the head
 };
 
 // Immutable; any thread.
@@ -94,12 +95,13 @@ class ModelCosts {
 
   const std::vector<LayerCosts>& layers() const { return layers_; }
 
-  // Returns the weights that a step of n_tokens reads without routed experts, and the operations of
-  // its tokens. n_logit_rows: tokens that go through the head; with 0 the head is not read.
+  // Returns the bytes of all weights except routed experts that a step of n_tokens reads, and the
+  // operations for its tokens. n_logit_rows: tokens that pass through the head; with 0 the head is
+  // not read.
   Cost Dense(std::int64_t n_tokens, std::int64_t n_logit_rows) const;
   // Returns the dense costs of one token with its logits, by component.
   Costs ByComponent() const;
-  // Returns the routed experts of one token in all layers.
+  // Returns the cost of one token's routed experts in all layers.
   Cost RoutedPerToken() const;
   // Returns the bytes of n_experts different experts, counted over all layers.
   double RoutedBytes(double n_experts) const;
@@ -122,7 +124,7 @@ class ModelCosts {
   CachedRowBytes cached_;
   std::vector<LayerCosts> layers_;
   Costs outside_;               // head and its norm
-  double embed_row_bytes_ = 0;  // of one token
+  double embed_row_bytes_ = 0;  // bytes of one token
 };
 
 }  // namespace fathom::bench

@@ -9,11 +9,11 @@
 namespace fathom::bench {
 namespace {
 
-// The units and limits of a profile: those of a GPU, or of processors.
+// The units and limits of a profile of a GPU, or of processors.
 struct Limits {
   std::string_view bytes_unit;
-  std::string_view limit;  // of bytes per second
-  double scale = 1;        // from GB/s
+  std::string_view limit;  // name of the limit of bytes per second
+  double scale = 1;        // factor from GB/s
   double gb_s = 0;
   bool has_flops = false;
 };
@@ -23,7 +23,7 @@ Limits ChooseLimits(const Roofline& roofline) {
   return {"GB/s", "read", 1, roofline.read_gb_s, true};
 }
 
-// Billions of `amount` per second; missing where either is not known.
+// Returns billions of `amount` per second; none where either value is unknown.
 std::optional<double> Rate(std::optional<double> amount, double seconds) {
   if (!amount || seconds <= 0) return std::nullopt;
   return 1e-9 * *amount / seconds;

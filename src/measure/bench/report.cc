@@ -63,7 +63,7 @@ std::string CsvField(std::string_view text) {
   return quoted + '"';
 }
 
-// Collects rows that differ in depth alone into one line, by ascending depth.
+// Collects rows that differ only in depth into one line, by ascending depth.
 std::vector<ChartLine> MakeLines(const Report& report, RowSpec::Kind kind) {
   std::vector<ChartLine> lines;
   for (const RowResult& row : report.rows) {
@@ -96,7 +96,7 @@ struct Units {
   double scale;
   std::string_view bytes;
   std::string_view operations;
-  std::string_view limit;  // of bytes
+  std::string_view limit;  // name of the limit of bytes
 };
 const Units& ChooseUnits(const Report& report) {
   static constexpr Units kProcessors = {1, "GB/s", "GFLOP/s", "limit"};
@@ -104,7 +104,7 @@ const Units& ChooseUnits(const Report& report) {
   return report.device.empty() ? kProcessors : kGpu;
 }
 
-// Returns the speed with which the bytes of rows are compared, in GB/s.
+// Returns the bandwidth with which the bytes of rows are compared, in GB/s.
 double ByteLimit(const Report& report, const Roofline& roofline) {
   return report.device.empty() ? roofline.read_gb_s : roofline.copy_gb_s;
 }

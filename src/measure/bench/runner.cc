@@ -46,14 +46,14 @@ class ExpertCounter {
   std::int64_t n_different_ = 0;
 };
 
-// Returns the number of groups of sequences: a pipeline decodes with one step per stage, as the
-// engine does.
+// Returns the number of groups of sequences: a pipeline decodes with one step in flight per stage,
+// like the engine.
 std::int64_t CountGroups(const ModelRanks* ranks, const RowSpec& row) {
   const std::int64_t n_stages = ranks != nullptr ? ranks->shard.n_stages : 1;
   return row.kind == RowSpec::Kind::kDecode ? std::min(n_stages, row.n_sequences) : 1;
 }
 
-// Runs one row repeatedly. Allocates in its constructor only.
+// Runs one row repeatedly. Allocates only in its constructor.
 class RowRunner {
  public:
   RowRunner(Model& model, const RowSpec& row, const Plan& plan)
@@ -114,7 +114,7 @@ class RowRunner {
   std::int64_t StepTokens(std::int64_t first) const {
     return row_.kind == RowSpec::Kind::kDecode ? 1 : std::min(chunk_, row_.n_tokens - first);
   }
-  // Decoding needs the logits of every token, prefill those of its last token only.
+  // Decoding needs the logits of every token, prefill only the logits of its last token.
   bool NeedsLogits(std::int64_t first) const {
     return row_.kind == RowSpec::Kind::kDecode || first + StepTokens(first) == row_.n_tokens;
   }
@@ -124,7 +124,7 @@ class RowRunner {
     return {first, (group + 1) * row_.n_sequences / n_groups_ - first};
   }
 
-  // Runs a step of the sequences of a group, from their token `first` on.
+  // Runs a step for the sequences of a group, from their token `first` on.
   Status Step(std::int64_t first, Piece group, LogitQueue& logits) {
     if (Status room = logits.MakeRoom(); !room) return room;
     batch_.Clear();
@@ -150,13 +150,13 @@ class RowRunner {
   Batch batch_;
 };
 
-// Waits until all ranks of the model are here, so that no measured time contains a wait for another
-// rank.
+// Waits until all ranks of the model have called this function, so that no measured time contains a
+// wait for another rank.
 Status MeetRanks(const ModelRanks* ranks) {
   return ranks != nullptr ? ranks->all->Barrier() : Status();
 }
 
-// Adds the counts of all stages, each of which has counted in its own layers.
+// Adds the counts of all stages, each of which counts its own layers.
 Result<double> SumOfStages(const ModelRanks* ranks, double counted) {
   if (ranks == nullptr || ranks->shard.n_stages == 1) return counted;
   const Result<std::vector<double>> all = ranks->stages->GatherEach(counted);
@@ -174,13 +174,13 @@ Result<double> TimeOnce(RowRunner& runner, const ModelRanks* ranks) {
   return seconds.count();
 }
 
-// The kind of a layer: those of one kind cost the same.
+// Returns the kind of a layer. Layers of one kind have equal costs.
 std::string KindOfLayer(const ModelConfig& config, std::int64_t layer) {
   return fmt::format("{}, ratio {}", layer < config.num_hash_layers ? "hash" : "learned",
                      config.compress_ratios[static_cast<std::size_t>(layer)]);
 }
 
-// Runs the row once more, under the profiler; what readies it is not profiled.
+// Runs the row once more, under the profiler; the preparation is not profiled.
 Result<Profile> ProfileOnce(RowRunner& runner, Model& model, Profiler& profiler) {
   if (Status prepared = runner.Prepare(); !prepared) return Unexpected(prepared.error());
   if (Status started = profiler.Start(); !started) return Unexpected(started.error());

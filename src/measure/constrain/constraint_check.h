@@ -1,5 +1,5 @@
-// ConstraintCheck: compiles a constraint and tests texts by its masks, with times, for `fathom
-// constrain` (docs/constrain.md).
+// ConstraintCheck: compiles a constraint, tests texts against its masks, and measures times, for
+// `fathom constrain` (docs/constrain.md).
 #pragma once
 
 #include <cstdint>
@@ -16,30 +16,31 @@
 
 namespace fathom {
 
-// One text: its tokens, one after the other, and then the end of the answer.
+// The result for one text: its tokens, one after another, and then the end of the answer.
 struct TextResult {
   bool accepted = false;
-  std::optional<bool> valid{};     // what the text should be, if that is known
+  std::optional<bool> valid{};     // the expected result, if it is known
   bool is_decided = true;          // false: refused, but another order of keys may be accepted
-  std::string error{};             // of a mask that was too complex
-  std::vector<double> mask_us{};   // time of each mask; the last one is behind the text
-  std::int64_t refused_byte = -1;  // where the refused token begins; the size of the text: the end
+  std::string error{};             // the error of a mask that was too complex
+  std::vector<double> mask_us{};   // time of each mask; the last one follows the text
+  std::int64_t refused_byte = -1;  // position of the refused token; the size of the text: its end
+                                   // was refused
 };
 
 struct ConstraintCheck {
-  std::optional<ConstraintError> error{};  // of the compilation
+  std::optional<ConstraintError> error{};  // error of the compilation
   double compile_us = 0;
   std::vector<std::string> relaxed{};
   std::vector<TextResult> results{};
 
-  // "ok", "unsupported", "invalid", "unsatisfiable" or "too_large".
+  // Returns "ok", "unsupported", "invalid", "unsatisfiable" or "too_large".
   std::string_view Outcome() const;
 };
 
 // A value as JSON without blanks.
 struct OrderedText {
   std::string text{};
-  bool is_decided = true;  // false: the search for an order of its keys ended at its bound
+  bool is_decided = true;  // false: the search for an order of the keys reached its bound
 };
 
 // One thread at a time.
@@ -48,13 +49,13 @@ class ConstraintChecker {
   // vocab_size: rows of the model's logits. The tokenizer must outlive the checker.
   ConstraintChecker(const Tokenizer& tokenizer, std::int64_t vocab_size, Token eos);
 
-  // Compiles, without anything from earlier calls.
+  // Compiles a constraint, independently of earlier calls.
   ConstraintCheck Compile(const ContentConstraint& content);
   // Tests a text with the constraint of the last Compile, which must have succeeded.
   TextResult Test(std::string_view text) const;
-  // Writes the keys of objects in an order in which the constraint of the last Compile takes them,
-  // found by a bounded search that tries the given order first; in the given order if there is no
-  // such order, or none was found.
+  // Writes the value with the keys of objects in an order that the constraint of the last Compile
+  // accepts. A bounded search, which tries the given order first, finds this order. If there is
+  // none, or none was found, the given order stays.
   OrderedText Write(const JsonValue& value) const;
 
  private:
@@ -64,9 +65,10 @@ class ConstraintChecker {
   std::shared_ptr<const Constraint> constraint_;
 };
 
-// The value with the keys of its objects in the order in which the schema names them: of each
-// schema that applies the declared properties, then other required ones; last the rest in the order
-// of their texts. A compiled schema mostly takes keys in this order (docs/spec/constrained.md 2.1).
+// Returns the value with the keys of its objects in the order in which the schema names them: for
+// each schema that applies, the declared properties, then other required ones; last all other keys,
+// in the order of their texts. A compiled schema mostly accepts keys in this order
+// (docs/spec/constrained.md 2.1).
 JsonValue InSchemaOrder(const JsonValue& schema, const JsonValue& value);
 
 }  // namespace fathom

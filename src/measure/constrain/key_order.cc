@@ -10,20 +10,22 @@
 namespace fathom {
 namespace {
 
-// Members and items that are tried.
+// The most members and items that are tried.
 constexpr int kMostKeyTrials = 20'000;
-constexpr int kMostTrialsAlone = 2'000;  // of objects for which insertion finds no order
+constexpr int kMostTrialsAlone = 2'000;  // trials for each object for which insertion finds no
+                                         // order
 
-// Writes a value as the constraint takes it, object by object: a key that does not fit behind the
-// ones before it is inserted among them; where that finds no order, all orders of the object are
-// tried. Quick, but the first order of an object is kept, and another one may be what the rest
-// needs.
+// Writes a value as the constraint accepts it, object by object. A key that does not fit after the
+// keys before it is inserted among them; if that finds no order, all orders of the object are
+// tried. Quick, but the first order found for an object is kept, even if the rest of the value
+// needs another.
 class KeyInsertion {
  public:
   explicit KeyInsertion(const Constraint& constraint)
       : constraint_(constraint), search_(constraint, kMostTrialsAlone) {}
 
-  // Appends the value to `text` and moves `state` behind it; false if it does not fit.
+  // Appends the value to `text` and advances `state` past it. Returns false if the value does not
+  // fit.
   bool Write(const JsonValue& value, ConstraintState& state, std::string& text) {
     if (value.IsArray()) return WriteArray(value, state, text);
     if (!value.IsObject()) return Append(WriteJson(value), state, text);
@@ -48,14 +50,14 @@ class KeyInsertion {
     return Append("]", state, text);
   }
 
-  // A member that is written, with the state in front of it.
+  // A member that is written, with the state before it.
   struct Written {
     std::size_t member = 0;
-    std::string text;  // of the value
+    std::string text;  // text of the value
     ConstraintState before;
   };
 
-  // Appends a member; its value as `known` if the constraint takes it so.
+  // Appends a member. Appends its value as `known` if the constraint accepts that text.
   bool WriteMember(const JsonValue& object, std::size_t member, bool is_first,
                    const std::string& known, Written& written, ConstraintState& state,
                    std::string& text) {
@@ -70,8 +72,8 @@ class KeyInsertion {
     return true;
   }
 
-  // Writes the members in front of `order[place]`, `member`, and then the others again. Changes
-  // nothing if that does not fit.
+  // Writes `member` before `order[place]`, and then the following members again. Changes nothing if
+  // that does not fit.
   bool Insert(const JsonValue& object, std::size_t member, std::size_t place,
               std::vector<Written>& order, ConstraintState& state) {
     ConstraintState behind = place < order.size() ? order[place].before : state;

@@ -1,4 +1,4 @@
-// KeyOrderSearch: tries all orders of the keys of a value's objects, until the constraint takes
+// KeyOrderSearch: tries all orders of the keys of a value's objects until the constraint accepts
 // one.
 #pragma once
 
@@ -18,8 +18,9 @@ class KeyOrderSearch {
   KeyOrderSearch(const Constraint& constraint, int most_trials)
       : constraint_(constraint), most_trials_(most_trials) {}
 
-  // Appends the value to `text` in the first order that the constraint takes, and moves `state`
-  // to its end. False, and nothing is changed, if there is no such order or the trials are used up.
+  // Appends the value to `text` in the first order that the constraint accepts, and advances
+  // `state` past it. Returns false, and changes nothing, if there is no such order or the trials
+  // are used up.
   bool Write(const JsonValue& value, ConstraintState& state, std::string& text);
 
   bool is_used_up() const { return n_trials_ > most_trials_; }
@@ -27,15 +28,15 @@ class KeyOrderSearch {
  private:
   using TaskId = std::size_t;
 
-  // Parts of an array or object that are still to be written, and then another task. A task never
-  // changes, so that an earlier choice finds the tasks that it left.
+  // The unwritten parts of an array or object, and the task that follows. A task never changes, so
+  // that an earlier choice finds its tasks unchanged.
   struct Task {
     const JsonValue* container = nullptr;
     std::size_t n_written = 0;
     std::vector<char> is_written{};  // for each member of an object
     TaskId next = 0;
   };
-  // A place between the members of an object, and the member that is tried there next.
+  // A place between the members of an object, and the member to try there next.
   struct Choice {
     ConstraintState state;
     std::size_t text_size = 0;
@@ -45,12 +46,12 @@ class KeyOrderSearch {
   };
 
   bool Append(const std::string& piece);
-  // Writes a scalar, or the beginning of a container; then comes `next`.
+  // Writes a scalar, or the beginning of a container; `next` follows.
   bool Begin(const JsonValue& value, TaskId next);
-  // Writes the next item or the end of a container. False for the members of an object, between
-  // which it leaves a choice.
+  // Writes the next item or the end of a container. Returns false before the members of an object,
+  // and adds a choice there.
   bool Step();
-  // Takes the next member at the latest choice that has one. False if none is left.
+  // Advances to the next member at the latest choice that has one. Returns false if none is left.
   bool Choose();
 
   const Constraint& constraint_;
@@ -59,7 +60,7 @@ class KeyOrderSearch {
   ConstraintState state_;
   std::string text_;
   TaskId task_ = 0;
-  std::vector<Task> tasks_;  // the first one stands for the end of the value
+  std::vector<Task> tasks_;  // the first one represents the end of the value
   std::vector<Choice> choices_;
 };
 

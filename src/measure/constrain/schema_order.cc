@@ -12,12 +12,12 @@
 namespace fathom {
 namespace {
 
-constexpr int kMaxSchemaDepth = 64;       // of schemas that apply to one value
-constexpr std::size_t kMaxSchemas = 256;  // that apply to one value
+constexpr int kMaxSchemaDepth = 64;       // depth of schemas that apply to one value
+constexpr std::size_t kMaxSchemas = 256;  // schemas that apply to one value
 
 using Schemas = std::vector<const JsonValue*>;
 
-// Finds what a $ref within the document names; null if that is not to be found.
+// Finds the target of a $ref within the document; null if there is none.
 const JsonValue* Resolve(const JsonValue& root, std::string_view reference) {
   if (reference.empty() || reference.front() != '#') return nullptr;
   reference.remove_prefix(1);
@@ -52,9 +52,9 @@ class ApplyingSchemas {
  public:
   explicit ApplyingSchemas(const JsonValue& root) : root_(root) {}
 
-  // Adds a schema and all that apply to the same value, in the order in which they are merged: that
-  // of the text, where the schema's own keywords stand together at `properties`, or at the first of
-  // them.
+  // Adds a schema and all schemas that apply to the same value, in the order in which they are
+  // merged. This is the order of the text, except that the schema's own keywords count as one at
+  // the place of `properties`, or of the first of them.
   void Add(const JsonValue& schema, int depth = 0) {
     const bool is_bounded = depth <= kMaxSchemaDepth && visited_.size() < kMaxSchemas;
     if (!schema.IsObject() || !is_bounded || !visited_.insert(&schema).second) return;
@@ -70,7 +70,7 @@ class ApplyingSchemas {
     }
   }
   const Schemas& schemas() const { return schemas_; }
-  // In the order in which the schemas name them.
+  // Returns the keys in the order in which the schemas name them.
   const std::vector<std::string_view>& keys() const { return keys_; }
 
  private:
@@ -85,7 +85,7 @@ class ApplyingSchemas {
     for (const JsonValue& key : list.items()) Name(key.text());
   }
 
-  // Names each key on which something depends before what depends on it.
+  // Adds each key on which others depend before the keys that depend on it.
   void AddDependencies(const JsonValue& dependencies, int depth) {
     if (!dependencies.IsObject()) return;
     for (std::size_t i = 0; i < dependencies.items().size(); ++i) {
@@ -99,7 +99,7 @@ class ApplyingSchemas {
     }
   }
 
-  // Adds what a keyword applies to the same value; false if it applies nothing.
+  // Adds the schemas that a keyword applies to the same value. Returns false if there are none.
   bool AddApplied(const JsonValue& schema, std::size_t member, int depth) {
     const std::string_view key = schema.key(member);
     const JsonValue& value = schema.items()[member];
@@ -129,7 +129,7 @@ class ApplyingSchemas {
 
 JsonValue Ordered(const JsonValue& root, const ApplyingSchemas& applying, const JsonValue& value);
 
-// The schemas of a member or an item.
+// Returns the schemas of a member or an item.
 ApplyingSchemas InnerSchemas(const JsonValue& root, const Schemas& schemas, std::string_view key) {
   ApplyingSchemas found(root);
   for (const JsonValue* schema : schemas) {
@@ -169,7 +169,7 @@ ApplyingSchemas SchemasOfItem(const JsonValue& root, const Schemas& schemas, std
 
 JsonValue OrderedObject(const JsonValue& root, const ApplyingSchemas& applying,
                         const JsonValue& value) {
-  // By the place in the schema, then by the text of the key.
+  // Sorted by the place in the schema, then by the text of the key.
   std::vector<std::tuple<std::size_t, std::string, std::size_t>> order;
   const std::vector<std::string_view>& keys = applying.keys();
   for (std::size_t i = 0; i < value.items().size(); ++i) {
@@ -186,7 +186,7 @@ JsonValue OrderedObject(const JsonValue& root, const ApplyingSchemas& applying,
   return ordered;
 }
 
-// The depth of calls is that of the JSON that was parsed.
+// The depth of calls is the depth of the parsed JSON.
 JsonValue Ordered(const JsonValue& root, const ApplyingSchemas& applying, const JsonValue& value) {
   if (value.IsObject()) return OrderedObject(root, applying, value);
   if (!value.IsArray()) return value;

@@ -10,16 +10,16 @@
 namespace fathom::load {
 namespace {
 
-// Counts of tokens; missing: not in the event.
+// Counts of tokens; none: the event has no such count.
 struct StreamUsage {
   std::optional<std::int64_t> n_input;
   std::optional<std::int64_t> n_cached;  // input tokens from the server's cache
-  std::optional<std::int64_t> n_output;  // so far
+  std::optional<std::int64_t> n_output;  // output tokens so far
 };
 
 // The content of one event, for every API.
 struct StreamEvent {
-  bool has_text = false;  // text of any kind, with reasoning and arguments of calls
+  bool has_text = false;  // text of any kind, including reasoning and arguments of calls
   std::string content{};  // the visible part of the text
   StreamUsage usage{};
   bool counts_chunk = false;  // `usage` counts the tokens up to this event
@@ -37,7 +37,7 @@ std::string OneLine(std::string_view text) {
   return text.size() > kLongestMessage ? line + "..." : line;
 }
 
-// Returns the member that is an object; nullptr: there is none.
+// Returns the member if it is an object; otherwise nullptr.
 const JsonValue* FindObject(const JsonValue& object, std::string_view key) {
   const JsonValue* value = object.Find(key);
   return value != nullptr && value->IsObject() ? value : nullptr;
@@ -76,8 +76,8 @@ StreamUsage ReadUsage(const JsonValue& usage, const UsageNames& names) {
           .n_output = FindCount(usage, names.output).value_or(0)};
 }
 
-// Reads the usage of Anthropic: the prompt's tokens are in three counts, and the last event has the
-// output's.
+// Reads Anthropic's usage: three counts together are the prompt's tokens, and the last event has
+// the output's.
 StreamUsage MessagesUsage(const JsonValue& usage) {
   const std::optional<std::int64_t> computed = FindCount(usage, "input_tokens");
   const std::optional<std::int64_t> cached = FindCount(usage, "cache_read_input_tokens");
@@ -109,7 +109,7 @@ void ReadCompletionChunk(const JsonValue& chunk, StreamEvent* event) {
   const JsonValue* usage = FindObject(chunk, "usage");
   if (usage == nullptr) return;
   event->usage = ReadUsage(*usage, kChatUsage);
-  // The usage at the end stands alone: its tokens came with earlier chunks.
+  // The usage at the end has no choices: its tokens came with earlier chunks.
   event->counts_chunk = choices != nullptr && !choices->items().empty();
 }
 
@@ -150,7 +150,7 @@ void ReadMessagesEvent(const JsonValue& json, StreamEvent* event) {
   if (type == "message_start") event->usage.n_output.reset();
 }
 
-// Reads `data` of one event of a stream of `endpoint`. Data that is no event of that API is an
+// Reads `data` of one event of a stream of `endpoint`. Data that is not an event of that API is an
 // error; irrelevant events are empty.
 StreamEvent ReadStreamEvent(LoadEndpoint endpoint, std::string_view data) {
   StreamEvent event;

@@ -10,23 +10,24 @@
 
 namespace fathom::load {
 
-// A piece of the stream that brings tokens.
+// A piece of the stream that contains tokens.
 struct TokenChunk {
   double time_s = 0;          // since the request began
-  std::int64_t n_tokens = 1;  // as the server counts them; 1 if it does not
+  std::int64_t n_tokens = 1;  // the server's count; 1 if it does not count
 };
 
 // The times, counts and outcome of one request.
 struct RequestRecord {
-  double start_s = 0;  // since the start of the level; in an open loop the time when it was due
+  double start_s = 0;  // since the start of the level; in an open loop, the time when the request
+                       // was due
   double end_s = 0;    // since the start of the level: the last byte, or the failure
   std::vector<TokenChunk> chunks;
-  std::int64_t n_input = 0;   // tokens of the prompt, as the server counts them
+  std::int64_t n_input = 0;   // tokens of the prompt, counted by the server
   std::int64_t n_cached = 0;  // prompt tokens from the server's cache
   std::int64_t n_output = 0;
   bool cancelled = false;  // by the user: neither a success nor a failure
-  std::string failure{};   // kind of failure, "HTTP 503"; empty: the request was answered
-  std::string message{};   // of the failure
+  std::string failure{};   // kind of failure, such as "HTTP 503"; empty: the request was answered
+  std::string message{};   // message of the failure
 
   bool successful() const { return failure.empty() && !cancelled; }
 };
@@ -40,8 +41,8 @@ class CompletionStream {
   // time_s: since the request began.
   void Take(std::string_view data, double time_s);
 
-  // Moves the results into the record. The request has failed if the stream lacks the end that its
-  // API has, or contains an error.
+  // Moves the results into the record. The request has failed if the stream lacks the end mark of
+  // its API, or contains an error.
   void Finish(RequestRecord* record);
 
   // Returns the text of the answer without its reasoning.
@@ -59,7 +60,7 @@ class CompletionStream {
   std::int64_t n_output_ = 0;
 };
 
-// Returns the message of an error body of OpenAI or Anthropic; the start of any other body.
+// Returns the message of an OpenAI or Anthropic error body; the start of any other body.
 std::string FindErrorMessage(std::string_view body);
 
 }  // namespace fathom::load

@@ -8,8 +8,8 @@
 
 namespace fathom::load {
 
-// /v1/completions takes token ids: prompts have exactly the drawn number of tokens. The others
-// (/v1/chat/completions, /v1/responses, /v1/messages) take words.
+// /v1/completions accepts token ids: prompts have exactly the drawn number of tokens. The other
+// endpoints (/v1/chat/completions, /v1/responses, /v1/messages) accept words.
 enum class LoadEndpoint { kCompletions, kChat, kResponses, kMessages };
 
 // Indexed by LoadEndpoint.

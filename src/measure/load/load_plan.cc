@@ -28,7 +28,7 @@ void AppendTokens(const WorkloadOptions& options, std::int64_t n_tokens, RandomS
   }
 }
 
-// Reads all of the text as a number from low to high.
+// Parses the whole text as a number from low to high.
 template <class T>
 std::optional<T> ParseWithin(std::string_view text, T low, T high) {
   const std::optional<T> value = ParseNumber<T>(text);

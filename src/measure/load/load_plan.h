@@ -29,10 +29,10 @@ struct Length {
   std::int64_t Draw(RandomStream& random) const;
 };
 
-// Reads N, uniform:LOW:HIGH or lognormal:MEAN:SIGMA.
+// Parses N, uniform:LOW:HIGH or lognormal:MEAN:SIGMA.
 Result<Length> ParseLength(std::string_view text);
 
-// Gaps between arrivals of an open loop: equal; exponential, as of independent users;
+// The gaps between arrivals of an open loop: constant; exponential, as with independent users;
 // gamma-distributed with a shape (below 1: in bursts, above 1: more even).
 enum class ArrivalKind { kConstant, kPoisson, kGamma };
 
@@ -40,7 +40,7 @@ struct Arrival {
   ArrivalKind kind = ArrivalKind::kPoisson;
   double shape = 1;  // kGamma
 };
-// Reads constant, poisson or gamma:SHAPE, with a shape from 0.01 to 1000.
+// Parses constant, poisson or gamma:SHAPE, with a shape from 0.01 to 1000.
 Result<Arrival> ParseArrival(std::string_view text);
 
 // One point of a sweep. A closed loop keeps `concurrency` requests running: the next begins when
@@ -54,14 +54,13 @@ struct LoadLevel {
   std::string Name() const;
 };
 
-// Draws the seconds from the start of an open level to its arrivals, one after the other. One
-// thread.
+// Draws the seconds from the start of an open level to its arrivals, one after another. One thread.
 class ArrivalTimes {
  public:
   ArrivalTimes(const LoadLevel& level, std::uint64_t seed)
       : level_(level), random_(seed, RandomPurpose::kArrivals, 0) {}
 
-  // Returns 0 at first.
+  // The first call returns 0.
   double Next();
 
  private:
@@ -85,15 +84,15 @@ struct WorkloadOptions {
 inline constexpr Token kFirstToken = 3;
 
 struct Turn {
-  std::vector<Token> tokens;  // in the first turn with the shared prefix
+  std::vector<Token> tokens;  // includes the shared prefix in the first turn
   std::int64_t n_output = 1;
 };
 
-// Makes a conversation that depends on options and index alone. Any thread.
+// Makes a conversation that depends only on options and index. Any thread.
 std::vector<Turn> MakeConversation(const WorkloadOptions& options, std::int64_t index);
 
-// Returns one English word per token, each about one token of a model, for APIs that take no token
-// ids.
+// Returns one English word per token, each about one token of a model, for APIs that accept no
+// token ids.
 std::string FormatWords(const std::vector<Token>& tokens);
 
 }  // namespace fathom::load

@@ -29,7 +29,7 @@ struct Figure {
   int n_decimals = 2;
 };
 
-// Reads one part of a spread, if there is one.
+// Returns one part of a spread, if there is one.
 Value SpreadPart(std::optional<Spread> LoadSummary::*spread, double Spread::*part) {
   return [=](const LoadSummary& summary) {
     return summary.*spread ? std::optional((*(summary.*spread)).*part) : std::nullopt;

@@ -1,4 +1,4 @@
-// The measurements of a load, for people, programs and spreadsheets.
+// Writes the measurements of a load, for people, programs and spreadsheets.
 #pragma once
 
 #include <string>
@@ -30,11 +30,11 @@ struct LoadReport {
 std::string ToTable(const LoadReport& report);
 // Writes one object with a newline at the end; missing figures are null.
 std::string ToJson(const LoadReport& report);
-// Writes one line of names, then one per level; missing figures are empty.
+// Writes one line of names, then one line per level; missing figures are empty.
 std::string ToCsv(const LoadReport& report);
 
-// Draws an SVG file of three panels over concurrency or rate: tokens per second, TTFT and TPOT, the
-// times with a line for the median and one for the 99th percentile.
+// Draws an SVG file with three panels over concurrency or rate: tokens per second, TTFT and TPOT.
+// The times have a line for the median and one for the 99th percentile.
 std::string ToSvg(const LoadReport& report);
 
 }  // namespace fathom::load

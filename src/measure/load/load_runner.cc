@@ -26,8 +26,8 @@ double SecondsBetween(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
-// Sends one request, whose events go into `stream`. Times are since `begin`; the start of the level
-// is not known here.
+// Sends one request and passes its events to `stream`. Times are relative to `begin`; the start of
+// the level is not known here.
 RequestRecord Ask(HttpClient& client, const HttpCall& call, Clock::time_point begin,
                   CompletionStream& stream) {
   RequestRecord record;
@@ -95,7 +95,7 @@ class Run {
       }
     }
     WaitForEnd(watch);
-    workers_.clear();  // joins
+    workers_.clear();  // joins the workers
     for (const RequestRecord& record : result_.records) {
       result_.duration_s = std::max(result_.duration_s, record.end_s);
     }

@@ -1,5 +1,5 @@
-// Runs one level of a load: requests over HTTP, with a thread and a connection for each running
-// request.
+// RunLoad: runs one level of a load: requests over HTTP, with a thread and a connection for each
+// running request.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,18 @@
 
 namespace fathom::load {
 
-// The most running requests of an open loop. Due requests beyond them wait, and their waiting
-// counts.
+// The most running requests of an open loop. Due requests beyond them wait, and their wait is part
+// of their measured time.
 inline constexpr int kMostAtOnce = 2048;
 
 struct LoadJob {
   LoadTarget target;
   WorkloadOptions workload;
   LoadLevel level;
-  // Levels with different conversations cannot profit from each other.
+  // Levels with different conversations cannot benefit from each other's cached prefixes.
   std::int64_t first_conversation = 0;
-  // The level ends after this number of conversations or this time; at least one of them is set.
-  // Running requests are awaited.
+  // The level ends after this number of conversations or after this time; at least one limit is
+  // set. Running requests are awaited.
   std::optional<std::int64_t> n_conversations;
   std::optional<double> seconds;
 };
@@ -36,7 +36,8 @@ struct LoadProgress {
   std::int64_t n_failed = 0;
 };
 
-// Called every 50 ms on the calling thread; false cancels the running requests and ends the level.
+// Called every 50 ms on the calling thread. Returns false to cancel the running requests and end
+// the level.
 using LoadWatch = std::function<bool(const LoadProgress&)>;
 
 struct LoadResult {

@@ -14,8 +14,8 @@
 
 namespace fathom::load {
 
-// Returns the value that `percent` of the values do not exceed, linear between neighbours (as
-// numpy.percentile does). `sorted` ascends and is not empty.
+// Returns the value that `percent` of the values do not exceed, interpolated linearly (like
+// numpy.percentile). `sorted` ascends and is not empty.
 double Percentile(std::span<const double> sorted, double percent);
 
 struct Spread {
@@ -30,23 +30,23 @@ struct Spread {
 // Returns none without values.
 std::optional<Spread> ComputeSpread(std::vector<double> values);
 
-// The most milliseconds of a good request; none: that time does not matter.
+// The most milliseconds for a good request; none: that time has no limit.
 struct Objectives {
   std::optional<double> ttft_ms;
   std::optional<double> tpot_ms;
   std::optional<double> e2e_ms;
   bool any() const { return ttft_ms || tpot_ms || e2e_ms; }
 };
-// Reads one more objective: "ttft:500", "tpot:50" or "e2e:10000".
+// Parses one more objective: "ttft:500", "tpot:50" or "e2e:10000".
 Status AddObjective(std::string_view text, Objectives* objectives);
 
 struct FailureCount {
   std::string failure;  // RequestRecord::failure
   std::int64_t n = 0;
-  std::string message;  // of the first such failure
+  std::string message;  // message of the first such failure
 };
 
-// Times in milliseconds, of successful requests; rates per second of the whole level.
+// Times of successful requests in milliseconds; rates of the whole level per second.
 struct LoadSummary {
   std::int64_t n_successful = 0;
   std::int64_t n_failed = 0;
@@ -62,10 +62,10 @@ struct LoadSummary {
   double mean_concurrency = 0;
   std::int64_t peak_concurrency = 0;
   std::optional<double> goodput;  // good requests per second; none without objectives
-  std::optional<Spread> ttft;     // to the first token
-  std::optional<Spread> tpot;     // per token behind the first, one value a request
-  std::optional<Spread> itl;      // between tokens, one value a token
-  std::optional<Spread> e2e;      // to the end of the answer
+  std::optional<Spread> ttft;     // time to the first token
+  std::optional<Spread> tpot;     // time per token after the first, one value per request
+  std::optional<Spread> itl;      // time between tokens, one value per token
+  std::optional<Spread> e2e;      // time to the end of the answer
 };
 
 LoadSummary Summarize(const LoadResult& result, const Objectives& objectives);

@@ -15,7 +15,7 @@
 namespace fathom::load {
 
 struct LoadTarget {
-  std::string url;  // of ParseServerUrl
+  std::string url;  // a URL that ParseServerUrl accepts
   LoadEndpoint endpoint = LoadEndpoint::kCompletions;
   std::string model;
   std::string api_key;                // empty: none
@@ -24,12 +24,12 @@ struct LoadTarget {
 };
 
 // The conversation so far is an array of messages {"role", "content"}, which all endpoints but
-// completions take.
+// completions accept.
 HttpCall MakeChatCall(const LoadTarget& target, const JsonValue& messages, std::int64_t n_output);
 HttpCall MakeCompletionCall(const LoadTarget& target, const std::vector<Token>& prompt,
                             std::int64_t n_output);
 
-// Returns the first model of GET /v1/models. Errors: those of HttpClient::Send; a status that is
+// Returns the first model of GET /v1/models. Errors: an error of HttpClient::Send; a status that is
 // not 200; a list without a model.
 Result<std::string> FetchFirstModel(const LoadTarget& target);
 

@@ -1,4 +1,4 @@
-// RandomStream: random numbers of a load, equal on every machine for one seed.
+// RandomStream: random numbers for a load, equal on every machine for one seed.
 #pragma once
 
 #include <cmath>
@@ -11,8 +11,8 @@ namespace fathom::load {
 // The purpose of a stream: streams of one seed with different purpose or index are independent.
 enum class RandomPurpose : std::uint32_t { kArrivals, kPrefix, kRequest };
 
-// The standard fixes the numbers of mt19937_64 but not those of its distributions, so this class
-// has its own. One thread.
+// The standard specifies the numbers of mt19937_64 but not the numbers of its distributions, so
+// this class has its own distributions. One thread.
 class RandomStream {
  public:
   RandomStream(std::uint64_t seed, RandomPurpose purpose, std::uint64_t index) {

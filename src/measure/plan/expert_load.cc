@@ -56,7 +56,7 @@ std::vector<double> ComputeShares(std::vector<double> weights, std::int64_t n_ch
   return shares;
 }
 
-// Reads the lines of a trace, or its only object.
+// Reads a trace: its lines, or its only object.
 class TraceReader {
  public:
   explicit TraceReader(const ModelConfig& config)

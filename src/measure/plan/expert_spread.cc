@@ -15,7 +15,7 @@ std::vector<float> Floats(std::span<const double> shares) {
 
 }  // namespace
 
-// The integral of 1 - Phi(x)^n above 0, minus that of Phi(x)^n below.
+// Returns the integral of 1 - Phi(x)^n above 0, minus the integral of Phi(x)^n below.
 double ExpectedMaximum(std::int64_t n) {
   constexpr double kEnd = 8;  // the tail beyond is negligible
   constexpr double kStep = 1.0 / 128;

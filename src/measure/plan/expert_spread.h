@@ -1,4 +1,4 @@
-// The work of a step on the experts of one layer, shared by ranks.
+// The work of a step on the experts of one layer, divided among ranks.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@
 
 namespace fathom::plan {
 
-// Returns the mean of the largest of n independent normal numbers of mean 0 and deviation 1; 0 for
-// n = 1.
+// Returns the mean of the largest of n independent normal numbers with mean 0 and deviation 1; 0
+// for n = 1.
 double ExpectedMaximum(std::int64_t n);
 
-// The work of one rank in one step: means, and deviations for tokens that choose independently.
+// The work of one rank in one step: means, and deviations if tokens choose independently.
 struct ExpertWork {
   double n_held = 0;     // experts on the rank
   double n_experts = 0;  // different experts that are read
@@ -21,23 +21,23 @@ struct ExpertWork {
   double n_rows = 0;  // pairs of token and expert
   double n_rows_deviation = 0;
 
-  // Returns n_experts plus this many deviations: with ExpectedMaximum(n), the busiest of n such
-  // ranks.
+  // Returns n_experts plus this many deviations. With ExpectedMaximum(n), this is the work of the
+  // busiest of n such ranks.
   double ExpertsAbove(double n_deviations) const;
   double RowsAbove(double n_deviations) const;
 };
 
-// Returns the work of every rank for a step of n_tokens. shares: of the tokens that choose an
-// expert [logical]; a replica has its part of the share. An expert of share p is read with
+// Returns the work of every rank for a step of n_tokens. shares: the share of tokens that choose
+// each expert [logical]; a replica has its part of the share. An expert with share p is read with
 // probability 1 - (1 - p)^n_tokens.
 std::vector<ExpertWork> SpreadWork(std::span<const double> shares, const ExpertPlacement& placement,
                                    std::int64_t n_ranks, std::int64_t n_tokens);
 
-// The placement without balancing, or by the balancer with n_redundant replicas.
+// Return the placement without balancing, or by the balancer with n_redundant replicas.
 ExpertPlacement PlainPlacement(std::int64_t n_experts, std::int64_t n_ranks);
 ExpertPlacement BalancedPlacement(std::span<const double> shares, std::int64_t n_redundant,
                                   std::int64_t n_ranks);
-// max / mean of the ranks' rows over many tokens.
+// Returns max / mean of the ranks' rows over many tokens.
 double ComputeImbalance(std::span<const double> shares, const ExpertPlacement& placement,
                         std::int64_t n_ranks);
 

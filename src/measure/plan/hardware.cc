@@ -13,7 +13,7 @@ constexpr NumberRange kRate = {1e-6, 1e12};  // in units of 1e9 per second
 constexpr NumberRange kTime = {0, 1e9};      // microseconds
 constexpr IntegerRange kCount = {1, 4096};
 
-// Reads the file from its top; keeps the first error.
+// Reads the file from the top; keeps the first error.
 class HardwareReader {
  public:
   Result<Hardware> Read(const JsonValue& file) {

@@ -27,8 +27,8 @@ enum class NumberFormat { kFp4, kFp8, kBf16 };
 
 struct Device {
   double memory_bytes = 0;
-  double reserved_bytes = 0;    // bytes that others take
-  double bytes_per_second = 0;  // read from memory
+  double reserved_bytes = 0;    // bytes that other programs use
+  double bytes_per_second = 0;  // rate of reading memory
   double fp4_flops = 0;         // per second
   double fp8_flops = 0;
   double bf16_flops = 0;
@@ -36,11 +36,11 @@ struct Device {
   double Flops(NumberFormat format) const;
 };
 
-// A link between two devices: what a device sends, and receives at the same time.
+// A link between two devices: it sends and receives at this rate simultaneously.
 struct Link {
   double bytes_per_second = 0;
   double latency = 0;      // seconds of a message without its bytes
-  double per_message = 0;  // seconds of the device's work per message it sends
+  double per_message = 0;  // seconds of the device's work to send a message
 };
 
 struct Hardware {

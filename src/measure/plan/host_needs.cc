@@ -21,7 +21,7 @@ namespace {
 
 std::int64_t WholeBytes(double bytes) { return static_cast<std::int64_t>(bytes); }
 
-// Adds the weights: by the formulas, which equal the tensors to the byte.
+// Adds the weights by the formulas, which equal the tensors to the byte.
 void AddWeights(const ModelSizes& sizes, HostNeeds& needs) {
   const bench::ModelCosts& costs = sizes.costs();
   const bench::Costs& outside = costs.outside();
@@ -42,7 +42,7 @@ void AddWeights(const ModelSizes& sizes, HostNeeds& needs) {
   needs.n_draft_experts = draft.n_blocks * sizes.config().n_routed_experts;
 }
 
-// The seconds of a token with a disk of so many bytes per second.
+// Returns the seconds of a token with a disk of `disk` bytes per second.
 using SecondsByDisk = std::function<double(double disk)>;
 
 SecondsByDisk SecondsWith(const HostPlan& plan, const HostSpeeds& speeds) {

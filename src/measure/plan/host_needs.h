@@ -1,4 +1,4 @@
-// The memory that a model needs on a host, from its configuration alone.
+// Computes the memory that a model needs on a host, from its configuration alone.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,14 @@ namespace fathom::plan {
 
 struct HostWork {
   std::int64_t context = 8192;     // positions of a sequence
-  std::int64_t n_sequences = 1;    // decoded at once
-  std::int64_t step_tokens = 512;  // most of a step
+  std::int64_t n_sequences = 1;    // sequences decoded together
+  std::int64_t step_tokens = 512;  // the most tokens of a step
   int n_threads = 1;
-  bool prefix_cache = true;  // has memory of its own
+  bool prefix_cache = true;  // the prefix cache has its own memory
 };
 
 // Returns the needs of the whole model, drafter included. `budget`: at most half of it is for
-// caches. Errors: as Model::Load says of caches.
+// caches. Errors: Model::Load's errors for caches.
 Result<HostNeeds> ComputeHostNeeds(const ModelSizes& sizes, const HostWork& work,
                                    std::int64_t budget);
 

@@ -26,7 +26,7 @@ std::int64_t Whole(double bytes) { return static_cast<std::int64_t>(bytes); }
 
 Cost& Of(Costs& costs, Component component) { return costs[static_cast<std::size_t>(component)]; }
 
-// A share of what something costs.
+// Returns a share of a cost.
 Cost Scaled(const Cost& cost, double share) { return {cost.bytes * share, cost.flops * share}; }
 
 bool HoldsTensors(const fs::path& directory) {
@@ -77,7 +77,7 @@ Result<ModelSizes> ModelSizes::Read(const fs::path& directory) {
   return sizes;
 }
 
-// Same rules as WeighStages, by formulas instead of tensors.
+// Follows the rules of WeighStages, with formulas instead of tensors.
 void ModelSizes::WeighByFormulas() {
   const auto n_experts = static_cast<double>(config_.n_routed_experts);
   const auto layer_bytes = [&](const bench::LayerCosts& layer) {

@@ -1,5 +1,5 @@
-// ModelSizes: the weights and caches of a model on the ranks that share it: computed from its
-// configuration, exact to the byte if the files are there.
+// ModelSizes: the weights and caches of a model on the ranks that share it, computed from its
+// configuration; exact to the byte if the files exist.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,10 @@ namespace fathom::plan {
 // Immutable; any thread.
 class ModelSizes {
  public:
-  // From a configuration alone: with its formats, and the draft head if it has one.
+  // Uses a configuration alone: with its formats, and the draft head if it has one.
   ModelSizes(std::string name, const ModelConfig& config);
-  // Reads a checkpoint, or a directory that has only its config.json. Errors: those of the files.
+  // Reads a checkpoint, or a directory that has only its config.json. Errors: errors of reading
+  // these files.
   static Result<ModelSizes> Read(const std::filesystem::path& directory);
 
   const std::string& name() const { return name_; }
@@ -29,18 +30,18 @@ class ModelSizes {
   const bench::ModelCosts& costs() const { return costs_; }
   const bench::StoredFormats& formats() const { return formats_; }
   const StageWeights& stage_weights() const { return stage_weights_; }
-  // The drafter of the draft head; nullptr: no head that the model can draft with.
+  // Returns the drafter of the draft head; nullptr: no head that the model can draft with.
   const DrafterKind* drafter() const { return drafter_; }
   // Returns the bytes of all weights.
   std::int64_t bytes() const;
 
   ModelShard StageShard(const ParallelLayout& layout, int stage) const;
-  // Dense weights and operations of one of n_tensor ranks (the first, which has at least as much as
-  // any other), for a layer and outside the layers.
+  // Returns dense weights and operations of one of n_tensor ranks (the first, which has at least as
+  // much as any other), for a layer and outside the layers.
   bench::Costs DenseOfRank(const bench::LayerCosts& layer, int n_tensor) const;
   bench::Costs OutsideOfRank(const ParallelLayout& layout) const;
-  // Returns the weights of the first rank of a stage. n_redundant: experts beyond those of the
-  // model.
+  // Returns the weights of the first rank of a stage. n_redundant: replicas of experts beyond the
+  // experts of the model.
   std::int64_t WeightsOfRank(const ParallelLayout& layout, int stage,
                              std::int64_t n_redundant) const;
 

@@ -15,7 +15,8 @@ std::vector<int> Divisors(std::int64_t n) {
 }
 
 bool IsLegal(const ModelConfig& config, const ParallelLayout& layout) {
-  // Data ranks that share no experts are replicas; a single rank shares experts with no other.
+  // Data ranks that share no experts are replicas, and a single rank has no other rank to share
+  // experts with.
   if (layout.expert_parallel ? layout.stage_ranks() == 1 : layout.n_data > 1) return false;
   if (config.n_routed_experts % layout.n_expert() != 0) return false;
   RankCounts counts = layout.counts();

@@ -1,10 +1,10 @@
-// ParallelLayout: a division of a model among devices: as the program divides it
-// (distributed/model_ranks.h), and in replicas that know nothing of each other.
+// ParallelLayout: a division of a model among devices: within a replica as the program divides it
+// (distributed/model_ranks.h), and into replicas that are independent of each other.
 //
 //   device = ((replica * n_stages + stage) * n_data + data rank) * n_tensor + tensor rank
 //
-// A data rank (n_data > 1) has its own sequences, its n_tensor devices attend to them, and all
-// devices of a stage share the experts and the head. Several tensor ranks in a data rank are an
+// A data rank (n_data > 1) has its own sequences, its n_tensor devices compute their attention, and
+// all devices of a stage share the experts and the head. Several tensor ranks in a data rank are an
 // estimate: the program does not support them yet.
 #pragma once
 
@@ -30,7 +30,7 @@ struct ParallelLayout {
   int replica_ranks() const { return stage_ranks() * n_stages; }
   int n_expert() const { return expert_parallel ? stage_ranks() : 1; }
   bool is_estimate() const { return n_data > 1 && n_tensor > 1; }
-  // For an estimate: the counts of one data rank.
+  // Returns the counts of one data rank, for an estimate.
   RankCounts counts() const {
     return {.n_tensor = n_tensor,
             .n_stages = n_stages,
@@ -44,8 +44,8 @@ struct ParallelLayout {
 // rows are not divided.
 std::vector<ParallelLayout> LegalLayouts(const ModelConfig& config, std::int64_t n_devices);
 
-// Returns the layout with tensor ranks that divide their cached rows, if the program supports that;
-// none if they do already.
+// Returns the layout with tensor ranks that divide their cached rows, if the program supports it;
+// none if the layout divides them already.
 std::optional<ParallelLayout> WithDividedRows(const ModelConfig& config,
                                               const ParallelLayout& layout);
 

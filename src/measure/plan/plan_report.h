@@ -1,4 +1,4 @@
-// A plan as text and as JSON.
+// Writes a plan as text and as JSON.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@
 
 namespace fathom::plan {
 
-// Returns the first n_rows; 0: all.
+// Writes the first n_rows; 0: all.
 std::string ToTable(const Plan& plan, std::int64_t n_rows);
-// Returns everything, in bytes and seconds.
+// Writes everything, in bytes and seconds.
 std::string ToJson(const Plan& plan);
 
 }  // namespace fathom::plan

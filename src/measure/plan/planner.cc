@@ -61,7 +61,7 @@ class RowPlanner {
                         .n_ranks = row_.layout.n_expert()});
   }
 
-  // Returns the most sequences of a data rank for whose caches a stage has room.
+  // Returns the most sequences per data rank for whose caches a stage has room.
   std::int64_t SequencesIn(double room, const ModelShard& share) const {
     const auto fits = [&](std::int64_t n) {
       return static_cast<double>(model_.CacheBytes(share, n, workload_.context)) <= room;
@@ -76,8 +76,9 @@ class RowPlanner {
     return most;
   }
 
-  // Returns how many experts of a stage whose weights do not fit a device would have beside the
-  // host, as loading plans them; empty: not even without any.
+  // Describes how many experts of a stage whose weights do not fit would stay on the device and how
+  // many on the host, as loading would plan it. Returns an empty text if the stage does not fit
+  // even without experts.
   std::string DescribeExperts(int stage, std::int64_t caches, std::int64_t memory) const {
     MemoryNeeds needs = model_.NeedsOfRank(row_.layout, stage, Redundant());
     needs.activations = row_.workspace;
@@ -130,7 +131,7 @@ class RowPlanner {
     return static_cast<double>(workload_.concurrency) / time.seconds;
   }
 
-  // Returns the parts of a batch that are in flight at once, and the tokens of one part.
+  // Returns the number of parts of a batch that are in flight, and the tokens of one part.
   std::int64_t DecodeParts() const {
     const std::int64_t wanted =
         workload_.micro_batches > 0 ? workload_.micro_batches : row_.layout.n_stages;
@@ -161,7 +162,7 @@ class RowPlanner {
 
   struct PromptTime {
     double first_token = 0;  // seconds
-    double busy = 0;         // of the slowest stage
+    double busy = 0;         // time of the slowest stage
   };
 
   // Chunks follow each other through the stages; only the first finds all of them empty.
@@ -207,7 +208,7 @@ class RowPlanner {
   const ModelSizes& model_;
   const Hardware& hardware_;
   const Workload& workload_;
-  std::int64_t n_sequences_ = 1;  // of a data rank
+  std::int64_t n_sequences_ = 1;  // sequences of a data rank
   PlanRow row_;
 };
 

@@ -1,4 +1,4 @@
-// Planner: the layouts in which some hardware can run a model, with their expected speed.
+// Planner: finds the layouts in which given hardware can run a model, with their expected speed.
 #pragma once
 
 #include <cstdint>
@@ -15,41 +15,41 @@
 
 namespace fathom::plan {
 
-// The work that the plan is for.
+// The work to plan for.
 struct Workload {
-  std::int64_t context = 8192;   // positions of a sequence in front of the decoded token
+  std::int64_t context = 8192;   // positions of a sequence before the decoded token
   std::int64_t prompt = 2048;    // tokens of a single request
-  std::int64_t concurrency = 1;  // sequences decoded at once, on all devices together
-  std::int64_t chunk = 512;      // most prompt tokens of a step
-  // Parts of a batch in flight in a pipeline; 0: as many as stages, as in the engine.
+  std::int64_t concurrency = 1;  // sequences decoded together, on all devices
+  std::int64_t chunk = 512;      // the most prompt tokens of a step
+  // Parts of a batch in flight in a pipeline; 0: one per stage, as in the engine.
   std::int64_t micro_batches = 0;
-  // Tensor ranks divide their cached rows where supported, even if there is memory for all.
+  // Tensor ranks divide their cached rows where supported, even if the memory holds all rows.
   bool decode_context_parallel = false;
   ExpertOptions experts;
 };
 
 struct PlanRow {
   ParallelLayout layout;
-  std::string problem;  // why the layout cannot do the work; empty: it can
+  std::string problem;  // the reason why the layout cannot do the work; empty: it can
 
-  // Bytes of the rank that needs most.
+  // Bytes of the rank that needs the most memory.
   std::int64_t weights = 0;
   std::int64_t workspace = 0;
   std::int64_t caches = 0;  // for the sequences of the workload
-  // Sequences of the whole context for which all devices together have memory.
+  // The most sequences of the whole context whose caches fit in the memory of all devices.
   std::int64_t most_sequences = 0;
 
-  double first_token_seconds = 0;      // of the prompt
+  double first_token_seconds = 0;      // time to the first token after the prompt
   double token_seconds = 0;            // from one token of a sequence to the next
   double tokens_per_second = 0;        // decoded tokens of all sequences
   double plain_tokens_per_second = 0;  // without balancing
   double prompt_tokens_per_second = 0;
-  StageTime token_time;  // of a decoded token, through all stages; parts of the batch overlap
+  StageTime token_time;  // time of a decoded token, through all stages; parts of the batch overlap
 
-  WireBytes unfused;  // of a replica, for a decoded token
+  WireBytes unfused;  // bytes of a replica for a decoded token
   WireBytes fused;
-  double step_bytes = 0;       // as exchanged, of a replica's whole decoding step
-  double plain_imbalance = 1;  // of the expert ranks
+  double step_bytes = 0;       // bytes of a replica's whole decoding step with the exchange in use
+  double plain_imbalance = 1;  // imbalance of the expert ranks
   double imbalance = 1;        // with the workload's balancing
 
   bool fits() const { return problem.empty(); }
@@ -58,16 +58,16 @@ struct PlanRow {
 struct Plan {
   std::string model;
   std::int64_t model_bytes = 0;
-  double cache_bytes_per_token = 0;  // of a sequence
+  double cache_bytes_per_token = 0;  // bytes of a sequence
   Hardware hardware;
   Workload workload;
-  std::vector<PlanRow> rows;  // what fits first, then by tokens per second
+  std::vector<PlanRow> rows;  // rows that fit first, then by tokens per second
 
-  // Returns the first row that fits and is no estimate; nullptr: none.
+  // Returns the first row that fits and is not an estimate; nullptr: none.
   const PlanRow* Recommended() const;
 };
 
-// Errors (kInvalidArgument): a workload beyond the positions of the model.
+// Errors (kInvalidArgument): the workload has more positions than the model.
 Result<Plan> MakePlan(const ModelSizes& model, const Hardware& hardware, const ExpertLoad& load,
                       const Workload& workload);
 

@@ -16,7 +16,8 @@ using bench::Component;
 using bench::Cost;
 using bench::Costs;
 
-// The format in which a component's matrices are multiplied; hyper-connections are F32, and small.
+// Returns the format in which a component's matrices are multiplied; hyper-connections are F32, and
+// small.
 NumberFormat ComponentFormat(Component component) {
   const bool is_fp8 = component == Component::kAttention || component == Component::kShared;
   return is_fp8 ? NumberFormat::kFp8 : NumberFormat::kBf16;
@@ -69,7 +70,7 @@ double StepTimes::Seconds(const Cost& cost, NumberFormat format) const {
                   cost.flops / (device.Flops(format) * hardware_.compute_efficiency));
 }
 
-// Components run one after another: none reads while another computes.
+// Components run one after another: none reads memory while another computes.
 double StepTimes::ComponentSeconds(const Costs& costs, double n_rows) const {
   double seconds = 0;
   for (std::size_t i = 0; i < costs.size(); ++i) {
@@ -102,7 +103,7 @@ const std::vector<StepTimes::BusiestRank>& StepTimes::BusiestExperts(std::int64_
   return work_.emplace(n_tokens, std::move(layers)).first->second;
 }
 
-// The two sums of a layer, each in two rounds.
+// Returns the time of the two sums of a layer, each in two rounds.
 double StepTimes::SumSeconds(std::int64_t n_tokens) const {
   if (layout_.n_tensor == 1) return 0;
   const ModelConfig& config = model_.config();
@@ -147,7 +148,7 @@ void StepTimes::AddExperts(const BusiestRank& busiest, const StepWork& work,
   }
 }
 
-// Tensor ranks divide the heads, each of which reads all keys; and the choice of rows, for which
+// Tensor ranks divide the heads, each of which reads all keys. They divide the choice of rows, too:
 // each rank reads the rows of its part of the sequences, or its part of a single token's rows; or
 // all of its own rows, if the ranks divide cached rows.
 void StepTimes::AddAttention(std::size_t layer, const StepWork& work, StageTime* time) const {
@@ -181,7 +182,7 @@ bool StepTimes::SharesIndexer(std::size_t layer, const StepWork& work) const {
          SharesChoice(model_.config(), layout_, {work.n_tokens, work.position});
 }
 
-// Everything except the routed experts and the cached rows.
+// Returns the time of everything except the routed experts and the cached rows.
 double StepTimes::DenseSeconds(std::size_t layer, const StepWork& work) const {
   const double n_tokens = Number(work.n_tokens);
   const bench::LayerCosts& of_layer = model_.costs().layers()[layer];
@@ -195,7 +196,7 @@ double StepTimes::DenseSeconds(std::size_t layer, const StepWork& work) const {
   return ComponentSeconds(costs, n_tokens) + table;
 }
 
-// The embedding of the first stage, the logits of the last.
+// Adds the embedding of the first stage and the logits of the last.
 void StepTimes::AddEnds(const ModelShard& share, const StepWork& work, StageTime* time) const {
   const ModelConfig& config = model_.config();
   const int n_tensor = layout_.n_tensor;
@@ -220,7 +221,7 @@ void StepTimes::AddEnds(const ModelShard& share, const StepWork& work, StageTime
   }
   const int n_ranks = layout_.replica_ranks();
   if (n_ranks > 1) {
-    // All that is sent to rank 0.
+    // All messages to rank 0.
     const double from = layout_.n_stages > 1 ? n_heads : n_heads - 1;
     const bool in_node = MakePeers(hardware_, n_ranks).in_network == 0;
     const double bytes = sizeof(float) * Number(config.vocab_size * n_logit_rows) * from / n_heads;

@@ -1,5 +1,5 @@
-// StepTimes: the time of a step on a stage of a pipeline: the busiest rank's reading and computing,
-// each component as long as the slower of the two, and its messages.
+// StepTimes: the time of a step on a stage of a pipeline: reading and computing on the busiest
+// rank, where each component takes the longer of the two, and its messages.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct StepWork {
   std::int64_t n_tokens = 1;
   std::int64_t n_sequences = 1;    // cached rows are read once for each
   std::int64_t position = 0;       // average position of a token
-  std::int64_t last_position = 0;  // its visible cached rows are read
+  std::int64_t last_position = 0;  // the visible cached rows of this position are read
   std::int64_t n_logit_rows = 0;
   int n_data = 1;  // data ranks with this much work; the others are idle
 };
@@ -31,8 +31,8 @@ struct StageTime {
   double dense = 0;  // weights outside the routed experts
   double experts = 0;
   double attention = 0;  // cached rows
-  double exchange = 0;   // within the stage, and the logits
-  double streams = 0;    // to the next stage
+  double exchange = 0;   // messages within the stage, and the logits
+  double streams = 0;    // messages to the next stage
   double overhead = 0;
 
   double Total() const { return dense + experts + attention + exchange + streams + overhead; }
@@ -45,8 +45,8 @@ struct ExpertOptions {
   std::optional<std::int64_t> n_redundant;
 };
 
-// For one layout, whose counts fit model and options. The model and the hardware outlive it. One
-// thread.
+// For one layout, whose counts fit model and options. The model and the hardware must outlive this
+// object. One thread.
 class StepTimes {
  public:
   StepTimes(const ModelSizes& model, const Hardware& hardware, const ExpertLoad& load,
@@ -54,13 +54,13 @@ class StepTimes {
 
   StageTime Of(int stage, const StepWork& work);
 
-  // max / mean of the expert ranks' rows over many tokens, averaged over the layers: without
-  // balancing, and with it (1 without expert ranks).
+  // Returns max / mean of the expert ranks' rows over many tokens, averaged over the layers:
+  // without balancing, and with it (1 without expert ranks).
   double plain_imbalance() const { return plain_imbalance_; }
   double imbalance() const { return imbalance_; }
 
  private:
-  // The busiest rank, in one layer.
+  // The work of the busiest rank in one layer.
   struct BusiestRank {
     double seconds = 0;
     double rows = 0;
@@ -84,10 +84,10 @@ class StepTimes {
   const ExpertExchange exchange_;
   const Peers tensor_peers_;
   const Peers expert_peers_;
-  std::vector<ExpertPlacement> placements_;                // of every layer
-  std::vector<ModelShard> shares_;                         // of every stage
-  std::vector<bench::Costs> dense_;                        // of every layer
-  std::map<std::int64_t, std::vector<BusiestRank>> work_;  // by tokens; of every layer
+  std::vector<ExpertPlacement> placements_;                // every layer
+  std::vector<ModelShard> shares_;                         // every stage
+  std::vector<bench::Costs> dense_;                        // every layer
+  std::map<std::int64_t, std::vector<BusiestRank>> work_;  // by tokens, then by layer
   double plain_imbalance_ = 1;
   double imbalance_ = 1;
 };

@@ -17,8 +17,8 @@ constexpr double kBf16Bytes = 2;
 constexpr double kF32Bytes = 4;
 constexpr double kRouteBytes = 12;  // ids and weight, per pair of token and expert
 
-// One sum of n_parts parts over the tensor ranks: the parts of every share of the columns, then the
-// sums.
+// Returns the bytes of one sum of n_parts parts over the tensor ranks: the parts of every share of
+// the columns, then the sums.
 double SumBytes(double width, int n_parts, int n_tensor) {
   const double others = n_tensor - 1;
   return kF32Bytes * width * others * (Number(n_parts) / n_tensor + 1);
@@ -46,7 +46,7 @@ double ExpertBytesUnfused(const ModelConfig& config, const ParallelLayout& layou
   return (row + kRouteBytes * k) * (n - layout.n_tensor) + row * k * (n - 1);
 }
 
-// docs/spec/parallel.md 4.1; then the owner of a token sends the sum to its tensor ranks.
+// See docs/spec/parallel.md 4.1. Afterwards the owner of a token sends the sum to its tensor ranks.
 double ExpertBytesFused(const ModelConfig& config, const ParallelLayout& layout) {
   const int n = layout.n_expert();
   if (n == 1) return 0;

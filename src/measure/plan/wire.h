@@ -1,4 +1,4 @@
-// The bytes that the ranks of a replica send each other: docs/cluster.md as formulas.
+// Computes the bytes that the ranks of a replica send each other: docs/cluster.md as formulas.
 #pragma once
 
 #include <array>
@@ -11,9 +11,9 @@
 
 namespace fathom::plan {
 
-// The way of expert outputs to the ranks that need them (docs/spec/parallel.md 4): unfused,
-// every rank sends all others the rows of its experts; fused, tokens travel to their experts and
-// back while other tokens are computed.
+// The path of expert outputs to the ranks that need them (docs/spec/parallel.md 4). Unfused: every
+// rank sends the rows of its experts to all others. Fused: tokens travel to their experts and back
+// while other tokens are computed.
 enum class ExpertExchange { kUnfused, kFused };
 
 // Bytes that all ranks of a replica send for one token of one data rank, over all layers, by
@@ -21,7 +21,7 @@ enum class ExpertExchange { kUnfused, kFused };
 struct WireBytes {
   double embedding = 0;
   double sums = 0;     // after wo_b and after the shared expert
-  double experts = 0;  // with the exchange in use
+  double experts = 0;  // bytes of the exchange in use
   double choice = 0;   // lists of compressed rows, if tensor ranks share the choice
   double rows = 0;     // chosen rows, if the tensor ranks divide them
   double streams = 0;
@@ -29,7 +29,7 @@ struct WireBytes {
 
   double Total() const { return embedding + sums + experts + choice + rows + streams + logits; }
 };
-// The step of the token: each of its tokens is at `position`, in its own sequence or in one of
+// The step of the token. Each of its tokens is at `position`, in its own sequence or in one of
 // n_sequences.
 struct StepTokens {
   std::int64_t n_tokens = 1;
@@ -39,28 +39,28 @@ struct StepTokens {
 WireBytes BytesPerToken(const ModelConfig& config, const ParallelLayout& layout,
                         ExpertExchange exchange, const StepTokens& step = {});
 
-// True if the tensor ranks share the choice of rows in such a step.
+// Returns true if the tensor ranks share the choice of rows in such a step.
 bool SharesChoice(const ModelConfig& config, const ParallelLayout& layout, const StepTokens& step);
-// Bytes that all ranks send for the choice in one such layer and step.
+// Returns the bytes that all ranks send for the choice in one such layer and step.
 double ChoiceBytes(const ModelConfig& config, const ParallelLayout& layout, std::int64_t n_tokens);
-// Bytes of chosen rows that all ranks send in one such layer: the tokens of a sequence choose
-// different rows as long as there are any.
+// Returns the bytes of chosen rows that all ranks send in one such layer: the tokens of a sequence
+// choose different rows as long as there are unchosen ones.
 double RowBytes(const ModelConfig& config, const ParallelLayout& layout, const StepTokens& step);
 
-// Bytes for the experts of one layer, in both directions.
+// Return the bytes for the experts of one layer, in both directions.
 double ExpertBytesUnfused(const ModelConfig& config, const ParallelLayout& layout);
 double ExpertBytesFused(const ModelConfig& config, const ParallelLayout& layout);
 // Returns the number of remote ranks with experts of a token, if all experts are equally likely.
 double RemoteRanks(const ModelConfig& config, int n_expert);
 
-// The peers of a rank in an exchange, in the worst position: by link.
+// The number of peers of a rank in an exchange, by link, for the rank in the worst position.
 struct Peers {
   int in_node = 0;
   int in_network = 0;
 
   int all() const { return in_node + in_network; }
 };
-// The peers in groups of `size` neighbouring devices.
+// Returns the peers in groups of `size` neighbouring devices.
 Peers MakePeers(const Hardware& hardware, int size);
 
 // Returns the seconds of a round in which a rank sends equal parts of `bytes` to its peers and

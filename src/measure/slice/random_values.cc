@@ -19,7 +19,8 @@ constexpr std::uint64_t Mix(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// The state of SplitMix64 advances by a constant, so word i of a stream can be computed at once.
+// The state of SplitMix64 advances by a constant, so any word i of a stream can be computed
+// directly.
 constexpr std::uint64_t kStep = 0x9E3779B97F4A7C15u;
 constexpr std::uint64_t Word(std::uint64_t stream, std::uint64_t i) {
   return Mix(stream + (i + 1) * kStep);
@@ -74,7 +75,7 @@ constexpr CodeFormat kE4m3 = {
 // Two neighbouring powers of two as E8M0 codes, and the frequency of the upper one.
 struct PowerMix {
   std::uint32_t lower_code;
-  std::uint32_t n_upper;  // of 65,536
+  std::uint32_t n_upper;  // out of 65,536
 
   // p * (2u)^2 + (1 - p) * u^2 = rms^2, for u = 2^floor(log2 rms), so 0 <= p < 1.
   explicit PowerMix(double rms) {
@@ -105,7 +106,7 @@ FourBytes MakeFour(const MakeOne& make_one) {
           static_cast<std::uint8_t>(make_one(2)), static_cast<std::uint8_t>(make_one(3))};
 }
 
-// Every word of the stream makes one T.
+// Makes one T from every word of the stream.
 template <class T, class Make>
 void FillWords(std::uint64_t stream, std::int64_t first_byte, std::span<std::byte> out,
                const Make& make) {
@@ -120,8 +121,8 @@ void FillWords(std::uint64_t stream, std::int64_t first_byte, std::span<std::byt
   }
 }
 
-// The k ids of a token have equal distances, so that they differ; halves of ids are made alone,
-// because a part may begin with one.
+// The k ids of a token have equal distances, so that they differ. Halves of ids are made
+// separately, because a part may begin with a half.
 void FillExperts(std::uint64_t stream, const SliceTensor& tensor, std::int64_t first_byte,
                  std::span<std::byte> out) {
   const auto k = static_cast<std::uint64_t>(tensor.shape[1]);

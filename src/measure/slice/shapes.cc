@@ -13,8 +13,8 @@
 namespace fathom {
 namespace {
 
-// The published ratios: two layers of their own, then 4 and 128 in turn; the last is for the draft
-// head.
+// Returns the published ratios: two layers with special ratios, then 4 and 128 in turn; the last is
+// for the draft head.
 std::vector<int> PublishedRatios(int first_two, int n_layers) {
   std::vector<int> ratios = {first_two, first_two};
   while (static_cast<int>(ratios.size()) < n_layers) {
@@ -24,8 +24,8 @@ std::vector<int> PublishedRatios(int first_two, int n_layers) {
   return ratios;
 }
 
-// 10 as 10.0, because transformers refuses an integer where its class has a float, and 1e-6 as
-// 1e-06, not as the double next to the float.
+// Writes 10 as 10.0, because transformers rejects an integer where its class has a float, and 1e-6
+// as 1e-06, not as the double next to the float.
 JsonValue Number(float value) {
   if (value == std::floor(value)) return static_cast<double>(value);
   return ParseJson(fmt::format("{}", value)).value_or(JsonValue());
@@ -170,7 +170,7 @@ std::string ConfigJson(const ModelConfig& config) {
     json["dspark_target_layer_ids"] = dspark.dspark_target_layer_ids;
     json["dspark_markov_rank"] = dspark.dspark_markov_rank;
   }
-  for (const auto& [name, values] : config.integers) {  // those of other draft heads
+  for (const auto& [name, values] : config.integers) {  // integers of other draft heads
     if (json.Find(name) != nullptr) continue;
     json[name] = values.size() == 1 ? JsonValue(values.front()) : JsonValue(values);
   }

@@ -12,18 +12,18 @@ namespace fathom {
 
 struct DrafterKind;
 
-// The configuration of the published checkpoint (docs/spec/model.md 1.1).
+// Returns the configuration of the published checkpoint (docs/spec/model.md 1.1).
 ModelConfig FlashConfig();
 ModelConfig ProConfig();
 
-// The choices of a slice. They leave the size of every tensor of a layer unchanged, except for the
-// number of experts.
+// The parameters of a slice. They leave the size of every tensor of a layer unchanged, except for
+// the number of experts.
 struct SliceSizes {
-  std::vector<int> ratios;                // of each layer: 0, 4 or 128
+  std::vector<int> ratios;                // ratio of each layer: 0, 4 or 128
   std::optional<std::int64_t> n_experts;  // routed experts per layer; missing: the model's number
   std::int64_t vocab_size = 0;
   std::int64_t n_hash_layers = 0;      // the first layers, which choose experts by the token
-  const DrafterKind* draft = nullptr;  // of the head that drafts; null: none
+  const DrafterKind* draft = nullptr;  // the head that drafts; null: none
 };
 
 // Returns `whole` reduced to the slice. Checks nothing.

@@ -42,7 +42,7 @@ class Part {
     AddExperts(is_hash);
   }
 
-  // The stream gates before the logits.
+  // Adds the stream gates before the logits.
   void AddStreamHead() { AddHyperConnection("hc_head", 4, 1); }
 
   // Adds a tensor of a draft head.
@@ -64,7 +64,7 @@ class Part {
     AddValues("embed.weight", DType::kBF16, {config_.vocab_size, hidden_}, 0, 1);
   }
 
-  // Logits spread like those of a trained model.
+  // Logits have the spread of a trained model's logits.
   void AddLogitHead() {
     constexpr double kSpread = 4;
     AddNorm("norm", hidden_);
@@ -90,7 +90,7 @@ class Part {
                         .deviation = deviation});
   }
 
-  // Near 1, like trained norms.
+  // Values near 1, like trained norms.
   void AddNorm(std::string_view name, std::int64_t size) {
     AddValues(fmt::format("{}.weight", name), DType::kBF16, {size}, 1, 0.1);
   }

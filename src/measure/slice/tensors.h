@@ -23,22 +23,22 @@ struct SliceTensor {
   std::vector<std::int64_t> shape;
   double mean = 0;
   double deviation = 0;
-  std::int64_t n_experts = 0;  // of an I64 tensor; at least k
+  std::int64_t n_experts = 0;  // experts of an I64 tensor; at least k
 };
 
 // The scale of a quantised block is the smallest power of two that brings its largest value into
-// the format, so that this value is between half the format's maximum and the maximum: 3 to 6 of
-// E2M1, 224 to 448 of E4M3. The largest of 32 normal values is about 2.4 deviations, of 128 x 128
-// values about 4.
+// the format, so that this value is between half the format's maximum and the maximum: 3 to 6 in
+// E2M1, 224 to 448 in E4M3. The largest of 32 normal values is about 2.4 deviations, the largest of
+// 128 x 128 values about 4.
 inline constexpr double kE2m1Deviation = 1.75;
 inline constexpr double kE4m3Deviation = 84;
 
 std::int64_t ByteCount(const SliceTensor& tensor);
 
-// All tensors by the formulas of docs/spec/checkpoint.md 2 and docs/spec/mtp.md 1.1 and 2.2, one
-// list per part: embedding, each layer, head, and each stage of the draft head that the
-// configuration announces. A part is in the order of the official safetensors library: widest
-// type first, then by name.
+// Returns all tensors by the formulas of docs/spec/checkpoint.md 2 and docs/spec/mtp.md 1.1 and
+// 2.2, one list per part: embedding, each layer, head, and each stage of the draft head that the
+// configuration names. A part is in the order of the official safetensors library: widest type
+// first, then by name.
 std::vector<std::vector<SliceTensor>> SliceParts(const ModelConfig& config);
 
 }  // namespace fathom

@@ -21,7 +21,7 @@ constexpr std::int64_t kBytes = 256;
 constexpr std::array<std::string_view, 3> kFirstTokens = {kBeginOfSentence, kEndOfSentence,
                                                           "<｜▁pad▁｜>"};
 
-// Tokens behind the merges, as in the published files.
+// Returns the tokens after the merges, as in the published files.
 std::vector<std::string_view> LastTokens() {
   std::vector<std::string_view> tokens = {
       "<｜fim▁hole｜>",     "<｜fim▁begin｜>",    "<｜fim▁end｜>",  kUserToken,
@@ -33,9 +33,10 @@ std::vector<std::string_view> LastTokens() {
   return tokens;
 }
 
-// A syllable is a blank or a consonant with a vowel; a word is a syllable with one that begins with
-// a consonant. No piece begins with a vowel or ends with a consonant, so the bytes of every product
-// merge in one way only, to that product: encoding the text of a token gives the token.
+// A syllable is a blank or a consonant with a vowel; a word is a syllable followed by one that
+// begins with a consonant. No piece begins with a vowel or ends with a consonant, so the bytes of
+// every product merge in one way only, into that product: encoding the text of a token gives the
+// token.
 constexpr std::string_view kConsonants = "bcdfghjklmnpqrstvwxyzBCDFGHJKLMNPQRSTVWXYZ";
 constexpr std::string_view kVowels = "aeiouAEIOU";
 constexpr std::size_t kSyllablesOfBlank = kVowels.size();
@@ -82,7 +83,7 @@ JsonValue AddedToken(std::int64_t id, std::string_view text, bool special) {
           {"rstrip", false}, {"normalized", false}, {"special", special}};
 }
 
-// The three patterns of the published files (docs/spec/tokenizer.md 3).
+// Returns the three patterns of the published files (docs/spec/tokenizer.md 3).
 JsonValue PreTokenizer() {
   constexpr std::array<std::string_view, 3> kPatterns = {
       R"(\p{N}{1,3})", "[一-龥\u3040-ゟ゠-ヿ]+",
@@ -103,13 +104,14 @@ JsonValue PreTokenizer() {
   return {{"type", "Sequence"}, {"pretokenizers", std::move(steps)}};
 }
 
-// 256 symbols in the order of the published files: first the bytes that are their own symbol.
+// Returns 256 symbols in the order of the published files: first the bytes that are their own
+// symbol.
 std::vector<std::string> ByteSymbols() {
   std::vector<std::string> symbols;
   for (std::int64_t byte = 0; byte < kBytes; ++byte) {
     symbols.push_back(ByteToSymbol(static_cast<std::uint8_t>(byte)));
   }
-  // UTF-8 sorts like the characters, and the symbols of the other bytes are the highest.
+  // UTF-8 sorts like the characters, and the symbols of the other bytes sort last.
   std::sort(symbols.begin(), symbols.end());
   return symbols;
 }

@@ -90,8 +90,8 @@ std::string IndexJson(std::span<const Shard> shards, std::int64_t total_size) {
   return json + "\n  }\n}\n";
 }
 
-// The directory while it is being filled. Unless Keep is called, everything in it is removed: it
-// was empty at the start.
+// A directory that is being filled. Unless Keep is called, its destructor removes all contents: the
+// directory was empty at the start.
 class NewDirectory {
  public:
   static Result<NewDirectory> Make(const fs::path& path) {
@@ -192,8 +192,8 @@ class ShardFiller {
  private:
   struct Piece {
     const SliceTensor* tensor;
-    std::int64_t first;  // bytes
-    std::int64_t place;  // in the block
+    std::int64_t first;  // byte in the tensor
+    std::int64_t place;  // byte in the block
     std::int64_t count;
   };
 
@@ -223,7 +223,7 @@ class ShardFiller {
   ThreadTeam& team_;
   std::vector<std::byte> block_;
   std::int64_t block_bytes_ = 0;
-  std::vector<Piece> pieces_;  // of the block
+  std::vector<Piece> pieces_;  // pieces of the block
 };
 
 Status WriteShards(std::span<const Shard> shards, const SliceOptions& options,
@@ -276,7 +276,7 @@ Result<SliceSummary> WriteSlice(const fs::path& path, const SliceOptions& option
   if (!has_space) return Unexpected(has_space.error());
   const Status written = WriteShards(shards, options, summary.bytes, team, progress, *directory);
   if (!written) return Unexpected(written.error());
-  // config.json last: without it no program takes the directory for a model.
+  // Writes config.json last: without this file no program takes the directory for a model.
   for (const auto& [name, text] :
        {std::pair("model.safetensors.index.json", IndexJson(shards, summary.bytes)),
         std::pair("tokenizer.json", TokenizerJson(config->vocab_size)),
