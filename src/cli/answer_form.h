@@ -1,4 +1,4 @@
-// AnswerForm: what --schema, --regex or --grammar ask of an answer.
+// AnswerForm: the form that --schema, --regex or --grammar demands of an answer.
 #pragma once
 
 #include <memory>
@@ -15,17 +15,17 @@ namespace fathom::cli {
 
 class AnswerForm {
  public:
-  // Reads the file that the options name. Errors, here and below, begin with the option: a file
-  // that cannot be read or is too large; a schema that is no JSON.
+  // Reads the file that the options name. Here and below, errors begin with the option: a file that
+  // cannot be read or is too large; a schema that is not JSON.
   static Result<AnswerForm> Read(const FormOptions& options);
 
-  // Returns the constraint of an answer, which begins in the reasoning or in the content; null: the
-  // answer may be anything. Errors: what cannot be enforced.
+  // Returns the constraint of an answer that begins in the reasoning or in the content; null: the
+  // answer is free. Errors: the form cannot be enforced.
   Result<std::shared_ptr<const Constraint>> Compile(const CompileConstraint& compile,
                                                     bool in_reasoning) const;
-  // Returns the form as the APIs have it.
+  // Returns the form as a field of API requests.
   ContentForm ForRequests() const;
-  // Logs the keywords of the schema that the constraint (may be null) does not enforce.
+  // Logs the schema's keywords that the constraint (may be null) does not enforce.
   void WarnOfRelaxed(const Constraint* constraint, Log& log) const;
 
  private:

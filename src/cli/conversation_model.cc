@@ -13,7 +13,7 @@
 namespace fathom::cli {
 namespace {
 
-// The longest time until a Ctrl-C is noticed while nothing is generated.
+// The longest time until a Ctrl-C is noticed when no tokens arrive.
 constexpr std::chrono::milliseconds kGlance(50);
 
 EncodeOptions MakeEncodeOptions(std::optional<Think> think, const std::string& default_effort,
@@ -26,15 +26,14 @@ EncodeOptions MakeEncodeOptions(std::optional<Think> think, const std::string& d
   return options;
 }
 
-// Parses the answer without tools: the markup of calls is text, and nobody asks for the ids of
-// calls.
+// Parses the answer without tools: the markup of calls is text, so calls need no ids.
 AnswerParser MakeParser(bool starts_in_reasoning) {
   return AnswerParser({.starts_in_reasoning = starts_in_reasoning,
                        .tools = ToolSchemas(),
                        .random_bits = [] { return std::uint64_t{0}; }});
 }
 
-// Returns the text of the events, which is added to `all`.
+// Returns the text of the events, and adds it to `all`.
 AnswerDelta Collect(const std::vector<AnswerEvent>& events, AnswerDelta& all) {
   AnswerDelta delta;
   for (const AnswerEvent& event : events) {

@@ -1,5 +1,5 @@
-// ConversationModel: messages in, an answer out; the engine's prefix cache keeps what the turns
-// share.
+// ConversationModel: answers conversations. The engine's prefix cache keeps the common beginning of
+// the turns.
 #pragma once
 
 #include <functional>
@@ -33,27 +33,27 @@ struct AnswerDelta {
 using ShowDelta = std::function<Status(const AnswerDelta&)>;
 
 struct ChatAnswer {
-  AnswerDelta text;          // all of it
-  bool interrupted = false;  // by Ctrl-C: the text is what there was until then
+  AnswerDelta text;          // the whole text
+  bool interrupted = false;  // Ctrl-C ended the answer: the text is incomplete
   RequestStats stats;
 };
 
 // Owns tokenizer, model and engine. One thread.
 class ConversationModel {
  public:
-  // `ranks` and `interrupt` must outlive it.
+  // `ranks` and `interrupt` must outlive the returned object.
   static Result<std::unique_ptr<ConversationModel>> Load(const ChatCommand& command,
                                                          RankProcess& ranks, Interrupt& interrupt,
                                                          Log& log);
 
-  // Answers the last message. No `think`: as the checkpoint has learned. Ctrl-C ends the answer.
-  // Errors: a conversation that does not fit into the context, text that is not UTF-8, what the
-  // engine or `show` returned.
+  // Answers the last message. No `think`: the checkpoint's default. Ctrl-C ends the answer. Errors:
+  // a conversation that does not fit into the context, text that is not UTF-8, an error of the
+  // engine or of `show`.
   Result<ChatAnswer> Answer(const std::vector<Message>& messages, std::optional<Think> think,
                             const ShowDelta& show);
 
   double load_seconds() const { return runtime_->load_seconds(); }
-  // Whether the checkpoint has learned to reason.
+  // Returns whether the checkpoint was trained to reason.
   bool thinks() const { return files_.generation.thinks; }
   std::int64_t n_context() const { return runtime_->n_context(); }
 
@@ -69,7 +69,7 @@ class ConversationModel {
   const PromptProfile profile_;
   const std::string default_effort_;
   const AnswerForm form_;
-  ModelConstraints constraints_;  // uses the files
+  ModelConstraints constraints_;  // uses `files_`
   const SamplingParameters parameters_;
   Interrupt& interrupt_;
   std::optional<LoadDisplay> display_;

@@ -101,7 +101,7 @@ void InspectWeights(const Checkpoint& checkpoint, bool deep, Inspection& inspect
                                deep ? WeightValues::kAll : WeightValues::kOutsideExperts, team));
 }
 
-// Reads the files that every answering command reads besides the weights.
+// Reads the files other than weights that every answering command reads.
 void InspectTexts(const std::filesystem::path& directory, Inspection& inspection) {
   AddProblem(inspection, "generation_config.json",
              ReadGenerationConfig(directory, inspection.config->vocab_size));
@@ -142,7 +142,9 @@ Inspection InspectModel(const std::filesystem::path& directory, const Inspection
 
   Result<ModelConfig> config = ReadModelConfig(directory / "config.json");
   AddProblem(inspection, "config.json", config);
-  if (!config) return inspection;  // nothing says what tensors and tokens there should be
+  if (!config)
+    return inspection;  // without config.json, the expected tensors and tokens are
+                        // unknown
   inspection.config = *std::move(config);
   inspection.layers = CountLayers(*inspection.config);
   inspection.cache = MeasureCache(*inspection.config);

@@ -1,4 +1,4 @@
-// Inspection: all there is to know about a checkpoint without running it.
+// Inspection: all properties of a checkpoint that can be found without running it.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ struct DTypeUse {
   std::int64_t bytes = 0;
 };
 
-// The number of layers of each kind; each layer is in one of the first three and one of the last
-// two.
+// The number of layers of each kind. Each layer is counted in one of the first three fields and in
+// one of the last two.
 struct LayerCounts {
   std::int64_t window = 0;     // ratio 0
   std::int64_t ratio_4 = 0;    // compressed, with indexer
@@ -55,46 +55,48 @@ struct Inspection {
   std::size_t n_files = 0;
   std::map<DType, DTypeUse> dtypes;
   DTypeUse all;
-  std::int64_t draft_bytes = 0;  // of all tensors of a draft head
+  std::int64_t draft_bytes = 0;  // bytes of all tensors of a draft head
   ProfileDetection profile;
-  std::optional<DraftHead> head;  // missing if the tensors contradict each other
+  std::optional<DraftHead> head;  // missing if its tensors contradict each other
   ExpertFormats experts;
   // Missing if config.json is not valid:
   std::optional<ModelConfig> config;
   LayerCounts layers;
   CacheMemory cache;
-  // Missing: not asked for, or there are problems.
+  // Missing: no plan was requested, or there are problems.
   std::optional<MemoryPlan> device;
   std::optional<HostPlan> host;
-  std::vector<RankPlan> ranks;  // in place of `host`
-  HostSpeeds speeds;            // of the host
+  std::vector<RankPlan> ranks;  // replaces `host` with several ranks
+  HostSpeeds speeds;            // speeds of the host
 
   std::vector<std::string> warnings;
   std::vector<ProblemGroup> problems;  // empty groups are left out
 };
 
 struct InspectionOptions {
-  // Also read the scales of the routed experts, which other commands read when an expert is first
-  // used.
+  // Also read the scales of the routed experts, which other commands read at the first use of an
+  // expert.
   bool deep = false;
-  // Free bytes of a device, to plan as loading would, and what computes the experts beyond.
+  // Free bytes of a device, to plan as loading would, and the processor for the experts that do not
+  // fit.
   std::optional<std::int64_t> device_memory{};
   HostExpertChoice experts = HostExpertChoice::kAuto;
-  // Bytes of a host's memory, to plan as loading would, and the speeds to expect.
+  // Bytes of a host's memory, to plan as loading would, and its expected speeds.
   std::optional<std::int64_t> memory{};
   HostSpeeds speeds{};
-  // Ranks that have so much memory each, and how they divide the model; missing: one process.
+  // The number of ranks, with `memory` bytes each, and how they divide the model; missing: one
+  // process.
   std::optional<int> n_ranks{};
   RankOptions ranks{};
 };
 
-// Opens the checkpoint, makes the checks of a command that answers, and goes on whatever is wrong.
-// Any problem is in the result.
+// Opens the checkpoint and makes all checks of a command that answers, even after a problem. The
+// result contains all problems.
 Inspection InspectModel(const std::filesystem::path& directory, const InspectionOptions& options);
 
-// For people: at most 20 problems of each group, the others are counted.
+// Writes text for people: at most 20 problems of each group; others are counted.
 std::string DescribeInspection(const Inspection& inspection);
-// For programs: everything.
+// Writes everything for programs.
 std::string InspectionToJson(const Inspection& inspection);
 
 }  // namespace fathom::cli

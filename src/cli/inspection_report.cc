@@ -15,7 +15,7 @@
 namespace fathom::cli {
 namespace {
 
-// "1.57 GB": decimal units, three digits.
+// Returns "1.57 GB": decimal units, three digits.
 std::string Bytes(std::int64_t bytes) {
   constexpr std::string_view kUnits[] = {"B", "kB", "MB", "GB", "TB"};
   double value = static_cast<double>(bytes);
@@ -28,7 +28,7 @@ std::string Bytes(std::int64_t bytes) {
   return fmt::format("{:.{}f} {}", value, decimals, kUnits[unit]);
 }
 
-// 145,116
+// Returns 145,116.
 std::string Grouped(std::int64_t number) {
   std::string digits = fmt::format("{}", number);
   for (std::ptrdiff_t i = static_cast<std::ptrdiff_t>(digits.size()) - 3; i > 0; i -= 3) {

@@ -1,4 +1,4 @@
-// fathom: DeepSeek-V4 from the command line.
+// fathom: runs DeepSeek-V4 from the command line.
 #include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -30,8 +30,8 @@ int ReportStatus(const Status& status) {
   return 1;
 }
 
-// The limit is also the size of the stacks of all threads. With less, a deep call somewhere would
-// end the program without a word.
+// Checks the limit of stacks, which applies to all threads. With a smaller one, a deep call would
+// end the program without a message.
 Status CheckStack() {
   constexpr rlim_t kLeastKibibytes = 2048;
   rlimit limit = {};
@@ -41,8 +41,8 @@ Status CheckStack() {
                    limit.rlim_cur / 1024);
 }
 
-// Takes memory for the stack of the main thread, which computes, now: the kernels use a megabyte of
-// it, and a process that has no more memory when its stack grows ends without a word.
+// Allocates the stack of the main thread, which computes, at start. The kernels use a megabyte of
+// it, and if no memory is left when its stack grows, the process ends without a message.
 [[gnu::noinline]] void GrowStack() {
   constexpr std::size_t kPage = 4096;
   volatile std::byte pages[1536 * 1024];  // below the least limit of CheckStack
@@ -64,8 +64,9 @@ struct CommandRunner {
     }
   }
 
-  // A command with an engine runs on the first rank, and the others compute what it needs; any
-  // other runs on all. The end is told before the ranks part, which may end this process.
+  // A command with an engine runs on the first rank, and the other ranks compute their parts; any
+  // other command runs on all ranks. The end is reported before the ranks separate, which may end
+  // this process.
   template <class Command>
   Status OnRanks(const Command& command) {
     RankProcess session(command.run.ranks, [](const Error& reason) {

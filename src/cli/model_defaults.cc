@@ -12,7 +12,7 @@
 namespace fathom::cli {
 namespace {
 
-// The last part of the path, however it is written.
+// Returns the last part of the path, however the path is written.
 std::string DirectoryName(const std::filesystem::path& directory) {
   std::error_code ignored;
   return std::filesystem::canonical(directory, ignored).filename().string();
@@ -61,7 +61,7 @@ SamplingParameters MakeSamplingParameters(const SamplingOptions& options,
 namespace {
 
 Status AddConstraints(const ApiCommand& command, const ModelFiles& model, ApiModel& api) {
-  constexpr std::int64_t kLeast = std::int64_t{64} << 20;  // compiling one takes as much
+  constexpr std::int64_t kLeast = std::int64_t{64} << 20;  // compiling a constraint takes as much
   const std::int64_t max_memory = command.constraint_memory.value_or(DefaultConstraintMemory());
   if (max_memory < kLeast) {
     return MakeError(ErrorCode::kInvalidArgument,

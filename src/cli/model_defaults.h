@@ -1,4 +1,5 @@
-// The defaults of a model: its chat format, its sampling, and the model as the APIs see it.
+// The defaults of a model: its chat format, its sampling parameters, and its description for the
+// APIs.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +17,16 @@
 
 namespace fathom::cli {
 
-// Returns the chat format that the model was trained on: the profile of that name; if it is empty,
-// what the model's directory says, and a warning if that is a guess.
+// Returns the chat format with which the model was trained: the profile named `name`. If that is
+// empty, returns the format that the model's directory names, with a warning if that is a guess.
 Result<PromptProfile> ChooseProfile(const std::string& name, const std::filesystem::path& model,
                                     Log& log);
 
-// Returns whether chats that do not choose think: as chosen, else as the checkpoint has learned.
+// Returns whether chats think that do not choose: as `chosen`, or else the checkpoint's default.
 ThinkingMode DefaultThinking(std::optional<bool> chosen, const GenerationConfig& config);
 
-// Returns the given options; for the others the model's generation_config.json; else max_tokens as
-// given.
+// Returns the given options; for other parameters, the values of the model's
+// generation_config.json; otherwise max_tokens as given.
 SamplingParameters MakeSamplingParameters(const SamplingOptions& options,
                                           const GenerationConfig& config,
                                           std::optional<std::int64_t> max_tokens);

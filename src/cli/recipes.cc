@@ -7,7 +7,7 @@
 namespace fathom::cli {
 namespace {
 
-// A models file without instructions leaves Codex without any: they replace its own.
+// A models file without instructions leaves Codex without any, because it replaces Codex' own.
 constexpr std::string_view kCodexInstructions =
     "You are a coding agent in the terminal of the user, and work in the folder that the "
     "environment names. Go on until the task is done: read the files that matter, change them by "
@@ -16,7 +16,7 @@ constexpr std::string_view kCodexInstructions =
     "delete or publish anything. End with a short account of what you did and what you could not "
     "check.";
 
-// docs/serve.md, With agents and other programs, has the text for the numbers of an example.
+// docs/serve.md, "With agents and other programs", has this text with the numbers of an example.
 constexpr std::string_view kRecipes = R"(# Claude Code
 ANTHROPIC_BASE_URL={url} ANTHROPIC_AUTH_TOKEN={key} \
 ANTHROPIC_MODEL={model} ANTHROPIC_SMALL_FAST_MODEL={model} \
@@ -82,7 +82,8 @@ base URL {url}/v1, API key {key}, model ID {model}, context window {context}
 
 std::string Recipes(const RecipeFacts& facts) {
   using fmt::arg;
-  constexpr std::int64_t kOutputShare = 4;  // of the context, for programs that ask for a limit
+  constexpr std::int64_t kOutputShare =
+      4;  // the context divided by this is the limit for programs that ask for one
   return fmt::format(kRecipes, arg("url", facts.url), arg("model", facts.model),
                      arg("key", facts.has_keys ? "KEY" : "none"),
                      arg("codex_key", facts.has_keys ? "\nenv_key = \"FATHOM_API_KEY\"" : ""),

@@ -1,4 +1,4 @@
-// Settings of client programs for a server (serve --recipes).
+// Recipes: settings of client programs for a server (serve --recipes).
 #pragma once
 
 #include <cstdint>
@@ -6,12 +6,12 @@
 
 namespace fathom::cli {
 
-// The facts of the server that clients have to know.
+// The facts about the server that clients need.
 struct RecipeFacts {
   std::string url;    // "http://127.0.0.1:8000"
   std::string model;  // a served name
   std::int64_t n_context = 0;
-  bool has_keys = false;  // clients need a key; the recipes say KEY in its place, never the key
+  bool has_keys = false;  // clients need a key; the recipes contain KEY instead of the key
 };
 
 // Returns the recipes, each with a heading line "# PROGRAM".

@@ -12,7 +12,7 @@ double PrefillRate(const RequestStats& stats) {
 }
 
 double DecodeRate(const RequestStats& stats) {
-  // The first token comes out of the prefill.
+  // The prefill yields the first token.
   const std::int64_t n_tokens = std::max<std::int64_t>(stats.generated_tokens - 1, 0);
   return stats.decode_seconds > 0 ? static_cast<double>(n_tokens) / stats.decode_seconds : 0;
 }

@@ -16,8 +16,8 @@
 namespace fathom::cli {
 namespace {
 
-// Every line of the output begins like this; the id of a line that never ran goes on with its
-// number in the input.
+// Every line of the output begins with this text. The id of a line that never ran continues with
+// its number in the input.
 constexpr std::string_view kOutputBegin = R"({"id":")";
 constexpr std::string_view kLineId = "batch_line_";
 
@@ -27,7 +27,8 @@ tl::unexpected<BatchLineError> LineError(std::string custom_id, std::string code
       .custom_id = std::move(custom_id), .code = std::move(code), .message = std::move(message)});
 }
 
-// Returns the API of the endpoint, by its first path alone; nullptr: batches have no such endpoint.
+// Returns the API that the first path of the endpoint names; nullptr: batches do not support the
+// endpoint.
 const Api* FindBatchApi(std::string_view url) {
   for (const Api* api : {&kChatCompletions, &kCompletions, &kResponses, &kMessages}) {
     if (url == api->paths.front()) return api;

@@ -15,11 +15,11 @@
 namespace fathom::cli {
 namespace {
 
-// The time between two looks at all streams. They buffer what comes meanwhile, so the time is short
-// beside a step of a model worth a batch, and costs nothing.
+// The time between two polls of all streams. They buffer events meanwhile, so the time may be short
+// compared with a step of a model worth a batch, and costs nothing.
 constexpr auto kWait = std::chrono::milliseconds(2);
 
-// The lines of a text that are not blank, one after the other, with their numbers from 1.
+// Iterates over the lines of a text that are not blank, with their numbers from 1.
 class Lines {
  public:
   explicit Lines(std::string_view text) : lines_(WithoutByteOrderMark(text)) {}
@@ -58,7 +58,7 @@ std::string Duration(double seconds) {
 
 }  // namespace
 
-// A line that runs. Stays where it is: the answer refers to the call.
+// A line that runs. Must not move: the answer refers to the call.
 struct BatchRun::Job {
   Job(std::string id, ApiCall prepared, const ApiModel& model, const RandomBits& random_bits)
       : custom_id(std::move(id)),
@@ -71,7 +71,7 @@ struct BatchRun::Job {
   const std::string custom_id;
   ApiCall call;
   ApiAnswer answer;
-  std::vector<std::unique_ptr<RunningRequest>> running;  // null: has ended
+  std::vector<std::unique_ptr<RunningRequest>> running;  // null: the request has ended
   std::size_t n_ended = 0;
 };
 
@@ -138,7 +138,7 @@ Status BatchRun::Run(std::string_view input, const BatchWatch& watch) {
       if (Status started = Start(line, lines.number()); !started) return started;
       has_moved = true;
     }
-    // Also of a job that waits for room: a stream that nobody reads keeps its room.
+    // Drains a job that waits for room, too: an unread stream keeps its room.
     Status drained = next_ != nullptr ? Drain(*next_, &has_moved) : Status();
     for (std::size_t i = 0; i < jobs_.size() && drained; ++i) {
       drained = Drain(*jobs_[i], &has_moved);
@@ -170,7 +170,7 @@ Status BatchRun::Start(std::string_view line, std::int64_t number) {
   return SubmitNext();
 }
 
-// Hands requests of the next job to the engine until it takes no more.
+// Submits requests of the next job to the engine until it refuses one.
 Status BatchRun::SubmitNext() {
   Job& job = *next_;
   while (!job.is_submitted()) {
@@ -190,7 +190,7 @@ Status BatchRun::SubmitNext() {
   return {};
 }
 
-// Takes what its streams hold now, and writes the result if that was all.
+// Takes the events that its streams hold now, and writes the result if the job is complete.
 Status BatchRun::Drain(Job& job, bool* has_moved) {
   StreamEvent event;
   for (std::size_t i = 0; i < job.running.size(); ++i) {
@@ -213,7 +213,7 @@ Status BatchRun::Drain(Job& job, bool* has_moved) {
   constexpr int kServiceUnavailable = 503;
   const std::optional<ApiError> error = job.answer.error();
   if (error && error->status == kServiceUnavailable) {
-    // Nobody here cancels: the engine is going away.
+    // This run cancels nothing, so the engine is shutting down.
     return MakeError(ErrorCode::kUnavailable, "{}", error->message);
   }
   const ApiReply reply = WholeReply(job.answer);

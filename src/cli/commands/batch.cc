@@ -89,8 +89,8 @@ Status RunCommand(const BatchCommand& command, RankProcess& ranks, Log& log) {
   RuntimeOptions options = {.run = command.run, .serving = command.engine, .ranks = &ranks};
   options.run.n_context = *n_context;
   if (ranks.is_alone()) options.run.memory_beside = api->constraint_memory().limit;
-  // Enough that a sequence that ends is followed by another at once; the others need no memory
-  // before their turn.
+  // Enough that another sequence can follow as soon as one ends; more would only use memory before
+  // their turn.
   options.serving.max_waiting = 2 * command.engine.max_sequences;
   LoadDisplay display(files->directory, log, &interrupt);
   options.events = display.events();

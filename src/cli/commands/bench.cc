@@ -46,7 +46,7 @@ Result<bench::Plan> MakeBenchPlan(const BenchCommand& command, const ModelConfig
   return plan;
 }
 
-// The formulas for this checkpoint; the log is told where they are not what the tensors are.
+// Returns the formulas for this checkpoint; logs where they differ from the tensors.
 bench::ModelCosts MakeCosts(const Checkpoint& checkpoint, const ModelConfig& config,
                             const RankProcess& ranks, Log& log) {
   bench::ModelCosts costs(config, bench::FindStoredFormats(checkpoint));
@@ -63,7 +63,7 @@ struct Measured {
   Roofline best;
 };
 
-// Adds up the measurements of all ranks, which were made at the same time.
+// Adds up the measurements of all ranks, which measured at the same time.
 Result<Measured> AddUp(const Measured& mine, Communicator& ranks) {
   const Result<std::vector<Measured>> all = ranks.GatherEach(mine);
   if (!all) return Unexpected(all.error());
@@ -84,7 +84,7 @@ Result<Measured> AddUp(const Measured& mine, Communicator& ranks) {
   return sum;
 }
 
-// Each row, and in it each kind of layer, has a track of its own.
+// Writes a track for each row and each kind of layer in it.
 Status WriteTrace(const bench::Report& report, TraceWriter& trace) {
   const auto begin = TraceWriter::Clock::now();
   const auto moment = [begin](double seconds) {
@@ -95,7 +95,7 @@ Status WriteTrace(const bench::Report& report, TraceWriter& trace) {
   for (const bench::RowResult& row : report.rows) {
     if (!row.profile) continue;
     for (const ProfileEvent& event : row.profile->events) {
-      if (event.name == kBetween) continue;  // gaps show it
+      if (event.name == kBetween) continue;  // gaps show this time
       const std::string name =
           fmt::format("{}{}{}", Name(row.row), event.part.empty() ? "" : ": ", event.part);
       const auto found = std::ranges::find(tracks, name);

@@ -1,4 +1,4 @@
-// `fathom bench serve`: the levels of a load one after the other, and their report.
+// Implements `fathom bench serve`: runs the levels of a load one after another, and reports them.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -20,8 +20,8 @@ namespace {
 
 constexpr std::int64_t kDefaultRequests = 100;
 
-// A running request needs three descriptors, and systems allow 1024 unless asked for more. Where
-// the system does not allow more, requests fail with that error.
+// Raises the limit of descriptors: a running request needs three, and systems allow 1024 by
+// default. If the system does not allow more, requests fail with that error.
 void AllowManyDescriptors() {
   rlimit limit = {};
   if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
@@ -45,7 +45,8 @@ Result<std::string> ReadKey(const BenchServeCommand& command) {
 Result<load::LoadTarget> MakeTarget(const BenchServeCommand& command) {
   Result<std::string> url = ParseServerUrl(command.url);
   if (!url) return Unexpected(url.error());
-  // Clients of OpenAI's API name the server so; the paths of requests begin with it.
+  // Clients of OpenAI's API write a server's URL with this end; here the paths of requests begin
+  // with it.
   constexpr std::string_view kVersion = "/v1";
   if (url->ends_with(kVersion)) url->resize(url->size() - kVersion.size());
   const Result<load::LoadEndpoint> endpoint = load::ParseEndpoint(command.endpoint);
@@ -104,14 +105,14 @@ Result<std::vector<load::LoadLevel>> MakeLevels(const BenchServeCommand& command
   return levels;
 }
 
-// The requests of a level as conversations; none where only the time ends it.
+// Returns the number of conversations of a level; none if only the time ends it.
 std::optional<std::int64_t> CountConversations(const BenchServeCommand& command) {
   if (!command.n_requests && command.seconds) return std::nullopt;
   const std::int64_t n_requests = command.n_requests.value_or(kDefaultRequests);
   return DivideUp(n_requests, command.n_turns);
 }
 
-// 0 to 1, by what ends the level first.
+// Returns 0 to 1, by the limit that ends the level first.
 double ProgressShare(const load::LoadJob& job, const load::LoadProgress& progress) {
   const double by_time = job.seconds ? progress.time_s / *job.seconds : 0;
   const double n_requests =
@@ -156,7 +157,7 @@ void RunLevels(const BenchServeCommand& command, load::LoadJob job,
   }
 }
 
-// An error if no request of any level was answered: whoever asks for figures gets none.
+// Returns an error if no request of any level was answered: there are no figures to report.
 Status CheckAnswered(const load::LoadReport& report) {
   const load::FailureCount* failure = nullptr;
   for (const auto& [level, summary] : report.levels) {
@@ -188,7 +189,7 @@ Status RunCommand(const BenchServeCommand& command, Log& log) {
                              .workload = *workload,
                              .objectives = *objectives};
   AllowManyDescriptors();
-  Interrupt interrupt;  // before the threads of the load
+  Interrupt interrupt;  // before the threads of the load start
   RunLevels(command, {.target = *target, .workload = *workload}, *levels, interrupt, &report, log);
   if (Status answered = CheckAnswered(report); !answered) return answered;
   if (!command.plot.empty()) {

@@ -32,8 +32,8 @@ constexpr std::string_view kHelp =
     "message.\n"
     "Ctrl-C stops an answer. A message that begins with a slash: write the slash twice.\n";
 
-// One conversation at a terminal or through pipes. On a terminal an error is told and the chat goes
-// on; through pipes it ends the program, as in a script.
+// One conversation at a terminal or through pipes. On a terminal an error is shown and the chat
+// continues; through pipes it ends the program, as in a script.
 class Chat {
  public:
   Chat(const ChatCommand& command, ConversationModel& model, TerminalReader& lines)
@@ -56,7 +56,7 @@ class Chat {
       } else if (lines_.on_terminal()) {
         status = Print("^C (/quit or Ctrl-D leaves)\n");
       } else {
-        return {};  // Ctrl-C while nothing is answered: the user wants to leave
+        return {};  // Ctrl-C outside an answer: the user wants to leave
       }
       if (!status && (IsQuiet(status.error()) || !lines_.on_terminal() ||
                       status.error().code == ErrorCode::kUnavailable)) {
@@ -110,7 +110,7 @@ class Chat {
     const Result<ChatAnswer> answer =
         model_.Answer(messages_, think_, [&](const AnswerDelta& delta) -> Status {
           std::string shown;
-          // Without a terminal the output is the answers, and nothing but them.
+          // Without a terminal the output contains only the answers.
           if (!delta.reasoning.empty() && lines_.on_terminal()) {
             shown += std::exchange(dimmed, true) ? "" : style_.dim;
             shown += wrap.Add(delta.reasoning);
@@ -134,7 +134,7 @@ class Chat {
     return ended ? Keep(*answer) : ended;
   }
 
-  // The conversation stays as it was if there is no other answer.
+  // The conversation stays unchanged if there is no other answer.
   Status Retry() {
     const auto last =
         std::ranges::find(messages_.rbegin(), messages_.rend(), Role::kUser, &Message::role);
@@ -241,7 +241,7 @@ class Chat {
   TerminalReader& lines_;
   const TextStyle style_;
   std::vector<Message> messages_;
-  std::optional<Think> think_;  // none: reasoning without an effort of the user's
+  std::optional<Think> think_;  // none: reasoning, without an effort chosen by the user
   std::optional<RequestStats> last_;
   std::int64_t n_generated_ = 0;
   bool done_ = false;

@@ -1,5 +1,5 @@
-// The commands of the program. Each does all its work and reports an error, or prints its result to
-// standard output; nothing is written before what can be checked has been checked.
+// The commands of the program. Each does all its work and returns an error, or prints its result to
+// standard output. A command checks all it can before it writes anything.
 #pragma once
 
 #include "base/result.h"
@@ -9,12 +9,12 @@
 
 namespace fathom::cli {
 
-// With several ranks, these commands run on the first (FollowEngine on the others).
+// With several ranks, these commands run on the first rank (the others run FollowEngine).
 Status RunCommand(const GenerateCommand& command, RankProcess& ranks, Log& log);
 Status RunCommand(const ChatCommand& command, RankProcess& ranks, Log& log);
 Status RunCommand(const ServeCommand& command, RankProcess& ranks, Log& log);
 Status RunCommand(const BatchCommand& command, RankProcess& ranks, Log& log);
-// These on all.
+// These commands run on all ranks.
 Status RunCommand(const LogitsCommand& command, RankProcess& ranks, Log& log);
 Status RunCommand(const BenchCommand& command, RankProcess& ranks, Log& log);
 

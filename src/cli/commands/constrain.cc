@@ -18,14 +18,14 @@ namespace {
 
 constexpr std::size_t kMostSchemaBytes = 64u << 20;
 
-// The model's tokenizer; its rows of logits are those of config.json, where there is one.
+// The model's tokenizer, and the number of rows of its logits: from config.json if there is one.
 struct ModelVocabulary {
   Tokenizer tokenizer;
   std::int64_t vocab_size = 0;
   Token eos = 1;
 };
 
-// chosen: a directory, or a tokenizer.json alone, whose highest id is then the last row.
+// chosen: a directory, or only a tokenizer.json, whose highest id is then the last row.
 Result<ModelVocabulary> ReadVocabulary(const std::filesystem::path& chosen) {
   std::error_code error;
   const bool is_file = std::filesystem::is_regular_file(chosen, error);
@@ -111,7 +111,7 @@ struct CheckTotals {
   std::vector<double> compile_us;
   std::vector<double> mask_us;
   std::int64_t n_compiled = 0;
-  std::int64_t n_passing = 0;  // compiled, with every text accepted or refused as it should be
+  std::int64_t n_passing = 0;  // compiled, and every text was accepted or refused as expected
   std::int64_t n_valid_refused = 0;
   std::int64_t n_valid_undecided = 0;
   std::int64_t n_invalid_accepted = 0;
@@ -157,7 +157,7 @@ struct CheckTotals {
   }
 };
 
-// One line of --check and --test for people.
+// Returns one line of --check and --test for people.
 std::string Report(const ConstraintCheck& check) {
   std::string text = fmt::format("{} ({:.0f} us)\n", check.Outcome(), check.compile_us);
   if (check.error) {
@@ -204,7 +204,7 @@ Status CheckOne(const ConstrainCommand& command, ConstraintChecker& checker) {
   return {};
 }
 
-// A file of --bench: {"schema": ..., "tests": [{"data": ..., "valid": bool}]}.
+// Checks a file of --bench: {"schema": ..., "tests": [{"data": ..., "valid": bool}]}.
 Result<ConstraintCheck> CheckFile(const std::filesystem::path& path, bool strict,
                                   ConstraintChecker& checker) {
   const Result<std::string> text = ReadInput(path.string(), kMostSchemaBytes);

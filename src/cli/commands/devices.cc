@@ -20,7 +20,7 @@ std::string Gibibytes(std::int64_t bytes) {
   return fmt::format("{:.1f} GiB", static_cast<double>(bytes) / (1 << 30));
 }
 
-// "cuda 0    NVIDIA H200, ...": what the line is about, and what is said of it.
+// Returns "cuda 0    NVIDIA H200, ...": a subject, and a text about it.
 std::string Line(std::string_view subject, std::string_view text) {
   return fmt::format("{:<9} {}\n", subject, text);
 }
@@ -41,7 +41,7 @@ std::string DescribeGpu(const FoundGpu& gpu, std::string_view options) {
       gpu.obstacle.empty() ? fmt::format("used with {}", options) : "not used: " + gpu.obstacle);
 }
 
-// The devices of a backend, or why there are none.
+// Describes the devices of a backend, or the reason why there are none.
 std::string DescribeGpus(std::string_view backend) {
   const Result<std::unique_ptr<GpuModule>> module = OpenGpuModule(backend);
   if (!module) return Line(backend, "not used: " + module.error().message);

@@ -1,4 +1,5 @@
-// The trace of `fathom logits --draft-at`: what a DSpark drafter computes behind given positions.
+// The trace of `fathom logits --draft-at`: records the computation of a DSpark drafter after given
+// positions.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +16,12 @@
 
 namespace fathom::cli {
 
-// Reads "3,17,250": ascending positions, each of which has a token behind it. Error: another text,
-// or a position outside [0, n_tokens - 1).
+// Parses "3,17,250": ascending positions, each followed by a token. Error: any other text, or a
+// position outside [0, n_tokens - 1).
 Result<std::vector<std::int64_t>> ParseDraftPositions(std::string_view text, std::int64_t n_tokens);
 
-// Drafts greedily behind positions while the tokens of a text are computed, and keeps the numbers
-// in memory until they are written. One thread.
+// Drafts greedily after the positions while the tokens of a text are computed, and keeps the
+// numbers in memory until they are written. One thread.
 class DraftTraceRun {
  public:
   DraftTraceRun(std::vector<std::int64_t> positions, std::vector<Token> tokens);
@@ -28,12 +29,12 @@ class DraftTraceRun {
   // Error: the checkpoint has no DSpark drafter.
   static Status CheckHead(const Checkpoint& checkpoint);
 
-  // The end of the step that begins at `position` and would end at `end`: a position whose drafts
-  // are wanted ends a step.
+  // Returns the end of the step that begins at `position` and would end at `end`: a position after
+  // which drafts are requested ends a step.
   std::int64_t EndOfStep(std::int64_t position, std::int64_t end) const;
-  // Before the first step; the run must outlive the model's steps.
+  // Call before the first step; the run must outlive the model's steps.
   void Attach(Model& model);
-  // Behind a step of the model that began at `position` and has n_rows rows.
+  // Call after a step of the model that began at `position` and has n_rows rows.
   Status AfterStep(Model& model, std::int64_t position, std::int64_t n_rows);
   // Writes step_pos, draft_tokens, draft_logits, draft_base_logits, draft_streams, main_x and
   // confidence (docs/drafts.md).
@@ -42,7 +43,7 @@ class DraftTraceRun {
  private:
   std::vector<std::int64_t> positions_;
   std::vector<Token> tokens_;
-  DSparkTrace trace_;  // of one step, and main_x of all
+  DSparkTrace trace_;  // the trace of one step, and main_x of all steps
   std::int64_t hidden_ = 0;
   std::int64_t block_ = 0;
   std::int64_t n_stages_ = 0;

@@ -25,7 +25,7 @@
 namespace fathom::cli {
 namespace {
 
-constexpr std::int64_t kMaxTokens = 256;  // where --max-tokens is not given
+constexpr std::int64_t kMaxTokens = 256;  // the default of --max-tokens
 
 Result<std::vector<Token>> EncodePrompt(const GenerateCommand& command, const ModelFiles& model) {
   const Result<std::string> text = command.prompt == "-" ? ReadInput("-") : command.prompt;
@@ -42,7 +42,7 @@ Result<std::vector<Token>> EncodePrompt(const GenerateCommand& command, const Mo
   return tokens;
 }
 
-// Called before anything is loaded: a prompt that does not fit is refused at once.
+// Called before anything is loaded, so that a prompt that does not fit is refused immediately.
 Result<std::int64_t> ContextFor(const GenerateCommand& command, const ModelConfig& config,
                                 std::int64_t n_prompt) {
   const std::int64_t wanted = command.sampling.max_tokens.value_or(kMaxTokens);
@@ -80,12 +80,12 @@ JsonValue TimingsToJson(double load_seconds, const RequestStats& stats) {
           {"decode_tokens_per_second", DecodeRate(stats)}};
 }
 
-// Collects an answer, and shows it while it grows unless it is to be JSON.
+// Collects an answer, and shows it while it grows unless the output is JSON.
 class PrintedAnswer {
  public:
   PrintedAnswer(const Tokenizer& tokenizer, bool show) : tokenizer_(tokenizer), show_(show) {}
 
-  // Takes what comes next. Errors: the engine's, or nobody reads any more.
+  // Adds the next event. Errors: the engine's, or the output has no reader any more.
   Status Add(const StreamEvent& event) {
     if (event.error) return Unexpected(*event.error);
     const std::size_t n_shown = text_.size();
@@ -109,7 +109,7 @@ class PrintedAnswer {
   const std::vector<Token>& tokens() const { return tokens_; }
   const JsonValue& logprobs() const { return logprobs_; }
   FinishReason finish() const { return finish_; }
-  // Index of the one found, if that was the end.
+  // Index of the stop string that ended the answer, if any.
   std::optional<std::size_t> stop_string() const { return stop_string_; }
 
  private:
@@ -146,8 +146,8 @@ std::string AnswerJson(const PrintedAnswer& answer, const RequestStats& stats,
   return WriteJson(object, 2) + "\n";
 }
 
-// TokenStream::Next for the first event: shows meanwhile how far the prompt is, where it is read a
-// layer at a time.
+// Calls TokenStream::Next for the first event. Meanwhile shows how much of the prompt has been read
+// if it is read a layer at a time.
 bool NextOfPrompt(TokenStream& stream, const EngineMetrics& metrics, std::int64_t n_prompt,
                   StreamEvent& event) {
   ProgressBar bar("prompt");

@@ -34,7 +34,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kTurn(50);
-// The time in which ranks may end by themselves after they were told of a failure.
+// The time in which ranks may end by themselves after they learn of a failure.
 constexpr std::chrono::seconds kOwnEnd(3);
 
 // A process that runs a rank.
@@ -43,7 +43,7 @@ struct ChildProcess {
   bool has_ended = false;
 };
 
-// "was killed by signal 9 (Killed)".
+// Returns, for example, "was killed by signal 9 (Killed)".
 std::string EndInWords(int status) {
   if (WIFSIGNALED(status)) {
     return fmt::format("was killed by signal {} ({})", WTERMSIG(status),
@@ -55,7 +55,7 @@ std::string EndInWords(int status) {
 class Ranks {
  public:
   Status Start(const LaunchCommand& command);
-  // Until all have ended. The first failure, in the words of whoever knows best.
+  // Waits until all ranks have ended. Returns the first failure, with the most specific message.
   Status Watch(Interrupt& interrupt);
 
  private:
@@ -66,7 +66,7 @@ class Ranks {
   bool HaveAllEnded() const;
 
   std::vector<ChildProcess> processes_;
-  std::vector<WatchedRank> ranks_;  // what they say
+  std::vector<WatchedRank> ranks_;  // outputs of the ranks
 };
 
 Status Ranks::Start(const LaunchCommand& command) {
@@ -95,7 +95,7 @@ Status Ranks::StartOne(int rank, const MeshEnds& ends, const LaunchCommand& comm
   RankLink link = {.rank = rank, .control = theirs.get(), .ends = {}};
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
-  // To itself: the only way to say that a descriptor stays open.
+  // Duplicates the descriptor to itself: the only way to keep it open.
   ::posix_spawn_file_actions_adddup2(&actions, theirs.get(), theirs.get());
   for (const Descriptor& end : ends) {
     link.ends.push_back(end.get());
@@ -142,7 +142,7 @@ void Ranks::Listen(milliseconds time) {
   if (::poll(watched.data(), watched.size(), static_cast<int>(time.count())) <= 0) return;
   for (std::size_t i = 0; i < watched.size(); ++i) {
     if (watched[i].revents != 0) {
-      ranks_[i].Hear();  // if it has closed its end, Reap says how
+      ranks_[i].Hear();  // if the rank has closed its end, Reap reports how it ended
     }
   }
 }
@@ -152,7 +152,7 @@ void Ranks::Reap() {
     ChildProcess& process = processes_[i];
     int status = 0;
     if (process.has_ended || ::waitpid(process.pid, &status, WNOHANG) != process.pid) continue;
-    ranks_[i].Hear();  // its last words
+    ranks_[i].Hear();  // the rank's last output
     process.has_ended = true;
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
       ranks_[i].End();
@@ -184,8 +184,8 @@ Status Ranks::Watch(Interrupt& interrupt) {
     if (!failed) {
       FindSilences(ranks_, last_turn);
     }
-    // A server drains, and ends at once after a second signal: the ranks have already received
-    // what the terminal has sent.
+    // A server drains, and stops immediately after a second signal: the ranks have already received
+    // the terminal's signal.
     if (interrupt.Take() && !interrupt.was_terminal()) SignalAll(SIGTERM);
     if (!failed && FindCause(ranks_, 0)) {
       failed = Clock::now();

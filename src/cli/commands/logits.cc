@@ -26,20 +26,20 @@ namespace fathom::cli {
 namespace {
 
 constexpr std::int64_t kLogitRows = 64;  // computed and written together
-// In a pipeline, steps of this many tokens follow each other, each with its logits.
+// In a pipeline, steps with this many tokens follow each other, each with its logits.
 constexpr std::int64_t kStageTokens = 256;
 
-// The steps and their tokens.
+// The steps, and the tokens that they compute.
 struct Plan {
   std::vector<Token> tokens;
   std::int64_t vocab_size = 0;
   std::int64_t n_prefill = 0;
   std::int64_t chunk = 0;
-  std::int64_t logit_rows = kLogitRows;  // of one call of the model
+  std::int64_t logit_rows = kLogitRows;  // rows in one call of the model
   std::optional<DraftTraceRun> drafts{};
 
   std::int64_t n_tokens() const { return static_cast<std::int64_t>(tokens.size()); }
-  // Tokens of the step that begins at `position`.
+  // Returns the number of tokens in the step that begins at `position`.
   std::int64_t StepLength(std::int64_t position) const {
     const std::int64_t n = position < n_prefill ? std::min(chunk, n_prefill - position) : 1;
     return drafts ? drafts->EndOfStep(position, position + n) - position : n;
@@ -76,7 +76,7 @@ Result<Plan> MakeLogitsPlan(const LogitsCommand& command, const ModelConfig& con
   return plan;
 }
 
-// Stages have something to do at once where there are several steps, each with one set of logits.
+// With several steps, each with one set of logits, the stages work concurrently.
 void SplitForStages(const LogitsCommand& command, Plan& plan) {
   if (command.run.ranks.n_stages > 1) {
     plan.chunk = command.chunk ? plan.chunk : std::min(plan.chunk, kStageTokens);
@@ -111,7 +111,7 @@ Status ForTiles(std::int64_t n_rows, std::int64_t tile, const Run& run) {
   return {};
 }
 
-// The MTP head on rows [0, n_rows) of the last step, which began at `position`.
+// Writes the MTP head's output for rows [0, n_rows) of the last step, which began at `position`.
 Status WriteMtpRows(Model& model, const Plan& plan, std::int64_t position, std::int64_t n_rows,
                     RowSpool& spool) {
   if (n_rows == 0) return {};
@@ -132,8 +132,8 @@ Status WriteMtpRows(Model& model, const Plan& plan, std::int64_t position, std::
   });
 }
 
-// `writer`: null on ranks that compute for another, and where no logits are written. `spool`: null
-// without the MTP head.
+// `writer`: null on ranks that compute for another rank, and if no logits are written. `spool`:
+// null without the MTP head.
 Status ComputeRows(Model& model, Plan& plan, Interrupt& interrupt, ExpertBalance& balance,
                    bool wants_logits, SafetensorsWriter* writer, RowSpool* spool) {
   LogitQueue logits(model, [&](Matrix<const float> rows) {
@@ -153,21 +153,21 @@ Status ComputeRows(Model& model, Plan& plan, Interrupt& interrupt, ExpertBalance
     Status ran = logits.MakeRoom();
     if (ran) ran = model.Forward(batch);
     if (!ran) return ran;
-    // Without a file of logits none are computed.
+    // Without a file of logits, no logits are computed.
     const Status started =
         ForTiles(wants_logits ? n_rows : 0, plan.logit_rows,
                  [&](std::span<const std::int32_t> rows) { return logits.Start(rows); });
     if (!started) return started;
     if (spool != nullptr) {
-      const Status written = logits.FinishAll();  // the MTP head's need their place
+      const Status written = logits.FinishAll();  // the MTP head's logits need the slots
       if (!written) return written;
-      // The last token of all has no next one.
+      // The last token of the text has no next token.
       const std::int64_t n_known = std::min(n_rows, plan.n_tokens() - 1 - position);
       const Status mtp_written = WriteMtpRows(model, plan, position, n_known, *spool);
       if (!mtp_written) return mtp_written;
     }
     if (plan.drafts) {
-      const Status written = logits.FinishAll();  // the logits of drafts need their place
+      const Status written = logits.FinishAll();  // the logits of drafts need the slots
       if (!written) return written;
       const Status drafted = plan.drafts->AfterStep(model, position, n_rows);
       if (!drafted) return drafted;
@@ -199,7 +199,7 @@ Status CheckFiles(const LogitsCommand& command, const RankProcess& ranks) {
 }  // namespace
 
 Status RunCommand(const LogitsCommand& command, RankProcess& ranks, Log& log) {
-  Interrupt interrupt;  // so that the unfinished file does not stay behind
+  Interrupt interrupt;  // removes the unfinished file after Ctrl-C
   if (Status valid = CheckFiles(command, ranks); !valid) return valid;
   const Result<std::filesystem::path> directory = FindModel(command.run.model);
   if (!directory) return Unexpected(directory.error());

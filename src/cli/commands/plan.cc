@@ -61,7 +61,7 @@ plan::Workload MakePlanWorkload(const PlanCommand& command, const ModelConfig& c
                       .n_redundant = command.n_redundant}};
 }
 
-// Plans a host that streams from disk what does not fit.
+// Plans a host that streams from disk the part of the weights that does not fit.
 Status PlanOneHost(const PlanCommand& command, std::int64_t memory) {
   const Result<plan::ModelSizes> model = ReadModel(command);
   if (!model) return Unexpected(model.error());
@@ -91,7 +91,7 @@ Status PlanOneHost(const PlanCommand& command, std::int64_t memory) {
                             : plan::ToTable(*model, plan, command.speeds));
 }
 
-// The division that the options say, of which plan has some under names of its own.
+// Returns the division that the options describe; plan has its own names for some of them.
 RankOptions MakeRankOptions(const PlanCommand& command) {
   RankOptions ranks = command.ranks;
   ranks.decode_context_parallel = command.decode_context_parallel;
@@ -100,7 +100,7 @@ RankOptions MakeRankOptions(const PlanCommand& command) {
   return ranks;
 }
 
-// Plans ranks of this machine, each with so much memory, as their start does.
+// Plans ranks on this machine with the given memory for each, as their start does.
 Status PlanRanks(const PlanCommand& command, std::int64_t memory, int n_ranks) {
   const Result<std::filesystem::path> directory = FindModel(command.model);
   if (!directory) return Unexpected(directory.error());

@@ -1,4 +1,5 @@
-// RowSpool: rows that belong at the end of a file which is still being written at its front.
+// RowSpool: stores rows that belong at the end of a file while its beginning is still being
+// written.
 #pragma once
 
 #include <cstddef>
@@ -12,14 +13,15 @@
 
 namespace fathom::cli {
 
-// Owns a temporary file without a name: it is gone with the process, however that ends. One thread.
+// Owns a temporary file without a name: the system removes it when the process ends in any way. One
+// thread.
 class RowSpool {
  public:
-  // In `directory`; empty means the current one.
+  // Creates the file in `directory`; empty means the current directory.
   static Result<RowSpool> Create(const std::filesystem::path& directory);
 
   Status Append(std::span<const std::byte> bytes);
-  // Hands all that was appended to `consume`, in order, in pieces.
+  // Passes all appended bytes to `consume`, in order, in pieces.
   Status Replay(const std::function<Status(std::span<const std::byte>)>& consume);
 
  private:

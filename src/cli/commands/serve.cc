@@ -41,7 +41,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr auto kWatch = milliseconds(50);
-// After everything has been cancelled, clients that read get their last events.
+// After everything has been cancelled, the time in which clients receive their last events.
 constexpr auto kLastWords = std::chrono::seconds(5);
 
 milliseconds Milliseconds(double seconds) {
@@ -54,7 +54,7 @@ std::string_view Trimmed(std::string_view line) {
   return line.substr(begin, line.find_last_not_of(" \t\r") - begin + 1);
 }
 
-// Reads the keys of the command line and of the file; `option`: "--api-key" for --api-key-file.
+// Reads the keys from the command line and the file; `option`: "--api-key" for --api-key-file.
 Result<std::vector<std::string>> ReadKeys(std::string_view option, std::vector<std::string> keys,
                                           const std::filesystem::path& file) {
   if (!file.empty()) {
@@ -76,7 +76,7 @@ Result<std::vector<std::string>> ReadKeys(std::string_view option, std::vector<s
   return keys;
 }
 
-// Returns the model's positions, at most as many as leave one sequence within a quarter of the
+// Returns the model's positions, limited so that one sequence needs at most a quarter of the
 // available memory.
 Result<std::int64_t> ServeContext(const ServeCommand& command, const ModelConfig& config) {
   constexpr std::int64_t kFewest = 8192;
@@ -107,8 +107,7 @@ Result<AccessOptions> MakeAccessOptions(const ServeCommand& command) {
                        .allowed_hosts = command.allowed_hosts};
 }
 
-// A key that others can read is no secret.
-// `option`: names the file.
+// Warns if other users can read the file: then its keys are not secret. `option`: names the file.
 void WarnOfReaders(std::string_view option, const std::filesystem::path& file, Log& log) {
   std::error_code failed;
   const auto status = std::filesystem::status(file, failed);
@@ -163,8 +162,8 @@ std::string LocalUrl(const std::string& host, int port) {
                      is_ipv6 ? "]" : "", port);
 }
 
-// Waits for a signal, or for the error after which this process or one of several ranks cannot go
-// on.
+// Waits for a signal, or for an error after which this process or one of several ranks cannot
+// continue.
 Status WaitForEnd(Interrupt& interrupt, const RankProcess& ranks) {
   Status fine = ranks.Check();
   while (fine && !interrupt.Take()) {
@@ -174,8 +173,8 @@ Status WaitForEnd(Interrupt& interrupt, const RankProcess& ranks) {
   return fine;
 }
 
-// Lets what runs finish; a second signal or the end of the time cancels it. Then all is closed, and
-// handlers that do not end even now are not waited for.
+// Lets running requests finish; a second signal or the time limit cancels them. Then closes
+// everything, without waiting for handlers that do not end even now.
 void ShutDown(const ServeCommand& command, Service& service, HttpServer& server, Engine& engine,
               ForcedEnd& forced_end, Log& log) {
   forced_end.Watch();
@@ -228,7 +227,7 @@ Status RunCommand(const ServeCommand& command, RankProcess& ranks, Log& log) {
   const bool has_keys = !access->api_keys.empty();
   ServeLog serve_log(log, command.log_requests == RequestLog::kFull);
   Service service(MakeServiceOptions(command, *std::move(access), serve_log));
-  // Before the model, which may take minutes: /health tells how far it is.
+  // Listens before the model loads, which may take minutes: /health reports the progress.
   const Result<std::unique_ptr<HttpServer>> server = Listen(command, service);
   if (!server) return Unexpected(server.error());
   if (!has_keys && !(*server)->is_loopback()) {

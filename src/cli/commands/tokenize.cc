@@ -13,7 +13,7 @@
 namespace fathom::cli {
 namespace {
 
-// One line per token: id and text, quoted so that blanks and newlines can be seen.
+// Returns one line per token: id and text, quoted so that blanks and newlines can be seen.
 std::string Table(const Tokenizer& tokenizer, std::span<const Token> tokens) {
   std::string table;
   for (const Token token : tokens) {

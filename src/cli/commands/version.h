@@ -5,8 +5,8 @@
 
 namespace fathom::cli {
 
-// Version and commit, compiler, instruction sets that were compiled and those present, backends;
-// without a newline at the end.
+// Returns version and commit, compiler, instruction sets that were compiled, instruction sets that
+// are present, and backends; without a newline at the end.
 std::string VersionText();
 
 }  // namespace fathom::cli

@@ -219,7 +219,7 @@ void AddLaunch(Command& root, LaunchCommand& options) {
       "  fathom launch -n 4 logits --tp 2 --pp 2 --tokens \"0 17 42\" --out l.safetensors");
 }
 
-// ", mtp, dspark"
+// Returns ", mtp, dspark".
 std::string DraftHeadOptions() {
   std::string text;
   for (const DrafterKind* kind : Drafters()) text += fmt::format(", {}", kind->option);

@@ -8,7 +8,7 @@
 
 namespace fathom::cli {
 
-// The targets of the parser; only the named command counts.
+// The variables that the parser fills; only the named command's are valid.
 struct ParsedCommands {
   std::string log_level;  // empty: the default of the command
   LogFormat log_format = LogFormat::kText;
@@ -34,11 +34,11 @@ struct ParsedCommands {
 // the parsing.
 void AddCommands(Command root, ParsedCommands& commands);
 
-// Single commands, as AddCommands adds them.
+// Add single commands, as AddCommands does.
 void AddBatch(Command& root, BatchCommand& options);
 void AddServe(Command& root, ServeCommand& options);
 void AddPlan(Command& root, PlanCommand& options);
-// Added to `bench`, whose own options it excludes.
+// Adds `serve` to `bench`, excluding the options of `bench` itself.
 void AddBenchServe(Command& bench, BenchServeCommand& options);
 
 }  // namespace fathom::cli

@@ -13,12 +13,12 @@
 namespace fathom::cli {
 namespace {
 
-// Each takes a value.
+// Options that have no meaning here and take a value.
 constexpr std::string_view kMeaningless[] = {
     "--tokenizer-mode", "--tool-call-parser", "--reasoning-parser",
     "--chat-template",  "--kv-cache-dtype",   "--block-size",
 };
-// These take none.
+// Options that have no meaning here and take no value.
 constexpr std::string_view kMeaninglessFlags[] = {"--enable-auto-tool-choice",
                                                   "--enable-prefix-caching", "--trust-remote-code",
                                                   "--enable-expert-parallel"};
@@ -36,7 +36,7 @@ bool Contains(const List& list, std::string_view entry) {
 
 std::string OptionName(const std::string& word) { return word.substr(0, word.find('=')); }
 
-// "--name" for "--name" or "--name=value" as we call it.
+// Returns our "--name" for "--name" or "--name=value" of another server.
 std::string Renamed(const std::string& word) {
   const std::string name = OptionName(word);
   const ForeignOption* foreign = FindForeignOption(name);
@@ -45,7 +45,7 @@ std::string Renamed(const std::string& word) {
              : word;
 }
 
-// The first word that is no option of the program nor the value of one.
+// Returns the first word that is neither an option of the program nor an option's value.
 std::vector<std::string>::const_iterator FindCommand(const std::vector<std::string>& words) {
   auto word = words.begin();
   while (word != words.end() && word->starts_with('-')) {
@@ -74,7 +74,7 @@ Status AddValue(const std::string& file, const std::string& key, const JsonValue
   return {};
 }
 
-// `source`: what names the file, for errors.
+// `source`: the option or variable that names the file, for errors.
 Status AddFile(std::string_view source, const std::string& file,
                const std::vector<std::string>& given, ExpandedArguments* expanded) {
   const Result<std::string> text = ReadInput(file, kMostSettingsBytes);
@@ -105,7 +105,8 @@ Status AddFile(std::string_view source, const std::string& file,
   return {};
 }
 
-// Adds the settings of the environment that `given` has not, and their names to it.
+// Adds the settings of the environment that `given` does not contain, and adds their names to
+// `given`.
 Status AddEnvironment(const ServeEnvironment& environment, std::vector<std::string>* given,
                       std::vector<std::string>* words) {
   const auto add = [&](std::string_view option, const std::string& value) {
@@ -114,7 +115,7 @@ Status AddEnvironment(const ServeEnvironment& environment, std::vector<std::stri
     given->emplace_back(option);
   };
   add("--host", environment.host);
-  // Kubernetes sets tcp://ADDRESS:PORT where a service has the name "fathom".
+  // Kubernetes sets tcp://ADDRESS:PORT if a service has the name "fathom".
   if (!environment.port.starts_with("tcp://")) {
     int port = 0;
     const Status is_port = Integer(0, 65535, port)(environment.port);
@@ -127,7 +128,7 @@ Status AddEnvironment(const ServeEnvironment& environment, std::vector<std::stri
   return {};
 }
 
-// Returns the words of `help COMMAND` and `version` as options; others stay as they are.
+// Returns the words of `help COMMAND` and `version` as options; other words stay unchanged.
 std::vector<std::string> WithoutHelpWords(std::vector<std::string> words) {
   const auto command = words.begin() + (FindCommand(words) - words.begin());
   if (command == words.end()) return words;

@@ -1,4 +1,4 @@
-// Options of vLLM, SGLang and llama.cpp, and ours for the same.
+// Maps options of vLLM, SGLang and llama.cpp to ours.
 #pragma once
 
 #include <string_view>
@@ -7,11 +7,12 @@ namespace fathom::cli {
 
 struct ForeignOption {
   std::string_view theirs;
-  std::string_view ours;     // empty: there is nothing like it here
-  bool serve_takes = false;  // `serve` takes theirs for ours, since both have the same values
+  std::string_view ours;     // empty: there is no such option here
+  bool serve_takes = false;  // `serve` accepts their name for our option, because both have equal
+                             // values
 };
 
-// nullptr if no other server that we know has such an option. `name`: with its dashes.
+// Returns nullptr if no other known server has such an option. `name`: with its dashes.
 const ForeignOption* FindForeignOption(std::string_view name);
 
 }  // namespace fathom::cli

@@ -36,7 +36,7 @@ void AddKvMemory(Command& command, ServingOptions& serving) {
                OnOff(serving.prefix_cache)});
 }
 
-// Adds the placement of the routed experts, and its changes.
+// Adds the placement of the routed experts, and its rebalancing.
 void AddExpertBalance(Command& command, RankOptions& ranks) {
   command.Add({"--redundant-experts", "N",
                "Additional replicas of experts in each layer (default: 0)",
@@ -52,7 +52,7 @@ void AddExpertBalance(Command& command, RankOptions& ranks) {
                Text(ranks.save_expert_placement)});
 }
 
-// --top-p of the field top_p.
+// Adds, for example, --top-p for the field top_p.
 void AddField(Command& command, const SamplingField& field, SamplingOptions& sampling) {
   std::string name = fmt::format("--{}", field.name);
   std::replace(name.begin(), name.end(), '_', '-');
@@ -107,7 +107,7 @@ void AddServing(Command& command, ServingOptions& serving) {
                    "auto if there is a head)",
                    GreatestDraftDepth(), kMostLookups),
        DraftDepths(serving.draft_depth, serving.lookup_depth)});
-  // Hidden, for measurements: the text is not the model's.
+  // Hidden, for measurements: the answers are not the model's.
   command.Add({"--draft-acceptance", "", "", Number(0, 1, serving.draft_acceptance)});
   command.Add({"--trace", "FILE",
                "Write a trace of all steps, for chrome://tracing or ui.perfetto.dev",
@@ -237,8 +237,8 @@ void AddHostSpeeds(Command& command, HostSpeeds& speeds) {
 
 namespace {
 
-// Adds the numbers of ranks that share the parts of a model. needs: an option without which they
-// mean nothing; empty: none.
+// Adds the numbers of ranks that share the parts of a model. needs: an option that these options
+// require; empty: none.
 void AddRankCounts(Command& command, const std::string& needs, RankOptions& ranks) {
   command.Group("Ranks (fathom launch, mpirun)");
   command.Add({.names = "--tp",

@@ -1,4 +1,4 @@
-// Options that several commands share, so that they are declared and checked alike everywhere.
+// Options that several commands share, so that they are declared and checked equally everywhere.
 #pragma once
 
 #include <filesystem>
@@ -10,7 +10,7 @@
 
 namespace fathom::cli {
 
-// The headings in --help of options of more than one command; "" is that of the command itself.
+// The headings in --help for options that several commands have; "" is the command's own heading.
 inline constexpr const char* kOwnGroup = "Options";
 inline constexpr const char* kModelGroup = "Model";
 inline constexpr const char* kSamplingGroup = "Sampling";
@@ -20,22 +20,22 @@ void AddModel(Command& command, std::filesystem::path& model);
 // Adds the directory as an argument without a name; call it after AddModel.
 void AddModelArgument(Command& command, std::filesystem::path& model);
 void AddThreads(Command& command, int& n_threads);
-// Threads, processors, instruction set, memory of the weights.
+// Adds threads, processors, instruction set, memory of the weights.
 void AddMachine(Command& command, RunOptions& run);
-// Adds the choice of who computes the experts for which a GPU has no memory.
+// Adds the choice of what computes the experts for which a GPU has no memory.
 void AddHostExperts(Command& command, HostExpertChoice& choice);
 // Adds the speeds of a host's disk and memory, for predictions.
 void AddHostSpeeds(Command& command, HostSpeeds& speeds);
 // Adds the ranks of a plan that has --memory, and how many of them share each part of the model.
 void AddPlannedRanks(Command& command, std::optional<int>& n_ranks, RankOptions& ranks);
-// Adds how ranks divide cached rows, and exchange the outputs of experts.
+// Adds how ranks divide cached rows and exchange the outputs of experts.
 void AddRankWays(Command& command, RankOptions& ranks);
 // Adds the division of the model among ranks, and the placement of the experts.
 void AddRanks(Command& command, RankOptions& ranks);
 // Adds model, machine and context; how requests are served (caches, batches, drafts, the trace);
 // and the sampling.
 void AddEngine(Command& command, EngineCommand& options);
-// Adds whether chats reason that do not say, and the chat format.
+// Adds the default for reasoning in chats, and the chat format.
 void AddChats(Command& command, ApiCommand& options);
 // Adds the form of answers: --schema, --regex, --grammar, which exclude each other.
 void AddForm(Command& command, FormOptions& form);

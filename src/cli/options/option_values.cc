@@ -17,7 +17,7 @@
 namespace fathom::cli {
 namespace {
 
-// Stores what `parse` makes of a text; "expected `what`" where that is nothing.
+// Stores the value that `parse` returns for a text; otherwise the error "expected `what`".
 template <class Parse, class Keep>
 ReadValue Expect(std::string what, Parse parse, Keep keep) {
   return [what = std::move(what), parse, keep](const std::string& text) -> Status {
@@ -30,7 +30,7 @@ ReadValue Expect(std::string what, Parse parse, Keep keep) {
   };
 }
 
-// All of text as a whole number without leading zeros, which some readers take for octal.
+// Parses all of text as a whole number without leading zeros, which some readers take for octal.
 template <class T>
 std::optional<T> ParseInteger(std::string_view text) {
   const std::string_view digits = text.substr(text.starts_with('-') ? 1 : 0);
@@ -44,7 +44,7 @@ std::optional<double> ParseReal(const std::string& text) {
   return value;
 }
 
-// A number of bytes, or a whole or decimal number of a unit.
+// Parses a number of bytes, or a whole or decimal number with a unit.
 std::optional<std::int64_t> ParseMemorySize(std::string_view text) {
   constexpr std::string_view kUnits = "KMGT";
   const std::size_t unit = text.empty() ? kUnits.npos : kUnits.find(text.back());

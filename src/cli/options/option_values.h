@@ -1,5 +1,5 @@
-// Readers of option values: each checks a text once and stores what the text says. Errors say
-// "expected ..., found ...". Variables may be plain, std::optional, or a std::vector that grows.
+// Readers of option values: each checks a text once and stores its value. Errors say "expected ...,
+// found ...". Variables may be plain, std::optional, or a std::vector that grows.
 #pragma once
 
 #include <algorithm>
@@ -25,20 +25,21 @@ template <class Value, class T>
 void Store(Value value, T& variable) {
   if constexpr (requires { variable.push_back(typename T::value_type()); }) {
     variable.push_back(static_cast<typename T::value_type>(value));
-  } else if constexpr (std::is_same_v<T, int>) {  // what an int does not hold is too much for all
+  } else if constexpr (std::is_same_v<T, int>) {  // values outside int are too large for every
+                                                  // option
     variable = static_cast<int>(std::min<std::int64_t>(value, std::numeric_limits<int>::max()));
   } else {
     variable = static_cast<T>(value);
   }
 }
 
-// The bodies of the readers below.
+// Implementations of the readers below.
 ReadValue ReadInteger(std::int64_t low, std::int64_t high, std::function<void(std::int64_t)> store);
 ReadValue ReadNumber(double low, double high, bool low_is_allowed,
                      std::function<void(double)> store);
 ReadValue ReadName(std::vector<std::string_view> names, std::function<void(std::size_t)> store);
 
-// Any text.
+// Reads any text.
 template <class T>
 ReadValue Text(T& variable) {
   return [&variable](const std::string& text) -> Status {
@@ -51,7 +52,7 @@ ReadValue Text(T& variable) {
   };
 }
 
-// A whole number from low to high.
+// Reads a whole number from low to high.
 template <class T>
 ReadValue Integer(std::int64_t low, std::int64_t high, T& variable) {
   return ReadInteger(low, high, [&variable](std::int64_t value) { Store(value, variable); });
@@ -61,7 +62,7 @@ ReadValue AtLeast(std::int64_t low, T& variable) {
   return Integer(low, std::numeric_limits<std::int64_t>::max(), variable);
 }
 
-// A number from low to high; above low and at most high.
+// Reads a number from low to high; or above low and at most high.
 template <class T>
 ReadValue Number(double low, double high, T& variable) {
   return ReadNumber(low, high, true, [&variable](double value) { Store(value, variable); });
@@ -71,16 +72,16 @@ ReadValue NumberAbove(double low, double high, T& variable) {
   return ReadNumber(low, high, false, [&variable](double value) { Store(value, variable); });
 }
 
-// One of `names`, as text.
+// Reads one of `names`, as text.
 ReadValue OneOf(std::vector<std::string_view> names, std::string& variable);
-// One of `names`, which stand in the order of the enum.
+// Reads one of `names`, which are in the order of the enum.
 template <class Enum, std::size_t n>
 ReadValue OneOf(const std::string_view (&names)[n], Enum& variable) {
   using Value = typename decltype(std::optional(variable))::value_type;
   return ReadName({names, names + n},
                   [&variable](std::size_t i) { variable = static_cast<Value>(i); });
 }
-// One of two names, of which `name` is true.
+// Reads one of two names; `name` means true.
 template <class Bool>
 ReadValue TrueFor(std::string_view name, std::vector<std::string_view> names, Bool& variable) {
   return ReadName(names, [names, name, &variable](std::size_t i) { variable = names[i] == name; });
@@ -90,30 +91,31 @@ ReadValue OnOff(Bool& variable) {
   return TrueFor("on", {"on", "off"}, variable);
 }
 
-// A whole number of 64 bits without a sign.
+// Reads a whole number of 64 bits without a sign.
 ReadValue Seed(std::function<void(std::uint64_t)> store);
 
-// Bytes: a whole number of at least 1, with K, M, G or T behind it for powers of 1024.
+// Reads bytes: a whole number of at least 1, optionally followed by K, M, G or T for powers of
+// 1024.
 ReadValue MemorySize(std::function<void(std::int64_t)> store);
 
-// Depths of the drafter and of looked-up tokens (ServingOptions): off (0 and 0), auto (none and
-// 0), lookup (0 and none), all (none and none), 1 to the greatest depth of a drafter (and 0), or
-// lookup:1 to lookup:kMostLookups (0 and this).
+// Reads the depths of the drafter and of looked-up tokens (ServingOptions): off (0 and 0), auto
+// (none and 0), lookup (0 and none), all (none and none), 1 to the greatest depth of a drafter (and
+// 0), or lookup:1 to lookup:kMostLookups (0 and this).
 ReadValue DraftDepths(std::optional<std::int64_t>& depth, std::optional<std::int64_t>& lookup);
 
-// none (nullptr) or the name of a draft head.
+// Reads none (nullptr) or the name of a draft head.
 ReadValue DraftHeadName(const DrafterKind*& head);
 
-// ID=VALUE, appended
+// Reads ID=VALUE and appends it.
 ReadValue LogitBias(std::vector<std::pair<Token, float>>& biases);
 
-// Compression ratios separated by commas.
+// Reads compression ratios separated by commas.
 ReadValue Ratios(std::vector<int>& ratios);
 
-// Numbers of processors and ranges of them, each once: 0-3,8
+// Reads numbers of processors and ranges of them, each once: 0-3,8
 ReadValue Processors(std::function<void(std::vector<int>)> store);
 
-// Any text that `parse` takes, a function that returns a Result or a Status.
+// Reads any text that `parse` accepts, a function that returns a Result or a Status.
 template <class Parse, class T>
 ReadValue TextFor(Parse parse, T& variable) {
   return [parse, store = Text(variable)](const std::string& text) -> Status {

@@ -33,13 +33,14 @@ std::string Environment(const char* name) {
   return value == nullptr ? std::string() : value;
 }
 
-// Ranks of this run on this machine that `fathom launch` or Open MPI has started; 1 if none has.
+// Returns the number of ranks of this run on this machine that `fathom launch` or Open MPI has
+// started; 1 if neither has.
 int LocalRanks(const std::string& rank_link) {
   if (const Result<RankLink> link = ParseRankLink(rank_link); link) return link->n_ranks();
   return std::max(std::atoi(Environment("OMPI_COMM_WORLD_LOCAL_SIZE").c_str()), 1);
 }
 
-// The first of these variables that is a number.
+// Returns the first of these variables that is a number.
 std::optional<int> NumberInEnvironment(std::initializer_list<const char*> names) {
   for (const char* name : names) {
     if (const std::optional<int> number = ParseNumber<int>(Environment(name))) return number;
@@ -48,7 +49,7 @@ std::optional<int> NumberInEnvironment(std::initializer_list<const char*> names)
 }
 
 // Open MPI, Hydra (MPICH, Intel MPI) and srun put the number of processes into the environment. A
-// number of 1 is that of a process alone, or was left by a program around this one.
+// number of 1 means a single process, or comes from a program that encloses this one.
 std::optional<MpiStart> StartedByMpi() {
   std::optional<int> n_ranks = NumberInEnvironment({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"});
   const bool has_pmix = !Environment("PMIX_RANK").empty();
@@ -59,14 +60,15 @@ std::optional<MpiStart> StartedByMpi() {
   return MpiStart{.n_ranks = n_ranks, .rank = rank.value_or(0)};
 }
 
-// How drivers of GPUs enqueue work: settings for finding the kernel of a fault, not for users.
+// Returns how drivers of GPUs enqueue work: settings for finding the kernel of a fault, not for
+// users.
 GpuDriverOptions GpuDriverOfEnvironment() {
   const std::string graphs = Environment("FATHOM_GPU_GRAPHS");
   return {.waits_after_each = Environment("FATHOM_GPU_SYNC") == "1",
           .uses_graphs = graphs.empty() ? std::nullopt : std::optional(graphs == "1")};
 }
 
-// The place that the XDG base directory specification has for it; empty: there is no home.
+// Returns its path by the XDG base directory specification; empty: there is no home directory.
 std::filesystem::path HistoryFile() {
   std::filesystem::path state = Environment("XDG_STATE_HOME");
   const std::filesystem::path home = Environment("HOME");
@@ -74,8 +76,8 @@ std::filesystem::path HistoryFile() {
   return state.empty() ? state : state / "fathom/chat_history";
 }
 
-// The settings of `fathom serve` for containers, where a command line is hard to change and its
-// keys are visible to all.
+// Reads the settings of `fathom serve` for containers, where a command line is hard to change and
+// its keys are visible to all users.
 ServeEnvironment ReadServeEnvironment() {
   return {.config = Environment("FATHOM_CONFIG"),
           .host = Environment("FATHOM_HOST"),
@@ -111,7 +113,7 @@ ParsedCommands Defaults() {
   return commands;
 }
 
-// The options of the command of that name.
+// Returns the options of the command with that name.
 Options SelectOptions(const std::string& name, ParsedCommands& commands) {
   Options options = {.log_format = commands.log_format};
   std::string level = commands.log_level;
@@ -140,7 +142,7 @@ Options SelectOptions(const std::string& name, ParsedCommands& commands) {
   return options;
 }
 
-// `fathom launch -n N COMMAND ...`: the words before COMMAND, and from it on.
+// Splits `fathom launch -n N COMMAND ...` into the words before COMMAND, and the words from it on.
 std::pair<std::vector<std::string>, std::vector<std::string>> SplitLaunch(
     const std::vector<std::string>& words) {
   std::size_t at = 0;

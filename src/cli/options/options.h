@@ -1,4 +1,4 @@
-// The command line, as values. Nothing else reads arguments and environment.
+// The command line as values. No other code reads arguments or environment.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +23,9 @@ struct DrafterKind;
 
 namespace fathom::cli {
 
-// The options that were given; generation_config.json decides the others.
+// The given options; generation_config.json decides all others.
 struct SamplingOptions {
-  std::map<std::string_view, double> fields;  // by name of SamplingFields, those that were given
+  std::map<std::string_view, double> fields;  // by name of SamplingFields; only given fields
   std::vector<std::pair<Token, float>> logit_bias;
   std::vector<std::string> stop_strings;
   std::vector<Token> stop_tokens;
@@ -40,7 +40,7 @@ struct SamplingOptions {
 struct EngineCommand {
   RunOptions run;
   ServingOptions engine;
-  SamplingOptions sampling;  // for batch and serve: of requests that do not say otherwise
+  SamplingOptions sampling;  // batch and serve: defaults for requests
 };
 
 // The form of answers; at most one of the options is given.
@@ -67,8 +67,9 @@ inline constexpr std::string_view kDefaultEffort = "high";
 struct ChatCommand : EngineCommand {
   std::string system;
   std::string default_effort{kDefaultEffort};
-  std::optional<Think> think;  // missing: as the checkpoint does (GenerationConfig::thinks)
-  std::string profile;         // of the chat format; empty: what the model's directory says
+  std::optional<Think> think;  // missing: the checkpoint's default (GenerationConfig::thinks)
+  std::string profile;         // name of the chat format; empty: the format that the model's
+                               // directory names
   FormOptions form;
   bool use_style = true;          // dim the reasoning on a terminal
   std::filesystem::path history;  // file of the messages typed at a terminal; empty: none
@@ -76,11 +77,12 @@ struct ChatCommand : EngineCommand {
 
 // Options of every command that answers requests of the APIs.
 struct ApiCommand : EngineCommand {
-  // Whether chats think that do not say; missing: as the checkpoint does
+  // The default for thinking in chats; missing: the checkpoint's default
   // (GenerationConfig::thinks).
   std::optional<bool> thinking;
   std::string default_effort{kDefaultEffort};
-  std::string profile;  // of the chat format; empty: what the model's directory says
+  std::string profile;  // name of the chat format; empty: the format that the model's directory
+                        // names
   ToolGrammar tool_grammar = ToolGrammar::kAuto;
   std::optional<std::int64_t> constraint_memory;  // bytes; missing: DefaultConstraintMemory
   bool openai_strict_rules = false;               // refuse strict schemas that OpenAI refuses
@@ -94,14 +96,15 @@ struct BatchCommand : ApiCommand {
 
   std::string input;   // "-": standard input
   std::string output;  // "-": standard output
-  FormOptions form;    // of requests that ask for none
+  FormOptions form;    // the form for requests that name none
 };
 
-// The log of each request.
+// Selects what the log says about each request.
 enum class RequestLog { kOff, kMeta, kFull };
 inline constexpr std::string_view kRequestLogNames[] = {"off", "meta", "full"};
 
-// The earlier answers that are replayed token by token: none, those named by ids of calls, all.
+// Selects the earlier answers that are replayed token by token: none, answers named by ids of
+// calls, all.
 enum class ExactReplay { kOff, kOn, kAll };
 inline constexpr std::string_view kExactReplayNames[] = {"off", "on", "all"};
 
@@ -109,23 +112,23 @@ struct ServeCommand : ApiCommand {
   ServeCommand() { engine.max_sequences = 32; }
 
   std::string host = "127.0.0.1";
-  int port = 8000;                  // 0: any that is free
-  std::vector<std::string> names;   // of the model; empty: that of its directory
+  int port = 8000;                  // 0: any free port
+  std::vector<std::string> names;   // names of the model; empty: the name of its directory
   bool strict_model_names = false;  // requests for other names are refused
-  bool like_hosted = false;         // lengths and sampling as the hosted API has them
+  bool like_hosted = false;         // lengths and sampling like the hosted API
   std::vector<std::string> api_keys;
   std::filesystem::path api_key_file;  // one key a line; empty: none
   std::vector<std::string> admin_keys;
-  std::filesystem::path admin_key_file;                       // the same
-  std::vector<std::filesystem::path> config_files_with_keys;  // those of --config with a key inside
-  std::optional<bool> isolate_keys;                           // missing: if there are several
+  std::filesystem::path admin_key_file;                       // like api_key_file
+  std::vector<std::filesystem::path> config_files_with_keys;  // files of --config with a key inside
+  std::optional<bool> isolate_keys;                           // missing: if there are several keys
   std::vector<std::string> cors_origins;
   std::vector<std::string> allowed_hosts;
   bool protect_metrics = false;
   bool recipes = false;  // print the settings of client programs at start
   std::int64_t max_request_bytes = std::int64_t{64} << 20;
   std::int64_t max_connections = 4096;
-  std::int64_t max_choices = 8;  // of a request
+  std::int64_t max_choices = 8;  // the most choices of a request
   double request_timeout = 0;    // seconds; 0: none
   double drain_timeout = 30;     // seconds
   RequestLog log_requests = RequestLog::kMeta;
@@ -133,15 +136,15 @@ struct ServeCommand : ApiCommand {
   std::int64_t exact_replay_bytes = std::int64_t{64} << 20;
 };
 
-// Lists the processor and the GPUs.
+// Lists the processors and the GPUs.
 struct DevicesCommand {};
 
 struct InspectCommand {
   std::filesystem::path model;
-  std::optional<std::int64_t> device_memory;  // bytes, for a plan of them; missing: no plan
+  std::optional<std::int64_t> device_memory;  // bytes for which to plan; missing: no plan
   HostExpertChoice experts = HostExpertChoice::kAuto;
-  std::optional<std::int64_t> memory;  // bytes of a host, for a plan of them; missing: no plan
-  std::optional<int> n_ranks;          // that have so much memory each; missing: no ranks
+  std::optional<std::int64_t> memory;  // bytes of a host for which to plan; missing: no plan
+  std::optional<int> n_ranks;          // ranks with `memory` bytes each; missing: no ranks
   RankOptions ranks;
   HostSpeeds speeds;
   bool json = false;
@@ -172,22 +175,22 @@ struct EncodeCommand {
   std::filesystem::path model;
   std::string messages;  // a file; "-": standard input
   std::string tools;     // a file, or empty
-  std::string effort;    // empty: not said
-  std::string profile;   // empty: what the model's directory says
+  std::string effort;    // empty: none given
+  std::string profile;   // empty: the format that the model's directory names
   bool ids = false;
   bool thinking = true;
   bool no_bos = false;
-  bool keep_reasoning = false;     // of earlier turns
-  bool native_developer = false;   // the role "developer" as the official encoder means it
+  bool keep_reasoning = false;     // keep the reasoning of earlier turns
+  bool native_developer = false;   // the role "developer" as in the official encoder
   bool trust_client_text = false;  // special tokens written inside messages are tokens
 };
 
 struct ParseCommand {
   std::string answer;      // a file; "-": standard input
-  std::string tools;       // a file, or empty: it is not known which tools there were
+  std::string tools;       // a file, or empty: the tools are unknown
   bool thinking = false;   // the answer begins inside the reasoning
-  bool strict = false;     // the official parser's reading
-  bool truncated = false;  // there was no room for more
+  bool strict = false;     // read the answer like the official parser
+  bool truncated = false;  // the answer ended because there was no room for more
 };
 
 struct LogitsCommand {
@@ -204,7 +207,7 @@ struct LogitsCommand {
 // A checkpoint of random weights in the shapes of Flash or Pro.
 struct MakeSliceCommand {
   bool pro = false;
-  std::vector<int> ratios;                // of each layer
+  std::vector<int> ratios;                // ratio of each layer
   std::optional<std::int64_t> n_experts;  // missing: the published number
   std::int64_t vocab_size = 1024;
   std::int64_t n_hash_layers = 0;
@@ -220,12 +223,12 @@ inline constexpr std::string_view kBenchFormatNames[] = {"table", "json", "csv"}
 
 struct BenchCommand {
   RunOptions run;
-  std::string rows;  // empty: the default ones
+  std::string rows;  // empty: the default rows
   int n_repetitions = 5;
   std::int64_t chunk = 512;           // tokens of a prefill step
-  std::int64_t bandwidth_mib = 1024;  // memory the read bandwidth is measured with
-  bool profile = false;               // each row by operation
-  std::filesystem::path trace;        // of the profile; empty: none
+  std::int64_t bandwidth_mib = 1024;  // memory for the measurement of the read bandwidth
+  bool profile = false;               // profile each row by operation
+  std::filesystem::path trace;        // trace of the profile; empty: none
   bool json = false;
   bool csv = false;
   std::filesystem::path plot;  // empty: none
@@ -235,14 +238,14 @@ struct BenchCommand {
 struct BenchServeCommand {
   std::string url = "http://127.0.0.1:8000";
   std::string endpoint = "completions";    // measure/load/load_endpoint.h
-  std::string model;                       // empty: the first that the server names
+  std::string model;                       // empty: the first model that the server names
   std::string api_key;                     // empty: none
   std::filesystem::path api_key_file;      // empty: none
   std::vector<int> concurrency;            // one level each; empty: see `rates`
-  std::vector<double> rates;               // conversations per second; both empty: one at once
+  std::vector<double> rates;               // conversations per second; both empty: concurrency 1
   std::string arrival = "poisson";         // poisson, constant or gamma:SHAPE
-  std::optional<std::int64_t> n_requests;  // of a level; missing: see `seconds`
-  std::optional<double> seconds;           // of a level; both missing: 100 requests
+  std::optional<std::int64_t> n_requests;  // requests of a level; missing: see `seconds`
+  std::optional<double> seconds;           // time of a level; both missing: 100 requests
   std::int64_t n_warmup = 1;               // requests before the first level
   std::string input_tokens = "512";        // measure/load/load_plan.h
   std::string output_tokens = "128";
@@ -258,23 +261,24 @@ struct BenchServeCommand {
   std::filesystem::path plot;  // empty: none
 };
 
-// Options of plan.
+// The options of plan.
 struct PlanCommand {
-  std::filesystem::path hardware;      // empty: of a host with `memory`
+  std::filesystem::path hardware;      // empty: plan a host with `memory`
   std::optional<std::int64_t> memory;  // bytes
-  std::optional<int> n_ranks;          // that have so much memory each; missing: no ranks
-  RankOptions ranks;                   // of n_ranks; the ways of experts and rows are below
+  std::optional<int> n_ranks;          // ranks with `memory` bytes each; missing: no ranks
+  RankOptions ranks;                   // division among n_ranks; the options for experts and rows
+                                       // are below
   HostSpeeds speeds;
   std::filesystem::path model;
   std::string shape;  // "flash", "pro"; empty: see `model`
   std::optional<std::int64_t> n_context;
   std::optional<std::int64_t> n_prompt;
   std::int64_t concurrency = 1;
-  std::optional<std::int64_t> chunk;  // missing: what a run has by default
+  std::optional<std::int64_t> chunk;  // missing: the default of a run
   std::int64_t micro_batches = 0;     // as many as there are stages
   bool decode_context_parallel = false;
   double zipf = 0;
-  std::filesystem::path expert_trace;  // empty: by `zipf`
+  std::filesystem::path expert_trace;  // empty: loads by `zipf`
   std::optional<std::int64_t> n_redundant;
   bool fused = true;
   bool json = false;
@@ -284,14 +288,14 @@ struct PlanCommand {
 // Starts ranks of another command on this machine.
 struct LaunchCommand {
   int n_ranks = 2;
-  std::vector<std::string> arguments;  // of the command
+  std::vector<std::string> arguments;  // the command and its arguments
 };
 
 struct Options {
   LogLevel log_level = LogLevel::kWarn;
   LogFormat log_format = LogFormat::kText;
-  std::string rank_link;             // as RankOptions::link
-  std::vector<std::string> dropped;  // options of other servers that mean nothing here
+  std::string rank_link;             // see RankOptions::link
+  std::vector<std::string> dropped;  // options of other servers that have no meaning here
   std::variant<GenerateCommand, ChatCommand, ServeCommand, BatchCommand, InspectCommand,
                TokenizeCommand, EncodeCommand, ParseCommand, LogitsCommand, MakeSliceCommand,
                BenchCommand, BenchServeCommand, LaunchCommand, PlanCommand, DevicesCommand,
@@ -299,8 +303,8 @@ struct Options {
       command;
 };
 
-// The options, or the text to print before leaving with exit_code: help and version (0, to standard
-// output), wrong usage (2, to standard error).
+// The options, or the text to print before the program ends with exit_code: help and version (0, to
+// standard output), wrong usage (2, to standard error).
 struct CommandLine {
   std::optional<Options> options;
   std::string out;

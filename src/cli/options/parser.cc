@@ -14,7 +14,7 @@
 namespace fathom::cli {
 namespace {
 
-// The innermost command that was named, or nullptr.
+// Returns the innermost command that was named, or nullptr.
 const CLI::App* ChosenCommand(const CLI::App& app) {
   const std::vector<CLI::App*> chosen = app.get_subcommands();
   if (chosen.empty()) return nullptr;
@@ -22,7 +22,7 @@ const CLI::App* ChosenCommand(const CLI::App& app) {
   return inner != nullptr ? inner : chosen.front();
 }
 
-// "bench serve" of the command `serve` inside `bench`.
+// Returns "bench serve" for the command `serve` inside `bench`.
 std::string FullName(const CLI::App& command) {
   const CLI::App* outer = command.get_parent();
   return outer == nullptr || outer->get_parent() == nullptr
@@ -55,7 +55,7 @@ std::vector<std::string> OptionNames(const CLI::App& command) {
   return names;
 }
 
-// ", did you mean X?" if something allowed is close to what was typed.
+// Returns ", did you mean X?" if an allowed word is close to the typed one.
 std::string Suggestion(const std::string& typed, const std::vector<std::string>& allowed) {
   const auto nearest = std::min_element(allowed.begin(), allowed.end(),
                                         [&](const std::string& a, const std::string& b) {
@@ -105,7 +105,7 @@ std::string ExplainUnknown(CLI::App& app, const std::vector<std::string>& unknow
                      FullName(*command), unknown.front());
 }
 
-// The library reads "-ngl" as "-n gl": a wrong value of an option that is ours.
+// Finds a misread option: the library reads "-ngl" as "-n gl", a wrong value of our option -n.
 const std::string* FindMisread(const std::vector<std::string>& words) {
   const auto found = std::ranges::find_if(words, [](const std::string& word) {
     const bool may_be_misread = word.size() > 2 && word[0] == '-' && word[1] != '-';
@@ -161,7 +161,7 @@ Command Command::AddSomeOf(const std::string& heading) {
 void Command::Group(const std::string& heading) { app_->option_defaults()->group(heading); }
 
 void Command::Add(OptionSpec spec) {
-  // The check reads the value: each text is looked at once.
+  // The check reads the value, so that each text is read only once.
   CLI::Option* option = app_->add_option(
       spec.names, [](const CLI::results_t&) { return true; }, spec.help);
   option->type_name(spec.value)->required(spec.required);
@@ -208,7 +208,7 @@ Parser::~Parser() = default;
 Command Parser::root() { return Command(app_.get()); }
 
 ParsedLine Parser::Parse(const std::vector<std::string>& words) {
-  // The one seam where the library's exceptions end.
+  // The only place where the library's exceptions end.
   try {
     // The library takes words from the back.
     app_->parse(std::vector<std::string>(words.rbegin(), words.rend()));

@@ -1,5 +1,5 @@
-// The grammar of a command line: commands, their options, and the errors of wrong usage. The one
-// place that knows the library behind it.
+// The grammar of a command line: commands, their options, and the errors of wrong usage. Only this
+// parser knows the library that it uses.
 #pragma once
 
 #include <functional>
@@ -15,8 +15,8 @@ class App;
 
 namespace fathom::cli {
 
-// Reads the text of one value into the variable that it is for (option_values.h). The error says
-// "expected ..., found ..."; the parser names the option.
+// Reads the text of one value into its variable (option_values.h). The error says "expected ...,
+// found ..."; the parser names the option.
 using ReadValue = std::function<Status(const std::string& text)>;
 
 // The number of values that an option may have.
@@ -29,27 +29,28 @@ enum class Repeat {
 
 struct OptionSpec {
   std::string names;  // "-n,--max-tokens"; without dashes: a positional argument
-  std::string value;  // what --help calls the value
+  std::string value;  // the name of the value in --help
   std::string help;   // empty: the option is hidden
   ReadValue read;
   Repeat repeat = Repeat::kOnce;
   bool required = false;
-  std::vector<std::string> excludes{};  // options that contradict this one; added before it
-  std::string needs{};                  // an option that this one is useless without
+  std::vector<std::string> excludes{};  // options that contradict this one; they must be added
+                                        // before it
+  std::string needs{};                  // an option that this one requires
 };
 
-// Declares the options of one command; a handle into the parser, which owns the command. Variables
+// Declares the options of one command. A handle into the parser, which owns the command. Variables
 // that options set hold the defaults and must outlive the parsing.
 class Command {
  public:
   explicit Command(CLI::App* app) : app_(app) {}
 
   Command AddCommand(const std::string& name, const std::string& help);
-  // Options of which exactly one is to be given.
+  // Adds a group of options of which exactly one must be given.
   Command AddOneOf(const std::string& heading);
-  // As AddOneOf; several may be given.
+  // Like AddOneOf; several options may be given.
   Command AddSomeOf(const std::string& heading);
-  // The heading in --help of the options that are added from now on.
+  // Sets the heading in --help for the options that are added from now on.
   void Group(const std::string& heading);
   void Add(OptionSpec spec);
   // Adds an option or argument that must be given.
@@ -58,7 +59,7 @@ class Command {
   void AddFlag(const std::string& name, bool& given, const std::string& help,
                const std::string& excludes = "", const std::string& needs = "");
   void Footer(const std::string& text);
-  // This command is for itself, without the options of the command above it.
+  // Excludes the options of the enclosing command.
   void ExcludeOuterOptions();
 
  private:
@@ -75,7 +76,7 @@ struct ParsedLine {
 
 class Parser {
  public:
-  // `version`: what --version prints.
+  // `version`: the text that --version prints.
   Parser(const std::string& description, const std::string& footer, std::string version);
   ~Parser();
 

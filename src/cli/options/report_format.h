@@ -1,4 +1,4 @@
-// A report of a benchmark as text.
+// Writes a report of a benchmark as text.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace fathom::cli {
 
-// Calls ToTable, ToJson or ToCsv beside the type of the report.
+// Calls ToTable, ToJson or ToCsv from the namespace of the report.
 template <class Report>
 std::string Render(const Report& report, BenchFormat format) {
   switch (format) {

@@ -42,7 +42,7 @@ void AddAddress(Command& command, ServeCommand& options) {
                   "Refuse requests that name another model (default: accept any name)");
   command.AddFlag("--recipes", options.recipes,
                   "Print the settings of Claude Code, Codex and other programs for this server");
-  // For --help alone: the file has been read before this parser sees the words.
+  // Only for --help: the file is read before this parser sees the words.
   command.Add({"--config", "FILE",
                "A file of options: a JSON object with their names as keys (default: FATHOM_CONFIG)",
                [](const std::string&) { return Status(); }});

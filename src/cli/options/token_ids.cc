@@ -13,7 +13,7 @@ namespace {
 constexpr std::string_view kSeparators = ", \t\r\n";
 constexpr std::string_view kIdCharacters = "+-0123456789, \t\r\n";
 
-// `source`: the file, for messages.
+// `source`: the name of the file, for messages.
 Result<std::vector<Token>> ParseTokenIds(std::string_view text, std::string_view source,
                                          std::int64_t vocab_size) {
   std::vector<Token> tokens;

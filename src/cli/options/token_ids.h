@@ -1,4 +1,4 @@
-// Token ids as people write them.
+// Reads and writes token ids in a form for people.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,13 @@
 
 namespace fathom::cli {
 
-// "0 17,42": ids separated by commas or blanks (also newlines), from an argument or a file. If
-// `argument` consists of nothing but digits, signs and separators it is the ids, else the name of a
-// file of them, "-" being standard input. Errors: no ids, text that is no id (the message names the
-// place), an id outside [0, vocab_size).
+// Reads "0 17,42": ids separated by commas or blanks (also newlines), from an argument or a file.
+// An `argument` that consists only of digits, signs and separators is the ids; any other is the
+// name of a file that contains them, and "-" is standard input. Errors: no ids, text that is not an
+// id (the message names the place), an id outside [0, vocab_size).
 Result<std::vector<Token>> ReadTokenIds(std::string_view argument, std::int64_t vocab_size);
 
-// The ids with blanks between them.
+// Returns the ids with blanks between them.
 std::string FormatTokenIds(std::span<const Token> tokens);
 
 }  // namespace fathom::cli

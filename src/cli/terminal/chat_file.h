@@ -14,14 +14,15 @@
 namespace fathom::cli {
 
 struct SavedChat {
-  std::optional<Think> think;     // missing: as the checkpoint has learned
-  std::vector<Message> messages;  // system first, if there is one; then user and assistant
+  std::optional<Think> think;     // missing: the checkpoint's default
+  std::vector<Message> messages;  // the system message first, if there is one; then user and
+                                  // assistant
 };
 
-// All of the file or none of it: an older file stays as it is if anything fails.
+// Writes the whole file or nothing: an older file stays unchanged if anything fails.
 Status SaveChat(const std::filesystem::path& path, const SavedChat& chat);
 
-// Errors name the file and the field: no JSON, roles that a chat at the terminal does not have, a
+// Errors name the file and the field: not JSON, roles that a chat at the terminal does not have, a
 // system message that is not the first, an unknown mode.
 Result<SavedChat> LoadChat(const std::filesystem::path& path);
 Result<SavedChat> ParseChat(std::string_view json);

@@ -1,4 +1,4 @@
-// ForcedEnd: ends a program that is told to stop for the second time, whatever its threads do.
+// ForcedEnd: ends a program at the second signal to stop, whatever its threads do.
 #pragma once
 
 #include <atomic>
@@ -11,17 +11,17 @@
 
 namespace fathom::cli {
 
-// Waits on its own thread from Watch on. The process then ends without destructors, with exit code
-// 0, as after the first signal.
+// Watch starts a thread that waits. The process then ends without destructors, with exit code 0, as
+// after the first signal.
 class ForcedEnd {
  public:
   // Both must outlive this object.
   ForcedEnd(Interrupt& interrupt, Log& log) : interrupt_(interrupt), log_(log) {}
 
-  // Watches for a signal: no other thread may take it from now on. It leaves running work kGrace to
-  // end by itself.
+  // Watches for a signal: no other thread may take it from now on. Gives running work kGrace to end
+  // by itself.
   void Watch();
-  // Whether that signal has come. Any thread.
+  // Returns whether that signal has arrived. Any thread.
   bool has_signal() const { return has_signal_; }
   // Ends the process after `time` at the latest. Any thread.
   void EndWithin(std::chrono::milliseconds time);

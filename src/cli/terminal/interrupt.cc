@@ -32,7 +32,8 @@ Interrupt::Interrupt(Signals signals) : set_(MakeSignalSet(signals)) {
 
 Interrupt::~Interrupt() {
   if (descriptor_ >= 0) {
-    static_cast<void>(Take());  // an old Ctrl-C must not strike when the signal is let through
+    static_cast<void>(Take());  // an old Ctrl-C must not end the program when the signal is
+                                // unblocked
     ::pthread_sigmask(SIG_UNBLOCK, &set_, nullptr);
     ::close(descriptor_);
   }
@@ -55,7 +56,8 @@ bool Interrupt::Take() {
 bool Interrupt::WaitFor(int descriptor) {
   std::array<pollfd, 2> watched = {
       pollfd{.fd = descriptor, .events = POLLIN, .revents = 0},
-      pollfd{.fd = descriptor_, .events = POLLIN, .revents = 0},  // poll skips negative ones
+      pollfd{.fd = descriptor_, .events = POLLIN, .revents = 0},  // poll ignores negative
+                                                                  // descriptors
   };
   for (;;) {
     if (::poll(watched.data(), watched.size(), -1) <= 0) {

@@ -24,7 +24,7 @@ constexpr int kHistoryMessages = 500;
 constexpr std::string_view kPasteOn = "\x1b[?2004h";
 constexpr std::string_view kPasteOff = "\x1b[?2004l";
 constexpr std::wstring_view kPasteEnd = L"\x1b[201~";
-// The character that stands for Enter behind a backslash; no key sends it.
+// The character that represents Enter after a backslash; no key sends it.
 constexpr wchar_t kContinue = L'\x1f';
 
 // The lines of a paste end as the terminal sends Enter; other control characters would be commands.
@@ -44,7 +44,7 @@ std::wstring Cleaned(std::wstring_view pasted) {
 
 }  // namespace
 
-// libedit, told to read through us: it would retry a read that Ctrl-C interrupts.
+// Holds libedit, which reads through us: it would retry a read that Ctrl-C interrupts.
 struct LineEditor::Impl {
   explicit Impl(Interrupt& the_interrupt) : interrupt(the_interrupt) {}
   ~Impl() {
@@ -57,7 +57,7 @@ struct LineEditor::Impl {
   void LoadHistory(const fs::path& file);
   void Remember(const std::string& text);
   void FollowSize();
-  // 1: one character; 0 at the end; -1 if there is none to be had.
+  // Returns 1: one character; 0: the end; -1: none is available.
   int ReadRaw(wchar_t* character);
 
   static Impl& Self(EditLine* edit) {
@@ -77,8 +77,8 @@ struct LineEditor::Impl {
   fs::path history_file;  // empty: none
   std::string prompt;
   bool interrupted = false;
-  wchar_t last = 0;   // the character before
-  winsize size = {};  // of the terminal, as the editor knows it
+  wchar_t last = 0;   // the previous character
+  winsize size = {};  // the terminal's size, as the editor knows it
 };
 
 bool LineEditor::Impl::Start() {
@@ -94,7 +94,7 @@ bool LineEditor::Impl::Start() {
   ::el_set(edit, EL_PROMPT, &Impl::Prompt);
   ::el_set(edit, EL_EDITOR, "emacs");
   ::el_set(edit, EL_HIST, &::history, history);
-  // Or the end of a line of a text from Windows, "\r\n", would arrive as two of the same.
+  // Otherwise the end of a line in a text from Windows, "\r\n", would arrive as two newlines.
   ::el_set(edit, EL_SETTY, "-d", "-icrnl", "-inlcr", nullptr);
   ::el_set(edit, EL_BIND, "^R", "em-inc-search-prev", nullptr);
   Bind(L"\\e[200~", L"fathom-paste", &Impl::Paste);
@@ -111,7 +111,7 @@ void LineEditor::Impl::Bind(const wchar_t* keys, const wchar_t* name,
   ::el_wset(edit, EL_BIND, keys, name, nullptr);
 }
 
-// Leaves alone what is no history, and what is no regular file: the library would wait for a pipe.
+// Ignores files that are not a history or not regular files: the library would wait for a pipe.
 void LineEditor::Impl::LoadHistory(const fs::path& file) {
   if (file.empty()) return;
   std::error_code ignored;
@@ -154,7 +154,7 @@ int LineEditor::Impl::ReadRaw(wchar_t* character) {
     if (n_bytes <= 0) return n_bytes == 0 ? 0 : -1;
     const std::size_t n_used = std::mbrtowc(character, &byte, 1, &state);
     if (n_used == static_cast<std::size_t>(-1)) {
-      state = {};  // no character begins like this: skip it
+      state = {};  // no character begins with this byte: skip it
     } else if (n_used != static_cast<std::size_t>(-2)) {
       return 1;
     }
@@ -213,7 +213,8 @@ LineEvent LineEditor::Read(std::string_view prompt, std::string& text) {
   m.interrupted = false;
   m.FollowSize();
   int n_bytes = 0;
-  // Before the terminal may mark a paste, or the kernel would still edit its beginning.
+  // Must precede the terminal's marks of pastes, or the kernel would still edit the beginning of
+  // one.
   ::el_set(m.edit, EL_PREP_TERM, 1);
   static_cast<void>(Print(kPasteOn));
   const char* read = ::el_gets(m.edit, &n_bytes);

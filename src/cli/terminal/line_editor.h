@@ -1,4 +1,4 @@
-// LineEditor: one message at a time from the keyboard, with editing and a history.
+// LineEditor: reads one message at a time from the keyboard, with editing and a history.
 #pragma once
 
 #include <filesystem>
@@ -16,21 +16,21 @@ enum class LineEvent {
   kEnd,          // no more input
 };
 
-// Edits at the terminal of standard input and output (arrows, Ctrl-R). Enter ends a message; behind
-// a backslash, which goes, and with Alt it begins another line. A pasted text is one piece, however
-// many lines it has. One thread; `interrupt` must outlive it.
+// Edits at the terminal of standard input and output (arrows, Ctrl-R). Enter ends a message. With
+// Alt, or after a backslash, which is removed, Enter begins another line. A pasted text is one
+// piece, however many lines it has. One thread; `interrupt` must outlive this object.
 class LineEditor {
  public:
-  // `history`: the file with the messages of earlier programs, and for those of this one; only its
-  // user may read it. Empty: none. What is wrong with the file is ignored. nullptr: the terminal
-  // cannot be edited on.
+  // `history`: the file with the messages of earlier programs, to which this program adds its own;
+  // only its user may read it. Empty: none. Errors in the file are ignored. Returns nullptr if the
+  // terminal does not support editing.
   static std::unique_ptr<LineEditor> Create(Interrupt& interrupt,
                                             const std::filesystem::path& history);
   ~LineEditor();
   LineEditor(const LineEditor&) = delete;
   LineEditor& operator=(const LineEditor&) = delete;
 
-  // The next message, without the end of its last line, in `text`.
+  // Reads the next message, without the end of its last line, into `text`.
   LineEvent Read(std::string_view prompt, std::string& text);
 
  private:

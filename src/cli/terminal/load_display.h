@@ -1,4 +1,4 @@
-// LoadDisplay: what a runtime reports, as a progress bar and lines of the log.
+// LoadDisplay: shows the reports of a runtime as a progress bar and lines of the log.
 #pragma once
 
 #include <functional>
@@ -13,11 +13,11 @@
 
 namespace fathom::cli {
 
-// Outlives the runtime that it listens to.
+// Must outlive the runtime that reports to it.
 class LoadDisplay {
  public:
-  // Shows that the model of `directory` loads. Ctrl-C ends the program meanwhile, if `interrupt` is
-  // given. `progress` is called as well.
+  // Shows that the model in `directory` loads. Ctrl-C ends the program meanwhile if `interrupt` is
+  // given. Also calls `progress`.
   LoadDisplay(const std::filesystem::path& directory, Log& log, Interrupt* interrupt = nullptr,
               std::function<void(double share)> progress = {})
       : log_(log),

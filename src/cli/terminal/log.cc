@@ -22,7 +22,7 @@ spdlog::level::level_enum ToSpdlog(LogLevel level) {
   return kSpdlogLevels[static_cast<std::size_t>(level)];
 }
 
-// "2026-11-22T03:04:05.678Z"
+// Returns "2026-11-22T03:04:05.678Z".
 std::string TimeText() {
   const auto now = std::chrono::system_clock::now();
   const auto fraction =
@@ -46,7 +46,8 @@ Log::Log(LogLevel level, LogFormat format) : impl_(std::make_unique<Impl>()) {
     impl_->logger.set_pattern("%v");
     return;
   }
-  // Times where somebody looks for what is slow; otherwise a warning reads like an error message.
+  // Times are for people who look for slow parts; without times, a warning reads like an error
+  // message.
   impl_->logger.set_pattern(level <= LogLevel::kDebug ? "fathom: %H:%M:%S.%e %l: %v"
                                                       : "fathom: %l: %v");
 }

@@ -1,4 +1,4 @@
-// Log: what happens beside the result, on standard error, as much of it as the user asked for.
+// Log: messages other than the result, on standard error, from the level that the user chose.
 #pragma once
 
 #include <fmt/format.h>
@@ -16,7 +16,8 @@ enum class LogLevel { kTrace, kDebug, kInfo, kWarn, kError, kOff };
 inline constexpr std::string_view kLogLevelNames[] = {"trace", "debug", "info",
                                                       "warn",  "error", "off"};
 
-// text: "fathom: info: message"; json: {"time": ..., "level": ..., "message": ..., ...} on a line.
+// text: "fathom: info: message"; json: {"time": ..., "level": ..., "message": ..., ...}, one per
+// line.
 enum class LogFormat { kText, kJson };
 inline constexpr std::string_view kLogFormatNames[] = {"text", "json"};
 
@@ -25,7 +26,7 @@ class Log {
  public:
   explicit Log(LogLevel level, LogFormat format = LogFormat::kText);
   ~Log();
-  // False: a message of this level would be for nothing.
+  // Returns false if a message of this level would not be shown.
   bool Shows(LogLevel level) const;
 
   template <class... Args>
@@ -36,7 +37,7 @@ class Log {
   void Warn(fmt::format_string<Args...> format, Args&&... args) {
     Write(LogLevel::kWarn, fmt::format(format, std::forward<Args>(args)...));
   }
-  // A message with fields, which are seen in JSON alone: the message says what matters of them.
+  // Writes a message with fields, which only JSON shows: the message contains the important ones.
   void Event(LogLevel level, std::string_view message, const JsonValue& fields);
 
  private:

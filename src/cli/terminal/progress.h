@@ -1,4 +1,4 @@
-// ProgressBar: one line on the terminal while something takes long.
+// ProgressBar: one line on the terminal during long work.
 #pragma once
 
 #include <chrono>
@@ -6,12 +6,12 @@
 
 namespace fathom::cli {
 
-// "label [#####.....]  52%", redrawn in place on standard error. Nothing is drawn in the first
-// second, nor where standard error is no terminal. One thread.
+// Shows "label [#####.....]  52%", redrawn in place on standard error. Draws nothing in the first
+// second, or if standard error is not a terminal. One thread.
 class ProgressBar {
  public:
   explicit ProgressBar(std::string label);
-  // Clears.
+  // Removes the line.
   ~ProgressBar();
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
@@ -32,7 +32,7 @@ class ProgressBar {
   bool drawn_ = false;
 };
 
-// The line itself, for a terminal of `columns`; shorter than that.
+// Returns the line for a terminal with `columns`; it is shorter than that.
 std::string RenderProgress(const std::string& label, double share, int columns);
 
 }  // namespace fathom::cli

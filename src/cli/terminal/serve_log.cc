@@ -13,14 +13,15 @@
 namespace fathom::cli {
 namespace {
 
-// A complete code point that moves a terminal's cursor or begins another line: C0, DEL, C1.
+// Returns true for a complete code point that moves a terminal's cursor or begins another line: C0,
+// DEL, C1.
 bool IsControl(std::string_view code_point) {
   const auto first = static_cast<unsigned char>(code_point.front());
   if (code_point.size() == 1) return first < ' ' || first == 0x7f;
   return first == 0xc2 && static_cast<unsigned char>(code_point[1]) < 0xa0;
 }
 
-// Text from outside, on one line: UTF-8 without control characters, all other bytes as \x1b.
+// Returns text from outside on one line: UTF-8 without control characters, all other bytes as \x1b.
 std::string Plain(std::string_view text) {
   std::string plain;
   while (!text.empty()) {
@@ -36,14 +37,14 @@ std::string Plain(std::string_view text) {
   return plain;
 }
 
-// Whether a client without a key was refused for that, or asked for what there is not.
+// Returns whether a client without a key was refused for that, or requested an unknown path.
 bool IsStrangers(const ServedRequest& record) {
   if (record.has_key || record.generates) return false;
   return record.status == 401 || record.status == 403 ||
          (record.endpoint == "none" && record.status >= 400);
 }
 
-// Returns the error without what a client may have written.
+// Returns the error without text that a client may have written.
 std::string WithoutQuotes(const ServedRequest& record) {
   if (record.status >= 500) return record.error;
   const std::string_view colon = record.error_field.empty() ? "" : ": ";

@@ -1,4 +1,4 @@
-// Logs answered requests.
+// ServeLog: logs answered requests.
 #pragma once
 
 #include <chrono>
@@ -11,7 +11,7 @@
 
 namespace fathom::cli {
 
-// Lets a few lines through in each period and counts the rest. One thread at a time.
+// Passes a few lines in each period and counts the rest. One thread at a time.
 class LineLimit {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -19,7 +19,7 @@ class LineLimit {
   static constexpr std::int64_t kLines = 20;
   static constexpr std::chrono::seconds kPeriod{10};
 
-  // Whether one more line may be written.
+  // Returns whether one more line may be written.
   bool Take(Time now) {
     if (now - start_ >= kPeriod) {
       start_ = now;
@@ -29,7 +29,7 @@ class LineLimit {
     is_allowed ? ++n_lines_ : ++n_left_out_;
     return is_allowed;
   }
-  // Returns the number of lines that were left out since the last call, 0 before a period is over.
+  // Returns the number of omitted lines since the last call; 0 before a period is over.
   std::int64_t TakeLeftOut(Time now) {
     return now - start_ >= kPeriod ? std::exchange(n_left_out_, 0) : 0;
   }
@@ -45,16 +45,16 @@ class ServeLog {
  public:
   // The log must outlive this object. `quotes_requests`: lines may quote requests.
   ServeLog(Log& log, bool quotes_requests) : log_(log), quotes_requests_(quotes_requests) {}
-  // Reports what was left out.
+  // Reports the omitted lines.
   ~ServeLog() { ReportLeftOut(LineLimit::Time::max()); }
   ServeLog(const ServeLog&) = delete;
   ServeLog& operator=(const ServeLog&) = delete;
 
-  // Writes one line: who, what, how long, how many tokens; in JSON each as a field of its own. Text
-  // of requests and answers is there only if the record holds it. A line that may not quote
-  // requests has the field and the kind of a client's error instead of its message, and the number
-  // of keywords that are not enforced. Of refused requests of clients without a key, which cost
-  // them nothing, only some get a line; another line has the number of the rest.
+  // Writes one line: client, request, time, tokens; in JSON each as a field of its own. Text of
+  // requests and answers appears only if the record contains it. A line that may not quote requests
+  // has the field and the kind of a client's error instead of its message, and the number of
+  // keywords that are not enforced. Refused requests from clients without a key cost them nothing,
+  // so only some of them get a line; another line has the number of the rest.
   void Add(const ServedRequest& record);
 
  private:

@@ -48,7 +48,7 @@ Result<LineEvent> TerminalReader::ReadPlain(std::string& line) {
     }
     if (n_bytes == 0) {
       if (pending_.empty()) return LineEvent::kEnd;
-      line = std::move(pending_);  // a last line without an end
+      line = std::move(pending_);  // a last line without a newline
       pending_.clear();
       return LineEvent::kLine;
     }

@@ -12,10 +12,10 @@
 
 namespace fathom::cli {
 
-// Escape sequences; empty where the output is no terminal or the user wants none.
+// Escape sequences; empty if the output is not a terminal or the user wants none.
 struct TextStyle {
-  std::string_view dim;     // from here on
-  std::string_view normal;  // back
+  std::string_view dim;     // begins dim text
+  std::string_view normal;  // ends dim text
 };
 // wanted: false if the environment asks for plain text.
 TextStyle StyleFor(int descriptor, bool wanted);
@@ -32,15 +32,15 @@ class TerminalReader {
 
   bool on_terminal() const { return editor_ != nullptr; }
 
-  // The next message without its end, in `line`. Errors: standard input cannot be read.
+  // Reads the next message without its end into `line`. Errors: standard input cannot be read.
   Result<LineEvent> Read(std::string_view prompt, std::string& line);
 
  private:
   Result<LineEvent> ReadPlain(std::string& line);
 
   Interrupt& interrupt_;
-  std::unique_ptr<LineEditor> editor_;  // null where standard input is no terminal
-  std::string pending_;                 // read; returned up to begin_
+  std::unique_ptr<LineEditor> editor_;  // null if standard input is not a terminal
+  std::string pending_;                 // text that was read; already returned up to begin_
   std::size_t begin_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// WordWrap: breaks a growing text between words, where a terminal would break it inside them.
+// WordWrap: breaks a growing text between words, where a terminal would break inside them.
 #pragma once
 
 #include <string>
@@ -6,10 +6,10 @@
 
 namespace fathom::cli {
 
-// Columns of the terminal behind a file descriptor; 0: it is none, or does not say.
+// Returns the columns of the terminal of a file descriptor; 0: not a terminal, or unknown.
 int TerminalColumns(int descriptor);
 
-// One text; one thread. The widths of characters are those of the C library's locale.
+// One text; one thread. The C library's locale gives the widths of characters.
 class WordWrap {
  public:
   // columns: 0: nothing is broken or held back.
@@ -28,9 +28,9 @@ class WordWrap {
 
   const int columns_;
   int column_ = 0;
-  int n_blanks_ = 0;  // between the shown text and the word
+  int n_blanks_ = 0;  // blanks between the shown text and the word
   std::string word_;
-  int width_ = 0;  // of the word
+  int width_ = 0;  // width of the word
 };
 
 }  // namespace fathom::cli
