@@ -1,4 +1,4 @@
-// Anthropic's API. docs/spec/serving.md section 9.
+// The descriptor of Anthropic's API. docs/spec/serving.md section 9.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@ namespace fathom {
 
 extern const Api kMessages;
 
-// Returns the length in tokens of the prompt that a body of POST /v1/messages becomes; the prompt
-// may be longer than limits.max_context.
+// Returns the length in tokens of the prompt for a body of POST /v1/messages; the prompt may be
+// longer than limits.max_context.
 ApiResult<std::int64_t> CountMessageTokens(const ApiBody& body, const ApiModel& model);
 
 }  // namespace fathom

@@ -18,7 +18,7 @@
 namespace fathom {
 namespace {
 
-// The beginnings of the types of blocks that are no text, but could be read by another model.
+// The beginnings of the types of blocks that are not text, but that another model could read.
 constexpr std::string_view kMediaTypes[] = {"image", "audio", "video", "file", "document"};
 
 bool IsMedia(std::string_view type) {
@@ -32,7 +32,7 @@ bool IsTextDocument(const JsonValue& block) {
   return type == "text" || type == "content";
 }
 
-// Returns the name of the tool that a block of a tool search or of a change refers to.
+// Returns the name of the tool to which a block of a tool search or of a change refers.
 std::string_view ReferredName(const JsonValue& reference) {
   const std::string_view name = reference.FindText("tool_name");
   return name.empty() ? reference.FindText("name") : name;
@@ -126,7 +126,7 @@ bool ContentBlockReader::ReadAssistantBlock(const JsonValue& block, std::string_
   if (type == "thinking") {
     std::string thinking = ReadText(block, "thinking", path);
     const std::string signature = ReadText(block, "signature", path);
-    if (thinking.empty()) {  // the client did not want to see it (MessageBlocks)
+    if (thinking.empty()) {  // the client asked to hide it (MessageBlocks)
       thinking = ReadReasoningToken(signature).value_or("");
     }
     AppendThinking(thinking, &blocks->reasoning);
@@ -142,8 +142,8 @@ bool ContentBlockReader::ReadAssistantBlock(const JsonValue& block, std::string_
 }
 
 // Only Anthropic's own models can read most of these blocks: calls of tools that Anthropic runs and
-// their results, hidden reasoning, marks of a fallback to another model. In the voice of the
-// assistant a text in their place would be an example for the next answer.
+// their results, hidden reasoning, marks of a fallback to another model. A text in place of a block
+// in the assistant's message would be an example for the next answer.
 void ContentBlockReader::ReadOther(std::string_view type, BlockPlace place, const std::string& path,
                                    Blocks* blocks) {
   if (place == BlockPlace::kAssistant || type.ends_with("_tool_result")) return;
@@ -191,7 +191,7 @@ std::string ContentBlockReader::ReadDocument(const JsonValue& block, const std::
   return JoinTexts(texts);
 }
 
-// Returns the title, the source and the text of what the client has found.
+// Returns the title, the source and the text of a result that the client has found.
 std::string ContentBlockReader::ReadSearchResult(const JsonValue& block, const std::string& path) {
   std::vector<std::string> texts = {ReadText(block, "title", path),
                                     ReadText(block, "source", path)};
@@ -215,8 +215,8 @@ void ContentBlockReader::AppendTexts(const JsonValue* content, const std::string
       });
 }
 
-// Returns what the model is told about a tool that the client adds, whole or by its name, or takes
-// away.
+// Returns the text that tells the model about a tool that the client removes or adds, in full or by
+// its name.
 std::string ContentBlockReader::ReadToolChange(const JsonValue& block, std::string_view type,
                                                const std::string& path) {
   const JsonValue* tool = block.Find("tool");

@@ -25,20 +25,21 @@ struct Blocks {
 // Joins texts of one message as the format joins the parts of a turn.
 std::string JoinTexts(const std::vector<std::string>& texts);
 
-// Returns the summary in a compaction block; "" for another block, and where the compaction failed.
+// Returns the summary in a compaction block; "" for another block, or if the compaction failed.
 std::string CompactionText(const JsonValue& block);
 
-// Where content stands, which decides the blocks that it may have.
+// The place of content, which decides the blocks that it may have.
 enum class BlockPlace { kSystemField, kSystem, kUser, kAssistant };
 
-// Used by one thread; what it is made of must outlive it. `body` is the text that is read.
+// One thread; the arguments of the constructor must outlive the object. `body` is the text that is
+// read.
 class ContentBlockReader {
  public:
   ContentBlockReader(FieldReader& reader, std::string_view body, MediaPolicy media,
                      OfferedTools& tools)
       : reader_(reader), body_(body), media_(media), tools_(tools) {}
 
-  // Reads a string or the blocks from `first` on. Call it once for each message, in their order.
+  // Reads a string, or the blocks from `first` on. Call it once for each message, in their order.
   Blocks Read(const JsonValue& content, BlockPlace place, const std::string& path,
               std::size_t first = 0);
 
@@ -64,7 +65,7 @@ class ContentBlockReader {
                    std::vector<std::string>* texts);
   // Returns a string, or "" if the key is absent or null.
   std::string ReadText(const JsonValue& object, std::string_view key, const std::string& path);
-  // Likewise, but it must be there.
+  // Like ReadText, but the string must be present.
   std::string RequireText(const JsonValue& object, std::string_view key, const std::string& path);
   std::string ReadType(const JsonValue& block, const std::string& path);
 

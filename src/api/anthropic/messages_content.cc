@@ -14,7 +14,7 @@
 namespace fathom {
 namespace {
 
-// The last block that summarizes all before it.
+// The last block that summarizes everything before it.
 struct Compaction {
   std::size_t message = 0;
   std::size_t block = 0;
@@ -58,7 +58,7 @@ class ConversationReader {
       AddMessage(message, index++, path);
     });
     if (!reader_.error() && blocks_.media_error()) reader_.Fail(*blocks_.media_error());
-    // The model continues a last message of its own, unless this ended with calls.
+    // The model continues a last message of its own, unless this message ends with calls.
     if (!messages_.empty() && messages_.back().role == Role::kAssistant) {
       messages_.back().wo_eos = messages_.back().tool_calls.empty();
     }
@@ -108,7 +108,7 @@ class ConversationReader {
     }
   }
 
-  // A summary is no answer: it stands as a turn of the user before the rest of its message.
+  // A summary is not an answer: it becomes a turn of the user before the rest of its message.
   void AddAssistant(const JsonValue& content, std::size_t index, const std::string& path) {
     const bool is_summary = !compaction_.summary.empty() && index == compaction_.message;
     const std::size_t first = is_summary ? compaction_.block + 1 : 0;
@@ -129,15 +129,15 @@ class ConversationReader {
     if (has_text) messages_.push_back({.role = Role::kUser, .content = JoinTexts(blocks.texts)});
   }
 
-  // Whether there are only system texts so far.
+  // Returns whether there are only system texts so far.
   bool IsHead() const {
     return !is_after_head_ && (messages_.empty() || messages_.back().role == Role::kSystem) &&
            messages_.size() <= 1;
   }
 
-  // Before any other message all system texts form one system prompt. Between other messages a
-  // system text is a turn of its own, which Claude Code sends once and never changes, but for its
-  // counters of tokens.
+  // Before any other message, all system texts form one system prompt. Between other messages, a
+  // system text is a turn of its own: Claude Code sends such a text once and never changes it,
+  // except for its counters of tokens.
   void AddSystem(std::vector<std::string> texts) {
     if (stable_system_) {
       for (std::string& text : texts) text = StableSystemText(text);

@@ -49,7 +49,7 @@ void AppendEvent(std::string_view type, JsonValue fields, std::string* out) {
   AppendSse(type, json, out);
 }
 
-// Input tokens are the computed ones; cached tokens are counted apart.
+// Input tokens are the computed ones; cached tokens are counted separately.
 JsonValue MessagesUsage(const Usage& usage) {
   return {{"input_tokens", usage.prompt_tokens - usage.cached_tokens},
           {"cache_creation_input_tokens", 0},
@@ -77,7 +77,7 @@ StopReason FindStopReason(const ApiAnswer& message) {
   return {message.IsCutByContext(0) ? "model_context_window_exceeded" : "max_tokens", nullptr};
 }
 
-// `signature`: as MessageBlocks takes it.
+// `signature`: see MessageBlocks.
 std::string ContentJson(const Answer& answer, const std::string& signature,
                         const ToolSchemas& tools) {
   std::string content;
@@ -103,8 +103,8 @@ std::string ContentJson(const Answer& answer, const std::string& signature,
   return "[" + content + "]";
 }
 
-// Returns the message with an empty content. Which tokens of the prompt are cached is not known
-// while it waits: message_delta tells.
+// Returns the message with an empty content. While it waits, the number of cached tokens of the
+// prompt is not known; message_delta contains it.
 JsonValue StartedMessage(const ApiAnswer& answer) {
   return {{"id", answer.head().id},
           {"type", "message"},
@@ -116,7 +116,7 @@ JsonValue StartedMessage(const ApiAnswer& answer) {
           {"usage", MessagesUsage({.prompt_tokens = answer.n_prompt()})}};
 }
 
-// Any text but the empty one would do; this one names the answer in logs.
+// Any non-empty text would do; this one names the answer in logs.
 std::string MakeSignature(const ApiAnswer& answer) {
   return answer.call().answers.include_reasoning ? "fathom-" + answer.head().id : "";
 }
@@ -134,7 +134,7 @@ class MessagesFormat final : public AnswerFormat {
         stop.reason, WriteJson(stop.sequence), WriteJson(MessagesUsage(answer.usage())));
   }
 
-  // Claude Code takes a stream for stalled that begins late, and counts events alone as signs of
+  // Claude Code treats a stream that begins late as stalled, and accepts only events as signs of
   // life.
   bool BeginsInQueue() const override { return true; }
 

@@ -22,25 +22,26 @@ std::unique_ptr<AnswerFormat> MakeMessagesFormat();
 int MessagesStatus(const ApiError& error);
 
 // Writes {"type": "error", "error": {"type": ..., "message": ...}, "request_id": ...}; the request
-// id only if it is known. The type follows from the status. The message names the field, which has
-// no place of its own; for a prompt that is too long it says "prompt is too long: X tokens > Y
-// maximum", which Claude Code looks for.
+// id only if it is known. The type follows from the status. The message names the field, because
+// the format has no separate place for it. For a prompt that is too long, the message is "prompt is
+// too long: X tokens > Y maximum", for which Claude Code looks.
 JsonValue MessagesErrorJson(const ApiError& error);
 
 // Writes the events of an answer as the content blocks of a streamed message.
 //
-//   content_block_start  content_block_delta ...  content_block_stop      one block after the other
+//   content_block_start  content_block_delta ...  content_block_stop      one block after another
 //
 // Serves one message in one thread. The joined deltas of a block are its text, or the JSON of a
-// call's arguments, which ends where a limit cut the call. Only the block of a call may be empty.
+// call's arguments, which ends at the place where a limit cut the call. Only the block of a call
+// may be empty.
 class MessageBlocks {
  public:
-  // `signature`, not empty, ends every thinking block: clients send it back with the block, and the
-  // server ignores it. Without one the text of the thinking is not shown, and the signature holds
-  // it (MakeReasoningToken).
+  // A non-empty `signature` ends every thinking block: clients send it back with the block, and the
+  // server ignores it. If it is empty, the text of the thinking is hidden, and the block's
+  // signature contains it (MakeReasoningToken).
   explicit MessageBlocks(std::string signature) : signature_(std::move(signature)) {}
 
-  // Appends server-sent events to `out`. Events that come while a call is open, and do not belong
+  // Appends server-sent events to `out`. Events that arrive while a call is open, and do not belong
   // to it, wait until the call ends.
   void Add(const AnswerEvent& event, std::string* out);
   // Closes the last block.
@@ -54,9 +55,9 @@ class MessageBlocks {
 
   const std::string signature_;
   std::string hidden_;                     // the thinking that is not shown
-  std::size_t index_ = 0;                  // of the open block, or of the next one
+  std::size_t index_ = 0;                  // index of the open block, or of the next one
   std::optional<AnswerEvent::Kind> open_;  // the event that opened the block
-  std::size_t call_ = 0;                   // of an open kCallBegin
+  std::size_t call_ = 0;                   // index of an open kCallBegin
   std::vector<AnswerEvent> waiting_;
 };
 

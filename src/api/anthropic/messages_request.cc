@@ -24,7 +24,7 @@ void ReadMessagesGeneration(FieldReader& reader, const RequestLimits& limits,
     ReadMaxTokens(reader, key, 1, &fields->sampling);
   }
   reader.ReadBool("ignore_eos",
-                  &fields->sampling.ignore_eos);  // an extension: load tests ask for lengths
+                  &fields->sampling.ignore_eos);  // an extension: load tests ask for exact lengths
   ReadCacheSalt(reader, &fields->cache_salt);
   reader.ReadBool("stream", &fields->stream);
   fields->sampling.top_logprobs.reset();  // the response has no field for them
@@ -52,11 +52,11 @@ void ReadOutput(FieldReader& reader, bool thinks_unasked, ChatCompletionRequest*
   const JsonValue* thinking = reader.Find("thinking");
   const JsonValue* display = thinking == nullptr ? nullptr : thinking->Find("display");
   if (display == nullptr || display->IsNull()) return;
-  // It changes what is shown, not the answer, so that words of newer clients do no harm.
+  // Changes only the display, not the answer, so unknown words of newer clients do no harm.
   request->include_reasoning = thinking->FindText("display") != "omitted";
 }
 
-// Reads the tools, the messages, which may add some or take some away, and the choice among them.
+// Reads the tools, the messages, which may add or remove some, and the choice among them.
 void ReadChat(FieldReader& reader, const RequestLimits& limits, const RequestDefaults& defaults,
               std::string_view body, ChatCompletionRequest* request) {
   MessagesTools tools = ReadMessagesTools(reader, limits, body);

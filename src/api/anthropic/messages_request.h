@@ -16,10 +16,10 @@
 
 namespace fathom {
 
-// Parses the body, also that of POST /v1/messages/count_tokens. max_tokens may be absent; the
-// temperature may go to 2; the engine's own sampling fields count beside Anthropic's. Unknown and
-// informational keys (metadata, cache_control, ...) are ignored. Tools that Anthropic would run are
-// dropped beside others.
+// Parses the body, also for POST /v1/messages/count_tokens. max_tokens may be absent; the
+// temperature may go to 2; the engine's own sampling fields are accepted beside Anthropic's.
+// Unknown and informational keys (metadata, cache_control, ...) are ignored. Tools that Anthropic
+// would run are dropped if there are others.
 //
 // Errors name the field: kInvalidArgument if it is wrong, kUnsupported if this build cannot do it.
 Result<ChatCompletionRequest> ParseMessagesRequest(const ApiBody& body, const RequestLimits& limits,
@@ -32,20 +32,20 @@ struct ConversationRules {
 };
 
 // Converts Anthropic's content blocks to the messages of a chat: reads the fields "system" and
-// "messages" of the body that `reader` reads; `body` is its text. `tools` holds the tools of the
-// request, and in the end the tools that the model may call after the messages.
+// "messages" of the body that `reader` reads; `body` is its text. `tools` contains the tools of the
+// request, and at the end the tools that the model may call after the messages.
 //   system       a string or text blocks; with system messages at the start it becomes one message;
 //                others are turns of their own
-//   user         tool_result blocks become tool messages, before the text, as the format has them
+//   user         tool_result blocks become tool messages, before the text, as in the format
 //   assistant    text, thinking (whatever its signature) and tool_use; the last message is
 //                continued
 // Texts of one message are joined by an empty line and not trimmed. The text of the last compaction
-// block stands in place of all before it. A reference to a tool becomes its definition
+// block replaces everything before it. A reference to a tool becomes its definition
 // (OfferedTools::Refer).
 //
 // Blocks that this model cannot read are dropped in messages of the assistant; elsewhere they
-// become [Unsupported TYPE], images and other media by the rules of MediaParts: a client cannot
-// take back what stands in its history.
+// become [Unsupported TYPE], images and other media by the rules of MediaParts, because a client
+// cannot remove them from its history.
 //
 // Errors go to `reader` and name the field: messages[2].content[0].text: expected ...
 std::vector<Message> ReadConversation(FieldReader& reader, std::string_view body,

@@ -20,7 +20,7 @@ constexpr std::string_view kSearchOfTools = "tool_search_";
 // A tool that Anthropic has defined and the client runs.
 struct ClientRunTool {
   std::string_view type;    // without the date at its end
-  std::string_view before;  // the first date that has other parameters; empty: none
+  std::string_view before;  // the first date with other parameters; empty: none
   std::string_view description;
   std::string_view parameters;  // JSON
 };
@@ -76,7 +76,7 @@ constexpr std::string_view kComputer = R"json({"type": "object", "properties": {
 "region": {"type": "array", "items": {"type": "integer"}, "description": "zoom: x0, y0, x1, y1 in pixels, where the tool allows it."}},
 "required": ["action"]})json";
 
-// The first entry that fits counts: an older version stands before the newer one.
+// The first matching entry decides: an older version comes before the newer one.
 constexpr ClientRunTool kClientRun[] = {
     {"bash_", "", "Runs a command in a shell that stays open between calls.",
      R"json({"type": "object", "properties": {
@@ -93,7 +93,7 @@ constexpr ClientRunTool kClientRun[] = {
 // A tool that Anthropic runs.
 struct ServerRunTool {
   std::string_view type;  // without the date at its end
-  std::string_view lack;  // why there is none here
+  std::string_view lack;  // the reason why it does not exist here
 };
 
 constexpr ServerRunTool kServerRun[] = {
@@ -185,8 +185,8 @@ class MessagesToolReader {
     if (fields.error()) reader_.Fail(*fields.error());
   }
 
-  // A search that Anthropic would make is not made here, so all that it could find is offered, and
-  // so are tools beside which none could search.
+  // A search that Anthropic would run does not run here. So all tools that it could find are
+  // offered, and so are deferred tools if no tool could search for them.
   MessagesTools Take() {
     const bool none_searches =
         searches_ || std::all_of(tools_.tools.begin(), tools_.tools.end(),
@@ -297,7 +297,7 @@ ToolChoice ReadMessagesToolChoice(FieldReader& reader, const MessagesTools& tool
     }
     if (fields.error()) reader.Fail(*fields.error());
   }
-  // A request that offers nothing but a search would be answered without one.
+  // A request that offers nothing but a search would be answered without tools.
   if (tools.tools.empty() && !tools.only_dropped.empty() && read.kind != ToolChoice::Kind::kNone) {
     reader.Fail({ErrorCode::kUnsupported, tools.only_dropped});
   }

@@ -17,9 +17,9 @@ namespace fathom {
 
 struct MessagesTools {
   std::vector<ToolSpec> tools{};
-  // Tools that were dropped, by name, and the error where one is demanded.
+  // Tools that were dropped, by name, with the error for a request that demands one.
   std::map<std::string, std::string, std::less<>> dropped{};
-  std::string only_dropped{};  // the error where there are no others; empty: none was dropped
+  std::string only_dropped{};  // the error if there are no others; empty: none was dropped
 };
 
 // Reads "tools" of the body that `reader` reads; `body` is its text. Errors go to the reader.
@@ -31,12 +31,12 @@ struct MessagesTools {
 MessagesTools ReadMessagesTools(FieldReader& reader, const RequestLimits& limits,
                                 std::string_view body);
 
-// Returns the function of a tool of type custom, whose fields have been checked, or may be wrong:
-// it stands in a history. `path` names the tool.
+// Returns the function of a tool of type custom. Its fields have been checked; in a history they
+// may be wrong. `path` names the tool.
 ToolSpec MessagesFunction(const JsonValue& tool, std::string_view body, const std::string& path);
 
-// Reads "tool_choice". `tools`: the tools of the request and of its messages. Errors: a choice that
-// they cannot satisfy; nothing but dropped tools.
+// Reads "tool_choice". `tools`: the tools of the request and of its messages. Errors: they cannot
+// satisfy the choice; all tools were dropped.
 ToolChoice ReadMessagesToolChoice(FieldReader& reader, const MessagesTools& tools, bool* parallel);
 
 }  // namespace fathom

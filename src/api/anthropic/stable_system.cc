@@ -25,7 +25,7 @@ std::string WithoutBillingHeader(std::string_view text) {
   return kept;
 }
 
-// Returns the length in bytes of the marker that `text` begins with, or 0.
+// Returns the length in bytes of the marker at the beginning of `text`, or 0.
 std::size_t TokensMarker(std::string_view text) {
   const std::size_t end =
       std::min(text.find_first_not_of("0123456789,", kTokensOpen.size()), text.size());

@@ -1,4 +1,4 @@
-// System texts of Claude Code without what it changes from request to request.
+// Removes the changing parts from Claude Code's system texts.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace fathom {
 
-// Drops what Claude Code changes in its system texts from request to request: a prompt shares with
-// the one before only what stands before the first difference. docs/spec/serving.md section 9.
+// Drops the parts of Claude Code's system texts that change from request to request: two prompts
+// share only the text before their first difference. docs/spec/serving.md section 9.
 //
 // Returns the text without
 //   lines that begin with "x-anthropic-billing-header:", and the newlines after them;

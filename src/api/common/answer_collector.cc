@@ -42,8 +42,9 @@ bool IsCall(const AnswerEvent& event) {
 
 bool IsCallEnd(const AnswerEvent& event) { return event.kind == AnswerEvent::Kind::kCallEnd; }
 
-// `rest` is not empty. Returns nullopt if more of the text must be known first. `is_over`: the text
-// does not grow any more. If true, *taken is the number of bytes that the token covers.
+// Returns whether `rest` (not empty) begins with the token's text; nullopt if more text must be
+// known first. `is_over`: the text does not grow any more. If true, *taken is the number of bytes
+// that the token covers.
 std::optional<bool> FitsExactly(std::string_view rest, std::string_view piece, bool is_over,
                                 std::size_t* taken) {
   const std::size_t n_bytes = std::min(piece.size(), rest.size());
@@ -54,8 +55,8 @@ std::optional<bool> FitsExactly(std::string_view rest, std::string_view piece, b
   return true;
 }
 
-// Returns whether the text continues with that of the token. The parser may have dropped newlines
-// at the front, and a token may hold them and more.
+// Returns whether the text continues with the token's text. The parser may have dropped newlines at
+// the beginning, and a token may contain them and more.
 std::optional<bool> Fits(std::string_view rest, std::string_view piece, bool is_over,
                          std::size_t* taken) {
   if (rest.empty()) return is_over ? std::optional(false) : std::nullopt;

@@ -22,22 +22,22 @@
 
 namespace fathom {
 
-// Says how an answer is read.
+// Options for reading an answer.
 struct AnswerOptions {
   bool is_chat = true;  // false: all text is content
   bool starts_in_reasoning = false;
-  ToolSchemas tools;                     // what the model was offered
+  ToolSchemas tools;                     // the tools that the model was offered
   bool stream_arguments = false;         // AnswerParserOptions
   std::string call_id_prefix = "call_";  // AnswerParserOptions
-  bool parallel_tool_calls = true;       // false: only the first call is told
-  bool include_reasoning = true;         // false: reasoning is not told
+  bool parallel_tool_calls = true;       // false: only the first call is reported
+  bool include_reasoning = true;         // false: reasoning is not reported
   bool begins_with_call = false;         // AnswerParserOptions
   std::vector<Token> stop_tokens{};      // requested by the client
-  std::vector<Token> turn_tokens{};      // that end every answer (prompt_tokens.h)
+  std::vector<Token> turn_tokens{};      // tokens that end every answer (prompt_tokens.h)
   std::vector<std::string> stop_strings{};
 };
 
-// Everything known of a choice, finished or not.
+// All that is known about a choice, finished or not.
 struct CollectedAnswer {
   Answer answer;                        // for a completion: content, finish_reason
   std::vector<Token> tokens;            // all generated tokens
@@ -46,7 +46,7 @@ struct CollectedAnswer {
   std::optional<std::string> stop_string;  // the stop string that ended the choice
   std::optional<Token> stop_token;  // the token of AnswerOptions::stop_tokens that ended the choice
   bool ends_at_turn = false;        // a token of AnswerOptions::turn_tokens ended the choice
-  std::optional<Error> error;       // for kError and kCancelled
+  std::optional<Error> error;       // the error for kError and kCancelled
 };
 
 // Collects one choice; used by one thread. `options` must outlive the collector.
@@ -54,15 +54,16 @@ class AnswerCollector {
  public:
   AnswerCollector(const AnswerOptions& options, const RandomBits& random_bits);
 
-  // Takes the next event of the choice; no event may follow the finish. Returns what the event
-  // added, in whole characters, for a stream; the text of a completion comes as kContentDelta.
+  // Takes the next event of the choice; no event may follow the finish. Returns the additions of
+  // the event, in whole characters, for a stream; the text of a completion is returned as
+  // kContentDelta.
   //
-  // An answer that has all wanted calls is finished, as if the model had ended it there. Later
+  // An answer that has all requested calls is finished, as if the model had ended it there. Later
   // events are ignored, so that the answer does not depend on when the engine stops.
   std::vector<AnswerEvent> Add(const StreamEvent& event);
 
   bool finished() const { return collected_.finish.has_value(); }
-  // True if the choice is finished and the engine is not told yet.
+  // Returns true if the choice is finished and the engine does not know it yet.
   bool wants_no_more() const { return wants_no_more_; }
   const CollectedAnswer& collected() const { return collected_; }
 
@@ -84,17 +85,17 @@ enum class TokenSection {
   kMarkup,  // tags of the format, calls, the token that ended the answer, dropped text
 };
 
-// The parser reads text, not tokens, so the text of the tokens is aligned with the reasoning and
-// then with the content; the rest is markup. A token is decided as soon as later text cannot change
-// its section: when its text, or other text in its place, is in the answer. The sections do not
-// depend on how the answer was split into events.
+// The parser reads text, not tokens. So the text of the tokens is aligned first with the reasoning
+// and then with the content; the rest is markup. The section of a token is decided as soon as later
+// text cannot change it: when its text, or other text in its place, is in the answer. The sections
+// do not depend on how the answer was split into events.
 //
 // Serves one choice in one thread. The tokenizer must outlive it.
 class TokenSections {
  public:
   explicit TokenSections(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
 
-  // All calls pass the same `answer`, which only grows.
+  // All calls pass the same `answer` object, which only grows.
   void Advance(const CollectedAnswer& answer);
 
   // Returns the sections of the first tokens, or of all tokens once the answer is finished.
@@ -111,7 +112,7 @@ class TokenSections {
   std::int64_t n_reasoning_ = 0;
   std::size_t reasoning_bytes_ = 0;  // bytes of the reasoning that are aligned
   std::size_t content_bytes_ = 0;
-  // A character that several tokens share belongs to the last of them; the others have no text and
+  // A character that several tokens share belongs to the last of them. The others have no text and
   // join the section of the text that follows.
   Utf8Stream utf8_;
   std::optional<std::string> piece_;  // the text of the first undecided token

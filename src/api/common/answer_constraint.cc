@@ -20,7 +20,7 @@ using CallKind = ToolConstraint::Kind;
 // Longest pointer, keyword or reason of an error, in bytes: a schema may have keys of any length.
 constexpr std::size_t kMaxIssueBytes = 500;
 
-// As many as values in an enum, and as long as a schema.
+// The limit is the number of values in an enum, and the length of a schema.
 constexpr std::size_t kMaxChoiceTexts = 50'000;
 constexpr std::size_t kMaxChoiceBytes = std::size_t{1} << 20;
 
@@ -37,7 +37,7 @@ bool IsTooLarge(const ContentConstraint& content) {
   return content.choices.size() > kMaxChoiceTexts || n_bytes > kMaxChoiceBytes;
 }
 
-// Whether something in the request asks for a constraint on calls.
+// Returns whether the request asks for a constraint on calls.
 bool AsksForCalls(const CallableTools& callable) {
   return callable.is_required || callable.is_restricted ||
          std::any_of(callable.tools.begin(), callable.tools.end(), IsStrictTool);
@@ -45,15 +45,15 @@ bool AsksForCalls(const CallableTools& callable) {
 
 // A part of a request with a schema, an expression or a grammar.
 struct ConstraintSource {
-  std::string path{};     // in the request
+  std::string path{};     // path in the request
   std::string pointer{};  // from the root of the schema, or a place in the text
 };
 
-// Tells which part of the request a pointer of the compiler belongs to: those of the content begin
-// with "content" or nothing, those of tools with "tools[2]" or "2".
+// Finds the part of the request to which a pointer of the compiler belongs: pointers of the content
+// begin with "content" or nothing, pointers of tools with "tools[2]" or "2".
 class ConstraintSources {
  public:
-  // `tools`: of spec.tools.tools.
+  // `tools`: indices into spec.tools.tools.
   ConstraintSources(const ConstraintSpec& spec, const ContentForm& form,
                     const std::vector<const ToolSpec*>& tools)
       : has_content_(spec.content.kind != ContentConstraint::Kind::kNone),
@@ -80,7 +80,7 @@ class ConstraintSources {
       if (!rest.starts_with(']')) return std::nullopt;
       rest.remove_prefix(1);
     } else if (!rest.empty() && !rest.starts_with('/')) {
-      return std::nullopt;  // "line:column"
+      return std::nullopt;  // a "line:column"
     }
     return ConstraintSource{tools_[index]->path, std::string(rest)};
   }
@@ -105,7 +105,7 @@ ApiError MakeConstraintError(ConstraintErrorCode code, const std::string& path,
           .issues = std::move(issues)};
 }
 
-// The error of the compiler in the names of the request: of the first part with an issue.
+// Returns the compiler's error in the names of the request, for the first part with an issue.
 ApiError ToApiError(ConstraintError error, const ConstraintSources& sources) {
   const std::string first = error.issues.empty() ? "" : error.issues.front().pointer;
   const std::string path = sources.Find(first).path;
@@ -119,7 +119,7 @@ ApiError ToApiError(ConstraintError error, const ConstraintSources& sources) {
   return MakeConstraintError(error.code, path, error.message, std::move(issues));
 }
 
-// A path for a header: printable ASCII, other bytes as %XX.
+// Returns a path for a header: printable ASCII, other bytes as %XX.
 std::string HeaderText(std::string_view path) {
   std::string text;
   for (const char c : path.substr(0, kMaxIssueBytes)) {
@@ -211,7 +211,7 @@ ApiResult<AnswerConstraint> MakeAnswerConstraint(const ContentForm& form, const 
         ConstraintErrorCode::kUnsatisfiableSchema, "messages",
         "an answer whose calls have begun has no form", {{.reason = "the answer has calls"}}));
   }
-  if (start.has_calls) return AnswerConstraint();  // which end the answer
+  if (start.has_calls) return AnswerConstraint();  // calls end the answer
   if (!compile) {
     return UnexpectedApiError(
         {ErrorCode::kUnsupported, fmt::format("{}: this server cannot hold answers to a form",

@@ -1,5 +1,5 @@
-// AnswerFormat: writes the answers to a call as one API wants them, whole or as a stream, most of
-// server-sent events; and the framing of such events.
+// AnswerFormat: writes the answers to a call in the format of one API, whole or as a stream, in
+// most APIs of server-sent events. Frames such events.
 #pragma once
 
 #include <string>
@@ -11,10 +11,10 @@
 
 namespace fathom {
 
-// A comment, which clients skip.
+// A comment, which clients ignore.
 inline constexpr std::string_view kSseKeepAlive = ": keep-alive\n\n";
 
-// Serves one call in one thread. All calls pass the same `answer`.
+// Serves one call in one thread. All calls pass the same `answer` object.
 class AnswerFormat {
  public:
   virtual ~AnswerFormat() = default;
@@ -27,16 +27,16 @@ class AnswerFormat {
   virtual std::string Whole(const ApiAnswer& answer) = 0;
 
   // A stream is Begin, then Add for each piece, then End or Fail. Each appends whole events
-  // (AppendSse) or lines. Begin comes before the first piece, when the usage of the prompt is
-  // known, or, if BeginsInQueue, while the requests wait for the engine. Fail may come before
+  // (AppendSse) or lines. Begin is called before the first piece, when the usage of the prompt is
+  // known, or, if BeginsInQueue, while the requests wait for the engine. Fail may be called before
   // Begin.
   virtual bool BeginsInQueue() const { return false; }
   virtual void Begin(const ApiAnswer& answer, std::string* out) = 0;
   virtual void Add(const ApiAnswer& answer, const AnswerPiece& piece, std::string* out) = 0;
   // All choices must have finished without errors.
   virtual void End(const ApiAnswer& answer, std::string* out) = 0;
-  // Shows clients and proxies that a silent stream lives. Comes anywhere before End and Fail, but
-  // not before Begin if BeginsInQueue.
+  // Shows clients and proxies that a silent stream is alive. May be called any time before End and
+  // Fail, but not before Begin if BeginsInQueue.
   virtual void SignOfLife(std::string* out) { out->append(kSseKeepAlive); }
   // Ends a stream after an error.
   virtual void Fail(const ApiAnswer& answer, const ApiError& error, std::string* out) = 0;
@@ -44,7 +44,7 @@ class AnswerFormat {
 
 // Appends "data: {...}\n\n" to `out`.
 void AppendSse(const JsonValue& json, std::string* out);
-// Appends the same with "event: name" before it.
+// Appends "event: name", and then the same data line.
 void AppendSse(std::string_view event, const JsonValue& json, std::string* out);
 
 // Ends a stream of OpenAI's chat completions and completions.

@@ -18,8 +18,8 @@ namespace fathom {
 
 // A request to a route.
 struct ApiRouteRequest {
-  std::string_view id;     // the text in place of "{id}", or ""
-  std::string_view query;  // behind the '?' of the target
+  std::string_view id;     // the text at the place of "{id}", or ""
+  std::string_view query;  // the part of the target after '?'
   ApiBody body = std::string_view();
 };
 
@@ -31,7 +31,7 @@ struct ApiRouteReply {
 // A request to an API that generates nothing.
 struct ApiRoute {
   std::string_view method;
-  std::string_view path;  // "{id}" stands for any text without '/'
+  std::string_view path;  // "{id}" matches any text without '/'
   ApiResult<ApiRouteReply> (*answer)(const ApiModel& model, const ApiRouteRequest& request);
 };
 
@@ -45,42 +45,42 @@ struct ModelCard {
 };
 
 struct Api {
-  // The paths of the POST requests that generate.
+  // The paths of POST requests that generate answers.
   std::span<const std::string_view> paths;
   std::span<const ApiRoute> routes{};
-  // Other requests get errors and model cards of this API if they have this header field or a path
-  // with one of these prefixes.
+  // A request to any other path gets errors and model cards of this API if it has this header field
+  // or its path has one of these prefixes.
   std::string_view header{};
   std::span<const std::string_view> path_prefixes{};
-  std::string_view request_id_header{};  // carries the request id, beside X-Request-Id
+  std::string_view request_id_header{};  // carries the request id, in addition to X-Request-Id
 
   // Errors: a wrong body (ToApiError), a prompt longer than limits.max_context, or a body that was
-  // abandoned before the call was ready (503). An API may let a stream tell its clients an error
-  // instead (ApiCall::refusal).
+  // abandoned before the call was ready (503). An API may instead report an error to its clients in
+  // a stream (ApiCall::refusal).
   ApiResult<ApiCall> (*prepare)(const ApiBody& body, const ApiModel& model);
   std::unique_ptr<AnswerFormat> (*make_format)();
   ApiReply (*error)(const ApiError& error);
-  // Keeps an answer that the client may refer to later. Called before the client sees its end.
+  // Stores an answer to which the client may refer later. Called before the client sees its end.
   void (*store)(const ApiAnswer& answer) = nullptr;
   JsonValue (*model_card)(const ModelCard& model);
   JsonValue (*model_list)(std::span<const ModelCard> models);  // at least one
 
   bool is_chat = true;  // false: all text is content
-  // Also parse the arguments of calls piece by piece in answers that are sent whole.
+  // Also parse the arguments of calls piece by piece for answers that are sent whole.
   bool always_streams_arguments = false;
   std::string_view answer_id;                  // prefix of answer ids: "chatcmpl-"
   std::string_view call_id = "call_";          // prefix of tool call ids
   std::string_view prompt_field = "messages";  // the field named when the prompt is too long
 };
 
-// Returns all APIs. Requests of no API get the errors of the first one.
+// Returns all APIs. Requests that belong to no API get the errors of the first one.
 std::span<const Api* const> Apis();
 
-// Returns the API that has the path in `paths`, or nullptr.
+// Returns the API with the path in `paths`, or nullptr.
 const Api* FindApi(std::string_view path);
 
-// Returns the whole response. Call when all requests have ended. An error of one choice is the
-// error of the call.
+// Returns the whole response. Call it when all requests have ended. An error of one choice becomes
+// the error of the call.
 ApiReply WholeReply(const ApiAnswer& answer);
 
 }  // namespace fathom

@@ -9,7 +9,7 @@
 namespace fathom {
 namespace {
 
-// The engine's errors of a constraint begin with one of these (engine/allowed_tokens.h).
+// The engine's errors about a constraint begin with one of these (engine/allowed_tokens.h).
 constexpr std::string_view kConstraintErrors[] = {"constraint_too_complex",
                                                   "constraint_unsatisfiable"};
 
@@ -89,7 +89,7 @@ std::int64_t ApiAnswer::n_prompt() const {
   return n_tokens;
 }
 
-// Counts tokens here, because the engine may have gone on after the end of an answer.
+// Counts tokens here, because the engine may have continued after the end of an answer.
 Usage ApiAnswer::usage() const {
   Usage usage = usage_;
   for (std::size_t i = 0; i < choices_.size(); ++i) {
@@ -99,7 +99,7 @@ Usage ApiAnswer::usage() const {
   return usage;
 }
 
-// The engine ends an answer for its length at max_tokens or where the context is full.
+// The engine ends an answer with reason kLength at max_tokens, or when the context is full.
 bool ApiAnswer::IsCutByContext(std::size_t choice) const {
   const CollectedAnswer& collected = choices_[choice].collected();
   if (collected.finish != FinishReason::kLength) return false;
@@ -111,7 +111,7 @@ std::optional<ApiError> ApiAnswer::error() const {
   for (const AnswerCollector& choice : choices_) {
     if (!choice.collected().error) continue;
     Error error = *choice.collected().error;
-    // The request's own data passed when it was submitted: these are the model's.
+    // The request's own data passed the checks when it was submitted: these errors are the model's.
     if (error.code == ErrorCode::kInvalidData) error.code = ErrorCode::kIo;
     ApiError told = ToApiError(error);
     for (const std::string_view name : kConstraintErrors) {

@@ -19,7 +19,7 @@
 namespace fathom {
 
 struct ApiReply {
-  int status = 200;  // of HTTP
+  int status = 200;  // HTTP status
   std::string body;  // JSON on one line
 };
 
@@ -41,8 +41,7 @@ struct Usage {
   std::int64_t accepted_tokens = 0;  // accepted drafted tokens
 };
 
-// Sections of the time that the engine took; each is the longest among the requests that have
-// ended.
+// Sections of the engine's time; each is the longest among the requests that have ended.
 struct AnswerTimes {
   double queue_seconds = 0;
   double prefill_seconds = 0;
@@ -75,15 +74,15 @@ class ApiAnswer {
   const ApiModel& model() const { return model_; }
   const ResponseHead& head() const { return head_; }
   const RandomBits& random_bits() const { return random_bits_; }
-  // The choices of the first request come first, then those of the next.
+  // The choices of the first request come first, then the choices of the next.
   std::span<const AnswerCollector> choices() const { return choices_; }
-  // True if all choices of the request are finished and the engine does not know. The request may
-  // be cancelled; the answer does not depend on it.
+  // Returns true if all choices of the request are finished and the engine does not know it. The
+  // request may be cancelled; the answer does not depend on it.
   bool WantsNoMore(std::size_t request) const;
-  // The log probabilities of call().requests[request].prompt behind its first token; empty before
-  // the request's first event, or if they were not asked for.
+  // Returns the log probabilities of call().requests[request].prompt, except of its first token;
+  // empty before the request's first event, or if they were not requested.
   std::span<const TokenLogprobs> prompt_logprobs(std::size_t request) const;
-  // The sections of the choice's tokens.
+  // Returns the sections of the choice's tokens.
   const TokenSections& sections(std::size_t choice) const { return sections_[choice]; }
   // Returns the tokens of all prompts, which are known before the first event.
   std::int64_t n_prompt() const;

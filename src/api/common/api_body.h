@@ -1,4 +1,4 @@
-// ApiBody: the body of a request, and whether anybody still waits for the answer.
+// ApiBody: the body of a request, and whether a client still waits for the answer.
 #pragma once
 
 #include <string_view>
@@ -16,10 +16,10 @@ struct ApiBody {
     if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
   }
 
-  // The caller's bytes, without the byte order mark that some editors and shells put in front.
+  // The caller's bytes, without the byte order mark that some editors and shells write first.
   std::string_view text;
-  // Asked from time to time while a long body is read, and while its text is encoded as tokens;
-  // true ends that with kUnavailable. May be empty.
+  // Called from time to time while a long body is read, and while its text is encoded as tokens.
+  // Returns true to end this work with kUnavailable. May be empty.
   StopFunction is_abandoned;
 };
 

@@ -1,4 +1,4 @@
-// ApiCall: the requests for the engine that a body asks for, and what is needed to answer them.
+// ApiCall: the engine's requests for a body, and the data that is needed to answer them.
 #pragma once
 
 #include <any>
@@ -38,12 +38,12 @@ struct ApiModel {
   Token eos = 0;
   std::string name;         // the model name in answers to requests that name none
   std::string fingerprint;  // "system_fingerprint" of answers
-  // Names the client, for example by its key. Models of different salts share no cached blocks
-  // (Request::cache_salt), whatever salts the requests bring.
+  // Names the client, for example by its key. Models with different salts share no cached blocks
+  // (Request::cache_salt), whatever salts the requests contain.
   std::string cache_salt{};
   RequestLimits limits;
   RequestDefaults defaults;
-  // Compiles the constraints of requests; empty: requests that need one are refused.
+  // Compiles the constraints of requests; empty: requests with a constraint are refused.
   CompileConstraint compile_constraint{};
   // The memory of constraints, for metrics; may be empty.
   std::function<ConstraintMemoryUse()> constraint_memory{};
@@ -54,24 +54,24 @@ struct ApiModel {
 struct ApiCall {
   const Api* api = nullptr;
   std::string model;  // the name that the client used
-  // One per prompt; a chat has one. None: the client asked only whether the model is there, and the
+  // One per prompt; a chat has one. None: the client asked only whether the model exists, and the
   // answer has no choices.
   std::vector<Request> requests;
-  // The error that the stream tells in place of an answer; then nothing is submitted, and the one
+  // The error that the stream reports instead of an answer. Then nothing is submitted, and the one
   // request has no prompt. Only if `stream`.
   std::optional<ApiError> refusal{};
-  AnswerOptions answers;  // for every choice
-  // Set for a chat whose answers may be remembered (RememberTurns).
+  AnswerOptions answers;  // options for every choice
+  // Set for a chat whose answers may be stored (RememberTurns).
   std::optional<OpenConversation> conversation{};
-  std::size_t n_replayed = 0;  // earlier turns replayed token by token
+  std::size_t n_replayed = 0;  // number of earlier turns that are replayed token by token
   bool stream = false;
   bool include_usage = false;
-  bool continuous_usage = false;  // usage in every chunk
+  bool continuous_usage = false;  // report the usage in every chunk
   // Paths in the request, "a.b, c", of parts of a form or a strict tool that are not enforced;
   // may be empty. Plain ASCII.
   std::string relaxed{};
-  double compile_seconds = 0;  // of the constraint of the answers, if there is one
-  std::any context{};          // used by the API alone
+  double compile_seconds = 0;  // time of compiling the constraint of the answers, if there is one
+  std::any context{};          // used only by the API
 };
 
 }  // namespace fathom

@@ -13,7 +13,7 @@
 
 namespace fathom {
 
-// A prompt that is too long.
+// The lengths for a prompt that is too long.
 struct ContextOverflow {
   std::int64_t prompt_tokens = 0;
   std::int64_t max_context = 0;  // tokens
@@ -26,7 +26,7 @@ struct ApiError {
   std::string param;    // the wrong field of the request; may be empty
   std::string code;     // may be empty
   std::optional<ContextOverflow> overflow{};
-  // The places of a schema or a grammar that are refused; at most kMaxIssues.
+  // The places of a schema or a grammar that were refused; at most kMaxIssues.
   std::vector<ConstraintIssue> issues{};
   std::string request_id{};  // written by APIs that have a field for it; may be empty
 };
@@ -42,7 +42,7 @@ ApiError ToApiError(const Error& error);
 tl::unexpected<ApiError> UnexpectedApiError(const Error& error);
 
 // Returns the error for a prompt that is too long. Clients look for the words "maximum context
-// length". `is_least`: the prompt has at least so many tokens.
+// length". `is_least`: prompt_tokens is a lower bound.
 ApiError ContextLengthError(std::int64_t prompt_tokens, std::int64_t max_context,
                             bool is_least = false);
 
@@ -50,7 +50,7 @@ ApiError ContextLengthError(std::int64_t prompt_tokens, std::int64_t max_context
 JsonValue IssuesJson(const ApiError& error);
 
 // Writes {"error": {"message": ..., "type": ..., "param": ..., "code": ...}} on one line; empty
-// fields are null. Issues stand in a further field, "errors".
+// fields are null. A field "errors" is added for issues.
 std::string ToJson(const ApiError& error);
 
 }  // namespace fathom

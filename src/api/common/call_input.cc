@@ -7,7 +7,7 @@
 namespace fathom {
 namespace {
 
-// In valid JSON newlines stand only between its parts.
+// Valid JSON has newlines only between its parts.
 std::string OnOneLine(std::string json) {
   for (char& c : json) {
     if (c == '\n' || c == '\r') c = ' ';

@@ -11,8 +11,8 @@
 namespace fathom {
 
 // Returns the arguments of a call as a JSON object on one line, with the digits that the model
-// wrote: of a call that a limit cut, the finished parameters; nullopt if a strict tool requires
-// more than them.
+// wrote. For a call that a limit cut, returns the finished parameters; nullopt if a strict tool
+// requires more parameters.
 std::optional<std::string> CallInput(const Answer& answer, std::size_t call,
                                      const ToolSchemas& tools);
 

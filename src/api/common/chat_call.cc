@@ -31,7 +31,7 @@ std::vector<ToolSpec> ListTools(const ChatRequest& chat) {
 
 bool IsAvailable(const ToolSpec& tool) { return tool.is_available; }
 
-// The prompt shows a tool that must not be called any more.
+// Returns true if the prompt shows the tool but it must not be called any more.
 bool IsTakenAway(const ToolSpec& tool) { return !tool.is_deferred && !tool.is_available; }
 
 // Returns the tools that the answer may call.
@@ -46,7 +46,7 @@ Result<CallableTools> ChooseTools(const ToolChoice& choice, std::vector<ToolSpec
     const std::set<std::string_view> allowed(choice.allowed.begin(), choice.allowed.end());
     std::erase_if(tools, [&](const ToolSpec& tool) { return !allowed.contains(tool.name); });
   }
-  // A choice that names a tool demands it, whether it was found or not.
+  // A choice that names a tool demands this tool, even if it was not found before.
   if (choice.kind != Kind::kNamed || std::any_of(tools.begin(), tools.end(), IsAvailable)) {
     std::erase_if(tools, [](const ToolSpec& tool) { return !IsAvailable(tool); });
   }
@@ -66,7 +66,7 @@ Result<CallableTools> ChooseTools(const ToolChoice& choice, std::vector<ToolSpec
 }
 
 // Stop strings end the visible text. They are not searched in the reasoning, where a match would
-// end the answer before it begins, nor in calls, whose values are not text for the user.
+// end the answer before its content begins, nor in calls, whose values are not text for the user.
 void PlaceStopStrings(const ChatCompletionRequest& request, bool starts_in_reasoning,
                       bool has_tools, const Tokenizer& tokenizer, SamplingParameters* sampling) {
   if (starts_in_reasoning && !request.stop_in_reasoning) {
@@ -83,7 +83,7 @@ void PlaceBudget(const ChatCompletionRequest& request, bool starts_in_reasoning,
   sampling->reasoning_budget = {.n_tokens = *request.reasoning_budget, .end = *think_close};
 }
 
-// A chat as the model reads it.
+// A chat as a prompt for the model.
 struct ChatPrompt {
   std::vector<Token> tokens;
   AnswerStart start{};
@@ -91,17 +91,17 @@ struct ChatPrompt {
   std::size_t n_replayed = 0;
 };
 
-// True if the answer is a turn of its own: it does not continue the last message.
+// Returns true if the answer is a turn of its own, which does not continue the last message.
 bool BeginsATurn(const ChatRequest& chat, const EncodeOptions& options) {
   if (chat.messages.empty()) return false;
   const Message& last = chat.messages.back();
   return last.role != Role::kAssistant || (options.begins_turn && !last.wo_eos);
 }
 
-// A prompt that is certain to have more than max_tokens is refused before it is encoded.
+// A prompt that certainly has more than max_tokens is refused before it is encoded.
 ApiResult<ChatPrompt> EncodeMessages(ChatRequest chat, EncodeOptions options, const ApiModel& model,
                                      std::int64_t max_tokens, const StopFunction& stop) {
-  // Before turns are recalled: these are found by the arranged messages before them.
+  // Must precede the recall of turns, which are found by the arranged messages before them.
   ShowAsConverter(&chat);
   options.heads_each_turn = true;
   std::optional<OpenConversation> conversation;
@@ -128,7 +128,8 @@ ApiResult<ChatPrompt> EncodeMessages(ChatRequest chat, EncodeOptions options, co
                     .n_replayed = static_cast<std::size_t>(n_replayed)};
 }
 
-// Begins with the length of the client's salt, so that no two pairs of salts make the same text.
+// The text begins with the length of the client's salt, so that different pairs of salts make
+// different texts.
 std::string CacheSalt(const ApiModel& model, const GenerationFields& fields) {
   if (model.cache_salt.empty() && fields.cache_salt.empty()) return "";
   return fmt::format("{} {}{}", model.cache_salt.size(), model.cache_salt, fields.cache_salt);

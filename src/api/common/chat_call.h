@@ -1,4 +1,4 @@
-// Shared by all chat APIs: the chat that a body is parsed into, and its call.
+// The common part of all chat APIs: the chat into which a body is parsed, and its call.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@
 
 namespace fathom {
 
-// Whether the model may, must or must not call a tool.
+// Decides whether the model may, must or must not call a tool.
 struct ToolChoice {
   enum class Kind {
     kAuto,
-    kNone,      // the chat has no tools then
+    kNone,      // the chat then has no tools
     kRequired,  // at least one call
     kNamed,     // at least one call, of `name`
   };
@@ -32,14 +32,14 @@ struct ToolChoice {
 struct ChatCompletionRequest {
   GenerationFields generation;
   ChatRequest chat;  // at least one message; no tools if tool_choice is none
-  // Whether to think, and how hard (reasoning_fields.h).
+  // Selects whether to think, and how hard (reasoning_fields.h).
   EncodeOptions encoding;
   ToolChoice tool_choice;           // the named tool may be missing from the chat
   bool parallel_tool_calls = true;  // false: the answer has at most one call
-  // The client offers "functions", the older form of "tools", and reads "function_call".
+  // The client offers "functions", the older form of "tools", and expects "function_call".
   bool legacy_functions = false;
   bool include_reasoning = true;  // false: the client does not want the reasoning
-  // Most tokens of the reasoning; then it is ended. None: no limit.
+  // The most tokens of the reasoning, which is ended there. None: no limit.
   std::optional<std::int64_t> reasoning_budget{};
   bool stop_in_reasoning = false;  // stop strings also end the reasoning
 };
@@ -47,7 +47,7 @@ struct ChatCompletionRequest {
 // Returns the defaults, without a chat.
 ChatCompletionRequest DefaultChat(const RequestDefaults& defaults);
 
-// Turns a parsed chat, or the error of parsing it, into a call. `stop`: ApiBody::is_abandoned.
+// Converts a parsed chat, or the error of parsing it, to a call. `stop`: ApiBody::is_abandoned.
 ApiResult<ApiCall> PrepareChat(const Api& api, Result<ChatCompletionRequest> request,
                                const ApiModel& model, const StopFunction& stop);
 
@@ -59,8 +59,8 @@ ApiResult<std::int64_t> CountPromptTokens(Result<ChatCompletionRequest> request,
 // Returns a call without requests.
 ApiCall StartCall(const Api& api, const GenerationFields& fields, const ApiModel& model);
 
-// Compiles the constraint of the answers for all requests of the call; call it behind AddRequest,
-// since no constraint is compiled for a prompt that is too long. Errors: MakeAnswerConstraint.
+// Compiles the constraint of the answers for all requests of the call. Call it after AddRequest, so
+// that no constraint is compiled for a prompt that is too long. Errors: MakeAnswerConstraint.
 // Bounded by the compiler's limits. `stop`: ApiBody::is_abandoned.
 std::optional<ApiError> AddConstraint(const AnswerFrame& frame, const GenerationFields& fields,
                                       const ApiModel& model, const StopFunction& stop,

@@ -38,7 +38,7 @@ Result<std::vector<Token>> FillInTheMiddle(std::vector<Token> prefix, std::strin
   return tokens;
 }
 
-// Returns a number of tokens that the texts have at least, without encoding them.
+// Returns a lower bound of the tokens of the texts, without encoding them.
 std::int64_t LeastTokens(const CompletionPrompt& prompt, const CompletionOptions& options,
                          const Tokenizer& tokenizer) {
   const auto* text = std::get_if<std::string>(&prompt);

@@ -1,4 +1,4 @@
-// The prompt of a completion: a text or tokens that the model continues as they are.
+// CompletionPrompt: a text or tokens that the model continues without the format of chats.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ using CompletionPrompt = std::variant<std::string, std::vector<Token>>;
 
 struct CompletionOptions {
   std::optional<std::string> suffix{};  // fill the gap between the prompt and this text
-  // Put the begin token before texts that do not begin with it; lists of tokens stay as they are.
+  // Put the begin token before texts that do not begin with it; lists of tokens stay unchanged.
   bool add_special_tokens = true;
 };
 
@@ -28,7 +28,7 @@ struct EncodedCompletion {
   std::size_t n_added = 0;  // tokens before the tokens of the client's text
 };
 
-// Errors: the prompt is certain to be longer than limits.max_context, the model has no tokens for a
+// Errors: the prompt is certainly longer than limits.max_context, the model has no tokens for a
 // suffix, or `stop` (ApiBody::is_abandoned) ended the encoding.
 ApiResult<EncodedCompletion> EncodeCompletion(const CompletionPrompt& prompt,
                                               const CompletionOptions& options,

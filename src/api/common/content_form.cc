@@ -41,7 +41,7 @@ void ReadLayoutFields(FieldReader& fields, JsonLayout* layout) {
   }
 }
 
-// Reads {"whitespace": ..., "key_order": ...}. `path` names it from the object of the reader on.
+// Reads {"whitespace": ..., "key_order": ...}. `path` names it relative to the reader's object.
 void ReadLayout(FieldReader& reader, const JsonValue* value, const std::string& path,
                 JsonLayout* layout) {
   if (value == nullptr || value->IsNull()) return;
@@ -51,7 +51,7 @@ void ReadLayout(FieldReader& reader, const JsonValue* value, const std::string& 
   if (fields.error()) reader.Fail(*fields.error());
 }
 
-// Returns the schema without its own layout, which counts instead of that of the request.
+// Returns the schema without its own layout, which replaces the layout of the request.
 JsonValue TakeLayout(FieldReader& reader, const JsonValue& schema, const std::string& path,
                      JsonLayout* layout) {
   const JsonValue* own = schema.Find(kLayoutField);
@@ -71,7 +71,7 @@ bool ReadOptionalBool(FieldReader& reader, const JsonValue* value, const std::st
   return value->boolean();
 }
 
-// Makes a form of an answer, unless there is one already.
+// Sets the form of an answer; an error if there is one already.
 void SetForm(FieldReader& reader, const std::string& field, std::string path,
              ContentConstraint constraint, ContentForm* form) {
   if (!form->field.empty()) {
@@ -82,7 +82,7 @@ void SetForm(FieldReader& reader, const std::string& field, std::string path,
   *form = {.constraint = std::move(constraint), .field = field, .path = std::move(path)};
 }
 
-// Sets a schema, which some clients write as a text.
+// Sets a schema, which some clients write as a string.
 void SetSchema(FieldReader& reader, const std::string& field, const std::string& path,
                const JsonValue* schema, bool strict, ContentForm* form) {
   std::optional<JsonValue> parsed;
@@ -129,7 +129,7 @@ void RefuseForm(FieldReader& reader, const std::string& path, std::string_view w
 constexpr std::string_view kNoStructuralTag =
     "structural tags are not supported; strict tools and json_schema are";
 
-// One of the kinds of vLLM. `name`: "json", ...; `path`: of the value.
+// Sets a form of one of vLLM's kinds. `name`: "json", ...; `path`: the path of the value.
 void SetKind(FieldReader& reader, std::string_view name, const std::string& field,
              const std::string& path, const JsonValue& value, ContentForm* form) {
   if (name == "json") {
@@ -157,7 +157,7 @@ constexpr std::string_view kKinds[] = {"json",
                                        "whitespace_pattern",
                                        "disable_additional_properties"};
 
-// Reads structured_outputs, whose other members choose among the libraries that vLLM has.
+// Reads structured_outputs. Its other members choose among the libraries of vLLM.
 void ReadStructuredOutputs(FieldReader& reader, ContentForm* form) {
   const std::string field = "structured_outputs";
   const JsonValue* outputs = reader.FindObject(field);

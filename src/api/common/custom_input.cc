@@ -11,8 +11,8 @@
 namespace fathom {
 namespace {
 
-// Returns the number of bytes of a JSON string's inside that stand for whole characters, up to its
-// closing quote or the end.
+// Returns the number of bytes inside a JSON string that encode whole characters, up to its closing
+// quote or the end.
 std::size_t WholeCharacters(std::string_view text) {
   std::size_t end = 0;
   while (end < text.size() && text[end] != '"') {
@@ -30,7 +30,7 @@ std::string CustomInput(std::string_view arguments) {
   const Result<JsonValue> json = ParseJson(arguments);
   if (!json) return CustomInputStream().Feed(arguments);
   if (!json->IsObject() || json->items().empty()) return "";
-  // A model may give the parameter another name.
+  // A model may use another name for the parameter.
   const JsonValue* input = json->Find(kCustomInput);
   const JsonValue& value = input == nullptr ? json->items().front() : *input;
   return value.IsString() ? std::string(value.text()) : PythonJson(value);
@@ -42,7 +42,7 @@ std::string CustomInputStream::Feed(std::string_view arguments) {
   if (state_ == State::kBefore) {
     const std::string opening = fmt::format("{{\"{}\": \"", kCustomInput);
     if (std::string_view(opening).starts_with(pending_)) return "";
-    // A complete object is what the model wrote, and may have two values for one key.
+    // A complete object is parsed as a whole, because it may have two values for one key.
     if (!pending_.starts_with(opening) || ParseJson(pending_)) {
       state_ = State::kBehind;
       return "";

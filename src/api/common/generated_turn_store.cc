@@ -14,14 +14,14 @@
 namespace fathom {
 namespace {
 
-// Nodes and tables around the tokens of a turn.
+// An estimate of the nodes and tables around the tokens of a turn.
 constexpr std::size_t kTurnOverhead = 256;
 
 // The hashed bytes begin with one of these, so that keys of two kinds differ.
 enum class KeyKind : char { kCalls = 'c', kText = 't', kMessage = 'm', kReasoning = 'r' };
 
-// The hashed bytes. Each field follows its length, so that different lists of fields are different
-// bytes.
+// Collects the bytes to hash. Each field follows its length, so that different lists of fields are
+// different bytes.
 class Fields {
  public:
   explicit Fields(KeyKind kind) : bytes_(1, static_cast<char>(kind)) {}
@@ -59,7 +59,8 @@ constexpr std::string_view kBlockOpen = "<｜DSML｜tool_calls>";
 constexpr std::string_view kBlockClose = "</｜DSML｜tool_calls>";
 constexpr std::string_view kInvokeClose = "</｜DSML｜invoke>";
 
-// True if the only added tokens are one </think>, with reasoning, and those of calls.
+// Returns true if the only special tokens are one </think>, with reasoning, and the tokens of
+// calls.
 bool HasTokensOfATurn(const std::vector<Token>& tokens, bool has_reasoning,
                       const Tokenizer& tokenizer) {
   const std::optional<Token> think_close = tokenizer.Find(kThinkCloseToken);
@@ -82,8 +83,8 @@ Status AppendTokens(std::string_view text, const Tokenizer& tokenizer, std::vect
   return {};
 }
 
-// Returns what the format requires between `text` and the end of the turn. An answer ends with its
-// last call.
+// Returns the text that the format requires between `text` and the end of the turn. An answer ends
+// with its last call.
 std::string_view EndOfBlock(std::string_view text) {
   constexpr std::string_view kLine = "\n</｜DSML｜tool_calls>";
   if (text.ends_with(kInvokeClose)) return kLine;
@@ -93,8 +94,8 @@ std::string_view EndOfBlock(std::string_view text) {
   return "";
 }
 
-// The strict parser requires two newlines before the calls. Other spellings are equivalent: the
-// client saw none of these characters.
+// Replaces the newlines before the calls by two, as the strict parser requires. Other spellings are
+// equivalent: the client saw none of these characters.
 std::string WithTwoNewlines(std::string text) {
   const std::size_t block = text.find(kBlockOpen);
   if (block == std::string::npos) return text;
@@ -230,7 +231,7 @@ std::optional<GeneratedTurn> MakeWrittenTurn(const CollectedAnswer& collected,
                         collected.answer.finish_reason != ChatFinishReason::kLength;
   if (!end || !is_whole) return std::nullopt;
   std::vector<Token> tokens = collected.tokens;
-  // A token that begins another turn ends an answer as well; prompts have `end` in its place.
+  // A token that begins another turn also ends an answer; prompts have `end` in its place.
   if (!tokens.empty() && (tokens.back() == *end || collected.ends_at_turn)) tokens.pop_back();
   if (!HasTokensOfATurn(tokens, starts_in_reasoning, tokenizer)) return std::nullopt;
   Result<std::string> text = tokenizer.Decode(tokens);

@@ -1,10 +1,10 @@
-// GeneratedTurnStore: the latest assistant turns token by token, as the model generated them, for
-// replay in later prompts. docs/spec/encoding.md section 10.
+// GeneratedTurnStore: stores the latest assistant turns token by token, as the model generated
+// them, for replay in later prompts. docs/spec/encoding.md section 10.
 //
-// A client sends a turn back as JSON. Encoded again, the turn differs from what the model wrote:
-// arguments have other blanks, reasoning is missing, words may split into other tokens. The prefix
-// cache then misses, and the model reads what it never wrote. A stored turn that comes back
-// unchanged replaces its encoding in the prompt; a turn that the client edited is not found.
+// A client sends a turn back as JSON. Encoded again, the turn differs from the text that the model
+// wrote: arguments have other blanks, reasoning is missing, words may split into other tokens. The
+// prefix cache then misses, and the model reads text that it never wrote. A stored turn that comes
+// back unchanged replaces its encoding in the prompt; a turn that the client edited is not found.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,7 @@ struct CollectedAnswer;  // api/common/answer_collector.h
 
 // Identifies an assistant turn that a client sends back: 128 bits of a hash.
 //
-// A turn with calls is identified by them: their ids, which nobody can guess, with the names,
+// A turn with calls is identified by their ids, which cannot be guessed, together with the names,
 // arguments and text beside them. A turn without calls is identified by its text and all earlier
 // messages. The key does not depend on the spelling of JSON, on blanks around a text, or on the
 // reasoning.
@@ -41,7 +41,7 @@ struct TurnKeyHash {
   std::size_t operator()(const TurnKey& key) const { return static_cast<std::size_t>(key.low); }
 };
 
-// Makes keys. A secret seed keeps anybody from writing a conversation with the key of another.
+// Makes keys. With a secret seed, clients cannot write a conversation that has the key of another.
 // Constant; any thread may call.
 class TurnKeys {
  public:
@@ -52,7 +52,7 @@ class TurnKeys {
   // Returns the key of an assistant turn without calls. `conversation`: the key of all earlier
   // messages.
   TurnKey OfText(const TurnKey& conversation, const Message& turn) const;
-  // Returns the key of a conversation with one more message. TurnKey() is that of the empty one.
+  // Returns the key of a conversation with one more message. TurnKey() is the key of an empty one.
   TurnKey Extend(const TurnKey& conversation, const Message& message) const;
   // Returns the key of reasoning, for comparison.
   TurnKey OfReasoning(std::string_view reasoning) const;
@@ -69,7 +69,7 @@ std::string_view WithoutBlankEnds(std::string_view text);
 // Returns the canonical JSON of arguments (json_writer.h), or the text itself if it is not JSON.
 std::string CanonicalArguments(std::string_view arguments);
 
-// The turns that are replayed.
+// Selects the turns that are replayed.
 enum class ReplayScope {
   // Turns that a request names by the ids of calls, and the turns after them. A request without
   // such ids does not depend on earlier requests.
@@ -89,15 +89,16 @@ class GeneratedTurnStore {
  public:
   static constexpr std::size_t kDefaultBytes = std::size_t{64} << 20;
 
-  // `random_bits` seed the keys, so that nobody can write a conversation with the key of another.
+  // `random_bits` seed the keys, so that clients cannot write a conversation that has the key of
+  // another.
   GeneratedTurnStore(ReplayScope scope, std::size_t max_bytes, const RandomBits& random_bits);
 
   // Sets Message::written of each assistant turn that is found. A turn whose reasoning the client
-  // changed stays as it is; a turn without reasoning gets it back.
+  // changed stays unchanged; a turn without reasoning gets it back.
   OpenConversation Recall(std::vector<Message>* messages);
 
-  // `answer`: what the client saw, with the ids of its calls. Replaces an answer to the same
-  // conversation with the same text.
+  // `answer`: the answer as the client saw it, with the ids of its calls. Replaces an answer to the
+  // same conversation with the same text.
   void Remember(const OpenConversation& conversation, const Message& answer, GeneratedTurn turn);
 
   // Returns the bytes of all entries, with an estimate of their overhead.
@@ -109,7 +110,7 @@ class GeneratedTurnStore {
     TurnKey reasoning;  // hash of the reasoning's text
   };
 
-  // Returns whether the turn was found, with changed reasoning or not.
+  // Returns whether the turn was found, with unchanged or changed reasoning.
   bool RecallTurn(const OpenConversation& conversation, Message* message);
   bool FindsByText(const OpenConversation& conversation) const {
     return scope_ == ReplayScope::kAll || conversation.is_named;
@@ -121,13 +122,14 @@ class GeneratedTurnStore {
   RecentEntries<TurnKey, Turn, TurnKeyHash> turns_;  // guarded by mutex_
 };
 
-// Returns the tokens of a chat's answer as a turn of the format, ended as the encoder would end it.
-// nullopt if the answer was cut or stopped, holds tokens that no turn has, or parses strictly to
-// something else than the client saw; then a prompt should hold the repaired answer.
+// Returns the tokens of a chat's answer as a turn of the format, ended like the encoder's turns.
+// Returns nullopt if the answer was cut or stopped, contains tokens that no turn has, or if the
+// strict parser's result differs from the answer that the client saw; then a prompt should contain
+// the repaired answer.
 std::optional<GeneratedTurn> MakeWrittenTurn(const CollectedAnswer& collected,
                                              bool starts_in_reasoning, const Tokenizer& tokenizer);
 
-// Puts the turns of all choices into model().turns, if the call allows it. All choices must have
+// Stores the turns of all choices in model().turns, if the call allows it. All choices must have
 // finished.
 void RememberTurns(const ApiAnswer& answer);
 

@@ -16,7 +16,7 @@ namespace fathom {
 namespace {
 
 // These fields would change the answer. Values that are false in Python (null, false, 0, "", [],
-// {}) ask for nothing; only web_search_options: {} asks for a search.
+// {}) demand nothing; only web_search_options: {} demands a search.
 constexpr std::string_view kNotYet[] = {
     "allowed_token_ids", "audio",
     "bad_words",         "include_stop_str_in_output",
@@ -87,7 +87,7 @@ void ReadStopTokens(FieldReader& reader, const RequestLimits& limits,
 }
 
 void ReadLengths(FieldReader& reader, bool may_be_empty, SamplingParameters* sampling) {
-  // All mean the same; the last one that is present counts.
+  // The names are equivalent; the last one that is present decides.
   for (const std::string_view key : kLengthNames) {
     ReadMaxTokens(reader, key, may_be_empty ? 0 : 1, sampling);
   }
@@ -104,7 +104,7 @@ void ReadPromptLogprobs(FieldReader& reader, GenerationFields* fields) {
   std::int64_t count = 0;
   reader.ReadInteger("prompt_logprobs", {.low = 0, .high = kMaxTopLogprobs}, &count);
   fields->prompt_logprobs = static_cast<int>(count);
-  fields->may_be_empty = true;  // a prompt may only be scored, as in vLLM
+  fields->may_be_empty = true;  // a prompt may be only scored, as in vLLM
   if (fields->stream) reader.Fail("prompt_logprobs", "no stream with them", "stream: true");
 }
 
@@ -170,7 +170,7 @@ void ReadMaxTokens(FieldReader& reader, std::string_view key, std::int64_t least
   const JsonValue* found = reader.Find(key);
   if (found == nullptr) return;
   sampling->max_tokens.reset();
-  if (found->AsInteger() == -1) return;  // no limit, as llama.cpp has it
+  if (found->AsInteger() == -1) return;  // no limit, as in llama.cpp
   std::int64_t max_tokens = least;
   reader.ReadInteger(key, {.low = least}, &max_tokens);
   sampling->max_tokens = max_tokens;

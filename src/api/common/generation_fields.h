@@ -29,67 +29,68 @@ struct RequestLimits {
   std::size_t max_stop_tokens = 1024;
   std::size_t max_logit_biases = 4096;
   std::size_t max_tools = 1024;
-  std::int64_t max_prompt_logprobs = 1 << 20;  // values, for all prompts of a request
-  std::size_t max_detokenized = 1 << 20;       // two bytes of a list may stand for many of text
-  std::size_t max_model_characters = 1024;     // of the model's name, which every event repeats
+  std::int64_t max_prompt_logprobs = 1 << 20;  // number of values for all prompts of a request
+  std::size_t max_detokenized = 1 << 20;       // two bytes of a list may become many bytes of text
+  std::size_t max_model_characters = 1024;  // length of the model name, which every event repeats
 };
 
 // Values of absent fields.
 struct RequestDefaults {
   SamplingParameters sampling;
-  // For chats. The effort is that of the hosted API.
+  // For chats. The effort is the default of the hosted API.
   EncodeOptions encoding{.effort = "high"};
   ToolGrammar tool_grammar = ToolGrammar::kAuto;  // for chats
-  ContentForm form{};                             // of answers for which the request asks no form
+  ContentForm form{};                             // form of answers to requests that demand none
   // For OpenAI's APIs: refuse strict schemas that OpenAI refuses (openai_rules.h).
   bool openai_strict_rules = false;
   // For chats: the lengths and the sampling of the hosted API (hosted_defaults.h).
   bool like_hosted = false;
-  // For messages: think as other chats do. False: only clients that ask for it get reasoning, as
-  // with Anthropic.
+  // For messages: think like other chats. False: as with Anthropic, only clients that ask for
+  // reasoning get it.
   bool messages_think = true;
-  // For messages: drop what Claude Code changes in the system prompt from request to request
-  // (StableSystemText).
+  // For messages: drop the parts of the system prompt that Claude Code changes from request to
+  // request (StableSystemText).
   bool stable_system = true;
-  MediaPolicy media = MediaPolicy::kEarlier;  // for chats: images and other parts but text
+  MediaPolicy media = MediaPolicy::kEarlier;  // for chats: images and other parts that are not text
 };
 
 struct GenerationFields {
   std::string model;  // any name, or none
   SamplingParameters sampling;
   int n_choices = 1;
-  int priority = 0;        // as in the engine: larger runs first. Clients use the opposite sign.
+  int priority = 0;        // the engine's: larger runs first. Clients use the opposite sign.
   std::string cache_salt;  // Request::cache_salt
   bool stream = false;
   bool include_usage = false;     // send the usage in a last chunk of a stream
   bool continuous_usage = false;  // send the usage so far in every chunk
   bool may_be_empty = false;      // allow max_tokens 0; set by callers of ReadGenerationFields
   std::optional<int> prompt_logprobs{};  // Request::prompt_logprobs
-  bool return_token_ids = false;         // tell the tokens of prompts and answers
+  bool return_token_ids = false;         // report the tokens of prompts and answers
   bool names_tokens_by_id = false;       // write "token_id:7" for a token, not its text
   ContentForm form{};
   bool openai_rules = false;  // RequestDefaults::openai_strict_rules, for OpenAI's APIs
-  // Parts of the request that are not enforced, as ApiCall::relaxed.
+  // Parts of the request that are not enforced; see ApiCall::relaxed.
   std::string relaxed{};
 };
 
-// `fields` holds the defaults. logprobs are read elsewhere, because the two kinds of requests spell
-// them differently. Unsupported fields that would change the answer are errors (kUnsupported);
-// informational and unknown fields are ignored.
+// `fields` contains the defaults. logprobs are read elsewhere, because the two kinds of requests
+// spell them differently. Unsupported fields that would change the answer are errors
+// (kUnsupported); informational and unknown fields are ignored.
 void ReadGenerationFields(FieldReader& reader, const RequestLimits& limits,
                           GenerationFields* fields);
 
-// Parts that other APIs use, some under a `key` of their own. This one reads temperature, top_p,
-// top_k, min_p, the penalties and the seed, and refuses fields of other servers' sampling.
+// The following functions also serve other APIs, some with a `key` of their own. ReadSampling reads
+// temperature, top_p, top_k, min_p, the penalties and the seed, and refuses other servers' sampling
+// fields.
 void ReadSampling(FieldReader& reader, const RequestLimits& limits, SamplingParameters* sampling);
-// Reads cache_salt, as vLLM has it: a text that is not empty.
+// Reads cache_salt, as in vLLM: a text that is not empty.
 void ReadCacheSalt(FieldReader& reader, std::string* cache_salt);
 // Reads a string or a list of strings.
 void ReadStopStrings(FieldReader& reader, std::string_view key, const RequestLimits& limits,
                      SamplingParameters* sampling);
-// Any name that is not too long.
+// Reads any name that is not too long.
 void ReadModel(FieldReader& reader, const RequestLimits& limits, std::string* model);
-// -1 is no limit.
+// Reads a number; -1 means no limit.
 void ReadMaxTokens(FieldReader& reader, std::string_view key, std::int64_t least,
                    SamplingParameters* sampling);
 // Adds a path to GenerationFields::relaxed; a long list ends with "...".
@@ -97,7 +98,7 @@ void AddRelaxed(std::string_view field, std::string* relaxed);
 // Checks only the number of tools.
 void CheckToolCount(FieldReader& reader, std::string_view key, const RequestLimits& limits);
 
-// Whether the tool has {"strict": true} in the object with its name.
+// Returns whether the tool has {"strict": true} in the object with its name.
 bool IsStrict(const JsonValue& function);
 
 // Parses the body of a request. Errors: not JSON, not an object, too large (kTooLarge), abandoned

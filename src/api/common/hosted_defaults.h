@@ -1,4 +1,4 @@
-// The lengths and the sampling of DeepSeek's hosted API, for servers that are to answer as it does
+// The lengths and the sampling of DeepSeek's hosted API, for servers that should answer like it
 // (RequestDefaults::like_hosted). docs/spec/encoding.md section 12.
 #pragma once
 
@@ -10,21 +10,21 @@
 
 namespace fathom {
 
-// A chat as these defaults see it.
+// The properties of a chat on which these defaults depend.
 struct HostedChat {
   bool thinks = false;
   bool thinks_most = false;  // the effort is the highest
   bool has_tools = false;
-  std::int64_t room = 0;  // tokens that the prompt leaves of the context
+  std::int64_t room = 0;  // tokens of the context that the prompt leaves free
 };
 
-// Returns the chat with these options. Efforts that the profile does not have do not think.
+// Returns the chat with these options. Efforts that the profile does not have count as no thinking.
 HostedChat ToHostedChat(const EncodeOptions& options, const PromptProfile& profile, bool has_tools,
                         std::int64_t room);
 
-// Where the request sets no limit: 8,192 tokens, 65,536 with thinking, and 131,072 with thinking of
-// the highest effort, but not more than there is room for. While thinking the temperature is 1 and
-// top_p is 1, or 0.95 with tools, whatever the request asks for.
+// Sets the default limit of the answer: 8,192 tokens, 65,536 with thinking, and 131,072 with
+// thinking of the highest effort, but not more than there is room for. With thinking, the
+// temperature is 1 and top_p is 1, or 0.95 with tools, whatever the request asks for.
 void ApplyHostedDefaults(const HostedChat& chat, SamplingParameters* sampling);
 
 }  // namespace fathom

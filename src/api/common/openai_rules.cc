@@ -11,7 +11,7 @@
 namespace fathom {
 namespace {
 
-// A key as RFC 6901 writes it.
+// Returns a key as RFC 6901 writes it.
 std::string EscapedKey(std::string_view key) {
   std::string escaped;
   for (const char c : key) {
@@ -56,7 +56,7 @@ class RuleChecker {
         {.pointer = pointer, .keyword = std::move(keyword), .reason = std::move(reason)});
   }
 
-  // As deep as JSON may be (ParseJson).
+  // The depth of calls is at most the depth of JSON (ParseJson).
   void Check(const JsonValue& schema, const std::string& pointer) {
     if (!schema.IsObject() || IsFull()) return;
     if (IsObjectSchema(schema)) CheckObject(schema, pointer);

@@ -1,5 +1,5 @@
-// The rules that OpenAI has for strict schemas and this server does not need
-// (docs/spec/constrained.md 1.2): for clients that are to run there, too.
+// Checks OpenAI's rules for strict schemas, which this server does not need
+// (docs/spec/constrained.md 1.2): for clients that should also run with OpenAI.
 #pragma once
 
 #include <vector>

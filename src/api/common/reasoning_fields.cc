@@ -11,7 +11,7 @@ namespace fathom {
 namespace {
 
 constexpr std::string_view kNoEffort = "none";
-// Stands for "none" where reasoning is turned on and the default is none, too.
+// Replaces "none" if reasoning is turned on and the default is none, too.
 constexpr std::string_view kUsualEffort = "high";
 
 // The first field of each kind that is present.
@@ -106,7 +106,7 @@ std::optional<std::int64_t> ReadReasoningBudget(FieldReader& reader) {
   for (const auto& [object, key] :
        {std::pair("thinking", "budget_tokens"), std::pair("reasoning", "max_tokens")}) {
     const JsonValue* found = reader.Find(object);
-    if (found == nullptr || !found->IsObject()) continue;  // other readers name what is wrong
+    if (found == nullptr || !found->IsObject()) continue;  // other readers report the error
     reader.ReadObject(object, [&, key = key](FieldReader& fields) { read(fields, key); });
   }
   return budget == kNoBudget ? std::nullopt : std::optional(budget);

@@ -73,7 +73,7 @@ std::optional<std::string> ReadReasoningToken(std::string_view token) {
   if (rest.size() < kChecksumBytes) return std::nullopt;
   const std::string_view reasoning = rest.substr(kChecksumBytes);
   if (rest.substr(0, kChecksumBytes) != Checksum(reasoning)) return std::nullopt;
-  // Anybody can compute the checksum, and prompts must be UTF-8.
+  // Any client can compute the checksum, and prompts must be UTF-8.
   if (!IsValidUtf8(reasoning)) return std::nullopt;
   return std::string(reasoning);
 }

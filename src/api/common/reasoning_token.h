@@ -1,5 +1,5 @@
-// Reasoning as an opaque text that a client keeps: "encrypted_content" of the Responses API.
-// Clients that store nothing on the server, such as Codex, send this text back and drop the
+// Encodes reasoning as an opaque text that a client keeps: "encrypted_content" of the Responses
+// API. Clients that store nothing on the server, such as Codex, send this text back and drop the
 // readable reasoning.
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace fathom {
 
-// Returns base64 of a mark, a checksum and the text. Nothing is hidden: the client has the text as
-// well.
+// Returns base64 of a mark, a checksum and the text. Nothing is hidden: the client also has the
+// readable text.
 std::string MakeReasoningToken(std::string_view reasoning);
 
 // Returns nullopt for a token of another server or a damaged one.

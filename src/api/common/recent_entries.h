@@ -16,8 +16,8 @@ class RecentEntries {
  public:
   explicit RecentEntries(std::size_t max_bytes) : max_bytes_(max_bytes) {}
 
-  // Replaces the entry of the same key. `bytes`: the size that counts for the entry; a single entry
-  // above the limit is not kept.
+  // Replaces the entry with the same key. `bytes`: the size that counts for the entry; a single
+  // entry above the limit is not kept.
   void Put(const Key& key, Value value, std::size_t bytes) {
     Remove(key);
     if (bytes > max_bytes_) return;
@@ -43,8 +43,8 @@ class RecentEntries {
     return true;
   }
 
-  // Returns the first result of look(value) that is not nullptr, most recently used first. Marks
-  // nothing as used.
+  // Returns the first result of look(value) that is not nullptr, most recently used first. Does not
+  // mark entries as used.
   template <typename Look>
   auto Find(const Look& look) const -> decltype(look(std::declval<const Value&>())) {
     for (const Entry& entry : entries_) {

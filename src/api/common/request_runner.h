@@ -13,21 +13,21 @@
 
 namespace fathom {
 
-// A running request, as TokenStream. Destroying it before the end cancels the request.
+// A running request, like TokenStream. Its destruction before the end cancels the request.
 class RunningRequest {
  public:
   virtual ~RunningRequest() = default;
   virtual std::optional<bool> NextFor(std::chrono::milliseconds timeout, StreamEvent& event) = 0;
-  // Returns the statistics: those of the prompt from the first event on, all after the last event.
+  // Returns the statistics: the prompt's from the first event on, all after the last event.
   virtual RequestStats stats() const = 0;
-  // Cancels as TokenStream::Cancel. A runner that cannot cancel goes on to the end.
+  // Cancels like TokenStream::Cancel. A runner that cannot cancel continues to the end.
   virtual void Cancel() {}
 };
 
 class RequestRunner {
  public:
   virtual ~RequestRunner() = default;
-  // Submits as Engine::Submit.
+  // Submits like Engine::Submit.
   virtual Result<std::unique_ptr<RunningRequest>> Submit(Request request) = 0;
 };
 

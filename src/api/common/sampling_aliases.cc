@@ -10,13 +10,13 @@
 namespace fathom {
 namespace {
 
-// A number that another server samples by, and its value that changes nothing.
+// Another server's numeric sampling parameter, and the value with which it changes nothing.
 struct OtherNumber {
   std::string_view name;
   double neutral;
 };
 
-// Numbers that only tune one of these, such as mirostat_tau, change nothing without it.
+// Numbers that only tune one of these parameters, such as mirostat_tau, change nothing without it.
 constexpr OtherNumber kOtherNumbers[] = {
     {"adaptive_target", -1},
     {"cfg_scale", 1},
@@ -41,7 +41,7 @@ constexpr OtherNumber kOtherNumbers[] = {
     {"xtc_probability", 0},
 };
 
-// Values that are false in Python ask for nothing.
+// Values that are false in Python demand nothing.
 constexpr std::string_view kOtherValues[] = {
     "chat_template",    "custom_logit_processor",
     "documents",        "ebnf",
@@ -50,7 +50,7 @@ constexpr std::string_view kOtherValues[] = {
     "sampler_priority", "stop_regex",
 };
 
-// Other servers look for repeated tokens in the last ones alone; this one in all.
+// Other servers look for repeated tokens only in the last ones; this server looks in all.
 constexpr std::string_view kPenaltyRanges[] = {"repeat_last_n", "penalty_last_n",
                                                "repetition_penalty_range"};
 

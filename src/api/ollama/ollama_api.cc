@@ -20,7 +20,7 @@ ApiResult<ApiCall> PrepareAnyChat(const Api& api, Result<ChatCompletionRequest> 
                                   const ApiModel& model, const StopFunction& stop) {
   if (request && request->chat.messages.empty()) return StartCall(api, request->generation, model);
   ApiResult<ApiCall> call = PrepareChat(api, std::move(request), model, stop);
-  // Calls are told whole.
+  // Calls are reported whole.
   if (call) call->answers.stream_arguments = false;
   return call;
 }
@@ -55,7 +55,7 @@ JsonValue OllamaCard(const ModelCard& model) {
   return {{"name", model.name},
           {"model", model.name},
           {"modified_at", OllamaTime(model.created)},
-          {"size", 0},  // on disk, which no client needs of a server's model
+          {"size", 0},  // size on disk, which no client of a server needs
           {"digest", ""},
           {"details", OllamaModelDetails()}};
 }

@@ -16,14 +16,14 @@
 namespace fathom {
 namespace {
 
-// The part of an answer that one line tells.
+// The part of an answer that one line contains.
 struct LinePart {
   std::string_view content{};
   std::string_view thinking{};
   std::string calls{};  // JSON objects with commas between them
 };
 
-// Returns nothing for a call that is not told (CallInput).
+// Returns nothing for a call that is not reported (CallInput).
 std::string LineCall(const ApiAnswer& answer, std::size_t call) {
   const Answer& collected = answer.choices()[0].collected().answer;
   const std::optional<std::string> input = CallInput(collected, call, answer.call().answers.tools);
@@ -79,7 +79,7 @@ class OllamaFormat final : public AnswerFormat {
     return Object(answer, part, DoneJson(answer));
   }
 
-  // A stream begins with its first sign of life or token; nothing stands before them.
+  // A stream begins with its first sign of life or token; no text precedes them.
   bool BeginsInQueue() const override { return true; }
   void Begin(const ApiAnswer& answer, std::string*) override {
     sign_of_life_ = Object(answer, {}, kNotDone) + '\n';
@@ -100,7 +100,7 @@ class OllamaFormat final : public AnswerFormat {
     out->append(Object(answer, {}, DoneJson(answer))).append("\n");
   }
 
-  // Clients read nothing but objects and add the text of each.
+  // Clients read only objects and append the text of each.
   void SignOfLife(std::string* out) override { out->append(sign_of_life_); }
 
   void Fail(const ApiAnswer&, const ApiError& error, std::string* out) override {
@@ -110,7 +110,7 @@ class OllamaFormat final : public AnswerFormat {
  private:
   static constexpr std::string_view kNotDone = R"("done":false)";
 
-  // `done`: the last members.
+  // `done`: the last members of the object.
   std::string Object(const ApiAnswer& answer, const LinePart& part, std::string_view done) const {
     const std::string thinking =
         part.thinking.empty() ? "" : fmt::format(R"(,"thinking":{})", WriteJson(part.thinking));

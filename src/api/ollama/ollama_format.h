@@ -1,4 +1,4 @@
-// Writes answers as Ollama does: one object for a whole answer, or one a line for a stream.
+// Writes answers in Ollama's format: one object for a whole answer, or one per line for a stream.
 #pragma once
 
 #include <memory>
@@ -7,9 +7,9 @@
 
 namespace fathom {
 
-// Messages, for POST /api/chat.
+// Returns the format of messages, for POST /api/chat.
 std::unique_ptr<AnswerFormat> MakeOllamaChatFormat();
-// Texts, for POST /api/generate.
+// Returns the format of texts, for POST /api/generate.
 std::unique_ptr<AnswerFormat> MakeOllamaGenerateFormat();
 
 }  // namespace fathom

@@ -17,7 +17,7 @@
 namespace fathom {
 namespace {
 
-// All values below 1 are no limit: -1 is the default, -2 is the rest of the context.
+// All values below 1 mean no limit: -1 is the default, -2 is the rest of the context.
 void ReadLength(FieldReader& options, SamplingParameters* sampling) {
   constexpr std::int64_t kRestOfContext = -2;
   if (options.Find("num_predict") == nullptr) return;
@@ -27,7 +27,7 @@ void ReadLength(FieldReader& options, SamplingParameters* sampling) {
   if (most > 0) sampling->max_tokens = most;
 }
 
-// Options that say how a model is loaded, such as num_ctx, are the server's.
+// The server decides options for loading a model, such as num_ctx.
 void ReadGeneration(FieldReader& reader, const RequestLimits& limits, GenerationFields* fields) {
   ReadModel(reader, limits, &fields->model);
   RemoveLatest(&fields->model);
@@ -57,7 +57,7 @@ void ReadForm(FieldReader& reader, std::string_view body, ChatCompletionRequest*
           : R"({"type": "json_object"})";
 }
 
-// Reads what both requests have.
+// Reads the fields of both requests.
 ChatCompletionRequest ReadCommon(FieldReader& reader, const RequestLimits& limits,
                                  const RequestDefaults& defaults) {
   ChatCompletionRequest request = DefaultChat(defaults);
@@ -66,7 +66,7 @@ ChatCompletionRequest ReadCommon(FieldReader& reader, const RequestLimits& limit
   return request;
 }
 
-// Returns the user's message: the prompt, and a text in place of each image.
+// Returns the user's message: the prompt, with a text in place of each image.
 Message ReadPrompt(FieldReader& reader, std::string prompt, MediaPolicy policy) {
   Message message = {.role = Role::kUser, .content = std::move(prompt)};
   MediaParts media(policy);
@@ -79,8 +79,7 @@ Message ReadPrompt(FieldReader& reader, std::string prompt, MediaPolicy policy) 
   return message;
 }
 
-// Fields that would change the prompt and that have no meaning for a model with a format of its
-// own.
+// Refuses fields that would change the prompt and have no meaning for a model with its own format.
 void RefuseTemplates(FieldReader& reader) {
   for (const std::string_view key : {"template", "context"}) {
     const JsonValue* value = reader.Find(key);

@@ -12,15 +12,15 @@
 
 namespace fathom {
 
-// Parses the body of /api/chat. A chat without messages asks only whether the model is there.
-// Errors name the field: kInvalidArgument if it is wrong, kUnsupported if this server cannot do it.
+// Parses the body of /api/chat. A chat without messages asks only whether the model exists. Errors
+// name the field: kInvalidArgument if it is wrong, kUnsupported if this server cannot do it.
 Result<ChatCompletionRequest> ParseOllamaChat(const ApiBody& body, const RequestLimits& limits,
                                               const RequestDefaults& defaults);
 
 struct OllamaGenerateRequest {
-  // A chat of the system's text and the prompt; without messages as above.
+  // A chat with the system text and the prompt; without messages as above.
   ChatCompletionRequest chat;
-  // Set: the prompt is continued as it is, without the format of chats.
+  // Set: the model continues the prompt without the format of chats.
   std::optional<std::string> raw_prompt{};
   std::optional<std::string> suffix{};  // with raw_prompt: fill the gap between both texts
 };
@@ -29,7 +29,7 @@ struct OllamaGenerateRequest {
 Result<OllamaGenerateRequest> ParseOllamaGenerate(const ApiBody& body, const RequestLimits& limits,
                                                   const RequestDefaults& defaults);
 
-// Removes ":latest", which Ollama's clients put behind names.
+// Removes ":latest", which Ollama's clients append to names.
 void RemoveLatest(std::string* name);
 
 }  // namespace fathom

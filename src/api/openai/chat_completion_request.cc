@@ -19,8 +19,8 @@
 namespace fathom {
 namespace {
 
-// Reads the name in {"function": {"name": ...}}, {"custom": {"name": ...}} or, as in responses and
-// in the legacy form, {"name": ...}.
+// Reads the name in {"function": {"name": ...}}, {"custom": {"name": ...}} or, in responses and in
+// the legacy form, {"name": ...}.
 std::string ReadChosenName(FieldReader& reader, std::string_view key, const JsonValue& choice,
                            bool is_legacy) {
   const std::string_view kind = choice.FindText("type") == "custom" ? "custom" : "function";
@@ -127,8 +127,8 @@ void RefuseToolsOfMessages(FieldReader& reader) {
   }
 }
 
-// Blocks of calls and results would be lost among the parts of this API, and the system prompt
-// beside the messages, too.
+// The parts of this API have no place for blocks of calls and results, which would be lost, and so
+// would the system prompt beside the messages.
 void RefuseBodyOfMessages(FieldReader& reader) {
   const JsonValue* system = reader.Find("system");
   if (system != nullptr && system->Truthy()) {
@@ -197,7 +197,7 @@ void ReadReasoning(FieldReader& reader, ChatCompletionRequest* request) {
   reader.ReadBool("include_reasoning", &request->include_reasoning);
 }
 
-// The model continues the last message, which must be its own, or begins a turn.
+// Decides whether the model continues the last message, which must be its own, or begins a turn.
 void ReadContinuation(FieldReader& reader, ChatRequest* chat, EncodeOptions* encoding) {
   const bool continues = reader.Flag("continue_final_message");
   if (continues && !chat->messages.empty()) {

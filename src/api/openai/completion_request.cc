@@ -71,7 +71,7 @@ void ReadLogprobCount(FieldReader& reader, SamplingParameters* sampling) {
   sampling->top_logprobs = static_cast<int>(n_logprobs);
 }
 
-// Reads how many answers are generated of which the n best are told.
+// Reads the number of answers to generate, of which the n best are returned.
 void ReadBestOf(FieldReader& reader, const RequestLimits& limits, CompletionRequest* request) {
   GenerationFields& fields = request->generation;
   request->n_told = fields.n_choices;
@@ -94,7 +94,7 @@ Result<CompletionRequest> ParseCompletionRequest(const ApiBody& body, const Requ
   RefuseOtherEndpoint(reader, "prompt");
   request.prompts = ReadPrompts(reader, limits);
   reader.ReadBool("echo", &request.echo);
-  request.generation.may_be_empty = request.echo;  // a prompt may only be scored, as in vLLM
+  request.generation.may_be_empty = request.echo;  // a prompt may be only scored, as in vLLM
   ReadGenerationFields(reader, limits, &request.generation);
   request.generation.openai_rules = defaults.openai_strict_rules;
   ReadLogprobCount(reader, &request.generation.sampling);

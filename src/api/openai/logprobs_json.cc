@@ -43,7 +43,7 @@ std::span<const TokenLogprob> Best(const TokenLogprobs& logprobs, int n_top) {
       .first(std::min(logprobs.top.size(), static_cast<std::size_t>(n_top)));
 }
 
-// Returns {name of the token: logprob}; tokens of the same name share the most probable value. The
+// Returns {name of the token: logprob}; tokens with equal names share the most probable value. The
 // chosen token is always present.
 JsonValue TopByName(const TokenLogprobs& logprobs, int n_top, const TokenNames& names) {
   JsonValue top = JsonValue::Object();

@@ -1,4 +1,4 @@
-// Log probabilities in the formats that clients of OpenAI and vLLM know.
+// Writes log probabilities in the formats that clients of OpenAI and vLLM know.
 #pragma once
 
 #include <cstddef>
@@ -20,34 +20,34 @@ struct TokenNames {
   std::string operator()(Token token) const;
 };
 
-// Both classes write the tokens of one choice whose section is known and that are not written yet,
-// so that each chunk of a stream gets the tokens of its text, and a whole response all of them. All
-// calls pass the same `answer`.
+// Both classes write the tokens of one choice whose section is known and that are not written yet.
+// So each chunk of a stream gets the tokens of its text, and a whole response gets all tokens. All
+// calls pass the same `answer` object.
 
-// For a chat, null if no log probabilities were requested: {"content": [...], "reasoning_content":
-// [...]}, an entry {"token", "logprob", "bytes", "top_logprobs"} for each token of visible content
-// and of the reasoning, none for markup.
+// Writes for a chat, or null if no log probabilities were requested: {"content": [...],
+// "reasoning_content": [...]}, an entry {"token", "logprob", "bytes", "top_logprobs"} for each
+// token of visible content and of the reasoning, and none for markup.
 class ChatLogprobs {
  public:
   JsonValue Next(const CollectedAnswer& answer, std::span<const TokenSection> sections,
                  bool include_reasoning, const TokenNames& names);
 
  private:
-  std::size_t n_written_ = 0;  // tokens, including those without an entry
+  std::size_t n_written_ = 0;  // tokens, including tokens without an entry
 };
 
-// The tokens of a prompt that is repeated, and the log probabilities of those behind the first.
+// The tokens of a prompt that is repeated, and the log probabilities of all but the first.
 struct ScoredPrompt {
   std::span<const Token> tokens;
   std::span<const TokenLogprobs> logprobs;
 };
 
-// For a completion: {"tokens", "token_logprobs", "top_logprobs", "text_offset"}, with offsets in
-// characters of the text. Leaves out what a stop string cut off. A token that ended the answer has
-// no text, but an entry: clients that score a prompt expect one behind it.
+// Writes for a completion: {"tokens", "token_logprobs", "top_logprobs", "text_offset"}, with
+// offsets in characters of the text. Omits the text that a stop string cut off. A token that ended
+// the answer has no text, but an entry: clients that score a prompt expect one after it.
 class CompletionLogprobs {
  public:
-  // The first token has no log probability, as nothing comes before it. Call before Next.
+  // The first token has no log probability, because no token precedes it. Call before Next.
   void AddPrompt(const ScoredPrompt& prompt, int n_top, const TokenNames& names);
   JsonValue Next(const CollectedAnswer& answer, std::span<const TokenSection> sections,
                  const TokenNames& names);
@@ -62,8 +62,9 @@ class CompletionLogprobs {
   Utf8Stream utf8_;
 };
 
-// [null, {"17": {"logprob", "rank", "decoded_token"}, ...}, ...]: for each token of a prompt itself
-// and the `n_top` best tokens of its place, as vLLM tells prompt_logprobs.
+// Returns [null, {"17": {"logprob", "rank", "decoded_token"}, ...}, ...]: for each token of a
+// prompt, the token itself and the `n_top` best tokens at its place, in vLLM's format of
+// prompt_logprobs.
 JsonValue PromptLogprobsJson(std::span<const TokenLogprobs> logprobs, int n_top,
                              const Tokenizer& tokenizer);
 

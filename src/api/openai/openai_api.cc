@@ -20,7 +20,7 @@ Result<std::string> PromptText(const CompletionPrompt& prompt, const Tokenizer& 
   return tokenizer.Decode(std::get<std::vector<Token>>(prompt));
 }
 
-// Returns what the responses to a request say beside the answers.
+// Returns the fields of the response that do not come from the answers.
 OpenAiContext ContextFor(const GenerationFields& fields) {
   return {.logprobs = fields.sampling.top_logprobs,
           .prompt_logprobs = fields.prompt_logprobs,
@@ -28,7 +28,7 @@ OpenAiContext ContextFor(const GenerationFields& fields) {
           .names_tokens_by_id = fields.names_tokens_by_id};
 }
 
-// Returns the names of the tools that take a text.
+// Returns the names of the tools whose input is a text.
 std::set<std::string, std::less<>> CustomTools(const ChatRequest& chat) {
   std::set<std::string, std::less<>> names;
   const auto add = [&names](const std::vector<ToolSpec>& tools) {
@@ -54,8 +54,8 @@ ApiResult<ApiCall> PrepareChatCompletion(const ApiBody& body, const ApiModel& mo
   return call;
 }
 
-// The log probabilities that a completion needs, and those that it tells: an echo has those of its
-// prompt, and the best answers are those of the highest probability.
+// Requests the log probabilities that a completion needs, and returns the ones that it reports. An
+// echo reports its prompt's, and the best answers are the ones of the highest probability.
 OpenAiContext PlaceLogprobs(CompletionRequest* request) {
   GenerationFields& fields = request->generation;
   OpenAiContext context = ContextFor(fields);

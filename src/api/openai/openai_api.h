@@ -17,25 +17,28 @@ namespace fathom {
 extern const Api kChatCompletions;
 extern const Api kCompletions;
 
-// A prompt that the answers to it begin with.
+// A prompt with which its answers begin.
 struct EchoedPrompt {
   std::string text;
-  std::size_t n_added = 0;  // tokens in front of the text's own
+  std::size_t n_added = 0;  // tokens before the text's own tokens
 };
 
-// ApiCall::context: what the response tells.
+// ApiCall::context: the parts of the request that the response needs.
 struct OpenAiContext {
-  bool legacy_functions = false;                      // a chat whose client reads "function_call"
-  std::set<std::string, std::less<>> custom_tools{};  // of a chat: calls of these are of a text
-  std::optional<int> logprobs{};  // and how many of the best tokens beside each; none: not told
+  bool legacy_functions = false;                      // a chat whose client expects "function_call"
+  std::set<std::string, std::less<>> custom_tools{};  // names of a chat's tools whose calls contain
+                                                      // a text
+  std::optional<int> logprobs{};  // how many of the best tokens to report beside each token; none:
+                                  // no log probabilities
   std::optional<int> prompt_logprobs{};
   bool token_ids = false;
   bool names_tokens_by_id = false;
-  // Completions alone have the fields below.
-  int n_told = 1;                      // the best answers to each prompt
-  std::vector<EchoedPrompt> echoes{};  // of each prompt; empty: not asked for
+  // Only completions have the fields below.
+  int n_told = 1;                      // the number of best answers to each prompt that are
+                                       // returned
+  std::vector<EchoedPrompt> echoes{};  // the echo of each prompt; empty: not requested
 };
-// Returns the context of a call of this file's APIs.
+// Returns the context of a call of the APIs in this file.
 const OpenAiContext& OpenAiContextIn(const ApiCall& call);
 
 // Write the responses, whole and streamed (openai_format.cc).

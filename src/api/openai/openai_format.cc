@@ -64,7 +64,7 @@ void AppendChunk(std::string_view object, const ApiAnswer& answer, JsonValue cho
   AppendSse(chunk, out);
 }
 
-// Returns what ended the choice: a stop string, a stop token of the request, or null.
+// Returns the stop string or the stop token of the request that ended the choice, or null.
 JsonValue StopReasonJson(const CollectedAnswer& answer) {
   if (answer.stop_string) return *answer.stop_string;
   if (answer.stop_token) return *answer.stop_token;
@@ -84,7 +84,7 @@ struct StreamedChoice {
   Logprobs logprobs;
 };
 
-// Adds the ids of the tokens of a choice behind the first n_written, if the client asked for them.
+// Adds the ids of the tokens of a choice after the first n_written, if the client asked for them.
 void AddTokenIds(const ApiAnswer& answer, std::size_t choice, std::size_t* n_written,
                  JsonValue* json) {
   if (!OpenAiContextIn(answer.call()).token_ids) return;
@@ -108,7 +108,7 @@ void AddPromptLogprobs(const ApiAnswer& answer, std::size_t request, JsonValue* 
       PromptLogprobsJson(answer.prompt_logprobs(request), *count, *answer.model().tokenizer);
 }
 
-// The begin and the end of a stream, alike for chat completions and completions.
+// Writes the begin and the end of a stream, equally for chat completions and completions.
 template <class Logprobs>
 class OpenAiFormat : public AnswerFormat {
  public:
@@ -166,7 +166,7 @@ JsonValue MessageJson(const ApiAnswer& told, const Answer& answer) {
   JsonValue message = {{"role", "assistant"}, {"content", answer.content}, {"refusal", nullptr}};
   if (answer.content.empty() && !answer.tool_calls.empty()) message["content"] = nullptr;
   if (!answer.reasoning_content.empty() && include_reasoning) {
-    // Some clients read the first name, some the second.
+    // Some clients read the first name, others the second.
     message["reasoning_content"] = answer.reasoning_content;
     message["reasoning"] = answer.reasoning_content;
   }
@@ -180,14 +180,14 @@ JsonValue MessageJson(const ApiAnswer& told, const Answer& answer) {
   return message;
 }
 
-// `call`: without its function. Before there were several calls, the function was all there was.
+// `call`: without its function. In the legacy form the delta is only the function.
 JsonValue CallDelta(JsonValue call, JsonValue function, bool is_legacy) {
   if (is_legacy) return {{"function_call", std::move(function)}};
   call["function"] = std::move(function);
   return {{"tool_calls", JsonValue::Array({std::move(call)})}};
 }
 
-// Returns what an event adds to the message; null if nothing.
+// Returns the additions of an event to the message; null if there are none.
 JsonValue DeltaJson(const AnswerEvent& event, bool include_reasoning, bool is_legacy) {
   switch (event.kind) {
     case AnswerEvent::Kind::kReasoningDelta:
@@ -207,7 +207,7 @@ JsonValue DeltaJson(const AnswerEvent& event, bool include_reasoning, bool is_le
   return nullptr;
 }
 
-// Writes the deltas of calls of custom tools: their text, not the arguments that hold it.
+// Writes the deltas of calls of custom tools: their text, not the arguments that contain it.
 class CustomDeltas {
  public:
   // Returns the delta of an event; null if it adds nothing.
@@ -224,7 +224,7 @@ class CustomDeltas {
     std::string text = event.kind == AnswerEvent::Kind::kArgumentsDelta
                            ? input_.Feed(event.text)
                            : CustomInput(call.arguments);
-    // The end of a call tells the rest, which was not certain before.
+    // The end of a call yields the rest of the text, which was not certain before.
     if (event.kind == AnswerEvent::Kind::kCallEnd) text.erase(0, n_told_);
     n_told_ += text.size();
     if (text.empty()) return nullptr;
@@ -234,7 +234,7 @@ class CustomDeltas {
 
  private:
   CustomInputStream input_;
-  std::size_t n_told_ = 0;  // bytes
+  std::size_t n_told_ = 0;  // number of bytes
 };
 
 bool IsEmpty(const JsonValue& logprobs) {
@@ -338,7 +338,7 @@ class ChatFormat final : public OpenAiFormat<ChatLogprobs> {
   std::map<std::size_t, CustomDeltas> custom_deltas_;  // by choice: the last call of each
 };
 
-// Mean of the log probabilities of the answer's tokens; an empty answer is certain.
+// Returns the mean of the log probabilities of the answer's tokens; an empty answer is certain.
 double MeanLogprob(const CollectedAnswer& answer) {
   double sum = 0;
   for (const TokenLogprobs& token : answer.logprobs) {
@@ -381,13 +381,13 @@ class CompletionFormat final : public OpenAiFormat<CompletionLogprobs> {
     return choice / static_cast<std::size_t>(answer.call().requests[0].n_choices);
   }
 
-  // Returns the text that the answers to a request begin with.
+  // Returns the text with which the answers to a request begin.
   static std::string Echo(const ApiAnswer& answer, std::size_t request) {
     const std::vector<EchoedPrompt>& echoes = OpenAiContextIn(answer.call()).echoes;
     return echoes.empty() ? "" : echoes[request].text;
   }
 
-  // Returns the choices of a request that the client gets: the most probable ones.
+  // Returns the choices of a request that the client receives: the most probable ones.
   static std::vector<std::size_t> ToldChoices(const ApiAnswer& answer, std::size_t request) {
     const auto n = static_cast<std::size_t>(answer.call().requests[request].n_choices);
     std::vector<std::size_t> choices(n);
@@ -402,7 +402,7 @@ class CompletionFormat final : public OpenAiFormat<CompletionLogprobs> {
     return choices;
   }
 
-  // Adds the prompt that the choice repeats. The begin token is no part of the client's text.
+  // Adds the prompt that the choice repeats. The begin token is not part of the client's text.
   void AddEchoedLogprobs(const ApiAnswer& answer, std::size_t choice) {
     const OpenAiContext& context = OpenAiContextIn(answer.call());
     if (context.echoes.empty()) return;

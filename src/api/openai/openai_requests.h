@@ -14,19 +14,20 @@
 
 namespace fathom {
 
-// Texts or tokens that the model continues.
+// Contains texts or tokens that the model continues.
 struct CompletionRequest {
   GenerationFields generation;
   std::vector<CompletionPrompt> prompts;  // at least one
-  // Put the begin token before texts that do not begin with it; lists of tokens stay as they are.
+  // Put the begin token before texts that do not begin with it; lists of tokens stay unchanged.
   bool add_special_tokens = true;
   bool echo = false;                  // the answers begin with their prompts
-  int n_told = 1;                     // the best answers to each prompt, among generation.n_choices
+  int n_told = 1;                     // the number of best answers to each prompt to return, among
+                                      // generation.n_choices
   std::optional<std::string> suffix;  // fill the gap between each prompt and this text
 };
 
-// Errors of both name the field: kInvalidArgument if it is wrong, kUnsupported if this build cannot
-// do it.
+// Errors of both functions name the field: kInvalidArgument if it is wrong, kUnsupported if this
+// build cannot do it.
 Result<ChatCompletionRequest> ParseChatCompletionRequest(const ApiBody& body,
                                                          const RequestLimits& limits,
                                                          const RequestDefaults& defaults);

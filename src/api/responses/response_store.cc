@@ -6,8 +6,8 @@
 namespace fathom {
 namespace {
 
-// Nodes, strings and tables around one entry or item; without this estimate many empty items would
-// be free.
+// An estimate of the nodes, strings and tables around one entry or item; without it, many empty
+// items would be free.
 constexpr std::size_t kItemOverhead = 128;
 
 std::size_t SizeInBytes(const StoredResponse& response) {
@@ -49,8 +49,8 @@ std::optional<std::vector<ResponseItem>> ResponseStore::FindInput(std::string_vi
   return std::vector(begin, begin + static_cast<std::ptrdiff_t>(response->n_input));
 }
 
-// References to items are rare, and a table of items would have to track every conversation that
-// holds the same item.
+// Searches all conversations: references to items are rare, and a table of items would have to
+// track every conversation that contains an item.
 std::optional<ResponseItem> ResponseStore::FindItem(std::string_view id) {
   if (id.empty()) return std::nullopt;
   const std::lock_guard lock(mutex_);

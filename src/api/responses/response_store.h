@@ -1,4 +1,4 @@
-// ResponseStore: the latest responses of the Responses API, so that a client need not send a
+// ResponseStore: stores the latest responses of the Responses API, so that a client need not send a
 // conversation again.
 #pragma once
 
@@ -15,13 +15,13 @@ namespace fathom {
 
 // One item of a conversation: a message, a call, the output of a call, ...
 struct ResponseItem {
-  std::string id{};  // of a stored response: not empty
+  std::string id{};  // not empty in a stored response
   std::string json{};
 };
 
 struct StoredResponse {
   std::string id{};
-  std::string json{};                 // the response, as its client got it
+  std::string json{};                 // the response as its client received it
   std::vector<ResponseItem> items{};  // the whole conversation: its input, then its output
   std::size_t n_input = 0;            // items of the input
 };
@@ -33,10 +33,10 @@ class ResponseStore {
 
   explicit ResponseStore(std::size_t max_bytes = kDefaultBytes) : entries_(max_bytes) {}
 
-  // Replaces the response of the same id. A single response above the limit is not kept.
+  // Replaces the response with the same id. A single response above the limit is not kept.
   void Put(StoredResponse response);
 
-  // Return the response of that id, its conversation or the input in it, or any item of any
+  // Return the response with this id, its conversation or the input in it, or any item of any
   // conversation; nullopt if it is not stored.
   std::optional<std::string> FindResponse(std::string_view id);
   std::optional<std::vector<ResponseItem>> FindConversation(std::string_view id);

@@ -39,7 +39,8 @@ ApiResult<ApiRouteReply> Show(const ApiModel& model, const ApiRouteRequest& requ
   QueryReader query(request.query);
   const bool streams = query.Flag("stream");
   const std::int64_t after = query.Integer("starting_after", {.low = 0}, -1);
-  query.CheckList("include", KnownIncludes());  // what there is was stored, or is not
+  query.CheckList("include", KnownIncludes());  // stored data is included, other data does not
+                                                // exist
   if (query.error()) return UnexpectedApiError(*query.error());
   if (!streams) return ApiRouteReply{.body = *std::move(response)};
   const Result<JsonValue> json = ParseJson(*response);
@@ -55,7 +56,7 @@ ApiResult<ApiRouteReply> Delete(const ApiModel& model, const ApiRouteRequest& re
 }
 
 // Only background responses can be cancelled by id, and this server has none: a client cancels by
-// closing its connection. The error has the words of OpenAI.
+// closing its connection. The error has OpenAI's words.
 ApiResult<ApiRouteReply> Cancel(const ApiModel& model, const ApiRouteRequest& request) {
   if (!model.responses || !model.responses->FindResponse(request.id)) return Unknown(request.id);
   return tl::unexpected<ApiError>(ApiError{.status = 400,
@@ -100,7 +101,7 @@ ApiResult<ApiRouteReply> ListInput(const ApiModel& model, const ApiRouteRequest&
                          {"has_more", has_more}})};
 }
 
-// The body is that of a response.
+// The body has the form of a request for a response.
 ApiResult<ApiRouteReply> CountInput(const ApiModel& model, const ApiRouteRequest& request) {
   Result<ResponsesRequest> parsed =
       ParseResponsesRequest(request.body, model.limits, model.defaults, model.responses);
@@ -112,7 +113,7 @@ ApiResult<ApiRouteReply> CountInput(const ApiModel& model, const ApiRouteRequest
       .body = WriteJson({{"object", "response.input_tokens"}, {"input_tokens", *count}})};
 }
 
-// Without this route the path would be one of a response with the id "compact".
+// Without this route, the path would mean the response with the id "compact".
 ApiResult<ApiRouteReply> Compact(const ApiModel&, const ApiRouteRequest&) {
   return tl::unexpected<ApiError>(
       ApiError{.status = 404,
@@ -122,8 +123,8 @@ ApiResult<ApiRouteReply> Compact(const ApiModel&, const ApiRouteRequest&) {
                .code = "not_found"});
 }
 
-// Codex knows that the context is full by the code of a response that fails, and shows a status of
-// 400 as raw JSON.
+// Returns a stream with a failed response. Codex detects a full context by the code of such a
+// response, and shows a status of 400 as raw JSON.
 ApiCall RefusedStream(const GenerationFields& fields, ApiError error, const ApiModel& model) {
   ApiCall call = StartCall(kResponses, fields, model);
   call.requests.push_back({.sampling = fields.sampling});
@@ -171,7 +172,7 @@ const Api kResponses = {
         },
     .model_card = OpenAiModelCard,
     .model_list = OpenAiModelList,
-    .always_streams_arguments = true,  // a response is the same whole and streamed
+    .always_streams_arguments = true,  // a response is equal whole and streamed
     .answer_id = "resp_",
     .prompt_field = "input",
 };

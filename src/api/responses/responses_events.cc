@@ -42,12 +42,12 @@ std::string_view TextIn(const JsonValue* parts) {
   return parts == nullptr || parts->items().empty() ? "" : parts->items().front().FindText("text");
 }
 
-// A summary stands in place of the content, never beside it.
+// A summary replaces the content; both never occur together.
 std::string_view ReasoningIn(const JsonValue& item) {
   return TextIn(item.Find(item.Find("content") == nullptr ? "summary" : "content"));
 }
 
-// Returns the text that the deltas of an item are pieces of.
+// Returns the text whose pieces are the deltas of an item.
 std::string_view TextOfItem(const JsonValue& item) {
   const std::string_view type = item.FindText("type");
   if (type == "reasoning") return ReasoningIn(item);
@@ -55,7 +55,7 @@ std::string_view TextOfItem(const JsonValue& item) {
   return type == "custom_tool_call" ? item.FindText("input") : item.FindText("arguments");
 }
 
-// Returns the item as it was when it began.
+// Returns the item in its state at the beginning.
 JsonValue WithoutText(JsonValue item) {
   item["status"] = "in_progress";
   for (const std::string_view list : {"summary", "content"}) {

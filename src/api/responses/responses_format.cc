@@ -1,19 +1,19 @@
 // The order of the events of one answer:
 //
 //   response.created, response.in_progress
-//   those of the items, one item after the other (responses_events.h): Codex reads only
+//   events of the items, one item after another (responses_events.h): Codex reads only
 //   output_item.done
 //   response.completed | response.incomplete | response.failed
 //
 // Items that are open when the answer fails are incomplete, too. A response that fails before it
-// begins is created and failed.
+// begins has only the events created and failed.
 //
-// Reasoning is told in one of the two ways the API has. The plain one is reasoning_text: it is what
-// the model wrote, and summary says that somebody shortened it. Both openai-python and Codex read
+// Reasoning is reported in one of the API's two ways. The plain way is reasoning_text: the text
+// that the model wrote; a summary claims to be a shortened text. Both openai-python and Codex read
 // both, but Codex shows reasoning_text only if it is set to show raw reasoning, and other clients
-// read nothing but summaries. So a client that asks for a summary gets the reasoning as one, in
-// place of the text and never besides: clients show or send back whatever they get, and would have
-// it twice.
+// read only summaries. So a client that asks for a summary gets the reasoning as a summary, instead
+// of the text and never together with it: clients show or send back whatever they receive, and
+// would have the text twice.
 #include <algorithm>
 #include <cstddef>
 #include <optional>
@@ -59,7 +59,7 @@ class ResponsesFormat final : public AnswerFormat {
         case AnswerEvent::Kind::kArgumentsDelta:
           SendCall(answer, event, out);
           break;
-        case AnswerEvent::Kind::kCallEnd:  // what follows shows whether the call is complete
+        case AnswerEvent::Kind::kCallEnd:  // the next event shows whether the call is complete
         case AnswerEvent::Kind::kFinish:
           break;
       }
@@ -116,8 +116,8 @@ class ResponsesFormat final : public AnswerFormat {
   void CloseItem(const ApiAnswer& answer, std::string_view status, std::string* out) {
     const JsonValue item = FinishedItem(answer, *open_, status);
     if (open_->kind == OutputItem::Kind::kMessage) {
-      // A token whose end was dropped (a call or a stop string follows) is known to be text only
-      // now.
+      // If the end of a token was dropped (a call or a stop string follows), the token is known to
+      // be text only now.
       JsonValue late = TextLogprobs(answer, &text_logprobs_);
       if (!late.items().empty()) events_.Add("", out, std::move(late));
     } else if (open_->kind == OutputItem::Kind::kCall) {
@@ -128,7 +128,7 @@ class ResponsesFormat final : public AnswerFormat {
   }
 
   // A call that was cut off is not done: Codex runs every call that is done, and half a command may
-  // do something else than the whole.
+  // do something else than the whole command.
   bool IsCutCall(const ApiAnswer& answer) const {
     return open_->kind == OutputItem::Kind::kCall && !IsComplete(answer);
   }
@@ -138,7 +138,7 @@ class ResponsesFormat final : public AnswerFormat {
   std::optional<OutputItem> open_;
   ChatLogprobs text_logprobs_;    // sent in deltas
   CustomInputStream input_;       // for an open custom call
-  std::size_t n_input_told_ = 0;  // bytes
+  std::size_t n_input_told_ = 0;  // number of bytes
 };
 
 }  // namespace

@@ -32,7 +32,7 @@ void AppendParagraph(std::string_view text, std::string* to) {
   to->append(text);
 }
 
-// Returns the text of a part; nothing if it is no text.
+// Returns the text of a part; nothing if the part is not text.
 std::optional<std::string> PartText(FieldReader& reader, const JsonValue& part,
                                     const std::string& path) {
   if (!part.IsObject()) {
@@ -50,7 +50,8 @@ std::optional<std::string> PartText(FieldReader& reader, const JsonValue& part,
   return "";
 }
 
-// Reads a string or a list of parts. `other(part, path)` returns the text of a part that is none.
+// Reads a string or a list of parts. `other(part, path)` returns the text for a part that is not
+// text.
 template <class Other>
 std::string ReadText(FieldReader& reader, std::string_view key, const Other& other) {
   const JsonValue* value = reader.Find(key);
@@ -65,16 +66,16 @@ std::string ReadText(FieldReader& reader, std::string_view key, const Other& oth
   return fmt::format("{}", fmt::join(texts, kBlockJoiner));
 }
 
-// A tool returned such a part, or a model wrote it.
+// Returns a text for a part that a tool returned or a model wrote.
 std::string NamePart(const JsonValue& part, const std::string&) {
   return fmt::format("[Unsupported {}]", ShortenedUtf8(part.FindText("type"), kQuotedBytes));
 }
 
-// Servers that do not encrypt send the text itself as "encrypted_content"; other servers send what
-// nobody else can read.
+// Servers that do not encrypt send the text itself as "encrypted_content"; the content of other
+// servers cannot be read.
 bool IsReadable(std::string_view text) {
   constexpr std::size_t kMostInAWord = 64;
-  if (text.starts_with("gAAAA")) return false;  // OpenAI's
+  if (text.starts_with("gAAAA")) return false;  // OpenAI's encrypted content
   return text.size() <= kMostInAWord || text.find_first_of(" \n") != std::string_view::npos;
 }
 
@@ -94,13 +95,12 @@ std::string ItemType(FieldReader& reader) {
   return reader.Find("id") != nullptr ? "item_reference" : "";
 }
 
-// Reads one item after another. Keeps the first error, which names the field as the client knows
-// it: input[2].content[0].type. Used by one thread; `store` may be null and must outlive the
-// object.
+// Reads one item after another. Keeps the first error, which names the field by the client's path:
+// input[2].content[0].type. Used by one thread; `store` may be null and must outlive the object.
 //
 // The items of one answer (reasoning, text, calls) become one message again, as the model wrote it;
 // neighbouring system messages become one. A developer's message is text of the user's turn. Custom
-// tools, the shells and the patch tool are functions to the model. Other items are dropped.
+// tools, the shells and the patch tool are functions for the model. Other items are dropped.
 class ResponsesItems {
  public:
   ResponsesItems(ResponseStore* store, const ItemRules& rules, OfferedTools& tools)
@@ -156,7 +156,8 @@ class ResponsesItems {
         reader.Fail("type", "message, function_call, function_call_output or another kind of item",
                     "nothing");
       }
-      // Other items are of tools that only OpenAI runs, or ask for what this server does not do.
+      // Other items belong to tools that only OpenAI runs, or demand work that this server does not
+      // do.
       if (kind != std::end(kKinds)) (this->*kind->read)(reader, source);
       items_.push_back({.id = std::move(id), .json = std::string(item.SourceIn(source))});
     }
@@ -192,7 +193,7 @@ class ResponsesItems {
     void (ResponsesItems::*read)(FieldReader&, std::string_view);
   };
 
-  // A reference of a few bytes may stand for megabytes, and the store is searched for each.
+  // A reference of a few bytes may refer to megabytes, and each one needs a search of the store.
   void AddReferenced(const ResponseItem& item, const std::string& path) {
     constexpr std::size_t kMaxReferences = 1024;
     constexpr std::size_t kMaxBytes = std::size_t{64} << 20;
@@ -241,7 +242,8 @@ class ResponsesItems {
     }
   }
 
-  // One agent's task for another. Its encrypted part is plain text where nobody encrypts.
+  // Reads one agent's task for another. Its encrypted part is plain text from servers that do not
+  // encrypt.
   void ReadAgentMessage(FieldReader& reader, std::string_view) {
     AddUserTurn(ReadText(reader, "content", [](const JsonValue& part, const std::string& path) {
       const std::string_view text = part.FindText("encrypted_content");
@@ -255,7 +257,7 @@ class ResponsesItems {
     AddUserTurn("These tools can be called from now on:\n\n" + definitions);
   }
 
-  // A search that the client executes has a call_id; another one was made elsewhere.
+  // Reads a search. If the client executes it, it has a call_id; otherwise another server made it.
   void ReadToolSearchCall(FieldReader& reader, std::string_view source) {
     if (reader.Find("call_id") == nullptr) return;
     AddCall({.id = reader.Text("call_id"),
@@ -269,7 +271,7 @@ class ResponsesItems {
   }
 
   // Adds the tools that an item defines, and returns their definitions as the prompt shows them.
-  // Tools that cannot be read are left out: the item stands in a history.
+  // Tools that cannot be read are omitted, because the item is part of a history.
   std::string AddTools(const FieldReader& reader, std::string_view source) {
     FieldReader scratch = reader;
     ResponsesTools found = ReadResponsesTools(scratch, source, limits_);
@@ -289,7 +291,8 @@ class ResponsesItems {
     AppendParagraph(ReadReasoningText(reader), &messages_.back().reasoning_content);
   }
 
-  // Names and ids may be empty: a client cannot take back what a broken answer left.
+  // Names and ids may be empty: a client cannot remove the rest of a broken answer from its
+  // history.
   void ReadFunctionCall(FieldReader& reader, std::string_view source) {
     const std::string space = reader.Text("namespace");
     AddCall({.id = reader.Text("call_id"),
@@ -308,7 +311,7 @@ class ResponsesItems {
   void ReadLocalShellCall(FieldReader& reader, std::string_view source) {
     const std::string_view id_key = reader.Find("call_id") == nullptr ? "id" : "call_id";
     AddObjectCall(reader, source, "local_shell", "action", id_key);
-    // Some clients name the item in the output, others the call.
+    // Some clients name the item in the output, others name the call.
     const std::string id = reader.Text("id");
     if (!id.empty()) call_ids_.emplace(id, reader.Text(id_key));
   }
@@ -352,8 +355,8 @@ class ResponsesItems {
     messages_.push_back({.role = Role::kUser, .content = std::move(text)});
   }
 
-  // Adds a call whose arguments are the object `key`. Clients write null where the model wrote
-  // nothing.
+  // Adds a call whose arguments are the object `key`. Clients write null for parameters that the
+  // model did not write.
   void AddObjectCall(FieldReader& reader, std::string_view source, std::string_view name,
                      std::string_view key, std::string_view id_key) {
     const JsonValue* object = reader.Find(key);
@@ -371,7 +374,7 @@ class ResponsesItems {
     AddCall({.id = reader.Text(id_key), .name = std::string(name), .arguments = arguments});
   }
 
-  // The call may be missing, as where a client has cut its history.
+  // The call may be missing, for example because a client has cut its history.
   void AddResult(FieldReader& reader, std::string text) {
     const std::string_view id_key = reader.Find("call_id") == nullptr ? "id" : "call_id";
     std::string id = reader.Text(id_key);
@@ -400,7 +403,7 @@ class ResponsesItems {
   MediaParts media_;
   OfferedTools& tools_;
   ClientTools client_tools_;
-  std::string path_;  // of the item that is read
+  std::string path_;  // path of the item that is read
   std::vector<Message> messages_;
   std::vector<ResponseItem> items_;
   std::size_t n_references_ = 0;

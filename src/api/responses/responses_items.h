@@ -17,9 +17,9 @@ struct ItemRules {
 };
 
 // Reads "previous_response_id" and "input" of the body that `reader` reads; `body` is its text.
-// Sets the messages of the chat and, if the response is to be stored, the items
-// of the context. Items that define tools add them to `tools` and, under the client's names, to the
-// context. Errors go to the reader.
+// Sets the messages of the chat and, if the response is to be stored, the items of the context.
+// Items that define tools add them to `tools` and, under the client's names, to the context. Errors
+// go to the reader.
 void ReadResponsesInput(FieldReader& reader, std::string_view body, ResponseStore* store,
                         const ItemRules& rules, OfferedTools* tools, ResponsesRequest* request);
 

@@ -17,11 +17,11 @@ const CollectedAnswer& Collected(const ApiAnswer& answer) {
   return answer.choices().front().collected();
 }
 
-// The item that a call of a tool becomes.
+// The form of the item for a call of a tool.
 struct CallItemForm {
   std::string_view type;
   std::string_view id_prefix;
-  std::string_view field;  // of what the model wrote
+  std::string_view field;  // field with the text that the model wrote
 };
 
 constexpr CallItemForm kCallItemForms[] = {
@@ -35,7 +35,7 @@ const CallItemForm& FindForm(ToolKind kind) {
   return kCallItemForms[static_cast<std::size_t>(kind)];
 }
 
-// A model may write one command where a list is due.
+// Makes a list of a single command, which a model may write instead of a list.
 void MakeList(std::string_view key, std::initializer_list<std::string_view> before,
               JsonValue* object) {
   const JsonValue* value = object->Find(key);
@@ -58,10 +58,10 @@ JsonValue ActionJson(ToolKind kind, std::string_view arguments) {
     action = {
         {"commands", JsonValue::Array()}, {"timeout_ms", nullptr}, {"max_output_length", nullptr}};
   } else if (kind == ToolKind::kApplyPatch) {
-    // Changes nothing: the call has just begun, or was cut before it said more.
+    // An operation that changes nothing: the call has just begun, or was cut before it had more.
     action = {{"type", "update_file"}, {"path", ""}};
   }
-  // The response around it can be read again, too.
+  // Leaves depth for the response around it, so that this can be parsed again, too.
   const int max_depth = ParseJsonOptions().max_depth - 10;
   Result<JsonValue> written =
       ParseJson(arguments, {.max_depth = max_depth, .python_constants = false});
@@ -88,7 +88,7 @@ ClientTool FindClientTool(const ApiAnswer& answer, const ToolCall& call) {
   return found == tools.end() ? ClientTool{.name = call.name} : found->second;
 }
 
-// `arguments`: as the model wrote them; empty: nothing yet. `finished`: likewise, as an object.
+// `arguments`: as the model wrote them; empty: none yet. `finished`: the same as an object.
 JsonValue CallItem(const ApiAnswer& answer, const OutputItem& item, std::string_view status,
                    std::string_view arguments, std::string_view finished) {
   const ToolCall& call = FindCall(answer, item);
@@ -135,7 +135,7 @@ JsonValue ReasoningItem(const ApiAnswer& answer, const OutputItem& item, std::st
 }
 
 JsonValue ResponsesUsage(const Usage& usage) {
-  // Clients require cache_write_tokens; writes cost nothing here and are not counted.
+  // Clients require cache_write_tokens. Writes cost nothing here and are not counted.
   return {
       {"input_tokens", usage.prompt_tokens},
       {"input_tokens_details", {{"cached_tokens", usage.cached_tokens}, {"cache_write_tokens", 0}}},
@@ -144,7 +144,7 @@ JsonValue ResponsesUsage(const Usage& usage) {
       {"total_tokens", usage.prompt_tokens + usage.completion_tokens}};
 }
 
-// Sampling fields have the values that are used: --like-hosted replaces the client's.
+// Sampling fields have the values in use: --like-hosted replaces the client's values.
 JsonValue ResponsesJson(const ApiAnswer& answer, std::string_view status, JsonValue output) {
   const SamplingParameters& sampling = answer.call().requests.front().sampling;
   JsonValue json = {{"id", answer.head().id},

@@ -1,5 +1,5 @@
-// Writes a response of the Responses API and its items as JSON. They depend on the answer alone,
-// ids included, so that a response is the same whole, streamed and stored. docs/spec/serving.md
+// Writes a response of the Responses API and its items as JSON. They depend only on the answer,
+// including their ids, so that a response is equal whole, streamed and stored. docs/spec/serving.md
 // section 10.
 #pragma once
 
@@ -19,7 +19,7 @@ namespace fathom {
 
 // All functions take the answer to a call of kResponses, which has one choice.
 
-// Returns what the answer needs of its request; nullptr for a call of another API.
+// Returns the parts of the request that the answer needs; nullptr for a call of another API.
 const ResponsesContext* ResponsesContextIn(const ApiAnswer& answer);
 
 // One item of the output: the reasoning, the message or a call, in this order.
@@ -33,7 +33,7 @@ struct OutputItem {
 // Returns the items that have begun.
 std::vector<OutputItem> OutputItems(const ApiAnswer& answer);
 
-// Returns the kind of the tool that a call of the answer is for.
+// Returns the kind of the tool that a call of the answer names.
 ToolKind KindOfCall(const ApiAnswer& answer, std::size_t call);
 
 // Returns a prefix of the item's type (rs_, msg_, fc_, ...) with a text that is unique to the
@@ -42,7 +42,7 @@ std::string ItemId(const ApiAnswer& answer, const OutputItem& item);
 // Returns {"type": "output_text", ...} with the text; a finished part has log probabilities too.
 JsonValue TextPart(std::string_view text, JsonValue logprobs);
 // Returns the log probabilities of the text so far, or an empty list if none were requested. With
-// `told`, only those that it has not written yet.
+// `told`, returns only the ones that it has not written yet.
 JsonValue TextLogprobs(const ApiAnswer& answer);
 JsonValue TextLogprobs(const ApiAnswer& answer, ChatLogprobs* told);
 
@@ -65,8 +65,8 @@ JsonValue FailedResponse(const ApiAnswer& answer, const ApiError& error);
 // message as parts.
 JsonValue InputItemJson(const ResponseItem& item);
 
-// Stores the response to a call of any API, if the call is one of the Responses API whose client
-// allows it, and has ended without an error. Call once the answer is complete.
+// Stores the response to a call of any API, if the call belongs to the Responses API, its client
+// allows it, and it has ended without an error. Call once the answer is complete.
 void StoreResponse(const ApiAnswer& answer, ResponseStore& store);
 
 }  // namespace fathom

@@ -18,7 +18,7 @@
 namespace fathom {
 namespace {
 
-// These need a server that works without its client, or data that only OpenAI has.
+// These fields need a server that works without its client, or data that only OpenAI has.
 constexpr std::string_view kUnsupported[] = {"background", "conversation", "prompt"};
 
 void RefuseUnsupportedFields(FieldReader& reader) {
@@ -39,8 +39,8 @@ void ReadResponsesGeneration(FieldReader& reader, const RequestLimits& limits,
   ReadMaxTokens(reader, "max_output_tokens", 1, &fields->sampling);
 }
 
-// The names in "include". Those behind the first two name outputs of tools that this server does
-// not run, and of inputs that it does not take: there is nothing to include.
+// The names in "include". All names after the first two refer to outputs of tools that this server
+// does not run, or to inputs that it does not accept: there is nothing to include.
 constexpr std::string_view kIncludes[] = {
     "reasoning.encrypted_content",    "message.output_text.logprobs",
     "code_interpreter_call.outputs",  "computer_call_output.output.image_url",
@@ -70,17 +70,18 @@ void ReadResponsesReasoning(FieldReader& reader, ResponsesRequest* request) {
   ReadReasoningFields(reader, &request->chat.encoding);
   reader.ReadObject("reasoning", [&](FieldReader& reasoning) {
     std::string summary = reasoning.Text("summary");
-    if (summary.empty()) summary = reasoning.Text("generate_summary");  // its older name
+    if (summary.empty())
+      summary = reasoning.Text("generate_summary");  // the older name of `summary`
     request->context.summarizes = !summary.empty() && summary != "none";
   });
   request->chat.reasoning_budget = ReadReasoningBudget(reader);
 }
 
-// Reads the choice among the tools, of which the items may have added some.
+// Reads the choice among the tools, some of which the items may have added.
 void ChooseResponsesTools(FieldReader& reader, ResponsesTools tools, ResponsesRequest* request) {
   request->chat.tool_choice = ReadResponsesToolChoice(reader, tools);
   reader.ReadBool("parallel_tool_calls", &request->chat.parallel_tool_calls);
-  // A request that offers nothing but a search would be answered without one.
+  // A request that offers nothing but a search would be answered without tools.
   if (tools.tools.empty() && !tools.dropped.empty() &&
       request->chat.tool_choice.kind == ToolChoice::Kind::kAuto) {
     reader.Fail({ErrorCode::kUnsupported,
@@ -107,8 +108,9 @@ void ReadResponsesChat(FieldReader& reader, std::string_view body, const Request
   ChooseResponsesTools(reader, std::move(tools), request);
 }
 
-// Puts the instructions before all messages and the tools. A request without both is an empty turn
-// of the user, such as the first request of Codex, because a prompt needs a message.
+// Puts the instructions before all messages and the tools. A request without instructions and
+// messages becomes an empty turn of the user, because a prompt needs a message; the first request
+// of Codex is an example.
 void AddInstructions(FieldReader& reader, std::vector<Message>* messages) {
   std::string instructions = reader.Text("instructions");
   if (instructions.empty()) {
@@ -131,14 +133,14 @@ bool HasOnlyJsonNumbers(const JsonValue& value) {
   return std::all_of(items.begin(), items.end(), HasOnlyJsonNumbers);
 }
 
-// Returns a value of the client as it is sent back: null if it holds a number that JSON cannot
-// write.
+// Returns a client's value to be sent back: null if it contains a number that JSON cannot
+// represent.
 JsonValue EchoedValue(const JsonValue* value) {
   return value != nullptr && HasOnlyJsonNumbers(*value) ? *value : JsonValue();
 }
 
-// The events of a response repeat these fields three times, and a stored response holds them.
-// Others that are repeated are part of the prompt, whose length is bounded.
+// The events of a response repeat these fields three times, and a stored response contains them.
+// Other repeated fields are part of the prompt, whose length is bounded.
 void CheckEchoedSizes(FieldReader& reader, std::string_view body) {
   constexpr std::size_t kMaxBytes = std::size_t{256} << 10;
   for (const std::string_view key :

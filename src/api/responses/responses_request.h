@@ -15,17 +15,17 @@
 
 namespace fathom {
 
-// The kinds of tools by the items that their calls become. The model knows all as functions.
+// The kinds of tools, by the items for their calls. For the model, all of them are functions.
 enum class ToolKind {
   kFunction,
   kCustom,      // takes a text, the one parameter "input"
   kLocalShell,  // the parameters are the "action" of the call
-  kShell,       // likewise
+  kShell,       // the parameters are the "action" of the call, too
   kApplyPatch,  // the parameters are the "operation" of the call
   kToolSearch,  // the parameters are the "arguments" of the call, as an object
 };
 
-// A tool under the client's name, where it is no function or the model knows another name.
+// A tool under the client's name, if it is not a function or the model knows another name.
 struct ClientTool {
   std::string name{};
   std::string space{};  // its namespace; may be empty
@@ -49,7 +49,7 @@ struct ResponsesRequest {
   ResponsesContext context;
 };
 
-// Returns the names that "include" may have.
+// Returns the names that "include" may contain.
 std::span<const std::string_view> KnownIncludes();
 
 // Errors name the field: kInvalidArgument if it is wrong or refers to an item that is not in

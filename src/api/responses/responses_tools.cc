@@ -54,7 +54,7 @@ const ClientRunFunction* FindClientRunFunction(std::string_view type) {
 
 constexpr std::string_view kToolSearch = "tool_search";
 
-// Agents offer these to every server.
+// Agents offer these tools to every server.
 constexpr std::string_view kDroppedTools[] = {
     "web_search",       "web_search_2025_08_26",         "web_search_preview",
     "image_generation", "web_search_preview_2025_03_11", kToolSearch};
@@ -67,7 +67,7 @@ bool IsIn(const std::string_view (&types)[n], std::string_view type) {
   return std::find(types, types + n, type) != types + n;
 }
 
-// Whether OpenAI would run the shell, in a container.
+// Returns whether OpenAI would run the shell, in a container.
 bool IsHostedShell(const JsonValue& tool) {
   const JsonValue* environment = tool.Find("environment");
   return tool.FindText("type") == "shell" && environment != nullptr && !environment->IsNull() &&
@@ -85,8 +85,8 @@ class ToolReader {
         [&](const JsonValue& tool, const std::string& place) { ReadTool(tool, place, space); });
   }
 
-  // Tools are deferred for a client that searches them. A search that OpenAI would make is not made
-  // here, so all that it could find is offered.
+  // Tools are deferred if the client searches for them. A search that OpenAI would run does not run
+  // here, so all tools that it could find are offered.
   ResponsesTools Take() {
     const bool client_searches = result_.client_tools.contains(kToolSearch);
     for (ToolSpec& tool : result_.tools) tool.is_deferred = tool.is_deferred && client_searches;
@@ -147,7 +147,7 @@ class ToolReader {
       reader_.Fail(path + ".type", "function, custom, namespace, local_shell, shell or apply_patch",
                    *type);
     }
-    // Known at once: a tool of seventeen bytes takes hundreds here.
+    // Checked immediately: a tool of seventeen bytes takes hundreds of bytes here.
     if (result_.tools.size() > max_tools_) {
       reader_.Fail("tools", fmt::format("at most {}", max_tools_), "more");
     }
@@ -194,7 +194,7 @@ class ToolReader {
   ToolSpec ReadCustomTool(const JsonValue& tool, const std::string& name, std::string path) {
     CustomTool custom = {.name = name, .description = tool.FindText("description")};
     const JsonValue* format = tool.Find("format");
-    if (format != nullptr && format->IsObject()) {  // CheckSchema names what is wrong otherwise
+    if (format != nullptr && format->IsObject()) {  // CheckSchema reports other errors
       FieldReader fields(*format, path);
       custom.definition = format->FindText("definition");
       custom.syntax = format->FindText("syntax");
@@ -218,7 +218,7 @@ class ToolReader {
     return std::string(name);
   }
 
-  // The prompt shows these fields as the client wrote them, so only their types matter.
+  // The prompt shows these fields as the client wrote them, so only their types are checked.
   void CheckSchema(const JsonValue& tool, const std::string& path) {
     FieldReader fields(tool, path);
     static_cast<void>(fields.Text("description"));
@@ -247,7 +247,7 @@ class ToolReader {
   ResponsesTools result_;
 };
 
-// Returns the model's name of a tool that a choice names.
+// Returns the model's name for a tool that a choice names.
 std::string FlatName(const JsonValue& tool) {
   const std::string_view type = tool.FindText("type");
   if (type == kToolSearch || FindClientRunFunction(type) != nullptr) return std::string(type);
@@ -261,7 +261,8 @@ std::set<std::string_view> ToolNames(const ResponsesTools& tools) {
   return names;
 }
 
-// Returns the allowed tools that the model knows; tools that only OpenAI runs may be among them.
+// Returns the allowed tools that the model knows; the list may also name tools that only OpenAI
+// runs.
 std::vector<std::string> AllowedTools(FieldReader& reader, const JsonValue& choice,
                                       const ResponsesTools& tools) {
   const JsonValue* list = choice.Find("tools");
