@@ -1,4 +1,4 @@
-// Chooses the backend that runs the model, and its processors.
+// Chooses the backend that runs the model, and the processors it uses.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace fathom {
 
-// Returns the instruction set of --cpu-isa, or the best of this machine.
+// Returns the instruction set of --cpu-isa, or the best one of this machine.
 Result<Isa> ChooseIsa(const RunOptions& run);
 
 // Returns the processor of each thread, beginning with the thread that runs the model; empty if
@@ -20,8 +20,8 @@ Result<Isa> ChooseIsa(const RunOptions& run);
 // not use.
 Result<std::vector<int>> ChooseProcessors(const RunOptions& run);
 
-// Makes the backend of the options, with their threads and instruction set. Errors: a device for a
-// backend that has none to choose from, and those of MakeBackend and ChoosePaths.
+// Makes the backend that the options name, with their threads and instruction set. Errors: a device
+// for a backend that has none to choose from; errors of MakeBackend and ChoosePaths.
 Result<std::unique_ptr<Backend>> ChooseBackend(const RunOptions& run,
                                                std::span<const int> processors,
                                                const RuntimeEvents& events);

@@ -1,4 +1,4 @@
-// BuildInfo: the sources and the tools of this build.
+// BuildInfo: identifies the sources and the tools of this build.
 #pragma once
 
 #include <string_view>
@@ -7,7 +7,8 @@ namespace fathom {
 
 struct BuildInfo {
   std::string_view version;
-  std::string_view commit;  // "unknown" outside a git checkout; "+" behind it: changed since
+  std::string_view commit;  // "unknown" outside a git checkout; a "+" at its end: changed since
+                            // then
   std::string_view compiler;
   std::string_view build_type;
 };

@@ -29,7 +29,7 @@ Status AddFile(const std::filesystem::path& path, std::string& identity) {
   return {};
 }
 
-// The first and the last piece, and others at even distances; all of it if it is small.
+// Adds the first and the last piece, and others at equal distances; all bytes of a small file.
 void AddPieces(std::span<const std::byte> bytes, std::string& identity) {
   identity += fmt::format("{} bytes\n", bytes.size());
   const std::size_t last = bytes.size() - std::min(bytes.size(), kPieceBytes);

@@ -10,9 +10,9 @@
 namespace fathom {
 namespace {
 
-// The pace of work that goes on until nobody waits for it. It takes a place when it is asked for
-// the first time whether it goes on: what is known, or compiled in less time than that, needs none.
-// It has no place while it waits for others.
+// The pace of work that continues as long as a caller waits for it. The first check takes a place:
+// constraints that are known, or compiled before that check, need none. Work has no place while it
+// waits for locks of others.
 class TurnPace : public WorkPace {
  public:
   TurnPace(FairTurns& turns, const Caller& caller)
@@ -34,7 +34,8 @@ class TurnPace : public WorkPace {
   void EndWait() override { waits_ = false; }
 
  private:
-  static constexpr std::chrono::milliseconds kLook{20};  // a look may ask the system about a socket
+  static constexpr std::chrono::milliseconds kLook{20};  // a check may ask the system about a
+                                                         // socket
   FairTurn turn_;
   const StopFunction& is_abandoned_;
   std::chrono::steady_clock::time_point next_look_{};
@@ -42,7 +43,7 @@ class TurnPace : public WorkPace {
   bool has_ended_ = false;
 };
 
-// Ends work that takes long, too.
+// Ends work that takes too long, too.
 class QuickPace final : public TurnPace {
  public:
   using TurnPace::TurnPace;
@@ -64,7 +65,7 @@ tl::unexpected<ConstraintError> Stopped() {
       MakeConstraintError(ConstraintErrorCode::kStopped, "the request was abandoned"));
 }
 
-// Does work on a thread of its own; on this one, if the system has no more threads.
+// Does work on its own thread; on this thread if the system cannot start another.
 void DoWithLeastPriority(const std::function<void()>& work) {
   std::jthread thread;
   const Status started = Guarded([&]() -> Status {

@@ -1,4 +1,4 @@
-// CompileTurns: when and on which thread the constraints of requests are compiled.
+// CompileTurns: decides when and on which thread the constraints of requests are compiled.
 #pragma once
 
 #include <functional>
@@ -10,14 +10,15 @@
 
 namespace fathom {
 
-// Most constraints are known or compiled in a millisecond, on the thread of the request; two at
-// once. One that takes longer than 4 ms begins again on a thread of its own with the least
-// priority, in one of two slow places. Places of both kinds go to owners in turn (FairTurns). So
-// no request waits for long ones of others, and neither do models and masks. Any thread.
+// Most constraints are known or compiled in a millisecond, on the thread of the request; two
+// requests may do this concurrently. A compilation that takes longer than 4 ms begins again on its
+// own thread with the least priority, in one of two slow places. Places of both kinds go to owners
+// in turn (FairTurns). So no request waits for the long compilations of other owners, and neither
+// do models and masks. Any thread.
 class CompileTurns {
  public:
   using Compiled = ConstraintResult<std::shared_ptr<const Constraint>>;
-  // Compiles a constraint, as ConstraintCompiler::Compile. May be called twice, on two threads.
+  // Compiles a constraint like ConstraintCompiler::Compile. May be called twice, on two threads.
   using Work = std::function<Compiled(WorkPace& pace)>;
 
   // Returns the result of `work`. Error (kStopped): the caller has abandoned it.
@@ -28,7 +29,7 @@ class CompileTurns {
 
   static constexpr int kPlaces = 2;
   FairTurns quick_{{.places = kPlaces}};
-  // Work that has begun has memory. An owner's other work waits outside.
+  // Work that has begun uses memory, so an owner begins only two; its other work waits.
   FairTurns begun_{{.per_owner = 2}};
   FairTurns slow_{{.places = kPlaces}};
 };

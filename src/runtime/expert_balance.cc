@@ -12,7 +12,7 @@
 namespace fathom {
 namespace {
 
-// Returns the first option that needs ranks which share the experts; empty: none.
+// Returns the first option that needs ranks that share the experts; empty: none.
 std::string_view FirstOption(const RankOptions& options) {
   if (options.eplb_interval > 0) return "--eplb-interval";
   if (!options.expert_placement.empty()) return "--expert-placement";

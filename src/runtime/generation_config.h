@@ -1,4 +1,5 @@
-// generation_config.json: how the makers of a model want it sampled (docs/spec/sampling.md 1).
+// generation_config.json: the sampling that the makers of a model recommend (docs/spec/sampling.md
+// 1).
 #pragma once
 
 #include <cstdint>
@@ -16,20 +17,20 @@ namespace fathom {
 struct GenerationConfig {
   double temperature = 1;
   double top_p = 1;
-  std::vector<Token> eos_tokens;  // those of the file; config.json has one of its own
-  // The model has learned to reason before it answers, as DeepSeek-V4 has: chats that do not choose
-  // begin in the reasoning. "thinks": false says that it has not.
+  std::vector<Token> eos_tokens;  // only the file's tokens; config.json has another
+  // The model was trained to reason before it answers, like DeepSeek-V4: chats that do not choose
+  // begin in the reasoning. "thinks": false means that it was not.
   bool thinks = true;
-  // One line on what the model is for, which its users should know; empty: nothing is said.
+  // One line about the purpose of the model for its users; empty: none.
   std::string description;
 
-  // The sampling of requests that do not choose their own.
+  // Returns the sampling for requests that do not choose their own.
   SamplingParameters Sampling() const;
 };
 
-// Reads the file of a model's directory; the defaults if there is none. "do_sample": false is
-// temperature 0. Errors name the field: not a number, out of the range that sampling allows; an end
-// token that is not below vocab_size.
+// Reads the file in a model's directory; returns the defaults if there is none. "do_sample": false
+// means temperature 0. Errors name the field: not a number, out of the range that sampling allows;
+// an end token that is not below vocab_size.
 Result<GenerationConfig> ReadGenerationConfig(const std::filesystem::path& directory,
                                               std::int64_t vocab_size);
 Result<GenerationConfig> ParseGenerationConfig(std::string_view text, std::string_view file_name);

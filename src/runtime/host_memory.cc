@@ -32,7 +32,7 @@ std::optional<std::int64_t> FindHostBudget(const RunOptions& run, int n_processe
     return run.memory;
   }
   for (const std::string& warning : found->warnings) events.Warn("{}", warning);
-  // A process whose own work leaves little lets the model try.
+  // If this process's own work leaves little memory, the model tries nevertheless.
   const std::int64_t usable =
       std::max(found->usable() - run.memory_beside * n_processes, found->usable() / 2);
   if (run.memory && *run.memory * n_processes > usable) {
@@ -67,7 +67,7 @@ Result<std::optional<HostPlan>> PlanAlone(const ModelConfig& config, const Check
   return std::optional(host);
 }
 
-// Whether a rank says yes; the same on all ranks.
+// Returns the answers of all ranks; the result is equal on all ranks.
 Result<std::vector<std::int8_t>> Ask(Communicator& all, bool answer) {
   return all.GatherEach(static_cast<std::int8_t>(answer));
 }
@@ -86,7 +86,7 @@ Result<std::optional<HostPlan>> PlanRank(const ModelConfig& config, const Checkp
                      "--memory: expected on all {} ranks or on none, found it on {}", all.size(),
                      n_limited);
   }
-  // The ranks of a launcher are on this machine; those of MPI may be anywhere.
+  // The ranks of a launcher are on this machine; MPI's ranks may be on any machine.
   const int n_processes = run.ranks.link.empty() ? 1 : all.size();
   const std::int64_t budget = *FindHostBudget(run, n_processes, events);
   const HostShare share = {.shard = ranks.shard, .placement = placement};
@@ -135,13 +135,13 @@ Status CheckStreamedRanks(const HostPlan& plan, const RankOptions& options) {
 
 namespace {
 
-// Returns FINGERPRINT.heat, or FINGERPRINT-0-of-2.heat of the first of two ranks.
+// Returns FINGERPRINT.heat, or FINGERPRINT-0-of-2.heat for the first of two ranks.
 std::string HeatFileName(const std::string& fingerprint, const ModelRanks* ranks) {
   if (ranks == nullptr) return fingerprint + ".heat";
   return fmt::format("{}-{}-of-{}.heat", fingerprint, ranks->all->rank(), ranks->all->size());
 }
 
-// Keeps the uses of experts in a file of the folder.
+// Keeps the counts of expert uses in a file of the folder.
 void KeepHeat(const ModelConfig& config, const Checkpoint& checkpoint, const RunOptions& run,
               const ModelRanks* ranks, const RuntimeEvents& events, StreamingOptions& streaming) {
   if (run.expert_heat.empty()) return;
@@ -183,7 +183,7 @@ void StreamExperts(const HostPlan& plan, const ModelConfig& config, const Checkp
   sizes.parts = StreamedParts(std::move(streaming), ranks, placement);
   sizes.pause_tokens = PauseTokens(sizes, ranks == nullptr ? WholeModel(config) : ranks->shard);
   if (plan.streamed > 0 || run.weights.Any()) return;
-  // Memory of its own is never dropped, but it could be swapped; pages of files are only dropped.
+  // Allocated memory is never dropped, but could be swapped; pages of files are only dropped.
   (SwapBytes() == 0 ? sizes.weights.huge_pages : sizes.weights.preload) = true;
 }
 
@@ -234,7 +234,7 @@ std::unique_ptr<PoolWatch> WatchPool(const HostPlan& plan, Model& model,
                                      const RuntimeEvents& events) {
   StreamedExperts* const streamed = StreamedExperts::Of(model);
   if (streamed == nullptr) return nullptr;
-  // A full pool leaves the reserve and no more: only much less than the reserve is pressure.
+  // A full pool leaves exactly the reserve free: only much less than the reserve is pressure.
   const Result<UsableMemory> found = FindUsableMemory();
   const std::int64_t reserve = found ? found->machine_reserve / 2 : 0;
   return std::make_unique<PoolWatch>(

@@ -27,11 +27,12 @@ namespace fathom {
 namespace {
 
 constexpr std::int64_t kInFlightSlots = 12;
-constexpr std::int64_t kMostStepTokens = 8192;  // of steps that grow
-constexpr double kOverlap = 0.3;  // of the shorter of reading from disk and from memory
+constexpr std::int64_t kMostStepTokens = 8192;  // the longest of steps that grow
+constexpr double kOverlap = 0.3;  // share of the shorter of the times for reading from disk and
+                                  // from memory
 
-// Share of the experts in memory and share of the choices that they take: the best fixed choice
-// over 31,841 selections of V4-Flash, and 1 for all.
+// The share of the experts in memory and the share of choices that they serve: the best fixed set
+// over 31,841 selections of V4-Flash; at the end, 1 for all.
 struct CurvePoint {
   double share;
   double hits;
@@ -47,7 +48,7 @@ double Interpolate(const CurvePoint& low, const CurvePoint& high, double share) 
 
 double Number(std::int64_t x) { return static_cast<double>(x); }
 
-// The bytes without which no step can run.
+// Returns the bytes without which no step can run.
 std::int64_t LeastBytes(const HostNeeds& needs) {
   return needs.activations + needs.pauses + needs.caches + needs.LeastSlots() * needs.slot;
 }
@@ -62,7 +63,7 @@ std::string DescribeLeast(const HostPlan& plan) {
   return DescribeParts(parts);
 }
 
-// Gives out what the least pool leaves.
+// Distributes the bytes that remain after the least pool.
 void Fill(HostPlan& plan, std::int64_t rest) {
   const HostNeeds& needs = plan.needs;
   const std::int64_t draft = needs.must_draft ? needs.draft : 0;

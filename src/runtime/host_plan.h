@@ -1,9 +1,10 @@
-// HostPlan: what of a model stays in the memory of a host, and how fast it decodes with the rest
-// streamed from disk. One formula, for loading and for predictions (docs/spec/streaming.md 1).
+// HostPlan: decides which part of a model stays in the memory of a host, and predicts its decoding
+// speed when all other weights are streamed from disk. One formula, for loading and for predictions
+// (docs/spec/streaming.md 1).
 //
-// Memory is given out in this order: activations, caches, the least pool of experts; the dense
-// weights; the head; further experts; the drafter. A byte of the dense weights saves a byte of
-// reading per token, a byte of an expert as much as the expert is likely to be chosen. The
+// Memory is distributed in this order: activations, caches, the least pool of experts; the dense
+// weights; the head; further experts; the drafter. A byte of the dense weights saves reading a byte
+// per token; a byte of an expert saves this with the probability that the expert is chosen. The
 // embedding stays mapped: a token reads one row.
 #pragma once
 
@@ -26,110 +27,113 @@ class NeedsFinder;
 
 // The memory that a model needs, in bytes.
 struct HostNeeds {
-  std::int64_t activations = 0;  // of the model and of the operations, for one step
-  std::int64_t pauses = 0;       // more of them, where experts are streamed: PauseTokens
+  std::int64_t activations = 0;  // bytes of the model and of the operations, for one step
+  std::int64_t pauses = 0;       // additional bytes if experts are streamed: PauseTokens
   std::int64_t caches = 0;
-  std::int64_t dense = 0;   // weights but the embedding, the head, routed experts, the drafter
+  std::int64_t dense = 0;   // all weights but the embedding, the head, routed experts, the drafter
   std::int64_t head = 0;    // the matrix of the logits
   std::int64_t draft = 0;   // dense weights of the drafter
   std::int64_t expert = 0;  // the largest routed expert in the files
-  std::int64_t slot = 0;    // its place in the pool
+  std::int64_t slot = 0;    // the expert's size in the pool
 
-  std::int64_t n_experts = 0;        // of all layers
-  std::int64_t n_draft_experts = 0;  // of the drafter
+  std::int64_t n_experts = 0;        // experts of all layers
+  std::int64_t n_draft_experts = 0;  // experts of the drafter
   std::int64_t n_layers = 0;
-  std::int64_t experts_per_token = 0;  // of one layer
-  std::int64_t expert_ranks = 1;       // that divide the experts of a layer; n_experts: of this one
+  std::int64_t experts_per_token = 0;  // chosen experts in one layer
+  std::int64_t expert_ranks = 1;       // ranks that divide the experts of a layer; n_experts counts
+                                       // this rank's
   std::int64_t max_sequences = 1;
   std::int64_t most_drafts = 0;  // per sequence and step
-  std::int64_t step_tokens = 0;  // most of one step
-  bool must_draft = false;       // the drafter counts with the dense weights
+  std::int64_t step_tokens = 0;  // the most tokens of one step
+  bool must_draft = false;       // the drafter counts as dense weights
 
-  // The bytes of all weights without embedding and drafter; of the drafter.
+  // Return the bytes of all weights without embedding and drafter; and the bytes of the drafter.
   std::int64_t WeightBytes() const { return dense + head + n_experts * expert; }
   std::int64_t DraftBytes() const { return draft + n_draft_experts * expert; }
-  // The bytes of the routed experts that a token reads, on average where ranks divide them.
+  // Returns the bytes of the routed experts that a token reads; the average if ranks divide them.
   std::int64_t RoutedPerToken() const {
     return n_layers * experts_per_token * expert / expert_ranks;
   }
-  // Slots without which no step can run: 24 of Flash and Pro.
+  // Returns the slots without which no step can run: 24 for Flash and Pro.
   std::int64_t LeastSlots() const;
-  // Slots of a step with every sequence and all drafts, and 12 in flight. What is more caches.
+  // Returns the slots for a step with every sequence and all drafts, and 12 in flight. Further
+  // slots only cache.
   std::int64_t WantedSlots() const;
 };
 
-// Returns the memory of a slot for an expert of so many bytes in the files, if its weights and its
-// scales are one range each: the most that the published files need.
+// Returns the memory of a slot for an expert with this many bytes in the files, if its weights and
+// its scales are one range each: the most that the published files need.
 std::int64_t SlotBytes(std::int64_t expert);
 
 struct HostPlan {
   std::int64_t budget = 0;
   HostNeeds needs;
-  // All weights fit: they are mapped, and nothing is streamed. No other field counts then.
+  // All weights fit: they are mapped, and nothing is streamed. No other field is valid then.
   bool fits = false;
   std::int64_t resident = 0;  // bytes of dense weights and head in memory
-  std::int64_t streamed = 0;  // the other bytes of them, read for each step
+  std::int64_t streamed = 0;  // other bytes of dense weights and head, read for each step
   std::int64_t n_slots = 0;   // experts in memory
   bool draft_resident = false;
-  double hit_rate = 0;  // of the experts that tokens choose
+  double hit_rate = 0;  // share of the experts chosen by tokens that are in memory
 
-  double share() const;  // of the experts that are in memory
+  double share() const;  // share of the experts in memory
   std::int64_t activations() const { return needs.activations + (fits ? 0 : needs.pauses); }
-  // Bytes that a token reads from disk, and from memory.
+  // Return the bytes that a token reads from disk, and from memory.
   double ReadPerToken() const;
   double TouchedPerToken() const;
-  // Seconds of a token of one sequence: reading from disk and from memory, of which the shorter
-  // overlaps by 30 %.
+  // Returns the seconds of a token of one sequence: reading from disk and from memory, where the
+  // shorter time overlaps by 30 %.
   double SecondsPerToken(const HostSpeeds& speeds) const;
-  // How many times as long a byte of a chosen expert takes as a byte that is in memory, by the same
-  // rule; 1 where all experts are in memory.
+  // Returns how many times as long a byte of a chosen expert takes as a byte in memory, by the same
+  // rule; 1 if all experts are in memory.
   double ExpertTime(const HostSpeeds& speeds) const;
 };
 
 // Returns the expected share of chosen experts that are in a pool with this share of all experts:
 // measured points of an ideal choice on V4-Flash, interpolated over the logarithm of the share. A
-// pool of `useless`, the share of the slots that a step itself needs, has no hits.
+// pool with the share `useless`, the slots that a step itself needs, has no hits.
 double ExpectedHitRate(double share, double useless);
 
-// Plans for so many bytes. streams: with a pool of experts even if all of them fit, as other ranks
-// have one. Error kOutOfMemory: less than activations, caches and the least pool; the message says
-// how much is enough and of what.
+// Plans for `budget` bytes. streams: use a pool of experts even if all of them fit, because other
+// ranks have a pool. Error kOutOfMemory: the budget is below activations, caches and the least
+// pool; the message says how many bytes are enough and for what.
 Result<HostPlan> PlanHostMemory(const HostNeeds& needs, std::int64_t budget, bool streams = false);
 
-// The rows of steps beside a step of prompts that pauses between layers (ModelOptions::
-// pause_tokens): enough for every sequence with its drafts, within the default of a step. 0: the
-// shard has a part of the layers, and does not pause.
+// Returns the rows of steps that run while a step of prompts pauses between layers
+// (ModelOptions::pause_tokens): enough for every sequence with its drafts, within the default of a
+// step. 0: the shard has only a part of the layers, and does not pause.
 std::int64_t PauseTokens(const ModelOptions& sizes, const ModelShard& shard);
 
 // Returns the needs that follow from configuration, options and a shard alone: all but the sizes of
-// weights. plan.sizes.kv_memory_bytes is set. Errors: as Model::Load says of caches.
+// weights. plan.sizes.kv_memory_bytes must be set. Errors: see Model::Load about caches.
 Result<HostNeeds> ComputeStepNeeds(const ModelConfig& config, const ModelOptions& options,
                                    const DrafterKind* drafter, int n_threads,
                                    const ModelShard& shard);
 
-// Returns whether all processes that plan together say yes, alike in each of them. Errors: one of
-// them is gone.
+// Returns whether all processes that plan together say yes; each of them gets the same result.
+// Errors: one of them is gone.
 using AskAll = std::function<Result<bool>(bool yes)>;
-// For a process that plans alone.
+// The function for a process that plans alone.
 inline Result<bool> AskNobody(bool yes) { return yes; }
 
 using HostPlans = std::vector<HostPlan>;
 
-// Returns plan(step_tokens), or where one of its plans streams experts, the plans of longer steps:
-// each expert is read once for a step. They have as many tokens, up to `most`, as have activations
-// for a small part of each budget (docs/spec/streaming.md 2.5). Errors: those of `plan` and `ask`.
+// Returns plan(step_tokens). If one of these plans streams experts, returns the plans of longer
+// steps, because each expert is read once per step. They have as many tokens, up to `most`, as fit
+// with their activations in a small part of each budget (docs/spec/streaming.md 2.5). Errors:ssee
+// `plan` and `ask`.
 Result<HostPlans> PlanLongSteps(
     std::int64_t step_tokens, std::int64_t most,
     const std::function<Result<HostPlans>(std::int64_t step_tokens)>& plan,
     const AskAll& ask = AskNobody);
 
-// Plans steps of each share of the finder. Steps that may grow do so, in `plan` too. Errors: those
-// of NeedsFinder, PlanHostMemory and `ask`.
+// Plans steps for each share of the finder. Makes steps longer that may grow, in `plan` too.
+// Errors: see NeedsFinder, PlanHostMemory and `ask`.
 Result<HostPlans> PlanStepsOfShares(NeedsFinder& finder, LoadPlan& plan, const AskAll& ask);
 
-// Plans what loading the model with these options would: `plan` of MakeLoadPlan, where
-// kDefaultKvMemory becomes the default for this budget, and steps that may grow do so. Reads no
-// weights. Errors: those of BindWeights and PlanHostMemory.
+// Plans as loading the model with these options would. `plan` comes from MakeLoadPlan;
+// kDefaultKvMemory becomes the default for this budget, and steps that may grow become longer.
+// Reads no weights. Errors: see BindWeights and PlanHostMemory.
 Result<HostPlan> PlanHost(const ModelConfig& config, const Checkpoint& checkpoint, LoadPlan& plan,
                           int n_threads, std::int64_t budget);
 

@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kGiga = 1e9;
 
-// Three digits, without an exponent.
+// Returns the rate with three digits, without an exponent.
 std::string RateText(double rate) {
   return rate < 999.5 ? fmt::format("{:.3g}", rate) : fmt::format("{:.0f}", rate);
 }

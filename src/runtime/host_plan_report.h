@@ -1,4 +1,4 @@
-// A HostPlan as text and as JSON.
+// Writes a HostPlan as text and as JSON.
 #pragma once
 
 #include <cstdint>
@@ -19,32 +19,33 @@ namespace fathom {
 std::string Describe(const HostPlan& plan, const HostSpeeds& speeds);
 // Returns the line without the speed.
 std::string Describe(const HostPlan& plan);
-// Returns a line about the memory of forms (DefaultConstraintMemory), which is no part of the plan.
+// Returns a line about the memory of forms (DefaultConstraintMemory), which is not part of the
+// plan.
 std::string DescribeConstraintMemory(const HostPlan& plan);
 
-// A rank's part of the work for a token of one sequence.
+// A rank's part of the work for one token of one sequence.
 struct RankSpeed {
   std::int64_t stage = 0;
   double read_per_token = 0;  // bytes from disk
   double seconds_per_token = 0;
 };
 RankSpeed SpeedOfRank(std::int64_t stage, const HostPlan& plan, const HostSpeeds& speeds);
-// Returns the seconds of a token: ranks of a stage work at the same time, stage after stage.
+// Returns the seconds of a token: the ranks of a stage work concurrently, stage after stage.
 double SecondsOfRanks(std::span<const RankSpeed> ranks);
-// Returns the line of all ranks, which read at the same time, stage after stage: "all 2
+// Returns the line for all ranks, which read concurrently within a stage, stage after stage: "all 2
 // ranks: 2.038 GB read per token, 1.14 tokens/s (disk 3 GB/s, memory 40 GB/s of a rank, assumed)".
 std::string DescribeRanks(std::span<const RankSpeed> ranks, const HostSpeeds& speeds);
 
 // Returns the work of each rank, in the order of the plans.
 std::vector<RankSpeed> SpeedsOfRanks(std::span<const RankPlan> ranks, const HostSpeeds& speeds);
-// Returns the lines that a start of these ranks prints: "rank 0: 8.000 GB of memory: ..." and so
-// on, and that of all ranks.
+// Returns the lines that these ranks print at start: "rank 0: 8.000 GB of memory: ..." and so on,
+// and the line for all ranks.
 std::vector<std::string> DescribeStart(std::span<const RankPlan> ranks, const HostSpeeds& speeds);
 
 // Returns "experts from disk: hit rate 0.61 (hash layers 0.55), 1.31 GB read per token at 2.70
-// GB/s, 12.3 ms waited per token (the disk busy 99 % of it, 2.71 GB/s); pool 1694 of 1694
-// slots, 22.7 GB": what was read per token that the model computed, and how fast the disk was while
-// it read, and while steps waited for it.
+// GB/s, 12.3 ms waited per token (the disk busy 99 % of it, 2.71 GB/s); pool 1694 of 1694 slots,
+// 22.7 GB": the bytes read per computed token, and the speed of the disk while it read, and while
+// steps waited for it.
 std::string Describe(const StreamingCounts& counts);
 
 // Returns everything, in bytes and seconds.

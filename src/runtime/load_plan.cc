@@ -11,7 +11,7 @@
 namespace fathom {
 namespace {
 
-constexpr std::int64_t kLogitRows = 64;  // of one call; more are computed one call after the other
+constexpr std::int64_t kLogitRows = 64;  // rows of one call; more rows take several calls
 
 }  // namespace
 
@@ -24,7 +24,7 @@ std::int64_t MostDrafts(const ServingOptions& serving, const Checkpoint& checkpo
 
 LoadPlan MakeLoadPlan(const ServingOptions& serving, std::int64_t n_context,
                       std::int64_t most_drafts) {
-  // A step verifies drafts of a sequence or looked-up tokens, not both.
+  // A step verifies for a sequence either drafts or looked-up tokens, not both.
   const std::int64_t rows_per_sequence =
       1 + std::max(most_drafts, serving.lookup_depth.value_or(kMostLookups));
   return {

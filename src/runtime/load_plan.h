@@ -1,4 +1,4 @@
-// LoadPlan: the sizes that a model is loaded with, from the options of a run.
+// LoadPlan: the sizes with which a model is loaded, from the options of a run.
 #pragma once
 
 #include <cstdint>
@@ -18,45 +18,45 @@ inline constexpr std::int64_t kDefaultContext = 8192;  // positions per sequence
 // Value of ModelOptions::kv_memory_bytes for the rule of DefaultKvMemory.
 inline constexpr std::int64_t kDefaultKvMemory = -1;
 
-// The options that all ranks load alike. LoadedModel::Load sets the rest from RunOptions and the
-// ranks.
+// The options that are equal on all ranks. LoadedModel::Load sets all others from RunOptions and
+// the ranks.
 struct LoadPlan {
   ModelOptions sizes;
   bool prefix_cache = false;
-  // The drafter is left out where memory is short.
+  // The drafter is omitted if memory is short.
   bool drafts_are_optional = false;
   // Steps may have more tokens than sizes.max_batch_tokens.
   bool steps_may_grow = false;
 };
 
-// The most tokens that are drafted at once; 0: the model is loaded without its drafter. A fixed
-// depth holds for any checkpoint, so that the loader, which knows what is missing, refuses one
-// without a drafter.
+// Returns the most tokens that are drafted together; 0: the model is loaded without its drafter. A
+// fixed depth is returned for any checkpoint, so that the loader, which knows what is missing,
+// refuses a checkpoint without a drafter.
 std::int64_t MostDrafts(const ServingOptions& serving, const Checkpoint& checkpoint,
                         ModelConfig config);
 
-// The plan of an engine whose sequences have n_context positions.
+// Returns the plan for an engine whose sequences have n_context positions.
 LoadPlan MakeLoadPlan(const ServingOptions& serving, std::int64_t n_context,
                       std::int64_t most_drafts);
 
-// Positions to allocate memory for: run.n_context, or `fallback` but no more than the model has.
-// Error: the model has fewer than n_context.
+// Returns the positions to allocate memory for: run.n_context, or `fallback` but at most the
+// model's positions. Error: the model has fewer than n_context.
 Result<std::int64_t> ContextLength(const RunOptions& run, std::int64_t fallback,
                                    const ModelConfig& config);
 
-// Bytes of memory for the caches of a rank by default: what all sequences need at full context
-// (`full_bytes`) and, for a prefix cache, four times as much or 1 GiB more, whichever is less; at
-// most half of what is available.
+// Returns the default bytes of memory for the caches of a rank: the need of all sequences at full
+// context (`full_bytes`) and, for a prefix cache, four times as much or 1 GiB more, whichever is
+// less; at most half of the available bytes.
 std::int64_t DefaultKvMemory(std::int64_t full_bytes, std::int64_t available_bytes,
                              bool prefix_cache);
 
-// Replaces kDefaultKvMemory in plan.sizes, for a rank with this shard of the model and so much
-// memory available.
+// Replaces kDefaultKvMemory in plan.sizes, for a rank with this shard of the model and this much
+// available memory.
 void SetDefaultKvMemory(ModelConfig config, const Checkpoint& checkpoint, const ModelShard& shard,
                         std::int64_t available_bytes, LoadPlan& plan);
 
 // Plans the memory of a device with `free` bytes as loading the whole model would, with the default
-// context. Errors: those of BindWeights and PlanMemory.
+// context. Errors: see BindWeights and PlanMemory.
 Result<MemoryPlan> PlanDeviceMemory(ModelConfig config, const Checkpoint& checkpoint,
                                     const ServingOptions& serving, std::int64_t free,
                                     HostExpertChoice choice);

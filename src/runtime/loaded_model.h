@@ -1,5 +1,5 @@
-// LoadedModel: a model that can compute, with its backend and, with several ranks, the part of the
-// model that this rank has.
+// LoadedModel: a model that can compute, with its backend; with several ranks, this rank's part of
+// the model.
 #pragma once
 
 #include <cstdint>
@@ -21,45 +21,46 @@
 
 namespace fathom {
 
-// Owns backend, model and expert balance; movable. One thread at a time.
+// Owns backend, model and expert balance. Movable. One thread at a time.
 class LoadedModel {
  public:
-  // With several ranks, all call it with the same arguments. No thread is bound to a processor but
-  // those of the backend: the thread that runs the model calls BindThread.
+  // With several ranks, all call it with the same arguments. Binds only the backend's threads to
+  // processors: the thread that runs the model must call BindThread.
   static Result<LoadedModel> Load(ModelConfig config, Checkpoint checkpoint, const RunOptions& run,
                                   LoadPlan plan, RankProcess& ranks, const RuntimeEvents& events);
 
   Model& model() const { return *model_; }
   Backend& backend() const { return *backend_; }
   ExpertBalance& balance() const { return *balance_; }
-  // This rank's part of the model; nullptr: all of it.
+  // Returns the ranks that divide the model; nullptr: this process has all of it.
   const ModelRanks* ranks() const { return ranks_; }
   double load_seconds() const { return load_seconds_; }
 
   // Binds the calling thread to the first of the processors. Threads started afterwards inherit
-  // that.
+  // this.
   void BindThread() const;
 
   LoadedModel(LoadedModel&&) = default;
   LoadedModel& operator=(LoadedModel&&) = default;
-  // Reports how much of the weights has come into memory.
+  // Reports how much of the weights is in memory.
   ~LoadedModel();
 
  private:
   LoadedModel() = default;
   Status Report(const HostPlan& plan, const HostSpeeds& speeds) const;
 
-  std::unique_ptr<Backend> backend_;  // before the model, which must not outlive it
+  std::unique_ptr<Backend> backend_;  // declared before the model, which must not outlive it
   std::unique_ptr<Model> model_;
-  std::unique_ptr<PoolWatch> pool_watch_;  // after the model, which it uses; null: nothing streams
+  std::unique_ptr<PoolWatch> pool_watch_;  // declared after the model, which it uses; null: nothing
+                                           // streams
   std::unique_ptr<ExpertBalance> balance_;
   const ModelRanks* ranks_ = nullptr;
-  // The processors that the threads of the backend are bound to, the one that runs the model first;
-  // empty: not bound.
+  // The processors to which the threads of the backend are bound; the first one is for the thread
+  // that runs the model. Empty: not bound.
   std::vector<int> processors_;
   double load_seconds_ = 0;
   RuntimeEvents events_;
-  std::string rank_;  // in front of messages, with several ranks
+  std::string rank_;  // prefix of messages, with several ranks
 };
 
 }  // namespace fathom

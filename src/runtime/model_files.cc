@@ -17,7 +17,8 @@ bool HoldsModel(const fs::path& directory) {
   return fs::is_regular_file(directory / "config.json", ignored);
 }
 
-// "deepseek-ai/DeepSeek-V4-Flash": other servers download what such a name stands for.
+// Returns true for "deepseek-ai/DeepSeek-V4-Flash": other servers download a model with such a
+// name.
 bool LooksLikeRepository(const fs::path& chosen) {
   const std::string text = chosen.string();
   std::error_code ignored;
@@ -42,7 +43,7 @@ Result<fs::path> ExplainFile(const fs::path& file) {
                    "{}: expected the directory of a model, found a file", file.string());
 }
 
-// Returns the first entry of a directory that fits; empty: there is none, or no such directory.
+// Returns the first matching entry of a directory; empty: none matches, or no such directory.
 fs::path FindEntry(const fs::path& directory, bool (*fits)(const fs::path&)) {
   std::error_code error;
   fs::directory_iterator entry(directory, error);
@@ -52,7 +53,7 @@ fs::path FindEntry(const fs::path& directory, bool (*fits)(const fs::path&)) {
   return {};
 }
 
-// Says what a directory without config.json is, where that is known.
+// Returns an error that explains a directory without config.json, if its kind is known.
 Status ExplainDirectory(const fs::path& directory) {
   const fs::path gguf = FindEntry(directory, IsGguf);
   if (!gguf.empty()) {

@@ -1,4 +1,4 @@
-// The directory of a model, and ModelFiles: everything of a model but its weights: configuration,
+// Finds the directory of a model. ModelFiles: everything of a model but its weights: configuration,
 // tokenizer, the sampling that its makers recommend.
 #pragma once
 
@@ -14,21 +14,21 @@
 
 namespace fathom {
 
-// Returns `chosen` (from --model or FATHOM_MODEL) if it is not empty; else the embedded model,
-// found from the running binary. Errors: there is no such directory; what is missing in it is for
-// the loader to say.
+// Returns `chosen` (from --model or FATHOM_MODEL) if it is not empty; otherwise the embedded model,
+// found from the running binary. Errors: there is no such directory; the loader reports missing
+// files.
 Result<std::filesystem::path> FindModel(const std::filesystem::path& chosen);
 
-// Returns the embedded model of a binary at `binary`: <prefix>/share/fathom/models/fairy of an
+// Returns the embedded model of a binary at `binary`: <prefix>/share/fathom/models/fairy for an
 // installed <prefix>/bin/fathom, or models/fairy in the directory of the binary or the nearest one
-// above it (a build tree lies inside the project). The error says where it was looked for.
+// above it (a build tree is inside the project). The error names the places that were searched.
 Result<std::filesystem::path> FindEmbeddedModel(const std::filesystem::path& binary);
 
 struct ModelFiles {
-  // `chosen` as FindModel takes it.
+  // `chosen`: see FindModel.
   static Result<ModelFiles> Read(const std::filesystem::path& chosen);
 
-  // The tokens that end an answer, by config.json and by generation_config.json.
+  // Returns the tokens that end an answer, from config.json and generation_config.json.
   std::vector<Token> EosTokens() const;
 
   std::filesystem::path directory;

@@ -30,8 +30,8 @@ void AddExperts(const BlockWeights& block, std::int64_t& n_experts, HostNeeds& n
   }
 }
 
-// The memory of a slot, by the places of the experts in the files. Experts that cannot be streamed
-// are refused when a model is loaded that streams them.
+// Returns the memory of a slot, from the places of the experts in the files. Experts that cannot be
+// streamed are refused later, when a model that streams them is loaded.
 std::int64_t FindSlotBytes(const Checkpoint& checkpoint, const ModelWeights& weights,
                            std::int64_t expert) {
   std::vector<std::span<const ExpertWeights>> blocks;

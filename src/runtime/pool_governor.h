@@ -1,4 +1,4 @@
-// PoolGovernor: how many experts may stay in memory while others need memory, too
+// PoolGovernor: decides how many experts may stay in memory while other programs need memory, too
 // (docs/spec/streaming.md 5).
 //
 //   pressure  10 % of the slots less, every time, down to the least
@@ -15,7 +15,7 @@
 
 namespace fathom {
 
-// Decides only: it has no clock and no thread of its own.
+// Only decides: it has no clock and no thread of its own.
 class PoolGovernor {
  public:
   using Clock = MemoryPressure::Clock;
@@ -23,14 +23,14 @@ class PoolGovernor {
   PoolGovernor(std::int64_t most_slots, std::int64_t least_slots, std::int64_t slot_bytes)
       : most_(most_slots), least_(least_slots), slot_bytes_(slot_bytes), slots_(most_slots) {}
 
-  // Returns the slots to have from `now` on.
+  // Returns the number of slots from `now` on.
   std::int64_t Decide(const PressureReading& reading, Clock::time_point now);
 
   std::int64_t slots() const { return slots_; }
   std::int64_t most_slots() const { return most_; }
-  // Whether experts may be guessed: there is no pressure, and was none for a while.
+  // Returns whether experts may be guessed: there is no pressure, and was none for a while.
   bool allows_guesses() const { return !last_change_ || grows_; }
-  // True if the least pool is still too much.
+  // Returns true if even the least pool is too much.
   bool is_exhausted() const { return is_exhausted_; }
 
  private:

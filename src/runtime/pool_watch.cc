@@ -34,7 +34,7 @@ void PoolWatch::Watch(MemoryPressure& pressure, PoolGovernor& governor, const Se
   if (slots != before || governor.allows_guesses() != allowed_guesses) {
     set_pool(slots, governor.allows_guesses());
   }
-  // One warning for a time of pressure, not for each of its readings.
+  // Warn once per period of pressure, not for each of its readings.
   if (slots < before && before == governor.most_slots()) {
     events.Warn("memory pressure: {}; the pool of experts shrinks from {} slots",
                 DescribePressure(reading), before);
@@ -55,7 +55,7 @@ PoolWatch::PoolWatch(MemoryPressure pressure, PoolGovernor governor, SetPool set
         std::condition_variable_any wake;
         std::unique_lock lock(mutex);
         while (!stop.stop_requested()) {
-          // A failure to read or to say something now is tried again.
+          // A read or a report that fails now is tried again later.
           static_cast<void>(Guarded([&]() -> Status {
             Watch(pressure, governor, set_pool, events, MemoryPressure::Clock::now());
             return {};

@@ -1,4 +1,5 @@
-// PoolWatch: lets the pool of streamed experts shrink while others need memory, and grow again.
+// PoolWatch: shrinks the pool of streamed experts while other programs need memory, and lets it
+// grow again.
 #pragma once
 
 #include <cstdint>
@@ -14,20 +15,21 @@
 
 namespace fathom {
 
-// Owns a thread that reads the pressure every 2 seconds. Destroy it before what `set_pool` uses.
+// Owns a thread that reads the pressure every 2 seconds. Destroy it before the objects that
+// `set_pool` uses.
 class PoolWatch {
  public:
-  // Called on the thread when the number of slots changes, or whether experts may be guessed.
+  // Called on the thread when the number of slots changes, or the permission to guess experts.
   using SetPool = std::function<void(std::int64_t slots, bool allows_guesses)>;
 
   PoolWatch(MemoryPressure pressure, PoolGovernor governor, SetPool set_pool, RuntimeEvents events);
 
-  // Reads and decides once: the body of the thread.
+  // Reads and decides once. This is the body of the thread's loop.
   static void Watch(MemoryPressure& pressure, PoolGovernor& governor, const SetPool& set_pool,
                     const RuntimeEvents& events, MemoryPressure::Clock::time_point now);
 
  private:
-  std::jthread thread_;  // ends when this object does
+  std::jthread thread_;  // joined by the destructor
 };
 
 }  // namespace fathom

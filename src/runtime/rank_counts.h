@@ -1,4 +1,4 @@
-// The division of a model among ranks, as the options of a run ask for it.
+// Computes the division of a model among ranks that the options of a run demand.
 #pragma once
 
 #include "base/result.h"
@@ -8,8 +8,8 @@
 
 namespace fathom {
 
-// Returns how so many ranks divide the model. Whether the model allows it: CheckCounts. Error: an
-// --ep that is neither 1 nor all ranks of a stage.
+// Returns how n_ranks ranks divide the model. CheckCounts decides whether the model allows it.
+// Error: an --ep that is neither 1 nor all ranks of a stage.
 Result<RankCounts> CountRanks(const RankOptions& options, int n_ranks, const ModelConfig& config);
 
 }  // namespace fathom

@@ -10,17 +10,17 @@
 namespace fathom {
 namespace {
 
-// Drafts read more experts: they do not pay where reading from disk takes most of the time.
+// Drafts read more experts: they do not pay if reading from disk takes most of the time.
 constexpr double kDraftHitRate = 0.9;
 
 bool HasRoomForDrafter(const HostPlan& host) { return host.fits || host.draft_resident; }
 
-// For a plan that must have the drafter.
+// Used for a plan that includes the drafter.
 bool HasRoomBesideDrafter(const HostPlan& host) {
   return host.fits || (host.draft_resident && host.hit_rate >= kDraftHitRate);
 }
 
-// The attempts of PlanShares, of which the last counts.
+// The attempts of PlanShares; the last one is the result.
 struct Attempts {
   NeedsFinder& finder;
   const AskAll& ask;
@@ -36,8 +36,8 @@ struct Attempts {
   }
 };
 
-// A drafter that is optional stays where there is room for it, or where nearly all experts that are
-// chosen are in memory beside it (docs/spec/streaming.md 2.6). Errors: those of AskAll.
+// Keeps an optional drafter if there is room for it, or if nearly all chosen experts are in memory
+// beside it (docs/spec/streaming.md 2.6). Errors: see AskAll.
 Status ChooseDrafter(LoadPlan plan, Attempts& attempts) {
   attempts.Try(plan);
   if (!plan.sizes.with_draft || !plan.drafts_are_optional) return {};
@@ -55,7 +55,7 @@ Status ChooseDrafter(LoadPlan plan, Attempts& attempts) {
   return {};
 }
 
-// Plans a pool of experts where all of them fit, as a peer has one.
+// Plans a pool of experts although all of them fit, because a peer has a pool.
 Status StreamAll(std::int64_t budget, HostPlans& plans) {
   for (HostPlan& host : plans) {
     if (!host.fits) continue;

@@ -1,4 +1,4 @@
-// The plans of hosts that load a model together, each its share, or of one that loads all of it.
+// Plans hosts that load a model together, each its share, or one host that loads all of it.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +15,18 @@
 
 namespace fathom {
 
-// The other processes that plan with this one, in the same calls.
+// The other processes, which plan with this one in the same calls.
 struct PlanningPeers {
   AskAll ask = AskNobody;
-  // Returns `mine`, or the error of another process: all of them know that one has failed.
+  // Returns `mine`, or the error of another process: all of them learn that one has failed.
   std::function<Status(const Status& mine)> share = [](const Status& mine) { return mine; };
 };
 
-// Plans the shares that this process asks about: its own of several ranks, in a prediction those of
-// all, or the whole model. Sets in `plan` what they have in common: the tokens of a step, and
-// whether there is a drafter, which stays where it is optional only if all shares have room for it.
-// If one share has no room for its experts, all stream. Errors: those of PlanStepsOfShares, of this
-// process or a peer.
+// Plans the shares that this process needs: its own among several ranks; in a prediction, the
+// shares of all ranks; or the whole model. Sets the common values in `plan`: the tokens of a step,
+// and whether there is a drafter. An optional drafter stays only if all shares have room for it. If
+// one share has no room for its experts, all shares stream. Errors: see PlanStepsOfShares,
+// from this process or a peer.
 Result<HostPlans> PlanShares(NeedsFinder& finder, LoadPlan& plan, const PlanningPeers& peers = {});
 
 struct RankPlan {
@@ -34,9 +34,9 @@ struct RankPlan {
   HostPlan plan;
 };
 
-// Plans what a start of n_ranks ranks with these options and so many bytes for each would load,
-// with the default placement of experts. n_threads: of all ranks together, on one machine. Errors:
-// those of CountRanks, CheckCounts and PlanShares.
+// Plans the loading of n_ranks ranks with these options and this many bytes for each, with the
+// default placement of experts. n_threads: all ranks together, on one machine. Errors: errors of
+// CountRanks, CheckCounts and PlanShares.
 Result<std::vector<RankPlan>> PlanAllRanks(const ModelConfig& config, const Checkpoint& checkpoint,
                                            const RankOptions& options, int n_ranks, LoadPlan plan,
                                            int n_threads, std::int64_t budget);

@@ -24,10 +24,11 @@ namespace fathom {
 namespace {
 
 constexpr std::chrono::seconds kEndOfAll{5};
-constexpr std::chrono::seconds kLastWords{1};  // of the first rank, behind the news of the end
+constexpr std::chrono::seconds kLastWords{1};  // for messages of the first rank after the news of
+                                               // the end
 const Error kQuiet = {ErrorCode::kUnavailable, ""};
 
-// The settings that all ranks must have in common, each in words.
+// The settings that must be equal on all ranks, each as text.
 constexpr std::size_t kFieldBytes = 256;
 struct Field {
   std::array<char, kFieldBytes> text = {};  // ends with zeros
@@ -46,7 +47,7 @@ Field MakeField(std::string_view text) {
   return field;
 }
 
-// Error: a rank whose field is not that of rank 0.
+// Error: the field of a rank differs from the field of rank 0.
 template <class T>
 Status CheckSame(const std::vector<T>& all, Field T::*field, std::string_view what) {
   const std::string_view first = (all.front().*field).view();
@@ -61,7 +62,7 @@ Status CheckSame(const std::vector<T>& all, Field T::*field, std::string_view wh
   return {};
 }
 
-// Names the rank as the failure detector does, unless the message already names one.
+// Names the rank like the failure detector, unless the message already names one.
 Status NameRank(Error error, int rank) {
   if (!error.message.starts_with("rank ")) {
     error.message = fmt::format("rank {}: {}", rank, error.message);
@@ -70,7 +71,7 @@ Status NameRank(Error error, int rank) {
 }
 
 // An mpirun of another MPI than the module's starts processes that do not see each other: each
-// would run the whole model. The first one says so for all.
+// would run the whole model. The first process reports this for all.
 Status CheckStartedAlone(const MpiStart& start) {
   if (start.n_ranks.value_or(1) == 1) return {};
   if (start.rank > 0) return Unexpected(kQuiet);
@@ -91,7 +92,7 @@ MeshEnds MakeMeshEnds(const RankLink& link) {
 }  // namespace
 
 Status RankProcess::Join() {
-  const SignalsBlocked blocked;  // for the threads of the transport
+  const SignalsBlocked blocked;  // blocks signals in the threads of the transport
   if (!options_.link.empty()) {
     const Result<RankLink> link = ParseRankLink(options_.link);
     if (!link) return Unexpected(link.error());
@@ -105,7 +106,7 @@ Status RankProcess::Join() {
   return {};
 }
 
-// mpirun ends all ranks when one has died, but does not see that one hangs.
+// mpirun ends all ranks when one has died, but does not notice a rank that hangs.
 Status RankProcess::JoinMpi() {
   Result<std::unique_ptr<Communicator>> all = MakeMpiCommunicator(abort_flag_);
   if (!all) return Unexpected(all.error());
@@ -127,8 +128,8 @@ Status RankProcess::JoinMpi() {
   return CheckPrograms();
 }
 
-// Called before any other message, whose meaning may differ from build to build. The ranks of one
-// launcher are one build.
+// Called before any other message, whose meaning may differ from build to build. All ranks of one
+// launcher have the same build.
 Status RankProcess::CheckPrograms() {
   struct Program {
     Field build;
@@ -140,7 +141,7 @@ Status RankProcess::CheckPrograms() {
 }
 
 Status RankProcess::Conclude(Status status) {
-  // The news of a failure comes after its consequences: waits for it.
+  // The news of a failure comes after its consequences: wait for it.
   const auto wait = [this](std::chrono::milliseconds time) {
     const auto deadline = std::chrono::steady_clock::now() + time;
     while (!abort_flag_.raised() && std::chrono::steady_clock::now() < deadline) {
@@ -151,11 +152,11 @@ Status RankProcess::Conclude(Status status) {
   if (control_ >= 0) {
     TellFailure(control_, status.error());
     if (options_.mpi) {
-      wait(kEndOfAll);  // the first rank ends all, and says why
-      // Unless it is the one that hangs.
+      wait(kEndOfAll);  // the first rank ends all ranks, and reports the reason
+      // Unless the first rank is the one that hangs.
       const bool says_it = heartbeat_->has_silent_watcher() && all_->rank() == 1;
       if (says_it) return abort_flag_.Check();
-      std::this_thread::sleep_for(kLastWords);  // this rank's end would end the first one, too
+      std::this_thread::sleep_for(kLastWords);  // the end of this rank would end the first one, too
       return Unexpected(kQuiet);
     }
     return Unexpected(kQuiet);
@@ -163,7 +164,7 @@ Status RankProcess::Conclude(Status status) {
   if (is_alone()) return status;
   if (watch_ && status.error().code == ErrorCode::kUnavailable) wait(3 * kOtherWords);
   if (abort_flag_.raised()) return abort_flag_.Check();
-  abort_flag_.Raise(status.error());  // the others must not wait for this rank
+  abort_flag_.Raise(status.error());  // the other ranks must not wait for this rank
   return NameRank(status.error(), all_->rank());
 }
 
@@ -171,11 +172,11 @@ void RankProcess::End() {
   if (is_alone() || abort_flag_.raised()) return;
   RankMessage end;
   end.Write(RankCall::kEnd);
-  static_cast<void>(end.Broadcast(*all_));  // who is gone need not be told
+  static_cast<void>(end.Broadcast(*all_));  // a rank that is gone need not receive it
 }
 
-// Called before the model computes: ranks that differ would wait for each other, or give wrong
-// answers.
+// Called before the model computes: ranks with different settings would wait for each other, or
+// give wrong answers.
 Status RankProcess::CheckAgreement(const Checkpoint& checkpoint) {
   const Result<std::string> model = ComputeContentFingerprint(checkpoint);
   if (!model) return Unexpected(model.error());

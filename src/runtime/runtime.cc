@@ -48,7 +48,7 @@ Status BroadcastLoadPlan(const LoadPlan& plan, Communicator& all) {
   return message.Broadcast(all);
 }
 
-// None: the first rank has nothing to load.
+// Returns none if the first rank has nothing to load.
 Result<std::optional<LoadPlan>> ReceiveLoadPlan(Communicator& all) {
   RankMessage message;
   if (Status received = message.Broadcast(all); !received) return Unexpected(received.error());
@@ -63,7 +63,7 @@ Result<std::optional<LoadPlan>> ReceiveLoadPlan(Communicator& all) {
   return std::optional(plan);
 }
 
-// Names the options of a size for which the machine has no memory.
+// Adds to the error the options for a size for which the machine has no memory.
 Error WithRemedy(Error error) {
   if (error.code == ErrorCode::kOutOfMemory && error.message.find("--") == std::string::npos) {
     error.message +=

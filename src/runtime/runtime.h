@@ -1,5 +1,5 @@
 // Runtime: a model that answers requests. A program that runs a model links fathom_runtime and
-// begins here:
+// begins with these lines:
 //
 //   Result<ModelFiles> files = ModelFiles::Read("");   // the embedded model
 //   Result<std::unique_ptr<Runtime>> runtime = Runtime::Load(*files, {});
@@ -21,20 +21,22 @@
 namespace fathom {
 
 struct RuntimeOptions {
-  RunOptions run{};  // `model` is ignored; no n_context: kDefaultContext or what the model has
+  RunOptions run{};  // `model` is ignored; no n_context: kDefaultContext, or the model's if less
   ServingOptions serving{};
-  RankProcess* ranks = nullptr;  // has joined, is the first, outlives the runtime; null: no ranks
+  RankProcess* ranks = nullptr;  // has joined, is the first rank, outlives the runtime; null: no
+                                 // ranks
   RuntimeEvents events{};
 };
 
-// Owns backend, model and engine. A thread of the engine runs the model, bound to the first of the
-// processors if threads are bound.
+// Owns backend, model and engine. The engine's thread runs the model; it is bound to the first of
+// the processors if threads are bound.
 class Runtime {
  public:
-  // `files` must outlive the runtime. With several ranks: the other ranks call FollowEngine, and
-  // are told here what to load. When one of them fails, RankProcess::Check says so, and every
-  // request ends with kUnavailable. Errors: those of LoadedModel::Load and Engine::Create; a fixed
-  // draft depth for a checkpoint without a draft head; options that contradict each other.
+  // `files` must outlive the runtime. With several ranks, the other ranks call FollowEngine and
+  // receive from this call the model to load. When one of them fails, RankProcess::Check returns
+  // the error, and every request ends with kUnavailable. Errors: see LoadedModel::Load and
+  // Engine::Create; a fixed draft depth for a checkpoint without a draft head; options that
+  // contradict each other.
   static Result<std::unique_ptr<Runtime>> Load(const ModelFiles& files,
                                                const RuntimeOptions& options);
 
@@ -48,15 +50,15 @@ class Runtime {
   Status CreateEngine(const ModelFiles& files, const RuntimeOptions& options, bool drafts,
                       std::string fingerprint);
 
-  std::unique_ptr<RankProcess> alone_;  // where the caller gave no ranks
+  std::unique_ptr<RankProcess> alone_;  // used if the caller gave no ranks
   std::unique_ptr<LoadedModel> loaded_;
   std::unique_ptr<LanguageModel> adapter_;
-  std::unique_ptr<Engine> engine_;  // last: its thread uses the others
+  std::unique_ptr<Engine> engine_;  // declared last: its thread uses the others
   double load_seconds_ = 0;
 };
 
 // Runs a rank that is not the first: loads its part of the model when the first rank does, and
-// computes what the first rank asks for until the run ends.
+// computes its part of each call of the first rank until the run ends.
 Status FollowEngine(const RunOptions& run, RankProcess& ranks, const RuntimeEvents& events);
 
 }  // namespace fathom

@@ -1,5 +1,5 @@
-// Draws from softmax(z) as argmax of z + Gumbel noise (docs/numerics.md 9). The noise of a token
-// depends on the seed, the position, the choice and the token alone.
+// GumbelNoise: draws from softmax(z) as argmax of z + Gumbel noise (docs/numerics.md 9). The noise
+// of a token depends only on the seed, the position, the choice and the token.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ class GumbelNoise {
         position_(position),
         choice_(choice) {}
 
-  // Uniform bits of tokens 4 * block ... 4 * block + 3.
+  // Returns uniform bits for tokens 4 * block ... 4 * block + 3.
   constexpr std::array<std::uint32_t, 4> Block(std::uint32_t block) const {
     return Philox(key_,
                   {position_, choice_, static_cast<std::uint32_t>(NoisePurpose::kSample), block});
@@ -48,7 +48,7 @@ class NoisyMaximum {
       token_ = token;
     }
   }
-  // True if no noise can make a token with this z the best.
+  // Returns true if no noise can make a token with this z the best.
   constexpr bool OutOfReach(float z) const {
     return static_cast<double>(z) + kGumbelMaximum < score_;
   }

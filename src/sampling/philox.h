@@ -1,5 +1,5 @@
 // Philox4x32-10: random numbers without a state. The numbers are a function of key and counter, so
-// a draw depends on where it is made and not on what was drawn before.
+// a draw depends on its place and not on earlier draws.
 // Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 #pragma once
 
@@ -11,7 +11,7 @@ namespace fathom {
 using PhiloxKey = std::array<std::uint32_t, 2>;
 using PhiloxCounter = std::array<std::uint32_t, 4>;
 
-// Four independent uniform 32-bit numbers.
+// Returns four independent uniform 32-bit numbers.
 constexpr std::array<std::uint32_t, 4> Philox(PhiloxKey key, PhiloxCounter counter) {
   for (int round = 0; round < 10; ++round) {
     const std::uint64_t even = std::uint64_t{0xD2511F53} * counter[0];

@@ -1,5 +1,5 @@
-// Logarithm and exponential from IEEE double operations only: the same bits on every machine, with
-// any C library. Drawn tokens depend on these functions.
+// Logarithm and exponential from IEEE double operations only: equal bits on every machine, with any
+// C library. Drawn tokens depend on these functions.
 //
 // kernels/math.h has fp32 versions for activations. The tails of the noise need more precision: the
 // largest of 129,280 draws is decided in the last of 32 random bits.
@@ -15,7 +15,7 @@ inline constexpr double kLn2 = 0.69314718055994530942;
 inline constexpr double kLn2High = 0x1.62e42feep-1;
 inline constexpr double kLn2Low = 0x1.a39ef35793c76p-33;
 
-// Natural logarithm of a positive normal number; at most 2 ulp off.
+// Returns the natural logarithm of a positive normal number; at most 2 ulp off.
 constexpr double PortableLog(double x) {
   // x = 2^e m with m in [sqrt(1/2), sqrt(2)).
   const auto bits = std::bit_cast<std::int64_t>(x);
@@ -33,14 +33,15 @@ constexpr double PortableLog(double x) {
   return n * kLn2High + (f - (s * (f - z * series) - n * kLn2Low));
 }
 
-// e^x for x <= 700; at most 2 ulp off. Below -700 it is 0.
+// Returns e^x for x <= 700; at most 2 ulp off. Below -700 it is 0.
 constexpr double PortableExp(double x) {
   if (!(x >= -700.0)) return 0.0;
   // x = n ln 2 + r, |r| <= ln 2 / 2. Adding 1.5 * 2^52 rounds to an integer.
   constexpr double kRound = 0x1.8p52;
   const double n = (x * (1.0 / kLn2) + kRound) - kRound;
   const double r = (x - n * kLn2High) - n * kLn2Low;
-  // Taylor series from its end: 1 + r (1 + r/2 (1 + r/3 (...))); the rest is below 2^-60.
+  // Taylor series, evaluated from its end: 1 + r (1 + r/2 (1 + r/3 (...))); the rest is below
+  // 2^-60.
   double p = 1.0 / 6227020800.0;  // 1 / 13!
   double factorial = 6227020800.0;
   for (int i = 13; i >= 3; --i) {
@@ -52,7 +53,8 @@ constexpr double PortableExp(double x) {
   return value * std::bit_cast<double>(exponent << 52);
 }
 
-// Standard Gumbel noise of 32 uniform bits: -ln(-ln u) with u = (bits + 1/2) / 2^32, never 0 or 1.
+// Returns standard Gumbel noise from 32 uniform bits: -ln(-ln u) with u = (bits + 1/2) / 2^32,
+// never 0 or 1.
 constexpr double Gumbel(std::uint32_t bits) {
   const double u = (static_cast<double>(bits) + 0.5) * 0x1p-32;
   return -PortableLog(-PortableLog(u));

@@ -1,5 +1,5 @@
-// The inputs of choosing a token from a row of logits, beside the logits, and the rules that the
-// host and devices share (docs/spec/sampling.md 2).
+// SamplingRow: the inputs, beside the logits, for choosing a token from a row, and the rules that
+// the host and devices share (docs/spec/sampling.md 2).
 #pragma once
 
 #include <cstdint>
@@ -13,21 +13,21 @@ namespace fathom {
 
 inline constexpr float kExcludedLogit = -std::numeric_limits<float>::infinity();
 
-// The numbers of a row; plain, so that a device gets them as they are.
+// The parameters of a row; plain, so that they can be copied to a device unchanged.
 struct SamplingRule {
   std::uint64_t seed = 0;
-  std::uint32_t position = 0;  // in the sequence, of the token that is chosen
-  std::uint32_t choice = 0;    // among the answers to one prompt
+  std::uint32_t position = 0;  // position of the chosen token in the sequence
+  std::uint32_t choice = 0;    // number among the answers to one prompt
   double top_p = 1.0;          // 1: off
-  double lowest = 0.0;         // of z, with min-p: LowestOfMinP
+  double lowest = 0.0;         // lowest z, with min-p: LowestOfMinP
   std::int64_t top_k = 0;      // 0: off
   float temperature = 1.0f;
   float repetition = 1.0f;  // penalties
   float frequency = 0.0f;
   float presence = 0.0f;
-  bool is_greedy = false;       // the largest logit; nothing is drawn
+  bool is_greedy = false;       // the largest logit is chosen; nothing is drawn
   bool truncates = false;       // min-p, top-k or top-p is on
-  bool changes_logits = false;  // the lists of the row are not all empty
+  bool changes_logits = false;  // a list of the row is not empty
 };
 
 struct TokenBias {
@@ -35,18 +35,19 @@ struct TokenBias {
   float bias = 0.0f;
 };
 
-// A token of the prompt or the output, and how often the output has it.
+// A token of the prompt or the output, and its number of occurrences in the output.
 struct TokenCount {
   Token token = 0;
   std::int32_t count = 0;
 };
 
-// A row with its changes of logits, which come in this order. Each list names a token at most once.
+// A row with its changes of logits, which apply in this order. Each list names a token at most
+// once.
 struct SamplingRow {
   SamplingRule rule;
-  std::span<const Token> excluded;  // get -inf; may name a token more than once
+  std::span<const Token> excluded;  // tokens that get -inf; may name a token more than once
   std::span<const TokenBias> biases;
-  std::span<const TokenCount> counts;  // get the penalties
+  std::span<const TokenCount> counts;  // tokens that get the penalties
 };
 
 enum class ChoiceOutcome : std::int32_t {
@@ -55,14 +56,14 @@ enum class ChoiceOutcome : std::int32_t {
   kNothingIsLeft  // after the changes of logits, no token is possible
 };
 
-// The token of a row; or the first token with such a logit; or nothing.
+// The chosen token of a row; or the first token with a logit that is not finite; or no token.
 struct TokenChoice {
   ChoiceOutcome outcome = ChoiceOutcome::kToken;
   Token token = 0;
-  float logit = 0.0f;  // kNotFinite: of that token; kNothingIsLeft: the largest
+  float logit = 0.0f;  // kNotFinite: the token's logit; kNothingIsLeft: the largest
 };
 
-// The penalties of a token that the prompt or the output has.
+// Applies the penalties to a token of the prompt or the output.
 constexpr float Penalize(float logit, std::int32_t count, const SamplingRule& rule) {
   float penalized = logit > 0 ? logit / rule.repetition : logit * rule.repetition;
   if (count > 0) {
@@ -72,19 +73,19 @@ constexpr float Penalize(float logit, std::int32_t count, const SamplingRule& ru
   return penalized;
 }
 
-// z of a logit: the best token has 0.
+// Returns z of a logit: the best token has 0.
 constexpr float ScaledLogit(float logit, float largest, float temperature) {
   return (logit - largest) / temperature;
 }
 
-// The lowest z that min-p keeps: p >= min_p * p_max is z >= ln(min_p). Below every weight that
-// counts, and where min-p is off, nothing is dropped.
+// Returns the lowest z that min-p keeps: p >= min_p * p_max means z >= ln(min_p). Where min-p is
+// off, the result is below the z of every weight that is not 0, and nothing is dropped.
 constexpr double LowestOfMinP(double min_p) {
   return min_p < 0x1p-1000 ? -std::numeric_limits<double>::infinity() : PortableLog(min_p);
 }
 
-// The sum of weights that top-p keeps at least, of `total`: rounded up, and never nothing, so that
-// the best token stays.
+// Returns the least sum of weights, out of `total`, that top-p keeps: rounded up, and never 0, so
+// that the best token stays.
 constexpr std::uint64_t WeightOfTopP(double top_p, std::uint64_t total) {
   const double exact = top_p * static_cast<double>(total);
   const auto whole = static_cast<std::uint64_t>(exact);
