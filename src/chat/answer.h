@@ -1,4 +1,4 @@
-// A whole answer of the model in its parts.
+// Answer: a whole answer of the model, divided into its parts.
 #pragma once
 
 #include <cstddef>
@@ -26,13 +26,13 @@ struct Answer {
 // Adds an event to the answer so far. `answer` starts empty.
 void AddToAnswer(const AnswerEvent& event, Answer* answer);
 
-// Returns the arguments of a call as a JSON object, for readers that need one: if the call was cut,
+// Returns the arguments of a call as a JSON object, for readers that need one; for a cut call, only
 // its finished parameters.
 std::string FinishedArguments(const Answer& answer, std::size_t call);
 
-// Parses a whole text with AnswerParser; options.stream_arguments is not used (the last value of a
-// repeated parameter counts). An end-of-sentence token at the end of the text is removed; the
-// answer then counts as ended by the model, whatever `end` says.
+// Parses a whole text with AnswerParser. options.stream_arguments is not used (the last value of a
+// repeated parameter is kept). An end-of-sentence token at the end of the text is removed; the
+// model then counts as having ended the answer, whatever `end` says.
 Answer ParseAnswer(std::string_view text, AnswerParserOptions options,
                    AnswerEnd end = AnswerEnd::kStop);
 

@@ -1,4 +1,4 @@
-// The events of the parser of answers.
+// AnswerEvent: the events of the parser of answers.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace fathom {
 
-// Why an answer ended, in OpenAI's terms. The engine's FinishReason, which knows nothing of calls,
-// says what ended the generation.
+// The reason why an answer ended, in OpenAI's terms. The engine's FinishReason, which does not know
+// of calls, is the reason why the generation ended.
 enum class ChatFinishReason {
   kStop,       // the model or a stop condition ended the answer
   kLength,     // the token limit or the context is reached
@@ -45,13 +45,13 @@ struct AnswerEvent {
   std::string id{};
   std::string name{};
   ChatFinishReason finish = ChatFinishReason::kStop;
-  // A limit ended the answer in this call. Its arguments end where the model was cut; the first
-  // n_finished bytes of them are an object of the finished parameters that lacks only its brace.
+  // A limit ended the answer in this call. Its arguments end where the model was cut; their first
+  // n_finished bytes are an object with the finished parameters that lacks only its closing brace.
   bool is_cut = false;
   std::size_t n_finished = 0;
 };
 
-// The events of one step in order; neighbouring deltas of one kind become one.
+// The events of one step in order; neighbouring deltas of one kind are joined.
 class AnswerEvents {
  public:
   void AddDelta(AnswerEvent::Kind kind, std::string_view text, std::size_t call = 0) {

@@ -11,8 +11,9 @@
 namespace fathom {
 namespace {
 
-// Returns the JSON value that `text` consists of, without blanks around it; nullopt if there is
-// none. Python's constants are not accepted, because clients read the value with strict parsers.
+// Returns the JSON value that is the whole of `text`, without blanks around it; nullopt if it is
+// not JSON. Python's constants are not accepted, because clients read the value with strict
+// parsers.
 std::optional<std::string_view> AsJson(std::string_view text, bool must_be_object) {
   const Result<JsonValue> value = ParseJson(text, {.python_constants = false});
   if (!value || (must_be_object && !value->IsObject())) return std::nullopt;
@@ -35,8 +36,8 @@ std::string OpenString(std::string_view text) {
   return json;
 }
 
-// Returns a buffered value that is cut as the beginning of what it would have become: of JSON, or
-// of a string if no JSON begins like it.
+// Returns a buffered value that was cut as the beginning of its final form: JSON, or a string if no
+// JSON begins with this text.
 std::string CutValue(std::string_view value, bool may_be_json) {
   if (!may_be_json) return OpenString(value);
   const std::string_view text = WithoutBlanks(value);
@@ -44,8 +45,8 @@ std::string CutValue(std::string_view value, bool may_be_json) {
   return is_json ? std::string(text) : OpenString(value);
 }
 
-// Returns how many bytes of a JSON object that is cut hold finished members: the text before its
-// last comma, if that is JSON.
+// Returns the number of bytes of a cut JSON object that contain finished members: the text before
+// its last comma, if that text is JSON.
 std::size_t FinishedBytes(std::string_view json) {
   std::size_t n_finished = 0;
   int depth = 0;
@@ -122,7 +123,7 @@ std::size_t ArgumentsWriter::Cut(std::string* out) {
   } else if (!streams_) {
     WriteMembers(members_, out);
     n_finished_ = n_written_;
-    // A second value that is cut does not replace the first.
+    // A second value that is cut does not replace the first one.
     if (is_open_ && is_new_) WriteMembers({&open_, 1}, out);
   }
   const std::size_t n_finished = n_finished_;
@@ -258,7 +259,8 @@ void CallBuilder::Cut() {
   EndCut(n_finished, text);
 }
 
-// A value that may hold all arguments is taken as them as soon as it begins like an object.
+// A value that may contain all arguments counts as the arguments as soon as it begins like an
+// object.
 std::size_t CallBuilder::CutArguments(std::string* out) {
   const std::string_view object = WithoutBlanks(value_);
   if (may_wrap_ && Whole(value_)) return writer_.Cut(out);

@@ -1,5 +1,5 @@
-// CallBuilder: turns the parts of tool calls into events: decides the type of each parameter, keeps
-// the arguments valid JSON whatever the model wrote, and assigns ids to the calls.
+// CallBuilder: converts the parts of tool calls to events: decides the type of each parameter,
+// keeps the arguments valid JSON whatever the model wrote, and assigns ids to the calls.
 // docs/spec/encoding.md section 9.2.
 #pragma once
 
@@ -20,12 +20,12 @@ namespace fathom {
 
 // Writes the arguments of one call as a JSON object while its parameters arrive.
 //
-// Events that were sent cannot be taken back, so the two modes differ for repeated parameters: a
+// Events that were sent cannot be withdrawn, so the two modes differ for repeated parameters: a
 // stream keeps the first value, text written at the end keeps the last.
 //
-// Each function appends to `out` the text that may be sent now; over a call the text is one JSON
-// object, spaced as in the official code: {"a": "x", "b": 1}. Of a call that is cut it is the
-// beginning of one, never a whole object.
+// Each function appends to `out` the text that may be sent now. Over a call the text is one JSON
+// object, spaced as in the official code: {"a": "x", "b": 1}. For a call that is cut, it is the
+// beginning of an object, never a whole one.
 class ArgumentsWriter {
  public:
   explicit ArgumentsWriter(bool streams) : streams_(streams) {}
@@ -35,16 +35,16 @@ class ArgumentsWriter {
   void Value(std::string_view json, std::string* out);
   void End();
 
-  // Takes all arguments at once, as JSON text of an object; no parameter came before.
+  // Takes all arguments together, as JSON text of an object; no parameter may come before.
   void Whole(std::string_view json);
 
   // Closes the object. The writer is then ready for the next call.
   void Close(std::string* out);
-  // Ends the text where the model was cut, in an open value or after one. Returns how many bytes
-  // of the text, of all pieces together, hold finished parameters. The writer is then ready for the
-  // next call.
+  // Ends the text where the model was cut, in an open value or after one. Returns the number of
+  // bytes of the text, over all pieces, that contain finished parameters. The writer is then ready
+  // for the next call.
   std::size_t Cut(std::string* out);
-  // Does so with all arguments in one JSON object that is cut.
+  // Like Cut, with all arguments in one JSON object that was cut.
   std::size_t CutWhole(std::string_view json, std::string* out);
 
   bool empty() const { return keys_.empty(); }
@@ -56,7 +56,7 @@ class ArgumentsWriter {
     std::string json;
   };
 
-  // Writes members that were kept, the last one without its end.
+  // Writes members that were kept, the last one without its closing text.
   void WriteMembers(std::span<const Member> members, std::string* out);
   void Write(std::string_view text, std::string* out);
   void Reset();
@@ -66,7 +66,7 @@ class ArgumentsWriter {
   std::vector<Member> members_;  // not streaming: the finished members, to be written at the end
   Member open_;                  // not streaming: the open member
   bool is_open_ = false;
-  bool is_new_ = false;      // the open member has a key of its own
+  bool is_new_ = false;      // the open member's key is new
   std::size_t current_ = 0;  // index of the open member
   std::string whole_;
   std::size_t n_written_ = 0;   // bytes of this call
@@ -76,8 +76,7 @@ class ArgumentsWriter {
 
 struct CallBuilderOptions {
   ToolSchemas tools{};
-  // Takes a value marked as a string as JSON if its schema asks for another type and the value is
-  // JSON.
+  // Takes a value marked as a string as JSON if its schema has another type and the value is JSON.
   bool coerce_strings = false;
   bool stream_arguments = true;
   std::string call_id_prefix = "call_";
@@ -85,7 +84,7 @@ struct CallBuilderOptions {
 };
 
 // Call Begin, then any number of (BeginParameter, Value..., EndParameter), or Whole, then End;
-// repeat. Cut may come anywhere in a call, in place of the rest.
+// repeat. Cut may be called anywhere in a call, and replaces the rest.
 class CallBuilder {
  public:
   // Appends events to `events`, which must outlive the builder.
@@ -95,13 +94,13 @@ class CallBuilder {
   void BeginParameter(std::string_view name, std::optional<bool> is_string);
   void Value(std::string_view text);
   void EndParameter();
-  // Takes all arguments as one JSON object instead of parameters; before or after Begin. False:
-  // `json` is no object, and nothing happens.
+  // Takes all arguments as one JSON object instead of parameters; before or after Begin. Returns
+  // false, and does nothing, if `json` is not an object.
   bool Whole(std::string_view json);
   void End(bool is_complete);
   // Ends the call where a limit ended the answer: its arguments end there, too.
   void Cut();
-  // Does so in a JSON object that stands in place of parameters.
+  // Like Cut, in a JSON object that replaces parameters.
   void CutWhole(std::string_view json);
 
   std::size_t calls() const { return calls_; }
@@ -113,8 +112,8 @@ class CallBuilder {
   // The form in which the value of a parameter is written.
   enum class Form {
     kString,      // sent as it arrives
-    kJson,        // JSON by attribute or schema; else a string, which is counted
-    kJsonIfValid  // JSON if it is, else a string
+    kJson,        // JSON by attribute or schema; otherwise a string, which is counted
+    kJsonIfValid  // JSON if it is valid, otherwise a string
   };
 
   Form ChooseForm(std::optional<bool> is_string) const;
@@ -132,7 +131,7 @@ class CallBuilder {
   std::string value_;      // the text of the value, if it is buffered
   Form form_ = Form::kString;
   bool is_in_value_ = false;
-  bool may_wrap_ = false;  // the value may turn out to be all arguments in one parameter
+  bool may_wrap_ = false;  // the value may be all arguments in one parameter
   std::size_t calls_ = 0;
   std::size_t complete_calls_ = 0;
   std::size_t malformed_arguments_ = 0;

@@ -12,10 +12,10 @@ namespace fathom {
 // cannot be guessed or repeat; a test passes one with a fixed seed.
 using RandomBits = std::function<std::uint64_t()>;
 
-// Random bits of the operating system. Any thread.
+// Returns random bits of the operating system. Any thread.
 RandomBits SystemRandomBits();
 
-// Uses at least three draws. Each character is uniform.
+// Returns an id from at least three draws. Each character is uniform.
 std::string MakeId(std::string_view prefix, const RandomBits& random_bits);
 
 }  // namespace fathom

@@ -24,7 +24,7 @@ struct NextTag {
   std::size_t at = 0;  // bytes before the tag
 };
 
-// Finds the next tag: after blanks any tag, after junk, if that is skipped, a tag of DSML.
+// Finds the next tag: after blanks any tag; after skipped junk only a DSML tag.
 NextTag FindTag(std::string_view text, bool skips_junk) {
   const std::size_t blanks = CountBlanks(text.substr(0, kMaxBlanks + 1));
   const std::size_t most = skips_junk ? kMaxJunkBytes : std::min(blanks, kMaxBlanks);

@@ -30,7 +30,7 @@ struct ToolCall {
   std::string id{};  // may be empty
   std::string name{};
   // The arguments as JSON text. If the text is not an object, the prompt shows it unchanged as the
-  // one parameter "arguments".
+  // only parameter, "arguments".
   std::string arguments = "{}";
 };
 
@@ -41,18 +41,18 @@ struct ToolSpec {
   // the prompt shows all keys in their order.
   std::string function_json{};
   bool strict = false;  // the arguments of calls must fit the parameters exactly
-  // The API defines the parameters, and clients read calls without a check of their own.
+  // The API defines the parameters, and clients read calls without checking them.
   bool is_published = false;
-  std::string path{};  // of the parameters, or of the text's form, in the request; for errors
-  // A tool that takes one text: the parameter that holds it, and the regular expression of the
-  // whole text; "" for any text.
+  std::string path{};  // path of the parameters, or of the text's form, in the request; for errors
+  // For a tool that takes one text: the parameter that contains it, and the regular expression for
+  // the whole text; "" for any text.
   std::string text_parameter{};
   std::string text_regex{};
-  // The prompt does not show it with the other tools: a message shows it once a search has found
-  // it, so that the beginning of the prompt stays as it is.
+  // The prompt does not show the tool with the others: a message shows it once a search has found
+  // it, so that the beginning of the prompt stays unchanged.
   bool is_deferred = false;
-  // False: no message has shown it yet, or one has taken it away. Then the model calls it only
-  // where the request demands a call of this tool.
+  // False: no message has shown the tool yet, or one has removed it. Then the model calls it only
+  // if the request demands a call of this tool.
   bool is_available = true;
 };
 
@@ -61,7 +61,7 @@ struct ContentBlock {
   enum class Kind { kText, kToolResult };
   Kind kind = Kind::kText;
   std::string text{};
-  std::string tool_call_id{};  // kToolResult: which call it answers; may be empty
+  std::string tool_call_id{};  // kToolResult: the answered call; may be empty
 };
 
 // An assistant turn token by token, as the model wrote it.
@@ -78,11 +78,11 @@ struct Message {
   std::vector<ContentBlock> blocks{};
   std::string reasoning_content{};     // assistant: the reasoning before the answer
   std::vector<ToolCall> tool_calls{};  // assistant
-  // Assistant: replaces the fields above in the prompt if the turn is rendered whole, and with
-  // reasoning exactly if these tokens have reasoning.
+  // Assistant: replaces the fields above in the prompt if the turn is rendered whole, with its
+  // reasoning if these tokens have reasoning, and without if they have none.
   std::optional<GeneratedTurn> written{};
   std::string tool_call_id{};                    // tool: id of the answered call
-  std::string tool_name{};                       // tool: its name, where a client gives no id
+  std::string tool_name{};                       // tool: its name, if a client gives no id
   std::vector<ToolSpec> tools{};                 // system and developer
   std::optional<std::string> response_format{};  // system and developer: JSON text
   bool asks_for_object = false;                  // system: asks for a JSON object of any schema
@@ -91,11 +91,12 @@ struct Message {
 };
 
 // The most messages that are read from one request, and the most tool calls. A message of 16 bytes
-// in a request takes hundreds here, a call as many in the prompt, and no context has room for so
-// many.
+// in a request takes hundreds of bytes here, a call as many in the prompt, and no context has room
+// for more.
 inline constexpr std::size_t kMaxMessages = 65'536;
 
-// The most arguments of all tool calls together: one of seven bytes takes hundreds in the prompt.
+// The most arguments of all tool calls together: one of seven bytes takes hundreds of bytes in the
+// prompt.
 inline constexpr std::size_t kMaxArguments = 65'536;
 
 // The input of EncodeChat.
@@ -105,10 +106,10 @@ struct ChatRequest {
   // rendered, and are not rendered again.
   std::vector<Message> context{};
   // Tools of the whole request: rendered in the first message if that is a system or developer
-  // message (instead of its own tools), else in an empty system message in front.
+  // message (instead of its own tools), otherwise in an empty system message before it.
   std::vector<ToolSpec> tools{};
   std::optional<std::string> response_format{};  // JSON text
-  bool asks_for_object = false;                  // as Message::asks_for_object
+  bool asks_for_object = false;                  // see Message::asks_for_object
 };
 
 enum class ThinkingMode { kChat, kThinking };
@@ -123,14 +124,14 @@ struct EncodeOptions {
   // open, so that the model continues it.
   bool continue_reasoning = true;
   // Begins each turn of the assistant with its header (the Assistant token and a think tag),
-  // whatever is before it. The official encoder writes the header as the end of a user's turn, so
+  // whatever precedes it. The official encoder writes the header as the end of a user's turn, so
   // that other turns have none.
   bool heads_each_turn = false;
-  // With heads_each_turn: unless the last message is open, ends with the header of a turn, which
-  // the model then writes. False: ends so only after a turn that is not the assistant's.
+  // With heads_each_turn: ends the prompt with the header of a turn, which the model then writes,
+  // unless the last message is open. False: ends so only after a turn that is not the assistant's.
   bool begins_turn = true;
   // Trusts the client's text, so that special tokens in it become tokens, as in the official code.
-  // Unsafe for text from outside.
+  // Unsafe for untrusted text.
   bool trust_client_text = false;
 };
 

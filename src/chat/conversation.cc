@@ -9,14 +9,14 @@
 namespace fathom {
 namespace {
 
-// A tree, because clients choose the ids: a table is slow where they collide.
+// A tree, because clients choose the ids: a hash table is slow when they collide.
 using CallOrder = std::map<std::string, std::size_t>;
 
 bool IsToolResult(const ContentBlock& block) {
   return block.kind == ContentBlock::Kind::kToolResult;
 }
 
-// Moves tool messages into the user turn in front, or into a new one; merges consecutive user
+// Moves tool messages into the user turn before them, or into a new one; merges consecutive user
 // messages unless the first asks for a task.
 std::vector<Message> MergeToolMessages(std::vector<Message> messages) {
   std::vector<Message> merged;
@@ -89,7 +89,7 @@ std::ptrdiff_t LastUser(const std::vector<Turn>& turns) {
   return -1;
 }
 
-// Before the last user turn, removes the reasoning of assistants and the developer turns.
+// Removes the reasoning of assistants and the developer turns before the last user turn.
 std::vector<Turn> DropReasoning(std::vector<Turn> turns) {
   const std::ptrdiff_t last_user = LastUser(turns);
   std::vector<Turn> kept;

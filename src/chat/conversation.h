@@ -9,7 +9,7 @@
 
 namespace fathom {
 
-// A message and whether it is only context.
+// A message, with a flag that marks context.
 struct Turn {
   Message message;
   bool is_context = false;

@@ -9,7 +9,7 @@
 namespace fathom {
 
 ToolSpec CustomFunction(const CustomTool& tool, std::string path) {
-  // The description shows the grammar, so that the model knows what it may write.
+  // The description shows the grammar, so that the model knows which texts it may write.
   std::string input = "The whole input of the tool, as plain text.";
   if (!tool.definition.empty()) {
     input += fmt::format(" It must match this {} grammar:\n{}", tool.syntax, tool.definition);

@@ -1,5 +1,5 @@
-// Custom tools take one text, which may have a grammar. The model was trained on functions only, so
-// it sees each as a function with one parameter.
+// Converts custom tools to functions. A custom tool takes one text, which may have a grammar. The
+// model was trained on functions only, so it sees each as a function with one parameter.
 #pragma once
 
 #include <string>
@@ -16,12 +16,12 @@ inline constexpr std::string_view kCustomInput = "input";
 struct CustomTool {
   std::string_view name;
   std::string_view description;
-  std::string_view syntax;      // of the grammar: lark or regex; "" without one
+  std::string_view syntax;      // syntax of the grammar: lark or regex; "" without one
   std::string_view definition;  // the grammar
 };
 
-// Returns the function. A regular expression holds for the whole text; other grammars only stand in
-// the description. `path`: ToolSpec::path.
+// Returns the function. A regular expression applies to the whole text; other grammars are only
+// shown in the description. `path`: ToolSpec::path.
 ToolSpec CustomFunction(const CustomTool& tool, std::string path);
 
 // Returns the arguments of a call with this text.

@@ -16,8 +16,8 @@ bool IsWordByte(char c) {
          c == '-' || c == ':';
 }
 
-// Reads a tag from left to right. Each function moves past its match; it returns kIncomplete if the
-// text ends in the middle of a possible match.
+// Reads a tag from left to right. Each function advances past its match; it returns kIncomplete if
+// the text ends in the middle of a possible match.
 class Cursor {
  public:
   explicit Cursor(std::string_view text) : text_(text) {}
@@ -31,7 +31,7 @@ class Cursor {
     return literal.starts_with(rest) ? Match::kIncomplete : Match::kNo;
   }
 
-  // Up to two bars of either kind.
+  // Matches up to two bars of either kind.
   Match Bars() {
     for (int i = 0; i < 2; ++i) {
       const Match wide = Literal(kWideBar);
@@ -42,7 +42,7 @@ class Cursor {
     return Match::kYes;
   }
 
-  // Any number of blanks, at least `least`.
+  // Matches any number of blanks, at least `least`.
   Match Blanks(std::size_t least) {
     const std::size_t begin = position_;
     while (position_ < text_.size() &&
@@ -53,7 +53,7 @@ class Cursor {
     return position_ - begin >= least ? Match::kYes : Match::kNo;
   }
 
-  // The longest run of bytes that a word may have.
+  // Returns the longest run of bytes that a word may have.
   std::string_view Word() {
     const std::size_t begin = position_;
     while (position_ < text_.size() && IsWordByte(text_[position_])) ++position_;
@@ -88,13 +88,14 @@ Match ReadAttributeStart(Cursor* cursor, AttributeStart* start) {
   return start->quote == '\'' ? Match::kYes : cursor->Literal("\"");
 }
 
-// Sets the flag that the attribute `string` has; a value that is neither leaves it open.
+// Sets the flag from the value of the attribute `string`; any value but true and false leaves it
+// unset.
 void SetIsString(std::string_view value, std::optional<bool>* is_string) {
   if (value == "true" || value == "True") *is_string = true;
   if (value == "false" || value == "False") *is_string = false;
 }
 
-// The rest of an opener after its name: other attributes and the bracket.
+// Reads the rest of an opener after its name: other attributes and the bracket.
 Match ReadTagEnd(Cursor* cursor, std::optional<bool>* is_string) {
   while (true) {
     const std::size_t begin = cursor->position();
@@ -116,8 +117,8 @@ Match ReadTagEnd(Cursor* cursor, std::optional<bool>* is_string) {
   }
 }
 
-// ` name="..."`, then the other attributes. There is no escaping: the name ends at the first quote
-// after which the tag ends, or an attribute begins that leads to the end of the tag.
+// Reads ` name="..."`, then the other attributes. There is no escaping: the name ends at the first
+// quote after which the tag ends, or an attribute begins that leads to the end of the tag.
 Match ReadAttributes(Cursor* cursor, Tag* tag) {
   Match match = cursor->Blanks(1);
   AttributeStart start;
@@ -153,7 +154,7 @@ constexpr TagName kTagNames[] = {
     {"parameter", TagKind::kParameterOpen, TagKind::kParameterClose},
 };
 
-// Reads the tag after its name: only blanks for closers and blocks, else the attributes.
+// Reads the tag after its name: only blanks for closers and blocks, otherwise the attributes.
 Match ReadRest(Cursor* cursor, Tag* tag) {
   if (tag->kind != TagKind::kInvokeOpen && tag->kind != TagKind::kParameterOpen) {
     const Match blanks = cursor->Blanks(0);

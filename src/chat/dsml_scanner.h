@@ -1,4 +1,4 @@
-// Recognises one tag of an answer: think tags and tool-call markup (DSML), in the spellings that
+// Recognizes one tag of an answer: think tags and tool-call markup (DSML), in the spellings that
 // models produce. docs/spec/encoding.md section 9.2.
 //
 //   <think> </think>
@@ -7,8 +7,8 @@
 //   <BAR DSML BAR parameter name="..." string="true|false">    the last attribute may be missing
 //   and the closers, with a slash after the bracket
 //
-// BAR is the full-width bar (U+FF5C), once as in the format, or doubled, ASCII or missing. The
-// plain forms without DSML are recognised too, and distinguished. Other attributes are skipped;
+// BAR is the full-width bar (U+FF5C): once as in the format, or doubled, ASCII or missing. The
+// plain forms without DSML are recognized too, and distinguished. Other attributes are skipped;
 // values may have single quotes, and blanks around their equals sign.
 #pragma once
 
@@ -18,11 +18,11 @@
 
 namespace fathom {
 
-// A longer tag is text: bounds what a stream holds back and scans again. A name may have 128 code
-// points of four bytes (docs/spec/constrained.md 2.5).
+// A longer tag is text; this limits the text that a stream holds back and scans again. A name may
+// have 128 code points of four bytes (docs/spec/constrained.md 2.5).
 inline constexpr std::size_t kMaxTagBytes = 640;
 
-// May stand between tags.
+// The blanks that may appear between tags.
 inline constexpr std::string_view kTagBlanks = " \t\r\n";
 
 enum class TagKind {
@@ -40,7 +40,7 @@ struct Tag {
   TagKind kind = TagKind::kThinkOpen;
   bool is_dsml = false;  // false: think tags and the plain forms
   std::string_view
-      name{};  // of openers of invoke (never empty) and parameter; points into the text
+      name{};  // for openers of invoke (never empty) and parameter; a view into the text
   std::optional<bool> is_string{};  // parameter: the attribute `string`
   std::size_t bytes = 0;            // length of the tag
 };
@@ -58,13 +58,13 @@ struct TagScan {
 // Scans the start of `text`. Reads at most kMaxTagBytes.
 TagScan ScanTag(std::string_view text);
 
-// True if a text that begins like a tag has the token ｜DSML｜ after its bracket: then it is
-// markup, whole or cut, because no other text has that token. Other spellings may be text that ends
-// there.
+// Returns true if a text that begins like a tag has the token ｜DSML｜ after its bracket. Then it
+// is markup, whole or cut, because no other text contains that token. Other spellings may be text
+// that ends there.
 bool BeginsWithDsmlToken(std::string_view text);
 
-// True if a text that ScanTag calls kIncomplete cannot become markup of DSML any more: the
-// beginning of a plain form or of a think tag.
+// Returns true if a text for which ScanTag returns kIncomplete cannot become DSML markup any more:
+// it is the beginning of a plain form or of a think tag.
 bool IsPlainTail(std::string_view text);
 
 }  // namespace fathom

@@ -43,7 +43,8 @@ class Writer {
     if (!error_) error_ = Error{ErrorCode::kInvalidArgument, std::move(message)};
   }
 
-  // Counts one more argument of a call. False: there are too many, and it must not be written.
+  // Counts one more argument of a call. Returns false if there are too many; then it must not be
+  // written.
   bool CountArgument() {
     if (++n_arguments_ <= kMaxArguments) return true;
     SetError(fmt::format("messages: expected at most {} arguments of all tool calls, found more",
@@ -83,7 +84,7 @@ void WriteParameter(std::string_view name, std::string_view value, bool is_strin
   WriteTag("</", "parameter>", out);
 }
 
-// One parameter a line; without arguments, an empty line.
+// Writes one parameter per line; without arguments, an empty line.
 void WriteArguments(const std::string& arguments, Writer* out) {
   const Result<JsonValue> parsed = ParseJson(arguments);
   if (!parsed || !parsed->IsObject()) {
@@ -115,7 +116,7 @@ void WriteToolCalls(const std::vector<ToolCall>& calls, Writer* out) {
   WriteTag("</", "tool_calls>", out);
 }
 
-// Writes the parts of system and developer messages behind their text.
+// Writes the parts of system and developer messages after their text.
 void WriteAppendices(const Message& message, Writer* out) {
   const std::vector<ToolSpec>& tools = message.tools;
   bool has_block = false;
@@ -188,7 +189,8 @@ class Renderer {
     }
   }
 
-  // Writes the text between this turn and the answer, whether it is written or still to come.
+  // Writes the text between this turn and the answer, whether the answer exists or will be
+  // generated.
   void RenderTransition(std::size_t index) {
     const Message& message = turns_[index].message;
     const bool is_followed = heads_each_turn_ ? IsFollowedByTurn(index) : HasTransition(index);
@@ -211,7 +213,7 @@ class Renderer {
  private:
   static std::ptrdiff_t Signed(std::size_t index) { return static_cast<std::ptrdiff_t>(index); }
 
-  // True if a turn of the assistant follows, written or still to come.
+  // Returns true if a turn of the assistant follows, in the messages or as the answer to generate.
   bool IsFollowedByTurn(std::size_t index) const {
     if (index + 1 < turns_.size()) return turns_[index + 1].message.role == Role::kAssistant;
     const Message& message = turns_[index].message;

@@ -1,6 +1,6 @@
-// The V4 chat encoding: messages and tools to the text of the prompt. The checkpoints have no
-// template; the format is defined by the program encoding_dsv4.py. docs/spec/encoding.md sections 4
-// to 6 and 8.
+// EncodeChat: converts messages and tools to the text of the prompt in the V4 chat encoding. The
+// checkpoints have no template; the format is defined by the program encoding_dsv4.py.
+// docs/spec/encoding.md sections 4 to 6 and 8.
 #pragma once
 
 #include <string>
@@ -15,9 +15,9 @@
 
 namespace fathom {
 
-// A part of the prompt and its origin. Special tokens are recognised only in text of the format
-// itself: a client that writes <｜User｜> into a message must not open a turn. Otherwise the parts
-// are one text: merges of the tokenizer may cross their borders.
+// A part of the prompt and its origin. Special tokens are recognized only in text of the format
+// itself: a client that writes <｜User｜> into a message must not open a turn. Apart from that, the
+// parts are one text: merges of the tokenizer may cross their borders.
 struct PromptSpan {
   std::string text{};           // UTF-8; not empty unless there are tokens
   bool trusted = false;         // true: written by the format; false: by the client
@@ -25,12 +25,13 @@ struct PromptSpan {
 };
 
 struct EncodedPrompt {
-  std::string Text() const;  // without the spans that are tokens
+  std::string Text() const;  // omits the spans that are tokens
 
-  std::vector<PromptSpan> spans{};  // neighbours that are text differ in `trusted`
+  std::vector<PromptSpan> spans{};  // neighbouring text spans differ in `trusted`
   // True if the prompt ends inside the reasoning, where the answer then begins.
   bool ends_in_reasoning = false;
-  // The answer in an open assistant turn at the end: its content, and whether calls follow.
+  // The part of the answer in an open assistant turn at the end: its content, and whether calls
+  // follow.
   std::string answer_content{};
   bool answer_has_calls = false;
 };
@@ -40,13 +41,13 @@ struct EncodedPrompt {
 Result<EncodedPrompt> EncodeChat(ChatRequest request, const EncodeOptions& options,
                                  const PromptProfile& profile);
 
-// Returns the task of that name, or nullptr.
+// Returns the task with that name, or nullptr.
 const TaskToken* FindTask(std::string_view task);
 // Returns the names of all tasks, for messages.
 std::string TaskNames();
 
-// Renders the calls of an assistant turn as the model writes them, without the two newlines in
-// front.
+// Renders the calls of an assistant turn as the model writes them, without the two newlines before
+// them.
 std::string RenderToolCalls(const std::vector<ToolCall>& calls);
 
 }  // namespace fathom

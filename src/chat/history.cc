@@ -17,14 +17,14 @@ void MoveAll(std::vector<Message>* from, std::vector<Message>* to) {
   from->clear();
 }
 
-// Joins texts by an empty line; leaves empty texts out.
+// Joins texts by an empty line; omits empty texts.
 void AppendText(std::string_view text, std::string* to) {
   if (text.empty()) return;
   if (!to->empty()) to->append(kBlockJoiner);
   to->append(text);
 }
 
-// Takes one message after another.
+// Arranges one message after another.
 class Arranger {
  public:
   void Add(Message message) {
@@ -86,7 +86,7 @@ class Arranger {
 
   std::optional<Message> head_;
   std::vector<Message> turns_;    // arranged
-  std::vector<Message> results_;  // after them, until the next turn of the assistant
+  std::vector<Message> results_;  // results after turns_, until the next turn of the assistant
   std::vector<Message> others_;
   bool answers_calls_ = false;  // the last turn of the assistant has calls
 };

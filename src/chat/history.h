@@ -1,4 +1,4 @@
-// Arranges the conversation that a client sends into turns that the model knows.
+// Arranges the conversation that a client sends into turns of the model's format.
 // docs/spec/encoding.md section 4.
 #pragma once
 
@@ -11,16 +11,16 @@ namespace fathom {
 // Accepts any list of messages and takes time linear in their number.
 //
 // * Leading system messages become one, at the head; their texts are joined by an empty line.
-// * A later system message becomes text of the user's turn that it stands in, between the lines
-//   <system-reminder> and </system-reminder>; an empty one goes away. Its tools and its response
+// * A later system message becomes text of the user's turn at its place, between the lines
+//   <system-reminder> and </system-reminder>; an empty one is removed. Its tools and its response
 //   format move to the head.
 // * Between two turns of the assistant, results of tools come first, and then all other messages in
-//   their order, so that results follow their calls. A turn with nothing but reasoning between a
-//   call and its results counts as another message.
+//   their order, so that results follow their calls. A turn with only reasoning between a call and
+//   its results counts as another message.
 // * Only the last message stays open (Message::wo_eos).
 //
-// A result stays in its place between the turns of the assistant, whether its call is missing, has
-// another result already or is further back; a call may have no result. So the arrangement of a
+// A result stays in its place between the turns of the assistant, even if its call is missing,
+// already has another result or is further back; a call may have no result. So the arrangement of a
 // conversation that grows by turns begins with its earlier arrangement.
 void ArrangeHistory(std::vector<Message>* messages);
 

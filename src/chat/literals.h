@@ -1,5 +1,5 @@
 // The fixed strings of the V4 chat format (docs/spec/encoding.md sections 2, 4, 6). They are part
-// of the format: the model was trained on these bytes. Tests compare them with the published
+// of the format: the model was trained with these bytes. Tests compare them with the published
 // literals.
 #pragma once
 
@@ -16,12 +16,12 @@ inline constexpr std::string_view kLatestReminderToken = "<｜latest_reminder｜
 inline constexpr std::string_view kThinkOpenToken = "<think>";
 inline constexpr std::string_view kThinkCloseToken = "</think>";
 inline constexpr std::string_view kDsml = "｜DSML｜";
-// Mark the text before and behind a gap that the model is to fill (docs/spec/tokenizer.md 7).
+// Mark the text before and after a gap that the model fills (docs/spec/tokenizer.md 7).
 inline constexpr std::string_view kFimBegin = "<｜fim▁begin｜>";
 inline constexpr std::string_view kFimHole = "<｜fim▁hole｜>";
 inline constexpr std::string_view kFimEnd = "<｜fim▁end｜>";
 
-// Tokens that begin a turn of the conversation: an answer ends in front of them.
+// Tokens that begin a turn of the conversation: an answer ends before them.
 inline constexpr std::string_view kTurnTokens[] = {kBeginOfSentence, kUserToken, kAssistantToken};
 // Other tokens that separate texts and are never part of a text.
 inline constexpr std::string_view kControlTokens[] = {kEndOfSentence, kLatestReminderToken,
@@ -37,16 +37,16 @@ inline constexpr TaskToken kTaskTokens[] = {
     {"domain", "<｜domain｜>"}, {"title", "<｜title｜>"}, {"read_url", "<｜read_url｜>"},
 };
 
-// Delimits a tool result in a user turn, and the blocks of a turn.
+// Delimit a tool result in a user turn, and the blocks of a turn.
 inline constexpr std::string_view kToolResultOpen = "<tool_result>";
 inline constexpr std::string_view kToolResultClose = "</tool_result>";
 inline constexpr std::string_view kBlockJoiner = "\n\n";
-// Encloses a system text in the middle of a conversation, which becomes text of a user turn.
+// Enclose a system text in the middle of a conversation, which becomes text of a user turn.
 inline constexpr std::string_view kSystemReminderOpen = "<system-reminder>\n";
 inline constexpr std::string_view kSystemReminderClose = "\n</system-reminder>";
 inline constexpr std::string_view kToolSchemaJoiner = "\n";
 
-// The text of a system message about tools, around the schemas, and about the form of the reply.
+// The text of a system message about tools, around their schemas, and about the form of the reply.
 inline constexpr std::string_view kToolsBlockPrefix = "\n\n";
 inline constexpr std::string_view kToolsBlockBefore =
     "## Tools\n"
@@ -87,7 +87,7 @@ inline constexpr std::string_view kResponseFormatPrefix =
     "## Response Format:\n"
     "\n"
     "You MUST strictly adhere to the following schema to reply:\n";
-// Asks for a JSON object of no particular schema.
+// Asks for a JSON object without a particular schema.
 inline constexpr std::string_view kJsonObjectFormat =
     "\n"
     "\n"

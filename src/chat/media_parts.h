@@ -1,4 +1,5 @@
-// Parts of messages that are not text, such as images, for a model that reads text only.
+// MediaParts: replaces parts of messages that are not text, such as images, for a model that reads
+// only text.
 #pragma once
 
 #include <optional>
@@ -10,7 +11,7 @@
 namespace fathom {
 
 enum class MediaPolicy {
-  kEarlier,  // replace parts of earlier turns, which a client cannot take back, by a text
+  kEarlier,  // replace parts of earlier turns, which a client cannot remove, by a text
   kAll,      // replace parts of the last turn of the user, too
   kRefuse,   // replace none
 };
@@ -20,12 +21,13 @@ class MediaParts {
  public:
   explicit MediaParts(MediaPolicy policy) : policy_(policy) {}
 
-  // Call before the parts of each message. A turn of the user is all that stands between two
+  // Call before the parts of each message. A turn of the user consists of everything between two
   // messages of the assistant.
   void BeginMessage(bool is_assistant);
 
-  // Returns the text in place of a part: [Unsupported Image], or Document, the words of DeepSeek's
-  // converter, or Audio, Video, or the type itself if it is unknown. `path` names the part.
+  // Returns the text that replaces a part: [Unsupported Image], or Document (the words of
+  // DeepSeek's converter), or Audio, Video, or the type itself if it is unknown. `path` names the
+  // part.
   std::string Replace(std::string_view type, const std::string& path);
 
   // Returns the error of the first part so far that must not be replaced: path.type: expected text

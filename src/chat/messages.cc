@@ -21,7 +21,7 @@
 namespace fathom {
 namespace {
 
-// The name of the role tool when calls had no ids: a result answers the call before it.
+// The older name of the role tool, from when calls had no ids: a result answers the call before it.
 constexpr std::string_view kLegacyToolRole = "function";
 
 // Reads fields and keeps the first error; every function returns a usable value after an error, so
@@ -46,7 +46,7 @@ class MessageReader {
     return ReadItems(*list, path, "a list of tools", &MessageReader::ReadTool);
   }
 
-  // Returns the JSON text; nothing if there is none to show.
+  // Returns the JSON text; nothing if the prompt shows none.
   std::optional<std::string> ReadResponseFormat(const JsonValue* format, const std::string& path) {
     if (format == nullptr || !format->Truthy()) return std::nullopt;
     if (!format->IsObject()) {
@@ -56,7 +56,7 @@ class MessageReader {
     return Source(*format);
   }
 
-  // `found`: nullptr where there is nothing.
+  // `found`: nullptr if there is no value.
   void Fail(const std::string& path, std::string_view expected, const JsonValue* found) {
     Fail(path, expected, found == nullptr ? "nothing" : found->Describe());
   }
@@ -83,7 +83,7 @@ class MessageReader {
 
   std::string Source(const JsonValue& value) const { return std::string(value.SourceIn(source_)); }
 
-  // A string, or "" if the key is absent or null.
+  // Returns a string, or "" if the key is absent or null.
   std::string ReadText(const JsonValue& object, std::string_view key, const std::string& path) {
     const JsonValue* value = object.Find(key);
     if (value == nullptr || value->IsNull()) return "";
@@ -91,7 +91,7 @@ class MessageReader {
     return std::string(value->text());
   }
 
-  // Likewise, but absent or null is an error.
+  // Like ReadText, but an absent or null value is an error.
   std::string RequireText(const JsonValue& object, std::string_view key, const std::string& path) {
     const JsonValue* value = object.Find(key);
     if (value != nullptr && value->IsString()) return std::string(value->text());
@@ -165,8 +165,8 @@ class MessageReader {
     return "";
   }
 
-  // Reads the content of any role but tool: a string, or parts. An assistant's may also be
-  // reasoning or a refusal, whose text other servers tell apart.
+  // Reads the content of any role but tool: a string, or parts. An assistant's parts may also be
+  // reasoning or a refusal, whose text other servers distinguish.
   void ReadContent(const JsonValue* content, const std::string& path, Message* message) {
     if (content == nullptr || content->IsNull()) return;
     if (content->IsString()) {
@@ -197,7 +197,7 @@ class MessageReader {
     }
   }
 
-  // Reads the images that Ollama's clients send beside the text.
+  // Reads the images that Ollama's clients send in addition to the text.
   void ReadImages(const JsonValue* images, const std::string& path, Message* message) {
     if (images == nullptr || images->IsNull()) return;
     if (!images->IsArray()) Fail(path, "a list of images", images);
@@ -257,9 +257,9 @@ class MessageReader {
     return ReadItems(*list, path, "a list of tool calls", &MessageReader::ReadToolCall);
   }
 
-  // Reads the object {"function": {...}} or {"custom": {...}} of a tool or a call. A tool may leave
-  // the object out and have its fields beside the type, as in responses, and the type as well.
-  // `path` becomes that of the fields; nullptr after an error.
+  // Reads the object {"function": {...}} or {"custom": {...}} of a tool or a call. A tool may omit
+  // the object and have its fields beside the type, as in responses, and may omit the type as well.
+  // `path` becomes the path of the fields; nullptr after an error.
   const JsonValue* ReadKind(const JsonValue& value, bool is_tool, std::string* path,
                             bool* is_custom) {
     const JsonValue* type = value.Find("type");
@@ -288,7 +288,7 @@ class MessageReader {
     return call;
   }
 
-  // The name may be empty: a client cannot take back what a broken answer left in its history.
+  // The name may be empty: a client cannot remove the rest of a broken answer from its history.
   ToolCall ReadCall(const JsonValue& function, const std::string& path) {
     return {.id = ReadText(function, "id", path),
             .name = ReadText(function, "name", path),
@@ -318,7 +318,7 @@ class MessageReader {
             .path = place + ".parameters"};
   }
 
-  // Returns the function object of a tool without one: all its fields but the type.
+  // Returns the function object of a tool without one: all fields of the tool but the type.
   std::string FlatFunction(const JsonValue& tool) const {
     std::string json;
     for (std::size_t i = 0; i < tool.items().size(); ++i) {
@@ -329,7 +329,7 @@ class MessageReader {
     return json + "}";
   }
 
-  // The grammar stands in an object of its own, or, as in responses, beside the type of the format.
+  // The grammar is in an object of its own, or, as in responses, beside the type of the format.
   ToolSpec ReadCustomTool(const JsonValue& tool, const std::string& path) {
     static_cast<void>(ReadText(tool, "description", path));
     const JsonValue* format = tool.Find("format");
@@ -350,7 +350,7 @@ class MessageReader {
     return CustomFunction(custom, place + ".definition");
   }
 
-  // The prompt shows these fields as the client wrote them, so only their types matter.
+  // The prompt shows these fields as the client wrote them, so only their types are checked.
   void CheckSchema(const JsonValue& function, const std::string& path) {
     static_cast<void>(ReadText(function, "description", path));
     const JsonValue* parameters = function.Find("parameters");
@@ -366,12 +366,12 @@ class MessageReader {
   std::optional<Error> error_;
 };
 
-// True if the client forbids tools: only the string "none" does.
+// Returns true if the client forbids tools: only the string "none" does.
 bool ForbidsTools(const JsonValue* tool_choice) {
   return tool_choice != nullptr && tool_choice->IsString() && tool_choice->text() == "none";
 }
 
-// {"type": "text"} asks for no particular form.
+// Returns false for {"type": "text"}, which demands no particular form.
 bool AsksForText(const JsonValue* response_format) {
   return response_format != nullptr && response_format->FindText("type") == "text";
 }

@@ -13,7 +13,7 @@
 namespace fathom {
 
 struct MessageOptions {
-  // On: "developer" is OpenAI's name of the system role. Off: the native meaning, a user turn that
+  // On: "developer" is OpenAI's name for the system role. Off: the native meaning, a user turn that
   // is dropped from a thinking history.
   bool developer_is_system = true;
   MediaPolicy media = MediaPolicy::kEarlier;
@@ -25,18 +25,19 @@ struct MessageOptions {
 // Accepts the forms of different clients and converts them to one; trims nothing:
 //   content            null, a string, or a list of parts whose texts are joined by an empty line;
 //                      parts that are not text: MediaParts
-//   tool content       also any object, shown as JSON; parts that are no text as [Unsupported TYPE]
+//   tool content       also any object, shown as JSON; parts that are not text as
+//                      [Unsupported TYPE]
 //   arguments          a JSON string, an object, null or "" (no arguments), a string in a string
 //   calls              of functions and of custom tools; their names and ids may be empty
-//   results            also with the tool's name, as tool_name or name, in place of the call's id
+//   results            also with the tool's name, as tool_name or name, instead of the call's id
 //                      (named_results.h)
 //   tools              functions, also without the object around them, and custom tools, which
-//                      become functions of one text
+//                      become functions with one text
 //   images             of Ollama's clients, as parts after the text
 //   reasoning          reasoning_content, reasoning, thinking, reasoning_details[].text, parts of
 //                      type thinking, joined by an empty line
-//   prefix: true       leaves an assistant turn open, as wo_eos does
-//   tool_choice "none" takes the tools away
+//   prefix: true       leaves an assistant turn open, like wo_eos
+//   tool_choice "none" removes the tools
 //
 // Errors (kInvalidArgument) name the field: messages[2].role: expected ..., found "x".
 Result<ChatRequest> ParseChatRequest(std::string_view json, const MessageOptions& options = {});
@@ -44,12 +45,12 @@ Result<ChatRequest> ParseChatRequest(std::string_view json, const MessageOptions
 Result<ChatRequest> ReadChatRequest(const JsonValue& root, std::string_view json,
                                     const MessageOptions& options = {});
 
-// Returns whether a part of this type has a text of the client, by the names of all APIs.
+// Returns whether a part of this type contains text of the client, by the names of all APIs.
 bool IsTextPart(std::string_view type);
 
 // Returns the arguments of a call in a history, in any form that clients send: see "arguments"
-// above. A value that is no object in any of them is returned unchanged, and the encoder shows it
-// as one parameter. `value` may be null, and was parsed from `source`.
+// above. A value that is not an object in any of these forms is returned unchanged, and the encoder
+// shows it as one parameter. `value` may be null, and must have been parsed from `source`.
 std::string ReadArguments(const JsonValue* value, std::string_view source);
 
 // Parses a list of tools: [{"type": "function", "function": {"name": ..., ...}}, ...]. `path` names

@@ -16,7 +16,7 @@ bool IsNamedResult(const Message& message) {
   return message.role == Role::kTool && message.tool_call_id.empty() && !message.tool_name.empty();
 }
 
-// The calls of one turn that no result answers yet. `calls` must outlive it.
+// The calls of one turn that no result has answered yet. `calls` must outlive this object.
 class OpenCalls {
  public:
   OpenCalls() = default;
@@ -30,7 +30,8 @@ class OpenCalls {
 
   void Answer(const std::string& id) { answered_.insert(id); }
 
-  // Returns the id of the first open call of that name, which is answered then; "" without one.
+  // Returns the id of the first open call with that name and marks it as answered; "" if there is
+  // none.
   std::string AnswerFirst(const std::string& name) {
     const auto first = first_.find(name);
     if (first == first_.end()) return "";
@@ -46,10 +47,10 @@ class OpenCalls {
 
  private:
   std::span<ToolCall> calls_;
-  // Trees, because clients choose names and ids: a table is slow where they collide.
+  // Trees, because clients choose names and ids: a hash table is slow when they collide.
   std::map<std::string, std::size_t> first_;  // by name: the first call that may be open
-  std::vector<std::size_t> next_;             // by call: the next one of its name
-  std::set<std::string> answered_;            // ids
+  std::vector<std::size_t> next_;             // by call: the next call with its name
+  std::set<std::string> answered_;            // ids of answered calls
 };
 
 }  // namespace

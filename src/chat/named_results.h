@@ -1,4 +1,4 @@
-// Results of tools that name the tool instead of the call, as Ollama's clients send them.
+// Pairs results of tools that name the tool instead of the call, as Ollama's clients send them.
 #pragma once
 
 #include <vector>
@@ -8,9 +8,9 @@
 namespace fathom {
 
 // Gives each result without an id, but with a tool's name, the id of the call that it answers: the
-// first call of that name, in the last turn of the assistant that has calls, that no earlier result
-// answers. A call without an id gets one. A result without such a call stays as it is. Takes time
-// linear in the number of messages and calls, but for a search in a tree for each.
+// first call of that name, in the last assistant turn with calls, that no earlier result answers. A
+// call without an id gets one. A result without such a call stays unchanged. Takes time linear in
+// the number of messages and calls, except for a search in a tree for each.
 void PairNamedResults(std::vector<Message>* messages);
 
 }  // namespace fathom

@@ -1,5 +1,5 @@
-// OfferedTools: the tools of a request while its messages are read, which find tools, add new ones
-// and take some away. docs/spec/encoding.md section 6.
+// OfferedTools: tracks the tools of a request while its messages are read, which find tools, add
+// new ones and remove some. docs/spec/encoding.md section 6.
 #pragma once
 
 #include <cstddef>
@@ -13,26 +13,27 @@
 
 namespace fathom {
 
-// Feed it in the order of the messages. Used by one thread.
+// Call its functions in the order of the messages. Used by one thread.
 class OfferedTools {
  public:
   // Deferred tools are not available before a message refers to them.
   explicit OfferedTools(std::vector<ToolSpec> tools);
 
-  // Makes a tool available, and returns the text in place of the reference: the definition of a
-  // deferred tool where it is the first reference, so that texts grow no faster than the request;
-  // else the name.
+  // Makes a tool available, and returns the text that replaces the reference. The first reference
+  // becomes the definition of a deferred tool; any other becomes the name, so that texts grow no
+  // faster than the request.
   std::string Refer(std::string_view name);
-  // Likewise for a tool that the message itself defines. It replaces a tool of the same name.
+  // Does the same for a tool that the message itself defines. It replaces a tool with the same
+  // name.
   std::string Add(ToolSpec tool);
-  // The prompt still shows the tool where it did, and the model may not call it any more.
+  // The prompt still shows the tool at its place, but the model may not call it any more.
   void Remove(std::string_view name);
 
   const std::vector<ToolSpec>& tools() const { return tools_; }
 
  private:
   std::vector<ToolSpec> tools_;
-  std::vector<bool> is_shown_;                             // the definition of each tool
+  std::vector<bool> is_shown_;                             // for each tool: its definition is shown
   std::map<std::string, std::size_t, std::less<>> index_;  // by name
 };
 

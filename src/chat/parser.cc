@@ -11,7 +11,7 @@ namespace {
 
 using Outcome = TagScan::Outcome;
 
-// True if the text begins with this bracket and the token ｜DSML｜.
+// Returns true if the text begins with this bracket and the token ｜DSML｜.
 bool HasToken(std::string_view text, std::string_view bracket) {
   return text.starts_with(bracket) && text.substr(bracket.size()).starts_with(kDsml);
 }
@@ -39,7 +39,8 @@ std::vector<AnswerEvent> AnswerParser::Feed(std::string_view bytes) {
 }
 
 std::vector<AnswerEvent> AnswerParser::Finish(AnswerEnd end) {
-  // At a length stop, half a character is dropped like half a marker: it may have belonged to one.
+  // At a length stop, a partial character is dropped like a partial marker: it may have belonged to
+  // one.
   if (end == AnswerEnd::kStop) utf8_.Finish(buffer_);
   end_ = end;
   Run();
@@ -68,8 +69,8 @@ void AnswerParser::Run() {
   position_ = 0;
 }
 
-// Parses some of the rest, which is not empty. False: more text is needed first; never after the
-// end.
+// Parses a part of the remaining text, which is not empty. Returns false if more text is needed
+// first; never after the end.
 bool AnswerParser::Step() {
   const std::size_t text = std::min(rest().find('<'), rest().size());
   if (text > 0) {
@@ -123,7 +124,7 @@ bool AnswerParser::StepText(const TagScan& scan) {
   return true;
 }
 
-// Handles a tag that does not open a call. Returns how many of its bytes are done.
+// Handles a tag that does not open a call. Returns the number of its bytes that are processed.
 std::size_t AnswerParser::TakeTextTag(const Tag& tag) {
   const bool follows_call = state_ == State::kBlock || state_ == State::kAfter;
   bool is_markup = follows_call;
@@ -140,7 +141,7 @@ std::size_t AnswerParser::TakeTextTag(const Tag& tag) {
     state_ = State::kAfter;
     is_block_closed_ = true;
   }
-  // Shows a tag that is text from its bracket on: the rest may contain another tag.
+  // Emits only the bracket of a tag that is text: the rest may contain another tag.
   if (is_markup) return tag.bytes;
   EmitText("<");
   return 1;
@@ -155,14 +156,14 @@ bool AnswerParser::MayStartCall(const Tag& tag) const {
          tag.kind == TagKind::kBlockOpen;
 }
 
-// True for a block within a line of the reasoning, which MayStartCall leaves.
+// Returns true for a block within a line of the reasoning, which MayStartCall does not accept.
 bool AnswerParser::MayEndReasoning(const Tag& tag) const {
   return state_ == State::kReasoning && options_.recover_calls_in_reasoning && tag.is_dsml &&
          tag.kind == TagKind::kBlockOpen;
 }
 
-// True if a call that begins here is the one whose opener was in the prompt: no content precedes
-// it.
+// Returns true if a call that begins here is the one whose opener was in the prompt: no content
+// precedes it.
 bool AnswerParser::IsGivenCall() const {
   return options_.begins_with_call && state_ == State::kContent;
 }
@@ -187,8 +188,8 @@ bool AnswerParser::TryStartCall(const Tag& tag) {
   return true;
 }
 
-// A block of calls within a line of the reasoning counts if it ends the answer. Before a limit it
-// does not: the model might have gone on.
+// A block of calls within a line of the reasoning is recognized if it ends the answer. At a limit
+// it is not recognized: the model might have continued.
 bool AnswerParser::TryEndReasoning(const Tag& tag) {
   const TrailingBlock::Verdict verdict = trailing_block_.Read(rest());
   if (!end_ && verdict != TrailingBlock::Verdict::kText) return false;
@@ -234,7 +235,7 @@ void AnswerParser::EndCall(bool is_complete) {
 
 // Parses the text between the parameters of a call.
 void AnswerParser::StepInvoke(const TagScan& scan) {
-  // The closer of the call has begun: nothing more can come of its arguments.
+  // The closer of the call has begun: no more arguments can follow.
   const bool is_cut_closer = scan.outcome == Outcome::kIncomplete && HasToken(rest(), "</");
   if (is_cut_closer) EndCall(true);
   if (scan.outcome != Outcome::kTag) {
@@ -256,7 +257,7 @@ void AnswerParser::StepInvoke(const TagScan& scan) {
       if (!MayBeInvoke(scan.tag, options_.tools)) break;
       [[fallthrough]];
     case TagKind::kBlockClose:
-      EndCall(true);  // the closer is missing; what comes next is read from its tag on
+      EndCall(true);  // the closer is missing; the next tag is parsed from its beginning
       return;
     default:  // a stray closer or think tag
       break;
@@ -264,25 +265,25 @@ void AnswerParser::StepInvoke(const TagScan& scan) {
   position_ += scan.tag.bytes;
 }
 
-// True in a value in DSML where a plain tag may begin, which is text there. Its name may have any
-// characters, so that its end may be looked for behind the closer of the value.
+// Returns true in a DSML value where a plain tag may begin, which is text there. Its name may
+// contain any characters, so that its end may be searched after the closer of the value.
 bool AnswerParser::IsTextInDsml(const TagScan& scan) const {
   return state_ == State::kValue && value_is_dsml_ && scan.outcome == Outcome::kIncomplete &&
          IsPlainTail(rest());
 }
 
-// True if the rest, with which the text ended in a value, is a tag that was cut rather than text.
-// At a limit all that may be one is taken for it: in a value a bracket nearly always begins the
+// Returns true if the rest, which ends the text inside a value, is a cut tag rather than text. At a
+// limit, everything that may be a tag counts as one: in a value a bracket nearly always begins the
 // closer.
 bool AnswerParser::IsCutMarkup() const {
   return end_ == AnswerEnd::kLength || BeginsWithDsmlToken(rest());
 }
 
-// Inside a value, only markup of its own family is structure: the closer or, if that is missing,
+// Inside a value, only markup of the same family is structure: the closer or, if that is missing,
 // the tag of the next parameter or call.
 void AnswerParser::StepValue(const TagScan& scan) {
   if (scan.outcome == Outcome::kIncomplete && IsCutMarkup()) {
-    // The newline before the opener of another parameter, where the closer is missing.
+    // The newline precedes the opener of another parameter, where the closer is missing.
     if (end_ == AnswerEnd::kLength && HasToken(rest(), "<")) value_newline_ = false;
     position_ = buffer_.size();
     return;
@@ -306,8 +307,8 @@ void AnswerParser::StepValue(const TagScan& scan) {
   state_ = State::kInvoke;
 }
 
-// Parses a JSON object in place of parameters; it ends at the first tag that ends or begins a call
-// or block.
+// Parses a JSON object that replaces parameters; it ends at the first tag that ends or begins a
+// call or block.
 void AnswerParser::StepBody(const TagScan& scan) {
   if (scan.outcome == Outcome::kIncomplete && IsCutMarkup()) {
     position_ = buffer_.size();
@@ -324,7 +325,7 @@ void AnswerParser::StepBody(const TagScan& scan) {
   ++position_;
 }
 
-// The tag that ended the body is left, to be read as the end of a call or as text.
+// The tag that ended the body is not consumed: it is then parsed as the end of a call or as text.
 void AnswerParser::EndBody() {
   const std::string body = std::exchange(body_, {});
   state_ = body_origin_;
@@ -335,7 +336,7 @@ void AnswerParser::EndBody() {
     return;
   }
   ++stats_.failed_blocks;
-  // Shows all of it as text, except think tags.
+  // Emits all of the body as text, except think tags.
   const std::string text = body_opening_ + body;
   EmitText(text.substr(0, 1));
   for (std::string_view left = std::string_view(text).substr(1); !left.empty();) {
@@ -352,8 +353,8 @@ void AnswerParser::EndBody() {
   }
 }
 
-// The text ended where a tag or a call might have begun: it is text, but for markup that a limit
-// cut. `tool`: of a call whose opener is whole, or "".
+// The text ended where a tag or a call might have begun: this is text, except markup that a limit
+// cut. `tool`: the tool of a call whose opener is whole, or "".
 bool AnswerParser::FinishTail(std::string_view tool, bool in_block) {
   const bool is_cut = end_ == AnswerEnd::kLength && reads_calls_ && BeginsWithDsmlToken(rest());
   if (is_cut) {
@@ -391,7 +392,7 @@ void AnswerParser::FinishState() {
   FlushNewlines();
 }
 
-// Text in the states that read text.
+// Emits text in the states that read text.
 void AnswerParser::EmitText(std::string_view text) {
   const bool is_dropped =
       state_ == State::kBlock || (state_ == State::kAfter && !options_.keep_text_after_calls);

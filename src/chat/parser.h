@@ -2,14 +2,14 @@
 // tool calls.
 //
 // Models do not always follow the format. This parser recovers the calls from the known deviations,
-// and the arguments of calls that the model ended are always valid JSON; strict_parser.h reads the
+// and the arguments of calls that the model ended are always valid JSON; strict_parser.h parses the
 // format strictly. docs/spec/encoding.md section 9.2 has the policy, case by case.
 //
-// Where a limit cuts the answer, nothing is invented and nothing lost: arguments end where the
-// model was cut, and text ends with all that was written, except markup that begins with ｜DSML｜
-// (one token, of which text is never a part). So the content of an answer that is cut begins that
-// of a longer one, but for a last `<` or `</` and the newlines before it, which belong to such
-// markup.
+// If a limit cuts the answer, nothing is invented and nothing lost: arguments end where the model
+// was cut, and the text ends with everything that was written, except markup that begins with
+// ｜DSML｜ (one token, which is never part of text). So the content of a cut answer is the
+// beginning of the content of a longer one, except for a last `<` or `</` and the newlines before
+// it, which belong to such markup.
 //
 //   REASONING --</think>--> CONTENT --<tool_calls><invoke ..>--> INVOKE <--> VALUE
 //                              ^                                   |
@@ -37,13 +37,13 @@ namespace fathom {
 struct AnswerParserOptions {
   // True if the prompt ended inside the reasoning (EncodedPrompt::ends_in_reasoning).
   bool starts_in_reasoning = false;
-  // The tools of the request. No tools: the markup of calls is text. nullopt: the tools are not
-  // known; calls of any name are recognised, but only in DSML markup.
+  // The tools of the request. No tools: the markup of calls is text. nullopt: the tools are
+  // unknown; calls with any name are recognized, but only in DSML markup.
   std::optional<ToolSchemas> tools{};
   // The prompt ended with the opener of a call: the content begins with this call, whatever
   // follows.
   bool begins_with_call = false;
-  // On: a block of calls at the start of a line ends the reasoning; so does a whole one within a
+  // On: a block of calls at the start of a line ends the reasoning; so does a whole block within a
   // line that ends the answer (trailing_block.h). Off: the block is part of the reasoning.
   bool recover_calls_in_reasoning = true;
   // On: text after the calls is appended to the content. Off: the text is dropped, and counted.
@@ -51,13 +51,13 @@ struct AnswerParserOptions {
   // See CallBuilderOptions.
   bool coerce_strings = false;
   // On: the text of string parameters is sent as it arrives. Off: the arguments of a call are one
-  // event, and the last value of a repeated parameter counts instead of the first.
+  // event, and the last value of a repeated parameter is kept instead of the first.
   bool stream_arguments = true;
   std::string call_id_prefix = "call_";  // prefix of call ids
   RandomBits random_bits{};              // required
 };
 
-// Why the text ended.
+// The reason why the text ended.
 enum class AnswerEnd {
   kStop,    // the end-of-sentence token or a stop condition
   kLength,  // no room for more tokens
@@ -71,10 +71,10 @@ struct AnswerStats {
   std::size_t dropped_bytes = 0;  // text between and after calls
 };
 
-// Parses one answer; not thread-safe. The events, taken together, depend only on the bytes, not on
-// their division into pieces. Held-back text is bounded: the opening of a call (kMaxOpeningBytes),
-// a block within a line of the reasoning (TrailingBlock::kMaxBytes), values that are not strings,
-// and a JSON body in place of parameters. Time is linear.
+// Parses one answer; not thread-safe. The joined events depend only on the bytes, not on their
+// division into pieces. Held-back text is bounded: the opening of a call (kMaxOpeningBytes), a
+// block within a line of the reasoning (TrailingBlock::kMaxBytes), values that are not strings, and
+// a JSON body that replaces parameters. Time is linear.
 class AnswerParser {
  public:
   explicit AnswerParser(AnswerParserOptions options);
@@ -88,7 +88,8 @@ class AnswerParser {
   // Call once, after the last Feed.
   std::vector<AnswerEvent> Finish(AnswerEnd end);
 
-  // True if a block of calls is closed: the format allows no further text, so generation may stop.
+  // Returns true if a block of calls is closed: the format allows no further text, so generation
+  // may stop.
   bool calls_complete() const { return is_block_closed_; }
 
   AnswerStats stats() const;
@@ -107,7 +108,7 @@ class AnswerParser {
   void StepValue(const TagScan& scan);
   void StepBody(const TagScan& scan);
 
-  // Start a call, or take part of the tag as text. Return false if more text is needed first.
+  // Start a call, or consume part of the tag as text. Return false if more text is needed first.
   bool TryStartCall(const Tag& tag);
   bool TryEndReasoning(const Tag& tag);
   void StartCall(const CallOpening& opening);
@@ -146,12 +147,12 @@ class AnswerParser {
 
   bool is_block_closed_ = false;  // a block with at least one call has ended
   bool in_block_ = false;         // the open call is in a block with an opener
-  bool value_is_dsml_ = false;    // the open parameter's opener said DSML: only such tags end it
+  bool value_is_dsml_ = false;    // the open parameter's opener has DSML: only DSML tags end it
   // A newline ends the value so far: text, unless the closer is missing.
   bool value_newline_ = false;
   State body_origin_ = State::kContent;
   bool body_in_block_ = false;
-  std::string body_opening_;  // the markup before a JSON body, to be shown if it is none
+  std::string body_opening_;  // the markup before a JSON body, emitted as text if there is no body
   std::string body_tool_;
   std::string body_;
   AnswerStats stats_;

@@ -13,7 +13,7 @@
 namespace fathom {
 namespace {
 
-// The strongest level of the April checkpoints, the middle one of v4-0731.
+// The highest level of the April checkpoints, the middle one of v4-0731.
 constexpr std::string_view kAbsoluteMaximum =
     "Reasoning Effort: Absolute maximum with no shortcuts permitted.\n"
     "You MUST be very thorough in your thinking and comprehensively decompose the problem to"
@@ -63,7 +63,7 @@ constexpr std::array<PromptProfile, 2> kProfiles = {{
     {.name = "v4-0731", .efforts = k0731Efforts},
 }};
 
-// Returns the object in a file of JSON; nullopt if there is none.
+// Returns the object in a JSON file; nullopt if there is none.
 std::optional<JsonValue> ReadObject(const std::filesystem::path& file) {
   const Result<std::string> text = ReadFile(file, kMostSettingsBytes);
   if (!text) return std::nullopt;
@@ -109,7 +109,7 @@ ProfileDetection DetectProfile(const std::filesystem::path& model_directory) {
   const auto uses = [&](std::string_view name) {
     return encoder && encoder->find(name) != std::string::npos;
   };
-  // Looks for the newer identifier first: the older one may stand beside it.
+  // Looks for the newer identifier first: the older one may occur with it.
   const bool is_later = uses("REASONING_EFFORT_PROMPTS");
   if (is_later || uses("REASONING_EFFORT_MAX")) {
     return {.profile = kProfiles[is_later ? 1 : 0],

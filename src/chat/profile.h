@@ -28,25 +28,25 @@ struct PromptProfile {
 std::span<const PromptProfile> KnownProfiles();
 const PromptProfile& PreviewProfile();
 
-// Unknown names are kInvalidArgument; the message lists the known ones.
+// Finds a profile. Unknown names are kInvalidArgument; the message lists the known ones.
 Result<PromptProfile> FindProfile(std::string_view name);
 
 struct ProfileDetection {
   PromptProfile profile{};
   bool is_certain = false;      // false: a guess, worth a warning
-  std::string_view evidence{};  // where the directory says it; "": nowhere
+  std::string_view evidence{};  // the place in the directory that decides; "": none
 };
 
-// Takes the first of
+// Uses the first of
 //   prompt_profile in generation_config.json, the name of a profile,
 //   the identifiers in encoding/encoding_dsv4.py, the encoder of the checkpoint,
 //   keys dspark_* in config.json, a hint at v4-0731,
-// and else v4-preview. The name of the directory is never evidence: a wrong profile shifts every
-// effort by one level.
+// and otherwise v4-preview. The name of the directory is never evidence: a wrong profile shifts
+// every effort by one level.
 ProfileDetection DetectProfile(const std::filesystem::path& model_directory);
 
-// Returns the level of this name. "" (the client did not choose) is a level that thinks and adds no
-// text. Unknown names are kInvalidArgument; the message lists the known ones.
+// Returns the level with this name. "" (the client did not choose) is a level that thinks and adds
+// no text. Unknown names are kInvalidArgument; the message lists the known ones.
 Result<EffortLevel> FindEffort(const PromptProfile& profile, std::string_view name);
 // Returns the names of all levels, for messages.
 std::string EffortNames(const PromptProfile& profile);

@@ -12,7 +12,7 @@
 namespace fathom {
 namespace {
 
-// The encoder names what is wrong with a function that is none.
+// The encoder reports errors in a function that is not an object.
 void ShowTool(ToolSpec* tool) {
   Result<std::string> shown = ShownFunction(tool->function_json);
   if (shown) tool->function_json = *std::move(shown);
@@ -24,7 +24,7 @@ void ShowResponseFormat(ChatRequest* request) {
   if (!format || !format->IsObject()) return;
   const std::string_view type = format->FindText("type");
   if (type != "json_schema" && type != "json_object") return;
-  // The schema of chats is one level deeper than that of the other APIs.
+  // The schema of chats is nested one level deeper than in the other APIs.
   const JsonValue* inner = format->Find("json_schema");
   const JsonValue* schema = inner == nullptr ? format->Find("schema") : inner->Find("schema");
   if (schema != nullptr && !schema->IsNull()) {

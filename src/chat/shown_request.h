@@ -1,4 +1,4 @@
-// Brings a request into the form in which DeepSeek's own converter shows it to the model.
+// Converts a request to the form in which DeepSeek's own converter shows it to the model.
 // docs/spec/encoding.md section 6.
 #pragma once
 
@@ -6,12 +6,12 @@
 
 namespace fathom {
 
-// Changes what servers read from a client before EncodeChat takes it:
+// Changes a client's request before EncodeChat:
 // * the messages, as ArrangeHistory does;
 // * the tools of the request: {"name", "description", "parameters"} and no other key; a description
 //   that is absent or null is "", and such parameters are {};
-// * the response format of the request: its schema alone, or a text that asks for a JSON object.
-// Tools and response formats inside of messages stay as given: this is the official encoder's own
+// * the response format of the request: only its schema, or a text that asks for a JSON object.
+// Tools and response formats inside messages stay unchanged: this is the official encoder's own
 // form. Linear in the size of the request.
 void ShowAsConverter(ChatRequest* request);
 

@@ -55,8 +55,8 @@ class StrictReader {
                    fmt::format("answer, byte {}: expected {}", position_, expected)};
   }
 
-  // Moves past the first of the stops and returns the text before it. stop_ is the stop found; ""
-  // if there is none, and then all remaining text is returned.
+  // Advances past the first of the stops and returns the text before it. stop_ is the stop found;
+  // if there is none, it is "" and all remaining text is returned.
   std::string_view ReadUntil(std::initializer_list<std::string_view> stops) {
     const std::size_t begin = position_;
     stop_ = {};
@@ -72,7 +72,7 @@ class StrictReader {
     return text_.substr(begin);
   }
 
-  // Reads the calls behind the block's opener, whose bracket is read.
+  // Reads the calls after the block's opener, whose bracket has been read.
   void ReadCalls(Answer* answer) {
     while (!error_) {
       if (ReadUntil({kInvokeOpen, kBlockClose}) != ">\n") Fail("'>' and a new line");
@@ -105,7 +105,7 @@ class StrictReader {
     return call;
   }
 
-  // ` name="N">\n`, with one more newline if there are no parameters.
+  // Parses ` name="N">\n`, with one more newline if there are no parameters.
   static std::optional<std::string_view> NameOfCall(std::string_view text) {
     text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
     if (!text.starts_with("name=\"")) return std::nullopt;
@@ -121,8 +121,8 @@ class StrictReader {
     bool is_string = false;
   };
 
-  // ` name="K" string="true|false">V<`, up to the slash of the closer. The name ends at the first
-  // place where the rest fits.
+  // Parses ` name="K" string="true|false">V<`, up to the slash of the closer. The name ends at the
+  // first place where the rest matches.
   Parameter ReadParameter() {
     Parameter parameter;
     std::string_view text = ReadUntil({kParameterClose});
@@ -138,7 +138,7 @@ class StrictReader {
     constexpr std::string_view kFalse = "\" string=\"false\">";
     const std::size_t at_true = text.find(kTrue);
     const std::size_t at_false = text.find(kFalse);
-    if (at_true == at_false) {  // neither
+    if (at_true == at_false) {  // neither was found
       Fail("string=\"true\" or string=\"false\"");
       return parameter;
     }

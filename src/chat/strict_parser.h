@@ -1,5 +1,5 @@
-// The official parser of answers: an answer is either exactly in the format, or an error. For
-// checks and golden tests; users get AnswerParser. docs/spec/encoding.md section 9.1.
+// Parses answers like the official parser: an answer is either exactly in the format, or an error.
+// For checks and golden tests; users get AnswerParser. docs/spec/encoding.md section 9.1.
 #pragma once
 
 #include <string_view>
@@ -17,8 +17,8 @@ namespace fathom {
 //
 // The calls have no ids. Values of parameters with string="false" are copied to the arguments
 // unchecked, as in the official parser, so the arguments need not be JSON. Errors are kInvalidData.
-// An answer that ends inside a block is always an error; the official parser overlooks some of
-// these.
+// An answer that ends inside a block is always an error; the official parser misses some of these
+// cases.
 Result<Answer> ParseStrictly(std::string_view text, ThinkingMode mode);
 
 }  // namespace fathom

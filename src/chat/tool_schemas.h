@@ -1,4 +1,4 @@
-// ToolSchemas: names and parameter types of a request's tools, for the parser of answers.
+// ToolSchemas: the names and parameter types of a request's tools, for the parser of answers.
 #pragma once
 
 #include <map>
@@ -23,7 +23,7 @@ enum class ParameterType {
 // Constant after construction; may be read from many threads.
 class ToolSchemas {
  public:
-  // No tools at all.
+  // Has no tools at all.
   ToolSchemas() = default;
 
   // Error (kInvalidArgument): a function object that is not JSON.
@@ -34,11 +34,12 @@ class ToolSchemas {
 
   ParameterType FindType(std::string_view tool, std::string_view parameter) const;
 
-  // True if the tool lists its parameters and this one is not among them. False for strict tools:
-  // their calls have the parameters that the schema allows, under whatever names.
+  // Returns true if the tool lists its parameters and this one is not in the list. Returns false
+  // for strict tools: their calls have the parameters that the schema allows, under any names.
   bool Lacks(std::string_view tool, std::string_view parameter) const;
 
-  // True if the tool is strict, and requires a parameter that is not in the arguments (an object).
+  // Returns true if the tool is strict and requires a parameter that is not in the arguments (an
+  // object).
   bool RequiresMore(std::string_view tool, const JsonValue& arguments) const;
 
  private:
@@ -47,7 +48,7 @@ class ToolSchemas {
   struct Tool {
     std::optional<Properties> listed;  // nullopt: the schema does not list the parameters
     bool strict = false;
-    std::vector<std::string> required;  // of a strict tool
+    std::vector<std::string> required;  // required parameters of a strict tool
   };
 
   std::map<std::string, Tool, std::less<>> tools_;

@@ -9,7 +9,7 @@ TrailingBlock::Verdict TrailingBlock::Read(std::string_view text) {
   while (position_ < text.size()) {
     const std::string_view rest = text.substr(position_);
     const std::size_t before = std::min(rest.find('<'), rest.size());
-    // Between the openers, and after the block, only blanks may stand.
+    // Only blanks may appear between the openers and after the block.
     const bool is_free = has_call_ && !is_closed_;
     const bool is_blank = rest.substr(0, before).find_first_not_of(kTagBlanks) == rest.npos;
     if (!is_free && !is_blank) return Verdict::kText;
@@ -43,7 +43,7 @@ TrailingBlock::Verdict TrailingBlock::ReadTag(std::string_view rest) {
     position_ += tag.bytes;
   } else if (is_tag && (tag.kind == TagKind::kThinkClose ||
                         (tag.is_dsml && tag.kind == TagKind::kBlockOpen))) {
-    return Verdict::kText;  // the reasoning goes on after a mention
+    return Verdict::kText;  // the reasoning continues after a mention
   } else {
     ++position_;
   }
