@@ -13,7 +13,7 @@
 namespace fathom {
 namespace {
 
-// Compares every byte of both, so that the time depends on the longer length only.
+// Compares every byte of both, so that the time depends only on the longer length.
 bool SameInConstantTime(std::string_view a, std::string_view b) {
   unsigned difference = a.size() == b.size() ? 0 : 1;
   for (std::size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
@@ -39,7 +39,7 @@ std::string HostName(std::string_view host) {
   return LowerCase(host);
 }
 
-// Returns "gpu1.example.org" and "gpu1" on the machine of that name; nothing if it has no name.
+// Returns "gpu1.example.org" and "gpu1" on the machine with that name; nothing if it has no name.
 std::vector<std::string> OwnNames() {
   std::array<char, 256> name = {};
   if (::gethostname(name.data(), name.size() - 1) != 0 || name.front() == '\0') return {};
@@ -65,13 +65,13 @@ std::string_view RequestKey(const HttpRequest& request) {
 
 std::optional<std::size_t> FindKey(const std::vector<std::string>& keys, std::string_view key) {
   std::optional<std::size_t> found;
-  for (std::size_t i = 0; i < keys.size(); ++i) {  // no early end
+  for (std::size_t i = 0; i < keys.size(); ++i) {  // no early exit
     if (SameInConstantTime(key, keys[i])) found = i;
   }
   return found;
 }
 
-// The methods and fields that requests of API clients consist of, with those that the packages of
+// The methods and fields in requests of API clients, including fields that the packages of
 // Anthropic and OpenAI add.
 constexpr std::string_view kCorsMethods = "GET, POST, DELETE, OPTIONS";
 constexpr std::string_view kCorsHeaders =
@@ -79,8 +79,8 @@ constexpr std::string_view kCorsHeaders =
     "anthropic-dangerous-direct-browser-access, openai-organization, openai-project";
 
 // Pages send fields of their own: the language of the package (x-stainless-*), their name
-// (http-referer, x-title). Their site may ask anything, and CORS demands each field by name, so all
-// that are asked for are allowed.
+// (http-referer, x-title). An allowed site may send any request, and CORS demands each field by
+// name, so all requested fields are allowed.
 std::string AllowedHeaders(std::string_view asked) {
   std::string allowed(kCorsHeaders);
   while (!asked.empty()) {

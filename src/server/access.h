@@ -13,17 +13,18 @@ namespace fathom {
 
 struct AccessOptions {
   std::vector<std::string> api_keys;      // any of them is accepted; none: no key is needed
-  std::vector<std::string> admin_keys{};  // of the administrators; none: there is no administration
+  std::vector<std::string> admin_keys{};  // keys of the administrators; none: there is no
+                                          // administration
   std::vector<std::string> cors_origins;  // other sites whose pages may send requests; "*": all
-  // Names of this server besides those that Access::KnowsHost takes by itself; "*": all. Ignored if
-  // there are keys.
+  // Names of this server in addition to the names that Access::KnowsHost always accepts; "*": all.
+  // Ignored if there are keys.
   std::vector<std::string> allowed_hosts;
 };
 
 // The holder of a request's key, which is sent as Authorization: Bearer KEY or x-api-key: KEY.
 struct KeyHolder {
   std::optional<std::size_t> api_key;  // the number of the key among AccessOptions::api_keys
-  bool is_admin = false;               // the key is an admin key; API keys are none
+  bool is_admin = false;               // the key is an admin key; API keys are not admin keys
 };
 
 // Constant after construction; any thread. Host names and origins are compared without case.
@@ -39,14 +40,15 @@ class Access {
   bool has_admins() const { return !options_.admin_keys.empty(); }
   // Returns whether Host is a name of this server. Without this check, the owner of a domain could
   // point its name to 127.0.0.1 (DNS rebinding), and its pages would count as pages of this server.
-  // An address cannot be pointed elsewhere; "localhost", .local and .internal are no domains that
-  // one can own; and this machine's own name is its administrator's choice.
+  // Accepted are addresses, which cannot be pointed elsewhere; "localhost", .local and .internal,
+  // which are not domains that one can own; and this machine's own name, which its administrator
+  // chose.
   bool KnowsHost(const HttpRequest& request) const;
   // Returns whether the page that sends the request belongs to this server or to an allowed origin.
   // Browsers always name the origin; other clients never do.
   bool MayAsk(const HttpRequest& request) const;
 
-  // Adds the fields with which a browser hands the response to a page of another site; none if its
+  // Adds the fields with which a browser passes the response to a page of another site; none if its
   // origin is not allowed.
   void AddCorsFields(const HttpRequest& request, HttpFields* fields) const;
   // Adds the fields that answer the browser's preflight request (OPTIONS).
@@ -56,7 +58,7 @@ class Access {
   bool IsAllowedOrigin(std::string_view origin) const;
 
   AccessOptions options_;
-  std::vector<std::string> own_names_;  // of this machine
+  std::vector<std::string> own_names_;  // names of this machine
 };
 
 }  // namespace fathom

@@ -22,7 +22,7 @@ BodyGate::Pass BodyGate::Enter(std::size_t n_bytes, const StopFunction& stop) {
     lock.lock();
   }
   waiting_.erase(number);
-  changed_.notify_all();  // the next one is the first now
+  changed_.notify_all();  // another one is the first now
   if (is_stopped) return nullptr;
   n_taken_ += n_bytes;
   return Pass(this, {n_bytes});

@@ -1,8 +1,8 @@
-// BodyGate: bounds the memory of the requests that are being prepared.
+// BodyGate: limits the memory of the requests that are being prepared.
 //
-// Until the requests of a body are ready for the engine, the server holds a multiple of its bytes:
-// about 8 for JSON values, and up to 24 to encode a long text as tokens. What is ready holds little
-// more than the body itself.
+// Until the requests of a body are ready for the engine, the server needs a multiple of its bytes:
+// about 8 for JSON values, and up to 24 to encode a long text as tokens. Prepared requests need
+// little more than the body itself.
 #pragma once
 
 #include <condition_variable>
@@ -16,7 +16,7 @@
 
 namespace fathom {
 
-// Any thread. Outlives its passes.
+// Any thread. Must outlive its passes.
 class BodyGate {
  private:
   struct Leave {
@@ -25,13 +25,14 @@ class BodyGate {
   };
 
  public:
-  // Room for a body, until the pass ends.
+  // Reserves room for a body until the pass is destroyed.
   using Pass = std::unique_ptr<BodyGate, Leave>;
 
-  // `limit`: bytes of all bodies inside; a body that is longer is inside alone.
+  // `limit`: bytes of all bodies inside; a longer body is inside alone.
   explicit BodyGate(std::size_t limit) : limit_(limit) {}
 
-  // Waits for room, in the order of arrival. nullptr: there was none before `stop` returned true.
+  // Waits for room, in the order of arrival. Returns nullptr if `stop` returned true before there
+  // was room.
   Pass Enter(std::size_t n_bytes, const StopFunction& stop);
 
  private:

@@ -1,4 +1,4 @@
-// ClientModels: the model as each client has it, with a memory of the client's own.
+// ClientModels: gives each client a view of the model with the client's own memory.
 #pragma once
 
 #include <cstddef>
@@ -16,17 +16,18 @@ namespace fathom {
 
 struct ClientMemory {
   ReplayScope replay_scope = ReplayScope::kNamed;
-  std::size_t replay_bytes = 0;  // of all clients together; 0: nothing is replayed
-  std::size_t response_bytes = ResponseStore::kDefaultBytes;  // of all clients together
+  std::size_t replay_bytes = 0;  // bytes of all clients together; 0: nothing is replayed
+  std::size_t response_bytes = ResponseStore::kDefaultBytes;  // bytes of all clients together
 };
 
-// A client is who holds an API key. Stored responses, turns to replay and cached blocks belong to
-// one client: no other can read, continue or delete them, push them out of a store, or learn from
-// the time of an answer that they exist. The memory is divided equally. Constant; any thread.
+// A client is the holder of an API key. Stored responses, turns to replay and cached blocks belong
+// to one client: no other client can read, continue or delete them, evict them from a store, or
+// learn from the time of an answer that they exist. The memory is divided equally. Constant; any
+// thread.
 class ClientModels {
  public:
-  // `keys`: one client each; without keys all are one client, whose cached blocks are those of
-  // other commands, too.
+  // `keys`: one client each. Without keys there is one client, which also shares cached blocks with
+  // other commands.
   ClientModels(const ApiModel& model, std::span<const std::string> keys, const ClientMemory& memory,
                const RandomBits& random_bits);
   ~ClientModels();

@@ -16,7 +16,7 @@
 namespace fathom {
 namespace {
 
-// The sampling of requests that do not say otherwise, by the names of llama.cpp.
+// Returns the default sampling for requests, by the names of llama.cpp.
 JsonValue SamplingJson(const SamplingParameters& sampling) {
   return {{"temperature", sampling.temperature},
           {"top_k", sampling.top_k},
@@ -28,7 +28,8 @@ JsonValue SamplingJson(const SamplingParameters& sampling) {
           {"n_predict", sampling.max_tokens.value_or(-1)}};
 }
 
-// Returns the tokens that a sequence gets of a step on average: one, and the accepted drafts.
+// Returns the average number of tokens that a sequence gets in a step: one, and the accepted
+// drafts.
 double TokensOfStep(const MetricsSnapshot& now) {
   std::int64_t n_drafts = 0;
   std::int64_t n_accepted = 0;
@@ -61,7 +62,7 @@ HttpResponse PropsResponse(const ServedModel& model, std::string_view version) {
        {"model_alias", model.names.front()},
        {"model_path", model.root},
        {"modalities", {{"vision", false}, {"audio", false}}},
-       {"chat_template", ""},  // the format is no template: /apply-template renders a chat
+       {"chat_template", ""},  // the format is not a template: /apply-template renders a chat
        {"bos_token", api.tokenizer->TokenToText(api.bos)},
        {"eos_token", api.tokenizer->TokenToText(api.eos)},
        {"build_info", "fathom " + std::string(version)}});

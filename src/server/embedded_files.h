@@ -1,5 +1,5 @@
 // The files that are part of the program, as the build writes them (fathom_embed), and the
-// responses with those of the chat page (docs/chat_page.md). Constant.
+// responses with the files of the chat page (docs/chat_page.md). Constant.
 #pragma once
 
 #include <optional>
@@ -9,10 +9,10 @@
 
 namespace fathom {
 
-// openapi.json: the server's endpoints, in OpenAPI 3.1.
+// Returns openapi.json: the server's endpoints, in OpenAPI 3.1.
 std::string_view OpenApiJson();
 
-// The chat page: server/web.
+// Return the files of the chat page: server/web.
 std::string_view PageHtml();
 std::string_view PageCss();
 std::string_view AttachmentsJs();
@@ -36,8 +36,8 @@ std::string_view SettingsJs();
 std::string_view SettingsDialogJs();
 std::string_view StorageJs();
 
-// The response to GET of `request.path`: "/" is the page, "/web/NAME" one of its scripts or its
-// style; 304 if the client has it already. None: there is no such file. Any thread.
+// Returns the response to GET of `request.path`: "/" is the page, "/web/NAME" one of its scripts or
+// its style; 304 if the client already has the file. None: there is no such file. Any thread.
 std::optional<HttpResponse> WebFileResponse(const HttpRequest& request);
 
 }  // namespace fathom

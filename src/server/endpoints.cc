@@ -23,7 +23,7 @@ ModelCard MakeCard(const ServedModel& model, const std::string& name) {
           .max_context = model.api->limits.max_context};
 }
 
-// "a/b c" of "a%2Fb%20c"; what is no escape stays.
+// Returns "a/b c" for "a%2Fb%20c"; text that is not an escape stays unchanged.
 std::string Decode(std::string_view text) {
   const auto digit = [](char c) {
     if (c >= '0' && c <= '9') return c - '0';
@@ -98,7 +98,7 @@ ApiResult<HttpResponse> TokenizeResponse(const ApiModel& model, const ApiBody& b
   bool return_strings = false;
   bool is_chat = false;
   {
-    const Result<JsonValue> json = ParseBody(body);  // freed before it is read again
+    const Result<JsonValue> json = ParseBody(body);  // freed before the body is read again
     if (!json) return UnexpectedApiError(json.error());
     FieldReader reader(*json);
     return_strings = reader.Flag("return_token_strs");

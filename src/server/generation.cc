@@ -40,7 +40,7 @@ class Run {
             call, model, static_cast<std::int64_t>(std::time(nullptr)), options.random_bits)),
         format_(call.api->make_format()) {}
 
-  // Submits all requests. False: the client has received the error.
+  // Submits all requests. Returns false if the client has received an error instead.
   bool Submit(RequestRunner& runner) {
     if (call_.refusal) {
       SendError(*call_.refusal);
@@ -59,7 +59,7 @@ class Run {
     return true;
   }
 
-  // Sends events until all requests have ended, or the client is gone.
+  // Sends events until all requests have ended or the client is gone.
   void Follow() {
     while (n_open_ > 0 && !failed_) {
       has_written_ = false;
@@ -95,7 +95,8 @@ class Run {
       record_->finish = "error";
       return;
     }
-    // Stores before it sends the end of the answer: the client may come back at once.
+    // Stores before it sends the end of the answer: the client may send its next request
+    // immediately.
     RememberTurns(*answer_);
     if (call_.api->store != nullptr) call_.api->store(*answer_);
     record_->finish =
@@ -129,7 +130,7 @@ class Run {
     Write();
   }
 
-  // Returns the longest wait for an event: the next sign of life is not late.
+  // Returns the longest wait for an event, so that the next sign of life is not late.
   std::chrono::milliseconds Patience() const {
     const std::chrono::milliseconds patience = n_open_ > 1 ? kTurn : options_.watch;
     if (!call_.stream) return patience;
@@ -165,9 +166,9 @@ class Run {
     format_->Begin(*answer_, &pending_);
   }
 
-  // Counts from the last byte that was written, since events may print nothing. A stream that waits
-  // for its first event begins after `watch`: an answer that is ready sooner begins with its first
-  // token in one write, and a fault that shows sooner keeps its status.
+  // Measures the time from the last written byte, because events may print nothing. A stream that
+  // waits for its first event begins after `watch`. So an answer that is ready sooner begins with
+  // its first token in one write, and an error that occurs sooner keeps its status.
   void ShowLife() {
     if (!call_.stream || has_error_) return;
     const Clock::time_point now = Clock::now();
@@ -196,7 +197,7 @@ class Run {
     Abandon();
   }
 
-  // The client is gone: cancels the requests that still run.
+  // The client is gone: cancels the running requests.
   void Abandon() {
     failed_ = true;
     running_.clear();
@@ -238,11 +239,12 @@ class Run {
   GenerationTable::Entry& entry_;
   std::unique_ptr<ApiAnswer> answer_;
   const std::unique_ptr<AnswerFormat> format_;
-  std::vector<std::unique_ptr<RunningRequest>> running_;  // null: has ended
+  std::vector<std::unique_ptr<RunningRequest>> running_;  // null: the request has ended
   std::size_t n_open_ = 0;
   StreamEvent event_;
-  std::string pending_;       // told to the client with the next write
-  bool has_written_ = false;  // since it was last asked whether the client is gone; writing asks
+  std::string pending_;       // sent to the client with the next write
+  bool has_written_ = false;  // since the last check whether the client is gone; writing also
+                              // checks this
   bool is_streaming_ = false;
   bool has_begun_ = false;
   bool has_first_ = false;

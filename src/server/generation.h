@@ -1,4 +1,4 @@
-// Generation: one call, from the engine to the client.
+// Generate: answers one call, from the engine to the client.
 #pragma once
 
 #include <chrono>
@@ -15,12 +15,12 @@ namespace fathom {
 
 struct GenerationOptions {
   // A stream that has sent no byte for this time sends AnswerFormat::SignOfLife. Clients are
-  // promised one within 10 s, and bytes take time to arrive.
+  // promised a byte within 10 s, and bytes take time to arrive.
   std::chrono::milliseconds keep_alive{9000};
   // Limits the whole answer; none: no limit.
   std::optional<std::chrono::milliseconds> time_limit;
-  // A client that is gone is noticed at the next event, or after this time without an event; a
-  // stream that may begin in the queue does so then.
+  // A client that is gone is noticed at the next event, or after this time without an event. A
+  // stream that may begin in the queue begins after this time.
   std::chrono::milliseconds watch{100};
   RandomBits random_bits;  // required
 };

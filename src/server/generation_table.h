@@ -1,4 +1,4 @@
-// GenerationTable: the requests that generate now, for the administrators.
+// GenerationTable: lists the running requests that generate, for the administrators.
 #pragma once
 
 #include <atomic>
@@ -18,12 +18,12 @@ namespace fathom {
 // Any thread may call.
 class GenerationTable {
  public:
-  // One request, in the table as long as it lives. Belongs to the thread of its request; the table,
-  // which must outlive it, may be asked from others.
+  // One request, in the table during its lifetime. Belongs to the thread of its request; the table,
+  // which must outlive it, may be used from other threads.
   class Entry {
    public:
-    // `id`: X-Request-Id; clients choose it, so that several requests may have the same.
-    // `exchange`, which must outlive the entry, is that of the request.
+    // `id`: X-Request-Id; clients choose it, so several requests may have equal ids. `exchange`
+    // belongs to the request and must outlive the entry.
     Entry(GenerationTable& table, std::string id, std::string path, HttpExchange& exchange)
         : table_(table), id_(std::move(id)), path_(std::move(path)), exchange_(exchange) {
       const std::lock_guard lock(table_.mutex_);
@@ -62,10 +62,10 @@ class GenerationTable {
     std::string path;
     std::int64_t prompt_tokens = 0;
     std::int64_t output_tokens = 0;
-    double seconds = 0;  // since it began
+    double seconds = 0;  // time since the beginning
   };
 
-  // Returns the oldest first.
+  // Returns the rows, oldest first.
   std::vector<Row> List() const {
     const auto now = std::chrono::steady_clock::now();
     const std::lock_guard lock(mutex_);
@@ -85,7 +85,7 @@ class GenerationTable {
     return entries_.size();
   }
 
-  // Tells the requests of that id to end, which they do within a step of the engine, also where a
+  // Marks the requests with that id as aborted. They end within a step of the engine, even if a
   // client does not read its answer. Returns their number.
   std::size_t Abort(std::string_view id) {
     const std::lock_guard lock(mutex_);

@@ -13,7 +13,7 @@
 namespace fathom {
 namespace {
 
-// Endpoints of other servers, by the segment that names them.
+// An endpoint of other servers, by the segment that names it.
 struct Absence {
   std::string_view segment;
   std::string_view sentence;
@@ -52,7 +52,7 @@ constexpr Absence kAbsences[] = {
     {"infill", "there is nothing at /infill: /v1/completions fills a gap before its suffix"},
 };
 
-// Returns the first segment that is no version and no name of an API.
+// Returns the first segment that is neither a version nor the name of an API.
 std::string_view NamingSegment(std::string_view path) {
   while (!path.empty()) {
     path.remove_prefix(1);  // the slash
@@ -64,18 +64,18 @@ std::string_view NamingSegment(std::string_view path) {
   return {};
 }
 
-// Returns how much a client must have erred to mean `path`: 0 where one of both only has more
-// segments at its begin or end.
+// Returns the size of a client's typing error if it meant `path`: 0 if the two paths differ only by
+// segments at the begin or end.
 std::size_t Error(std::string_view typed, std::string_view path) {
   const bool has_more = typed.ends_with(path) ||
                         (path.starts_with(typed) && path.substr(typed.size()).starts_with('/'));
   return has_more ? 0 : EditDistance(typed, path);
 }
 
-// Returns the path that was probably meant; empty: none is near.
+// Returns the path that was probably meant; empty: none is similar.
 std::string_view Nearest(std::string_view typed, std::span<const std::string_view> paths) {
   constexpr std::size_t kMostBytes = 100;
-  constexpr std::size_t kShortest = 4;  // "/v1" is no attempt at "/web"
+  constexpr std::size_t kShortest = 4;  // "/v1" is not a typing error for "/web"
   if (typed.size() < kShortest || typed.size() > kMostBytes) return {};
   std::string_view nearest;
   std::size_t least = std::max<std::size_t>(typed.size() / 5, 1) + 1;

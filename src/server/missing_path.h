@@ -1,4 +1,4 @@
-// The error of a path at which there is nothing.
+// Makes the error for an unknown path.
 #pragma once
 
 #include <span>
@@ -8,9 +8,9 @@
 
 namespace fathom {
 
-// Returns a 404 that says what a client of other servers should know: that this kind of model has
-// no such endpoint, that the base URL has /v1 twice, or the path that was probably meant.
-// `paths`: the paths that the client may ask for.
+// Returns a 404 with advice for clients of other servers: this kind of model has no such endpoint,
+// the base URL has /v1 twice, or the path that was probably meant. `paths`: the paths that the
+// client may use.
 ApiError NoSuchPath(std::string_view path, std::span<const std::string_view> paths);
 
 }  // namespace fathom

@@ -15,7 +15,7 @@
 namespace fathom {
 namespace {
 
-// The schemas of the requests that generate, or of the part with their sampling.
+// The schemas of the requests that generate, or of the parts that contain their sampling.
 constexpr std::string_view kGenerationRequests[] = {"ChatCompletionRequest", "CompletionRequest",
                                                     "ResponsesRequest", "MessagesRequest",
                                                     "OllamaOptions"};
@@ -26,7 +26,7 @@ JsonValue FieldSchema(const SamplingField& field) {
             {"minimum", field.low},
             {"maximum", field.high}};
   }
-  // -1 and 0 are off; more than the vocabulary is all of it.
+  // -1 and 0 mean off; a number above the vocabulary means all of it.
   return {{"type", JsonValue::Array({"integer", "null"})},
           {"minimum", -1},
           {"maximum", std::numeric_limits<std::int64_t>::max()}};
@@ -60,7 +60,7 @@ std::string OpenApiDocument(const RequestLimits& limits) {
 
 std::string NumbersUpTo(std::int64_t last) {
   const std::string digits = fmt::format("{}", last);
-  // Shorter numbers; then those that have the first i digits of the last one, and a smaller next.
+  // Shorter numbers; then numbers with the first i digits of the last one and a smaller next digit.
   std::string shorter = "0";
   if (digits.size() > 1) shorter += fmt::format("|[1-9][0-9]{{0,{}}}", digits.size() - 2);
   std::string expression = "^(" + shorter;

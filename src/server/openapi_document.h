@@ -1,4 +1,4 @@
-// The OpenAPI document with the limits of this server: the file that is embedded has those of a
+// Writes the OpenAPI document with the limits of this server: the embedded file has the limits of a
 // DeepSeek-V4 checkpoint without options.
 #pragma once
 
@@ -12,7 +12,7 @@ namespace fathom {
 // Returns openapi.json with the numeric sampling parameters (engine/sampling_fields.h) of every
 // request that generates.
 std::string OpenApiDocument();
-// Also with the token ids and the number of choices that these limits allow.
+// Also includes the token ids and the number of choices that these limits allow.
 std::string OpenApiDocument(const RequestLimits& limits);
 
 // Returns a regular expression for the decimal numbers from 0 to `last`, at least 0, written

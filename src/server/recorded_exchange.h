@@ -1,4 +1,4 @@
-// RecordedExchange: adds the same fields to every response and records what was sent.
+// RecordedExchange: adds the same fields to every response and records the sent data.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ namespace fathom {
 // Wraps `exchange`; both it and `record` must outlive it.
 class RecordedExchange final : public HttpExchange {
  public:
-  // keep_content: records the content too.
+  // keep_content: also records the content.
   RecordedExchange(HttpExchange& exchange, ServedRequest& record, bool keep_content)
       : exchange_(exchange), record_(record), keep_content_(keep_content) {}
 

@@ -14,31 +14,32 @@ struct ServedRequest {
   std::string id;    // X-Request-Id
   std::string peer;  // the client's address
   std::string method;
-  std::string path;      // of HttpRequest; a long one is shortened
+  std::string path;      // path of HttpRequest; a long one is shortened
   std::string endpoint;  // the route of this server; "none" without one
   bool has_key = false;  // the client gave an API key or an admin key of this server
-  int status = 0;        // of HTTP; 499: the client left before there was a response
+  int status = 0;        // HTTP status; 499: the client left before there was a response
   double seconds = 0;
 
-  // Only of requests that generate; nothing of their text.
+  // The next fields are set only for requests that generate; they contain none of their text.
   bool generates = false;
   bool stream = false;
-  std::string model;  // the server's name of it
+  std::string model;  // the server's name for the model
   Usage usage;
-  std::size_t n_replayed = 0;  // turns that the prompt holds token by token as they were generated
+  std::size_t n_replayed = 0;  // turns that the prompt replays token by token
   double queue_seconds = 0;
-  double first_token_seconds = 0;  // since the request came
+  double first_token_seconds = 0;  // time since the request arrived
   double prefill_seconds = 0;      // from the first step to the first token
   double decode_seconds = 0;       // from the first token to the end
-  std::size_t longest_choice = 0;  // tokens
-  std::string finish;              // of the first choice; or "cancelled"
+  std::size_t longest_choice = 0;  // number of tokens
+  std::string finish;              // finish reason of the first choice; or "cancelled"
   int turn_stops = 0;              // choices that a turn token ended (prompt_tokens.h)
   std::string relaxed;             // ApiCall::relaxed; may quote the request
-  bool has_constraint = false;     // of its answers
-  double compile_seconds = 0;      // of that constraint
-  std::string constraint_error;    // why a constraint was refused or has failed: ApiError::code
+  bool has_constraint = false;     // the answers have a constraint
+  double compile_seconds = 0;      // time of compiling the constraint
+  std::string constraint_error;    // the reason why a constraint was refused or has failed:
+                                   // ApiError::code
   // The error that the client received, if any.
-  std::string error;        // its message; may quote the request where the client is at fault
+  std::string error;        // its message; may quote the request if the client is at fault
   std::string error_field;  // ApiError::param
   std::string error_kind;   // ApiError::code, or its type
 

@@ -23,7 +23,7 @@ using Label = prometheus::ClientMetric::Label;
 using prometheus::MetricFamily;
 using prometheus::MetricType;
 
-// docs/spec/serving.md section 12.
+// See docs/spec/serving.md section 12.
 const Bounds kLatencyBounds = {.3, .5, .8, 1,  1.5, 2,   2.5, 5,   10,   15,  20,
                                30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680};
 const Bounds kSecondsPerTokenBounds = {.01, .025, .05, .075, .1, .15, .2, .3, .4,
@@ -49,11 +49,12 @@ prometheus::Gauge& AddGauge(prometheus::Registry& registry, const char* name, co
 
 struct CommonName {
   std::string_view fathom;
-  std::string_view kind;  // the metric's label `kind`, which vLLM has in the name; "": any metric
+  std::string_view kind;  // the label `kind` of the metric, which is part of vLLM's name; "": any
+                          // metric
   const char* vllm;
 };
 
-// vLLM's word for the end of an answer; calls end it like any stop.
+// vLLM's word for the end of an answer; an answer with calls ends like any stop.
 constexpr std::pair<std::string_view, std::string_view> kFinishReasons[] = {{"tool_calls", "stop"},
                                                                             {"cancelled", "abort"}};
 
@@ -78,7 +79,7 @@ constexpr CommonName kCommonNames[] = {
     {"fathom_request_generated_tokens", "", "vllm:request_generation_tokens"},
 };
 
-// `family` under the name that vLLM has for it.
+// Returns `family` under vLLM's name for it.
 MetricFamily Rename(const MetricFamily& family, const CommonName& name, const Label& model) {
   MetricFamily renamed = {
       .name = name.vllm, .help = family.help, .type = family.type, .metric = {}};
@@ -104,7 +105,7 @@ MetricFamily Rename(const MetricFamily& family, const CommonName& name, const La
   return renamed;
 }
 
-// A family of one metric; `value` is a number.
+// Makes a family with one metric; `value` is a number.
 MetricFamily One(const char* name, const char* help, auto value) {
   const bool is_counter = std::string_view(name).ends_with("_total");
   prometheus::ClientMetric metric;
@@ -116,7 +117,7 @@ MetricFamily One(const char* name, const char* help, auto value) {
           .metric = {std::move(metric)}};
 }
 
-// The metrics of the process, under the names that all exporters have for them.
+// Returns the metrics of the process, under the names that all exporters use.
 std::vector<MetricFamily> ProcessFamilies() {
   const ProcessUsage usage = UsageOfThisProcess();
   return {
@@ -130,7 +131,7 @@ std::vector<MetricFamily> ProcessFamilies() {
       One("process_max_fds", "Limit of open file descriptors.", usage.max_descriptors)};
 }
 
-// Appends the metrics of vLLM that are none of ours with another name.
+// Appends the metrics of vLLM that are not ours under another name.
 void AppendDerived(const MetricsSnapshot& now, const Label& model,
                    std::vector<MetricFamily>* families) {
   const auto append = [&](const char* name, const char* help, auto value,
@@ -157,7 +158,7 @@ void AppendDerived(const MetricsSnapshot& now, const Label& model,
   }
   append("vllm:prefix_cache_queries_total", "Tokens of prompts that the cache was searched for.",
          prompt_tokens);
-  // Drafts of the head and looked-up ones.
+  // Includes drafts of the head and looked-up ones.
   append("vllm:spec_decode_num_drafts_total", "Drafts verified.",
          now.drafted[0] + now.looked_up[0]);
   append("vllm:spec_decode_num_draft_tokens_total", "Drafted tokens verified.",

@@ -21,10 +21,10 @@ class ServerMetrics {
 
   void Count(const ServedRequest& record);
 
-  // The text format of Prometheus, version 0.0.4: the server's metrics (fathom_http_*,
-  // fathom_request_*, ...), then those of `engine`, then both once more under the names that vLLM
-  // has for them and dashboards look for, with the label model_name: vllm:num_requests_running and
-  // so on (docs/spec/serving.md section 12). Without an engine, the server's metrics alone.
+  // Returns the text format of Prometheus, version 0.0.4: the server's metrics (fathom_http_*,
+  // fathom_request_*, ...), then the metrics of `engine`. Both follow a second time under vLLM's
+  // names, for which dashboards look, with the label model_name: vllm:num_requests_running and so
+  // on (docs/spec/serving.md section 12). Without an engine, returns only the server's metrics.
   std::string PrometheusText(const HttpCounts& connections, const EngineMetrics* engine,
                              std::string_view model_name,
                              const std::optional<ConstraintMemoryUse>& constraints = {}) const;

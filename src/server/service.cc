@@ -29,7 +29,7 @@ ApiError ShuttingDown() {
           .code = "shutting_down"};
 }
 
-// The API whose errors and model cards the client understands.
+// Returns the API whose errors and model cards the client understands.
 const Api& ChooseApi(const HttpRequest& request) {
   // Several APIs may have one prefix.
   if (const Api* api = FindApi(request.path)) return *api;
@@ -44,7 +44,8 @@ const Api& ChooseApi(const HttpRequest& request) {
   return *Apis().front();
 }
 
-// A client's name for a request may go into a log and a header, so it must be short and plain.
+// Returns the client's name for a request if it is short and plain, because it may go into a log
+// and a header.
 std::string RequestId(const HttpRequest& request, const RandomBits& random_bits) {
   constexpr std::size_t kMaxBytes = 128;
   const std::string_view id = request.Field("X-Request-Id");
@@ -59,7 +60,8 @@ bool DiskFails(const ServedModel& model) {
   return streaming && streaming->DiskFails(Clock::now());
 }
 
-// A body that says what it is says JSON. A page of another site can send other types unasked.
+// Returns whether the body is JSON by its content type. A page of another site can send other types
+// without permission.
 bool IsJson(const HttpRequest& request) {
   std::string_view type = request.Field("Content-Type");
   type = type.substr(0, std::min(type.find(';'), type.size()));
@@ -67,7 +69,7 @@ bool IsJson(const HttpRequest& request) {
   return type.empty() || EqualsWithoutCase(type, "application/json");
 }
 
-// Returns the fields of that name as one list.
+// Returns all fields with that name as one list.
 std::string AllOfField(const HttpRequest& request, std::string_view name) {
   std::string all;
   for (const auto& [field, value] : request.fields) {
@@ -77,7 +79,7 @@ std::string AllOfField(const HttpRequest& request, std::string_view name) {
   return all;
 }
 
-// Quotes what a client has sent, which may be long.
+// Quotes a client's text, which may be long.
 std::string Quoted(std::string_view text) {
   return fmt::format("\"{}\"", ShortenedUtf8(text, kQuotedBytes));
 }
@@ -88,20 +90,22 @@ struct Service::RequestContext {
   const HttpRequest& request;
   RecordedExchange& exchange;
   ServedRequest& record;
-  const Api& api;  // of errors and model cards
+  const Api& api;  // API for errors and model cards
   const KeyHolder holder;
   const ApiBody body;
   const std::atomic<bool>& is_draining;
   BodyGate::Pass pass{};                // until the body is prepared
   const Route* route = nullptr;         // from FindRoute on
   const ServedModel* model = nullptr;   // for routes that need it
-  const ApiModel* api_model = nullptr;  // the model as this client has it; beside `model`
-  std::string_view rest{};              // of the path, where the route leaves it open
+  const ApiModel* api_model = nullptr;  // the model as this client sees it; set together with
+                                        // `model`
+  std::string_view rest{};              // part of the path that the route leaves open
 
-  // Others may prepare their bodies while a slow client reads its answer, so the pass ends here.
+  // The pass ends here, so that others may prepare their bodies while a slow client reads its
+  // answer.
   void Fail(ApiError error) {
     pass.reset();
-    if (error.status == 503 && is_draining) error = ShuttingDown();  // whatever was stopped by it
+    if (error.status == 503 && is_draining) error = ShuttingDown();  // draining may have caused it
     error.request_id = record.id;
     record.SetError(error);
     exchange.Send(ErrorResponse(api, error));
@@ -113,8 +117,8 @@ struct Service::RequestContext {
   }
 };
 
-// A path that ends with '/' and is not "/" stands for all paths that begin with it; "{id}" in a
-// path for any text without '/'.
+// A path that ends with '/' and is not "/" matches all paths that begin with it; "{id}" in a path
+// matches any text without '/'.
 struct Service::Route {
   static constexpr std::string_view kId = "{id}";
   enum class Key { kNever, kHealth, kMetrics, kAlways, kAdmin };  // kHealth: never, and vital
@@ -123,9 +127,9 @@ struct Service::Route {
   Answer answer;
   Key key = Key::kAlways;
   bool needs_model = false;
-  const ApiRoute* api_route = nullptr;  // of AnswerApiRoute
+  const ApiRoute* api_route = nullptr;  // for AnswerApiRoute
 
-  // Whether those who run the server need it while clients keep the server busy.
+  // Returns whether the operators of the server need it while clients keep the server busy.
   bool is_vital() const {
     return key == Key::kHealth || key == Key::kMetrics || key == Key::kAdmin;
   }
@@ -427,7 +431,7 @@ bool Service::FindRoute(RequestContext& context) {
   const HttpRequest& request = context.request;
   const std::string_view method =
       request.method == "HEAD" ? std::string_view("GET") : std::string_view(request.method);
-  // "/v1/responses/input_tokens" is no response with that id.
+  // "/v1/responses/input_tokens" is not a response with that id.
   const bool is_whole = std::any_of(routes_.begin(), routes_.end(),
                                     [&](const Route& route) { return route.path == request.path; });
   std::string allowed;

@@ -1,5 +1,5 @@
-// Service: which path answers what. Everything of the server but the transport and the command
-// line.
+// Service: maps each path to its answer. Contains everything of the server but the transport and
+// the command line.
 #pragma once
 
 #include <atomic>
@@ -24,11 +24,12 @@ namespace fathom {
 
 struct ServiceOptions {
   AccessOptions access;
-  bool protect_metrics = false;     // /metrics asks for a key too
-  bool strict_model_names = false;  // requests for other names get 404; else any name will do
-  bool log_content = false;         // bodies and answers go into the records
-  // Bytes of bodies that are prepared at once: as many of bodies up to `large_body` bytes as of
-  // larger ones, so that usual requests do not wait for these.
+  bool protect_metrics = false;     // /metrics demands a key, too
+  bool strict_model_names = false;  // requests for other names get 404; otherwise any name is
+                                    // accepted
+  bool log_content = false;         // bodies and answers are recorded
+  // Bytes of bodies that are prepared concurrently: this many for bodies up to `large_body` bytes,
+  // and as many for larger ones, so that usual requests do not wait for large ones.
   std::size_t prepared_bytes = std::size_t{32} << 20;
   std::size_t large_body = std::size_t{1} << 20;
   std::string version;
@@ -43,30 +44,31 @@ class Service {
   explicit Service(ServiceOptions options);
   ~Service();
 
-  // Starts a server that asks this service, which must outlive it. The functions of `options` are
-  // set here. Errors: HttpServer::Listen.
+  // Starts a server that uses this service, which must outlive it. The function fields of `options`
+  // are set here. Errors: HttpServer::Listen.
   Result<std::unique_ptr<HttpServer>> Listen(HttpServerOptions options);
 
   // See HttpHandler.
   void Handle(const HttpRequest& request, HttpExchange& exchange);
-  // See HttpHeadHandler. Answers as Handle does, unless the answer depends on the body: a client
-  // that may not ask for anything cannot make the server hold its bytes.
+  // See HttpHeadHandler. Answers like Handle, unless the answer depends on the body: a client that
+  // may not use the server cannot make it hold a body.
   bool AnswerHead(const HttpRequest& head, HttpExchange& exchange);
-  // Whether the request asks how the server is, or administers it: HttpServerOptions::is_vital.
+  // Returns whether the request checks the state of the server, or administers it:
+  // HttpServerOptions::is_vital.
   bool IsVital(const HttpRequest& head) const;
-  // See HttpRefusalHandler. Answers in the form of the API that the request is for, as far as the
-  // head has been read.
+  // See HttpRefusalHandler. Answers in the form of the API of the request, as far as the head has
+  // been read.
   HttpResponse AnswerRefusal(const HttpRequest& request, const HttpRefusal& refusal) const;
 
-  // Returns the paths that clients without an admin key may know of, as often as they have methods.
-  // One that ends with '/' stands for all that begin with it, "{id}" for any text without '/'.
+  // Returns the paths that clients without an admin key may know, once for each method. A path that
+  // ends with '/' matches all paths that begin with it, "{id}" matches any text without '/'.
   std::vector<std::string_view> PublicPaths() const;
 
-  // The share that is loaded, 0 to 1, for /health; there is no model yet.
+  // Sets the loaded share, 0 to 1, for /health, while there is no model yet.
   void SetLoadProgress(double share);
   void SetModel(ServedModel model);
   void SetHttpCounts(std::function<HttpCounts()> counts);
-  // Refuses later requests that would generate, with 503.
+  // Refuses later requests that would generate with 503.
   void Drain();
 
  private:
@@ -74,24 +76,25 @@ class Service {
   struct Route;
   using Answer = void (*)(Service&, RequestContext&);
 
-  // All routes; StateRoutes are those that need no model.
+  // Returns all routes; StateRoutes are the routes that need no model.
   static std::vector<Route> Routes();
   static std::vector<Route> StateRoutes();
   static std::vector<Route> ModelAdminRoutes();
   enum class Part { kHead, kWhole };
-  // Returns the fields of every response to the request, of that id.
+  // Returns the fields of every response to the request with that id.
   HttpFields CommonFields(const HttpRequest& request, const Api& api, const std::string& id) const;
   // Returns whether the request has been answered.
   bool Serve(const HttpRequest& request, HttpExchange& exchange, Part part);
-  // Each returns false if it has refused the request. By the head alone: whether the server takes
-  // the request; its route, for context.route; and who may use the route.
+  // Each returns false if it has refused the request. Admit checks by the head alone: whether the
+  // server accepts the request; its route, which it sets in context.route; and who may use the
+  // route.
   bool Admit(RequestContext& context);
   bool FindRoute(RequestContext& context);
   bool Authorize(RequestContext& context);
-  // Sets context.model. False: the client has been told that there is none.
+  // Sets context.model. Returns false if there is none; the client has then received an error.
   bool FindModel(RequestContext& context);
-  // Waits until the body may be prepared, and sets context.pass. False: the client has left, or the
-  // server ends, and the request is refused.
+  // Waits until the body may be prepared, and sets context.pass. Returns false if the client has
+  // left, or the server shuts down; the request is then refused.
   bool Enter(RequestContext& context);
   std::string MetricsText() const;
   static void AnswerApiRoute(Service& service, RequestContext& context);
@@ -107,7 +110,8 @@ class Service {
   std::atomic<bool> draining_ = false;
   GenerationTable generating_;
   std::unique_ptr<const ServedModel> model_;  // set once, before ready_
-  std::string openapi_;                       // likewise: the document with the model's limits
+  std::string openapi_;                       // set once, before ready_: the document with the
+                                              // model's limits
   std::atomic<const ServedModel*> ready_ = nullptr;
   mutable std::mutex mutex_;
   std::function<HttpCounts()> http_counts_;  // guarded

@@ -10,9 +10,9 @@
 namespace fathom {
 namespace {
 
-// The browser loads nothing but this server's own files and sends requests only to this server.
-// Trusted Types: the browser refuses to parse markup at run time, whoever asks. The page repeats
-// all but the last directive, which is not allowed there.
+// The browser loads only this server's own files and sends requests only to this server. Trusted
+// Types: the browser refuses to parse markup at run time for any script. The page repeats all but
+// the last directive, which is not allowed there.
 constexpr std::string_view kPolicy =
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
     "base-uri 'none'; form-action 'none'; trusted-types 'none'; require-trusted-types-for "
@@ -63,7 +63,8 @@ std::optional<HttpResponse> WebFileResponse(const HttpRequest& request) {
                            .fields = {{"Content-Security-Policy", std::string(kPolicy)},
                                       {"X-Content-Type-Options", "nosniff"},
                                       {"Referrer-Policy", "no-referrer"},
-                                      {"Cache-Control", "no-cache"},  // ask each time by its ETag
+                                      {"Cache-Control", "no-cache"},  // revalidate each time by its
+                                                                      // ETag
                                       {"ETag", tag}}};
   if (request.Field("If-None-Match") == tag) {
     response.status = 304;
