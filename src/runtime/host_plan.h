@@ -120,7 +120,7 @@ using HostPlans = std::vector<HostPlan>;
 
 // Returns plan(step_tokens). If one of these plans streams experts, returns the plans of longer
 // steps, because each expert is read once per step. They have as many tokens, up to `most`, as fit
-// with their activations in a small part of each budget (docs/spec/streaming.md 2.5). Errors:ssee
+// with their activations in a small part of each budget (docs/spec/streaming.md 2.5). Errors: see
 // `plan` and `ask`.
 Result<HostPlans> PlanLongSteps(
     std::int64_t step_tokens, std::int64_t most,
