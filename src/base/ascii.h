@@ -1,4 +1,4 @@
-// ASCII letters without case: URL schemes, host names and the names of header fields.
+// Compares ASCII letters without case: URL schemes, host names and the names of header fields.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,8 @@ inline bool EqualsWithoutCase(std::string_view a, std::string_view b) {
                     [](char x, char y) { return LowerCase(x) == LowerCase(y); });
 }
 
-// Removes `prefix` from the front of the text. False: the text begins otherwise, and stays.
+// Removes `prefix` from the front of the text. Returns false, and changes nothing, if the text does
+// not begin with it.
 inline bool TakePrefixWithoutCase(std::string_view& text, std::string_view prefix) {
   if (!EqualsWithoutCase(text.substr(0, prefix.size()), prefix)) return false;
   text.remove_prefix(prefix.size());

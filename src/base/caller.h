@@ -1,4 +1,4 @@
-// Caller: for whom work is done that may take long.
+// Caller: identifies the client for whom long work is done.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace fathom {
 struct Caller {
   // Names the client, for example by its key: clients take turns (base/fair_turns.h).
   std::string owner{};
-  // Asked from time to time, by one thread at a time: true ends the work. May be empty.
+  // Called from time to time, by one thread at a time; true ends the work. May be empty.
   StopFunction is_abandoned{};
 };
 

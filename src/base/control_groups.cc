@@ -9,13 +9,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Adds `group` ("/a/b") and the groups above. What is visible of them is mounted at `mount`.
+// Adds `group` ("/a/b") and the groups above it. Their visible part is mounted at `mount`.
 void AddGroups(const fs::path& mount, std::string_view group, int version,
                std::vector<ControlGroup>& groups) {
   fs::path folder = mount;
   groups.push_back({folder, version});
   for (const fs::path& name : fs::path(group).relative_path()) {
-    if (name == "..") continue;  // a group outside of the container's part
+    if (name == "..") continue;  // the group is outside the container's part
     folder /= name;
     groups.push_back({folder, version});
   }

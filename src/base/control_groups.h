@@ -1,4 +1,4 @@
-// The control groups of this process, whose limits hold for it beside those of the machine.
+// Finds the control groups of this process, whose limits apply to it in addition to the machine's.
 #pragma once
 
 #include <filesystem>
@@ -11,12 +11,12 @@ namespace fathom {
 
 struct ControlGroup {
   std::filesystem::path folder;
-  int version = 2;  // 1 or 2: the names of its files
+  int version = 2;  // 1 or 2: decides the names of its files
 };
 
 // Returns the folders where the groups of this process and all groups above them may have files of
 // a controller ("cpu", "memory"), below `root`. A container may not see the upper folders of its
-// path; those that do not exist are returned, too.
+// path; folders that do not exist are returned, too.
 std::vector<ControlGroup> FindControlGroups(std::string_view controller,
                                             const std::filesystem::path& root = "/");
 

@@ -19,7 +19,7 @@ class Descriptor {
   }
 
   int get() const { return fd_; }
-  // Gives the descriptor up: the caller closes it.
+  // Releases ownership: the caller must close the descriptor.
   int Release() { return std::exchange(fd_, -1); }
   // Reports errors of delayed writes on some file systems.
   bool Close() {

@@ -1,4 +1,4 @@
-// The distance between what was typed and what there is, for "did you mean".
+// EditDistance: measures how far a typed word is from a known one, for "did you mean".
 #pragma once
 
 #include <cstddef>
@@ -6,8 +6,8 @@
 
 namespace fathom {
 
-// Returns the number of bytes to insert, remove or change to make one text of the other. Costs the
-// product of both lengths: bound a text from outside first.
+// Returns the number of bytes to insert, remove or change to convert one text to the other. Costs
+// the product of both lengths: limit untrusted texts first.
 std::size_t EditDistance(std::string_view a, std::string_view b);
 
 }  // namespace fathom

@@ -1,4 +1,4 @@
-// FairQueue: what waits for something scarce, shared out equally among its owners.
+// FairQueue: a queue for a scarce resource, shared equally among the owners of its items.
 #pragma once
 
 #include <algorithm>
@@ -12,13 +12,13 @@
 
 namespace fathom {
 
-// The next item is one of the owner that has the fewest items taken and not given back; of several
-// such owners, the one that has waited longest since it took or gave back its last item. So the
-// number of items that an owner has waiting gains it nothing. One thread at a time.
+// The next item belongs to the owner with the fewest items that were taken and not returned; among
+// several such owners, to the one whose last take or return is longest ago. So an owner gains
+// nothing by a large number of waiting items. One thread at a time.
 template <class Item>
 class FairQueue {
  public:
-  // The place of an item among those of its owner, the lowest first.
+  // The place of an item among the items of its owner, the lowest first.
   using Ticket = std::uint64_t;
   Ticket NewTicket() { return ++last_ticket_; }
 
@@ -26,7 +26,7 @@ class FairQueue {
     owners_[owner].waiting.emplace(ticket, std::move(item));
     ++n_waiting_;
   }
-  // Removes an item that waits.
+  // Removes a waiting item.
   void Remove(const std::string& owner, Ticket ticket) {
     n_waiting_ -= owners_[owner].waiting.erase(ticket);
     Forget(owner);
@@ -35,7 +35,7 @@ class FairQueue {
   std::size_t size() const { return n_waiting_; }
   bool IsEmpty() const { return n_waiting_ == 0; }
 
-  // Takes the next item, if there is one of an owner that has fewer than `most` taken.
+  // Takes the next item, if an owner has one that has fewer than `most` taken.
   std::optional<Item> Take(int most = std::numeric_limits<int>::max()) {
     auto next = owners_.end();
     for (auto at = owners_.begin(); at != owners_.end(); ++at) {
@@ -60,7 +60,7 @@ class FairQueue {
     giver.last_turn = ++n_turns_;
     Forget(owner);
   }
-  // True if an owner that waits has fewer items taken than this one.
+  // Returns true if a waiting owner has fewer items taken than this one.
   bool HasFavoured(const std::string& owner) const {
     const auto found = owners_.find(owner);
     const int n_taken = found == owners_.end() ? 0 : found->second.n_taken;
@@ -83,7 +83,7 @@ class FairQueue {
     if (found->second.waiting.empty() && found->second.n_taken == 0) owners_.erase(found);
   }
 
-  std::map<std::string, Owner> owners_;  // with items that wait or are taken
+  std::map<std::string, Owner> owners_;  // owners with items that wait or are taken
   std::size_t n_waiting_ = 0;
   std::uint64_t n_turns_ = 0;
   Ticket last_ticket_ = 0;

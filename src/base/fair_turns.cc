@@ -28,7 +28,7 @@ void FairTurns::GiveOut() {
     --n_free_;
     n_waiting_.fetch_sub(1, std::memory_order_relaxed);
     (*next)->is_given_ = true;
-    (*next)->given_.notify_one();  // with the lock: the turn may be destroyed without it
+    (*next)->given_.notify_one();  // holds the lock, because without it the turn may be destroyed
   }
 }
 

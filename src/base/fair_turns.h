@@ -1,4 +1,4 @@
-// FairTurns: a few places for long work, which several owners take in turn.
+// FairTurns: a few places for long work, which owners take in turn.
 #pragma once
 
 #include <atomic>
@@ -16,9 +16,9 @@ namespace fathom {
 class FairTurn;
 
 // A place that becomes free goes to the owner with the fewest places (FairQueue), and to its oldest
-// turn. So an owner with one piece of work waits for one slice of the others, whatever they have
-// waiting; and work that has begun goes on before other work of its owner begins. Any thread. Must
-// outlive its turns.
+// turn. So an owner with one piece of work waits for one slice of each other owner, however much
+// work these have waiting; and work that has begun continues before other work of its owner begins.
+// Any thread. Must outlive its turns.
 class FairTurns {
  public:
   struct Limits {
@@ -32,7 +32,7 @@ class FairTurns {
 
  private:
   friend class FairTurn;
-  // All require the mutex.
+  // All of these require the mutex.
   void Add(FairTurn& turn);
   void Remove(FairTurn& turn);
   void GiveBack(FairTurn& turn);
@@ -45,25 +45,25 @@ class FairTurns {
   std::atomic<int> n_waiting_ = 0;
 };
 
-// The turn of one piece of work, which has a place or not. The thread that does the work only.
+// The turn of one piece of work, with or without a place. Only for the thread that does the work.
 class FairTurn {
  public:
-  // Processor time of a thread after which its place goes to another owner that waits.
+  // Processor time of a thread after which its place goes to another waiting owner.
   static constexpr double kSliceSeconds = 0.02;
 
-  // Has no place yet.
+  // Creates a turn without a place.
   FairTurn(FairTurns& turns, std::string owner) : turns_(turns), owner_(std::move(owner)) {}
   ~FairTurn() { Leave(); }
   FairTurn(const FairTurn&) = delete;
   FairTurn& operator=(const FairTurn&) = delete;
 
-  // Waits for a place, unless the turn has one. False: `stop`, asked ten times a second, returned
-  // true before; then the turn has no place.
+  // Waits for a place, unless the turn has one. Returns false, without a place, if `stop`, which is
+  // called ten times a second, returns true first.
   bool Enter(const StopFunction& stop);
-  // As Enter; a turn whose slice has passed gives its place to another owner first, if one with
-  // fewer places waits. Call often: about every 50 microseconds.
+  // Like Enter. If the slice has passed and another owner with fewer places waits, first gives the
+  // place to that owner. Call it often: about every 50 microseconds.
   bool GoOn(const StopFunction& stop);
-  // Gives the place back, if the turn has one.
+  // Returns the place, if the turn has one.
   void Leave();
   bool has_place() const { return has_place_; }
 
@@ -74,10 +74,10 @@ class FairTurn {
   FairTurns& turns_;
   const std::string owner_;
   FairQueue<FairTurn*>::Ticket ticket_ = 0;  // 0: has not waited yet
-  bool has_place_ = false;                   // as the thread of the turn knows
+  bool has_place_ = false;                   // as the thread of the turn sees it
   bool is_given_ = false;                    // guarded by the mutex of the turns
   std::condition_variable given_;
-  ThreadWatch slice_;  // of the thread that has entered
+  ThreadWatch slice_;  // measures the thread since it entered
 };
 
 }  // namespace fathom

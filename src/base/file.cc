@@ -15,7 +15,7 @@
 namespace fathom {
 namespace {
 
-constexpr int kPipeSeconds = 5;  // in which a pipe with a name must have something to read
+constexpr int kPipeSeconds = 5;  // seconds in which a named pipe must have something to read
 
 tl::unexpected<Error> FileError(std::string_view name, std::string_view what) {
   return MakeError(ErrorCode::kIo, "{}: cannot {}: {}", name, what, std::strerror(errno));
@@ -36,8 +36,8 @@ std::string_view DescribeMode(mode_t mode) {
   return "something else";
 }
 
-// Waits for the first byte, or the end, of a pipe that has a name. A pipe without a name had a
-// writer when it was made.
+// Waits for the first byte, or the end, of a named pipe. A pipe without a name had a writer when it
+// was created.
 bool HasWriter(int pipe) {
   struct statfs system = {};
   if (::fstatfs(pipe, &system) == 0 && system.f_type == PIPEFS_MAGIC) return true;
@@ -54,7 +54,7 @@ Result<Descriptor> OpenToRead(const std::filesystem::path& path, FileKind kind) 
     return MakeError(ErrorCode::kInvalidData, "{}: expected {}, found {}", path.string(), expected,
                      DescribeMode(mode));
   };
-  // Without O_NONBLOCK, a FIFO that nobody writes to would be waited for here.
+  // Without O_NONBLOCK, opening a FIFO without a writer would block.
   Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   struct stat info = {};
   if (file.get() < 0) {
@@ -127,7 +127,7 @@ Status WriteDescriptor(int descriptor, std::string_view name, std::string_view t
 }
 
 Status WriteFile(const std::filesystem::path& path, std::string_view text) {
-  // Beside the file, so that the rename stays inside one file system.
+  // In the same folder, so that the rename stays inside one file system.
   const std::string temporary = fmt::format("{}.partial-{}", path.string(), ::getpid());
   Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
   if (file.get() < 0) return FileError(path.string(), "write");

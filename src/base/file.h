@@ -1,4 +1,4 @@
-// Whole files as text.
+// Reads and writes whole files as text.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace fathom {
 
-// Most bytes of a file, by what it holds.
+// The most bytes of a file, by its content.
 inline constexpr std::size_t kMostSettingsBytes = std::size_t{16} << 20;  // configurations, keys
 inline constexpr std::size_t kMostTableBytes = std::size_t{512} << 20;    // vocabularies, indexes
 inline constexpr std::size_t kMostTextBytes = std::size_t{1} << 30;       // prompts, conversations
@@ -20,29 +20,28 @@ inline constexpr std::size_t kMostBatchBytes = std::size_t{16} << 30;     // req
 // The kinds of files that a caller accepts. A device is refused: it may have no end.
 enum class FileKind {
   kRegular,
-  kRegularOrPipe,  // for names that people give: a shell's <(command) is a pipe
+  kRegularOrPipe,  // for names from users: a shell's <(command) is a pipe
 };
 
-// Opens a file for reading. Never waits without end, whatever lies at the path: a pipe that has a
-// name must be written to within 5 seconds. Errors: kNotFound where there is no such file,
-// kInvalidData for another kind of file, kIo otherwise.
+// Opens a file for reading. Never blocks forever, whatever is at the path: a named pipe must be
+// written to within 5 seconds. Errors: kNotFound if there is no such file, kInvalidData for another
+// kind of file, kIo otherwise.
 Result<Descriptor> OpenToRead(const std::filesystem::path& path, FileKind kind);
 
-// Reads all of a file. Errors: those of OpenToRead; kInvalidData: it has more than most_bytes.
+// Reads a whole file. Errors: see OpenToRead; kInvalidData: it has more than most_bytes.
 Result<std::string> ReadFile(const std::filesystem::path& path, std::size_t most_bytes,
                              FileKind kind = FileKind::kRegular);
-// Reads an open file or pipe to its end; `name` is what errors call it.
+// Reads an open file or pipe to its end; `name` identifies it in errors.
 Result<std::string> ReadDescriptor(int descriptor, std::string_view name, std::size_t most_bytes);
 
 // Writes all of `text` to a file descriptor. The error of a closed pipe has no message.
 Status WriteDescriptor(int descriptor, std::string_view name, std::string_view text);
-// Writes a file, all of it or nothing: into a temporary file beside it, which is renamed at the
-// end.
+// Writes the whole file or nothing: writes a temporary file beside it, which is renamed at the end.
 Status WriteFile(const std::filesystem::path& path, std::string_view text);
-// Errors (kInvalidData): something lies at the path that is no regular file, for example a pipe,
-// whose opening could wait without end.
+// Error (kInvalidData): the path is something other than a regular file, for example a pipe, whose
+// opening could block forever.
 Status CheckRegularOrNone(const std::filesystem::path& path);
-// Returns the error that WriteFile would give, as far as it can be known before writing.
+// Returns the error that WriteFile would return, as far as it can be known before writing.
 Status CheckCanWrite(const std::filesystem::path& path);
 
 }  // namespace fathom

@@ -10,7 +10,7 @@
 
 namespace fathom {
 
-// A bfloat16 value: the upper half of an fp32. A separate type, so that it cannot be mistaken for
+// A bfloat16 value: the upper half of an fp32. A separate type, so that it cannot be confused with
 // an integer.
 struct Bf16 {
   std::uint16_t bits;
@@ -29,7 +29,7 @@ constexpr Bf16 ToBf16(float x) {
   return {static_cast<std::uint16_t>((bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16)};
 }
 
-// x rounded to bfloat16, as a float: the `bf(x)` of the specification.
+// Returns x rounded to bfloat16, as a float: the `bf(x)` of the specification.
 constexpr float RoundToBf16(float x) { return ToFloat(ToBf16(x)); }
 
 // E4M3 (FN): s eeee mmm, bias 7, no infinities, 0x7F and 0xFF are NaN, largest 448. Both
@@ -81,7 +81,7 @@ constexpr float E8m0ToFloat(std::uint8_t byte) {
   return std::bit_cast<float>(byte == 0 ? 0x00400000u : static_cast<std::uint32_t>(byte) << 23);
 }
 
-// The smallest power of two s with s >= max(magnitude, floor) / format_maximum
+// Returns the smallest power of two s with s >= max(magnitude, floor) / format_maximum
 // (docs/spec/quantization.md 2): the scale of a group whose largest magnitude is `magnitude`.
 constexpr float PowerOfTwoScale(float magnitude, float floor, float format_maximum) {
   const float clamped = magnitude > floor ? magnitude : floor;

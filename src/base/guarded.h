@@ -1,4 +1,4 @@
-// Guarded: turns exceptions into errors where a thread begins.
+// Guarded: converts exceptions to errors where a thread begins.
 #pragma once
 
 #include <exception>
@@ -8,9 +8,8 @@
 
 namespace fathom {
 
-// Returns what the work returns. Our code throws nothing; an exception of the standard library
-// becomes kOutOfMemory, or kResourceExhausted if the system has run out of something else
-// (threads).
+// Returns the result of the work. Our code does not throw; an exception of the standard library
+// becomes kOutOfMemory, or kResourceExhausted if the system lacks something else (threads).
 template <class Work>
 Status Guarded(const Work& work) {
   try {

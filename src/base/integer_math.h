@@ -1,4 +1,4 @@
-// Division and multiples, rounded up.
+// Rounds divisions and multiples up.
 #pragma once
 
 #include <concepts>

@@ -11,8 +11,8 @@ class LineReader {
   // The text must outlive the lines.
   explicit LineReader(std::string_view text) : rest_(text) {}
 
-  // Reads the next line without its line feed, which the last line may lack. False: no line is
-  // left.
+  // Reads the next line without its line feed, which the last line may lack. Returns false if no
+  // line is left.
   bool Next(std::string_view* line) {
     if (rest_.empty()) return false;
     const std::size_t end = std::min(rest_.find('\n'), rest_.size());

@@ -19,8 +19,8 @@
 
 namespace fathom {
 
-// Never freed, since the handler may read an entry at any time; used again when it is free, unless
-// it names the first loss.
+// Never freed, because the handler may read an entry at any time. A free entry is reused, unless it
+// names the first loss.
 struct WatchedMapping::Entry {
   std::atomic<const std::byte*> begin = nullptr;  // null: free
   std::atomic<std::size_t> size = 0;
@@ -28,7 +28,7 @@ struct WatchedMapping::Entry {
   Entry* next = nullptr;
 };
 
-// A handler of a signal has no argument for an object: what it reads and writes is global.
+// A signal handler has no argument for an object, so the data that it reads and writes is global.
 struct LostPages {
   using Entry = WatchedMapping::Entry;
 
@@ -50,14 +50,14 @@ namespace {
 
 constexpr std::string_view kCause = "the file was truncated while it was in use, or its disk fails";
 
-// Appends as much of `text` as there is room for.
+// Appends as much of `text` as fits.
 char* Append(char* to, const char* end, std::string_view text) {
   return std::copy_n(text.data(), std::min(text.size(), static_cast<std::size_t>(end - to)), to);
 }
 
 }  // namespace
 
-// Calls only what a handler may call: no allocation, no locks.
+// Calls only functions that a handler may call: no allocation, no locks.
 void LostPages::Handle(int signal, siginfo_t* info, void* /*context*/) {
   const int error = errno;
   const auto* const address = static_cast<const std::byte*>(info->si_addr);
@@ -68,14 +68,14 @@ void LostPages::Handle(int signal, siginfo_t* info, void* /*context*/) {
     if (begin != nullptr && address >= begin && address < begin + entry->size) break;
   }
   if (entry == nullptr || !Replace(*entry, address)) {
-    // When this returns, the instruction runs again and its signal does what it did before.
+    // On return, the instruction runs again, and its signal has its earlier effect.
     ::sigaction(signal, &before, nullptr);
     if (!is_fault) ::raise(signal);
   }
   errno = error;
 }
 
-// A truncated file has lost the pages behind this one too.
+// A truncated file has lost the pages after this one, too.
 bool LostPages::Replace(const Entry& entry, const std::byte* address) {
   const std::byte* const begin = entry.begin;
   const auto offset_in_file = static_cast<std::size_t>(address - begin);

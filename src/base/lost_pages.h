@@ -1,7 +1,7 @@
 // Lost pages: pages of mapped files that cannot be read any more, because the file has been
 // truncated since it was mapped, or its disk fails. Touching one raises SIGBUS, which ends a
-// process without a word. With a handler the process goes on with zeros instead, and CheckLostPages
-// says that what was computed since then is worth nothing.
+// process without a message. With a handler, the process continues with zeros instead, and
+// CheckLostPages returns an error: results since then are invalid.
 #pragma once
 
 #include <cstddef>
@@ -12,20 +12,20 @@
 
 namespace fathom {
 
-// Begins to replace a lost page of a watched mapping, and all pages behind it in the mapping, by
-// zeros, and to report the first one of the process on standard error. Any other SIGBUS does what
-// it did before. Call it once, at the start of the process.
+// Installs the handler. It replaces a lost page of a watched mapping, and all pages after it in the
+// mapping, by zeros, and reports the first loss of the process on standard error. Any other SIGBUS
+// has its earlier effect. Call it once, at the start of the process.
 void HandleLostPages();
 
 // Error: pages of a mapping have been lost since the process began; names the file and the byte.
-// Sees what this thread, and all threads that it has waited for, have lost. Any thread.
+// Sees losses of this thread and of all threads that it has waited for. Any thread.
 Status CheckLostPages();
 
 // Watches a mapping for lost pages while it lives; movable. Any thread.
 class WatchedMapping {
  public:
   WatchedMapping() = default;
-  // `bytes` is all of the mapping of this file.
+  // `bytes` is the whole mapping of this file.
   WatchedMapping(std::span<const std::byte> bytes, const std::filesystem::path& path);
   WatchedMapping(WatchedMapping&& other) noexcept;
   WatchedMapping& operator=(WatchedMapping&& other) noexcept;

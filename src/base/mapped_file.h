@@ -1,4 +1,4 @@
-// MappedFile: a whole file mapped read-only. Pages are read from disk when first touched.
+// MappedFile: a whole file mapped read-only. Pages are read from disk at first touch.
 #pragma once
 
 #include <cstddef>
@@ -12,10 +12,10 @@ namespace fathom {
 
 // Owns one mapping; movable. The bytes stay valid as long as the object lives. Many threads may
 // read. If the file shrinks while it is mapped, the lost part reads as zeros, and CheckLostPages
-// says so (lost_pages.h).
+// returns an error (lost_pages.h).
 class MappedFile {
  public:
-  // Errors: those of OpenToRead for a regular file; the system refuses the mapping.
+  // Errors: see OpenToRead for a regular file; the system refuses the mapping.
   static Result<MappedFile> Open(const std::filesystem::path& path);
 
   MappedFile() = default;

@@ -1,4 +1,4 @@
-// Median of measured numbers.
+// Computes the median of measured numbers.
 #pragma once
 
 #include <algorithm>
@@ -7,8 +7,8 @@
 
 namespace fathom {
 
-// Returns the middle one of `numbers`, of an even count the upper of the two in the middle. There
-// is at least one.
+// Returns the middle one of `numbers`; for an even count, the upper of the two in the middle. There
+// must be at least one number.
 inline double Median(std::vector<double> numbers) {
   const auto middle = numbers.begin() + std::ssize(numbers) / 2;
   std::nth_element(numbers.begin(), middle, numbers.end());

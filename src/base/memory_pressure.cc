@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::string_view kFailures = "memory.failcnt";  // of version 1: one number
+constexpr std::string_view kFailures = "memory.failcnt";  // in version 1: one number
 
 }  // namespace
 
@@ -33,7 +33,7 @@ MemoryPressure::MemoryPressure(std::int64_t reserve, fs::path root,
       }
       continue;
     }
-    // The groups of a hierarchy come from the top down: the last that exists is the own one.
+    // The groups of a hierarchy come from the top down: the last existing one is the process's own.
     if (fs::exists(group.folder / "memory.pressure", error)) {
       psi_ = group.folder / "memory.pressure";
     }
@@ -43,7 +43,7 @@ MemoryPressure::MemoryPressure(std::int64_t reserve, fs::path root,
   }
 }
 
-// "some avg10=0.00 avg60=0.00 avg300=0.00 total=123": microseconds.
+// Parses "some avg10=0.00 avg60=0.00 avg300=0.00 total=123": microseconds.
 std::optional<std::int64_t> MemoryPressure::StalledMicroseconds() const {
   std::ifstream file(psi_);
   for (std::string line; std::getline(file, line);) {
@@ -56,7 +56,7 @@ std::optional<std::int64_t> MemoryPressure::StalledMicroseconds() const {
 }
 
 std::int64_t MemoryPressure::CountLimits() const {
-  // A count is at most this: nonsense must not overflow.
+  // A count is limited to this, so that nonsense cannot overflow.
   constexpr std::int64_t kMost = std::int64_t{1} << 40;
   std::int64_t count = 0;
   for (const fs::path& path : event_files_) {

@@ -1,4 +1,4 @@
-// MemoryPressure: whether this process, or its machine, is short of memory.
+// MemoryPressure: detects whether this process, or its machine, is short of memory.
 #pragma once
 
 #include <chrono>
@@ -11,28 +11,30 @@
 
 namespace fathom {
 
-// The state at one moment, and the change since the last.
+// The state at one moment, and the change since the previous reading.
 struct PressureReading {
-  // The share of the time in which some thread waited for memory, since the last reading.
+  // The share of the time since the last reading in which some thread waited for memory.
   double stalled = 0;
-  bool hit_limit = false;      // a control group has reached memory.high or memory.max since then
+  bool hit_limit = false;      // a control group has reached memory.high or memory.max since the
+                               // last reading
   bool below_reserve = false;  // the machine has less available than it should keep
-  std::int64_t swapped = 0;    // bytes of this process that lie in swap
+  std::int64_t swapped = 0;    // bytes of this process in swap
 
-  // PSI above 10 %, a limit that was hit, or little available.
+  // Returns true for PSI above 10 %, a limit that was hit, or too little available memory.
   bool is_short() const { return stalled > 0.1 || hit_limit || below_reserve; }
 };
 
 // Reads /proc and /sys/fs/cgroup below `root`: memory.pressure of the process's own control group,
-// else that of the machine; memory.events of all its groups, or memory.failcnt where they are of
-// version 1. What a system does not say counts as no pressure. One thread.
+// or else of the machine; memory.events of all its groups, or memory.failcnt of groups of version
+// 1. Values that a system does not report count as no pressure. One thread.
 class MemoryPressure {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `reserve`: bytes that the machine should keep available. `took_memory`: whether this
-  // process has itself taken memory since the last call, one for each reading; the system drops
-  // pages of files for it, so that stalls and limits that were hit say nothing. Empty: never.
+  // `reserve`: bytes that the machine should keep available. `took_memory`, called once for each
+  // reading, returns whether this process itself has allocated memory since the last call. The
+  // system drops pages of files for such memory, so that stalls and reached limits prove nothing.
+  // Empty: never.
   explicit MemoryPressure(std::int64_t reserve, std::filesystem::path root = "/",
                           std::function<bool()> took_memory = {});
 

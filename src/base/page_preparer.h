@@ -1,4 +1,4 @@
-// PagePreparer: brings memory into being before it is needed, beside other work.
+// PagePreparer: populates memory before it is needed, in parallel with other work.
 #pragma once
 
 #include <atomic>
@@ -9,28 +9,28 @@
 
 namespace fathom {
 
-// The system zeroes a page when it is first touched, which costs a tenth of a second per gigabyte
-// and far more on virtual machines; a thread of a PagePreparer pays that ahead, from the first page
-// to the last.
+// The system zeroes a page at its first touch, which costs a tenth of a second per gigabyte, and
+// far more on virtual machines. The thread of a PagePreparer does this in advance, from the first
+// page to the last.
 class PagePreparer {
  public:
   PagePreparer() = default;
-  // Begins with `memory`, which is private, writable and outlives this object; its bytes stay as
-  // they are, also those that others write meanwhile. Without threads, or on Linux before 5.14,
-  // pages come when they are touched, as without this object.
+  // Begins with `memory`, which must be private and writable and must outlive this object. Its
+  // bytes stay unchanged, even if others write them meanwhile. Without threads, or on Linux before
+  // 5.14, pages are populated at first touch, as without this object.
   explicit PagePreparer(std::span<std::byte> memory);
   PagePreparer(PagePreparer&&) = default;
   PagePreparer& operator=(PagePreparer&& other) noexcept;
   // Calls Stop.
   ~PagePreparer() { Stop(); }
 
-  // Goes no further than this many bytes, until the next call allows more. At first all may be
+  // Stops at this number of bytes until the next call allows more. At first, all pages may be
   // prepared. One thread.
   void SetEnd(std::size_t end);
   // Returns the bytes that have been prepared so far. Any thread.
   std::size_t n_prepared() const { return state_ == nullptr ? 0 : state_->n_prepared.load(); }
 
-  // Leaves the pages that are left as they are; waits for the huge page that is being prepared.
+  // Leaves all other pages unprepared; waits for the huge page that is being prepared.
   void Stop();
 
  private:
@@ -38,7 +38,7 @@ class PagePreparer {
     std::atomic<std::size_t> end;
     std::atomic<std::size_t> n_prepared = 0;
   };
-  std::shared_ptr<State> state_;  // of the thread, too
+  std::shared_ptr<State> state_;  // shared with the thread
   std::jthread thread_;
 };
 

@@ -37,7 +37,7 @@ std::span<std::byte> WholePages(std::span<const std::byte> bytes) {
   return {reinterpret_cast<std::byte*>(begin), end - begin};
 }
 
-// Returns the pages that contain nothing but `bytes`.
+// Returns the pages that lie entirely within `bytes`.
 std::span<std::byte> InnerPages(std::span<const std::byte> bytes) {
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   const auto begin = RoundUp(reinterpret_cast<std::uintptr_t>(bytes.data()), page);
@@ -102,7 +102,7 @@ Result<PageMemory> PageMemory::Allocate(std::int64_t bytes) {
     if (address == MAP_FAILED) return CannotAllocate(bytes);
     return PageMemory({static_cast<std::byte*>(address), size}, size);
   }
-  // Unmaps the excess before and behind the aligned part.
+  // Unmaps the excess before and after the aligned part.
   const std::size_t mapped = RoundUp(size, kHuge);
   void* address = size > std::numeric_limits<std::ptrdiff_t>::max() - 2 * kHuge
                       ? MAP_FAILED
@@ -157,7 +157,7 @@ bool PopulatePages(std::span<std::byte> bytes) {
 #ifdef MADV_POPULATE_WRITE
   constexpr int kPopulate = MADV_POPULATE_WRITE;
 #else
-  constexpr int kPopulate = 23;  // headers may be older than the system
+  constexpr int kPopulate = 23;  // headers may be older than the running system
 #endif
   const std::span<std::byte> pages = WholePages(bytes);
   return pages.empty() || ::madvise(pages.data(), pages.size(), kPopulate) == 0;

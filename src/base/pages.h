@@ -1,4 +1,4 @@
-// Memory in pages: allocation, read-ahead, residency.
+// PageMemory: memory in pages: allocation, read-ahead, residency.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace fathom {
 
 inline constexpr std::int64_t kHugePageBytes = std::int64_t{2} << 20;
 
-// Owns zeroed memory; movable. Pages take memory when first touched.
+// Owns zeroed memory; movable. Pages use memory from their first touch on.
 class PageMemory {
  public:
   // Allocates memory; from kHugePageBytes on, aligned to that size, with a request for transparent
@@ -33,41 +33,41 @@ class PageMemory {
   PageMemory(std::span<std::byte> bytes, std::size_t mapped) : bytes_(bytes), mapped_(mapped) {}
 
   std::span<std::byte> bytes_;
-  std::size_t mapped_ = 0;  // bytes_ may end before the last page does
+  std::size_t mapped_ = 0;  // bytes_ may end before the last page
 };
 
 // Asks the disk to read mapped bytes of a file, without waiting. Costs about two microseconds per
-// megabyte that is in memory already.
+// megabyte that is already in memory.
 void AdviseReadAhead(std::span<const std::byte> bytes);
 
-// Unmaps the whole pages of mapped bytes that will hardly be read, and gives them a mapping of
-// their own. With the first page that is read, Linux maps all of a large piece of the page cache,
-// but not beyond a mapping.
+// Unmaps the whole pages of mapped bytes that will rarely be read, and makes them a separate
+// mapping. When a page is read for the first time, Linux maps all of a large piece of the page
+// cache, but not beyond a mapping.
 void SetPagesApart(std::span<const std::byte> bytes);
 
 // Waits until all pages of `bytes` are in memory and mapped.
 void TouchPages(std::span<const std::byte> bytes);
 
-// Gives private, writable bytes their memory, without changing any of them, as a first write would.
-// False: the system cannot do that (Linux before 5.14), or has no memory left.
+// Populates the pages of private, writable bytes without changing any byte, like a first write.
+// Returns false if the system cannot do that (Linux before 5.14) or has no memory left.
 bool PopulatePages(std::span<std::byte> bytes);
 
-// Frees the pages of bytes that will not be read again soon, locked or not, except pages that hold
-// other bytes too. Bytes of a file are read again when touched; other bytes are lost.
+// Frees the pages of bytes that will not be read again soon, locked or not, except pages that also
+// contain other bytes. Bytes of a file are read again at the next touch; other bytes are lost.
 void ReleasePages(std::span<const std::byte> bytes);
 
-// Locks each page of `bytes` in memory when first touched. Errors: the system refuses; the message
+// Locks each page of `bytes` in memory at its first touch. Errors: the system refuses; the message
 // names `what`, the bytes and the limit.
 Status LockPages(std::span<const std::byte> bytes, std::int64_t total, std::string_view what);
 
 // Returns the bytes that can be allocated without swapping (MemAvailable); nullopt: the system does
-// not say.
+// not report them.
 std::optional<std::int64_t> AvailableMemory(const std::filesystem::path& root = "/");
 
-// Returns the bytes that private memory can be swapped to (SwapTotal); 0: the system does not say.
+// Returns the bytes to which private memory can be swapped (SwapTotal); 0: not reported.
 std::int64_t SwapBytes(const std::filesystem::path& root = "/");
 
-// Returns the bytes of this process that lie in swap (VmSwap); 0: the system does not say.
+// Returns the bytes of this process in swap (VmSwap); 0: the system does not report them.
 std::int64_t SwappedBytes(const std::filesystem::path& root = "/");
 
 // Returns how many of these bytes of private memory are in huge pages.

@@ -1,4 +1,4 @@
-// Reads numbers and fixed words from a text, independent of the locale.
+// Parses numbers and fixed words in a text, independently of the locale.
 #pragma once
 
 #include <charconv>
@@ -9,15 +9,16 @@
 
 namespace fathom {
 
-// Removes `prefix` from the front of the text. False: the text begins otherwise, and stays.
+// Removes `prefix` from the front of the text. Returns false, and changes nothing, if the text does
+// not begin with it.
 inline bool TakePrefix(std::string_view& text, std::string_view prefix) {
   if (!text.starts_with(prefix)) return false;
   text.remove_prefix(prefix.size());
   return true;
 }
 
-// Removes a decimal number from the front of the text. nullopt: there is none, or T cannot hold
-// it; the text stays.
+// Removes a decimal number from the front of the text. Returns nullopt, and changes nothing, if
+// there is none or T cannot represent it.
 template <class T>
 std::optional<T> TakeNumber(std::string_view& text) {
   T value = 0;
@@ -27,7 +28,7 @@ std::optional<T> TakeNumber(std::string_view& text) {
   return value;
 }
 
-// Returns the whole text as a number; nullopt if it is none, or T cannot hold it.
+// Returns the whole text as a number; nullopt if it is not one, or T cannot represent it.
 template <class T>
 std::optional<T> ParseNumber(std::string_view text) {
   const std::optional<T> value = TakeNumber<T>(text);

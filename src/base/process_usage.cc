@@ -17,7 +17,7 @@
 namespace fathom {
 namespace {
 
-// Returns when the machine was started, in seconds since 1970.
+// Returns the time when the machine was started, in seconds since 1970.
 double BootSeconds() {
   std::ifstream file("/proc/stat");
   for (std::string line; std::getline(file, line);) {
@@ -44,7 +44,7 @@ ProcessUsage UsageOfThisProcess() {
   std::ifstream file("/proc/self/stat");
   std::string line;
   std::getline(file, line);
-  // The second field is the name of the program in parentheses, which may hold blanks.
+  // The second field is the name of the program in parentheses, which may contain blanks.
   const std::size_t name_end = line.rfind(')');
   if (name_end == std::string::npos) return usage;
   std::istringstream fields(line.substr(name_end + 1));

@@ -60,12 +60,12 @@ std::filesystem::path ProcessorFolder(int processor, const std::filesystem::path
   return root / "sys/devices/system/cpu" / ("cpu" + std::to_string(processor));
 }
 
-// Returns the first processor of each group that shares something. `file` lists a processor's
-// group; one that has no such file is a group.
+// Returns the first processor of each group that shares a resource. `file` lists the group of a
+// processor; a processor without such a file is a group of its own.
 std::vector<int> FirstOfEach(std::span<const int> processors, const std::filesystem::path& root,
                              std::string_view file) {
   std::vector<int> first;
-  std::vector<std::string> groups;  // each as the list of its processors, equal for all of them
+  std::vector<std::string> groups;  // each is the list of its processors, equal for all of them
   for (const int processor : processors) {
     const auto list = ReadFirstLine(ProcessorFolder(processor, root) / file);
     if (list && std::find(groups.begin(), groups.end(), *list) != groups.end()) continue;

@@ -1,4 +1,4 @@
-// The processors that this process may use: affinity mask, cores, quota.
+// Finds the processors that this process may use: affinity mask, cores, quota.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace fathom {
 
-// Logical processors have the numbers of the system. `root` is the folder of /proc and /sys; tests
-// have their own.
+// Logical processors have the numbers of the system. `root` is the folder that contains /proc and
+// /sys; tests use folders of their own.
 
 // Returns the affinity mask of the calling thread, ascending; at least one.
 std::vector<int> AllowedProcessors();
@@ -19,7 +19,8 @@ std::vector<int> AllowedProcessors();
 // a core.
 std::vector<int> OnePerCore(std::span<const int> allowed, const std::filesystem::path& root = "/");
 
-// Returns the bytes of the last-level caches of `processors` together; 0: the system does not say.
+// Returns the total bytes of the last-level caches of `processors`; 0: the system does not report
+// them.
 std::int64_t CacheBytes(std::span<const int> processors, const std::filesystem::path& root = "/");
 
 // Returns the number of processors whose time the control group of this process may use: the
@@ -31,10 +32,11 @@ double ProcessorQuota(const std::filesystem::path& root = "/");
 // rounded down (one thread more would stop all of them for the rest of each period), at least 1.
 int AvailableCores();
 
-// True if so many threads that compute leave no processor of the affinity mask to another thread.
+// Returns true if n_threads computing threads leave no processor of the affinity mask to another
+// thread.
 bool FillsProcessors(int n_threads);
 
-// Binds the calling thread to one processor; false if it is not allowed to.
+// Binds the calling thread to one processor. Returns false if that is not allowed.
 bool BindThisThread(int processor);
 
 }  // namespace fathom

@@ -29,7 +29,7 @@ enum class ErrorCode {
 
 struct Error {
   ErrorCode code;
-  std::string message;  // names the file or field, what was expected and what was found
+  std::string message;  // names the file or field, the expected and the found value
 };
 
 template <class T>
@@ -40,7 +40,7 @@ inline tl::unexpected<Error> Unexpected(Error error) {
   return tl::unexpected<Error>(std::move(error));
 }
 
-// An error with a formatted message: MakeError(ErrorCode::kIo, "{}: cannot read", path).
+// Returns an error with a formatted message: MakeError(ErrorCode::kIo, "{}: cannot read", path).
 template <class... Args>
 tl::unexpected<Error> MakeError(ErrorCode code, fmt::format_string<Args...> format,
                                 Args&&... args) {

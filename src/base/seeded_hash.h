@@ -1,4 +1,4 @@
-// SeededHash: the hash for tables whose keys come from outside, from clients or checkpoints.
+// SeededHash: a hash for tables whose keys come from outside: from clients or checkpoints.
 #pragma once
 
 #include <cstddef>
@@ -7,12 +7,12 @@
 
 namespace fathom {
 
-// Depends on a number that each process draws anew, so nobody can choose keys of one hash, which
-// would make a table slow. Hence not for anything that must be the same in two processes. Any
-// thread.
+// Depends on a random number of each process, so an attacker cannot choose keys with equal hashes,
+// which would make a table slow. So it must not be used for values that must be equal in two
+// processes. Any thread.
 struct SeededHash {
-  // Not noexcept: the tables of GNU's library store the hashes of such functions, and else compute
-  // them again for each step through a bucket.
+  // Not noexcept: for such functions, the tables of GNU's library store the hashes; otherwise they
+  // recompute them for each step through a bucket.
   std::size_t operator()(std::string_view text) const;
   std::size_t operator()(std::uint64_t number) const;
 };

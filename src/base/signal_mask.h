@@ -1,19 +1,19 @@
-// SignalsBlocked: blocks signals in the threads that are started while it lives; the thread that
-// waits for signals gets them (cli/terminal/interrupt.h).
+// SignalsBlocked: blocks signals in the threads that are started during its lifetime; the thread
+// that waits for signals receives them (cli/terminal/interrupt.h).
 #pragma once
 
 #include <signal.h>
 
 namespace fathom {
 
-// Blocks the signals of the calling thread while it lives.
+// Blocks the signals of the calling thread during its lifetime.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
     sigset_t all;
     ::sigfillset(&all);
     for (const int fault : {SIGBUS, SIGSEGV, SIGFPE, SIGILL}) {
-      ::sigdelset(&all, fault);  // blocked, a fault would end the process without its handler
+      ::sigdelset(&all, fault);  // a blocked fault would end the process without its handler
     }
     ::pthread_sigmask(SIG_SETMASK, &all, &before_);
   }

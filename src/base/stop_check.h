@@ -6,16 +6,16 @@
 
 namespace fathom {
 
-// Returns whether nobody needs the result any more. May be empty: the work goes on to its end.
+// Returns whether the result is no longer needed. May be empty: the work then runs to its end.
 using StopFunction = std::function<bool()>;
 
-// Asks a function at most once per 64 Ki steps of some work whether to stop.
+// Calls a stop function at most once per 64 Ki steps of some work.
 class StopCheck {
  public:
   // `stop` must outlive the object.
   explicit StopCheck(const StopFunction& stop) : stop_(stop) {}
 
-  // `position`: the steps that are done, for example the bytes of a text that have been read.
+  // `position`: the completed steps, for example the bytes of a text that have been read.
   bool IsStopped(std::size_t position) {
     if (position < next_) return false;
     next_ = position + kSteps;

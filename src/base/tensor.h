@@ -1,8 +1,8 @@
 // Non-owning row-major views of numbers in memory.
 //
-// TensorView describes bytes of a file: type and shape are known at run time only. Matrix<T> is for
-// kernels: the type is known at compile time, the shape is [rows, cols]. Neither owns memory; the
-// owner (a MappedFile, a Buffer) keeps it alive.
+// TensorView describes bytes of a file: type and shape are known only at run time. Matrix<T> is for
+// kernels: the type is known at compile time, the shape is [rows, cols]. Neither owns memory; its
+// owner (a MappedFile, a Buffer) must outlive it.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ namespace fathom {
 
 using Token = std::int32_t;
 
-// The element types of the safetensors format, of which a model reads some.
+// The element types of the safetensors format; a model reads some of them.
 enum class DType : std::uint8_t {
   kBool,
   kF4,  // E2M1, two in a byte
@@ -43,18 +43,18 @@ enum class DType : std::uint8_t {
   kU64,
 };
 
-// Bytes of one element, rounded up.
+// Returns the bytes of one element, rounded up.
 std::int64_t ElementBytes(DType dtype);
-// Bytes of a tensor; nullopt if they do not fit, or if small elements do not fill the last one (all
-// dimensions must be >= 0).
+// Returns the bytes of a tensor; nullopt if the number does not fit into the type, or if small
+// elements do not fill the last byte (all dimensions must be >= 0).
 std::optional<std::int64_t> TensorBytes(DType dtype, std::span<const std::int64_t> shape);
-// The name in the format: "BF16", "F8_E4M3", ...
+// Returns the name in the format: "BF16", "F8_E4M3", ...
 std::string_view Name(DType dtype);
 std::optional<DType> DTypeFromName(std::string_view name);
 
-// The product of the dimensions; nullopt if it does not fit (all dimensions must be >= 0).
+// Returns the product of the dimensions; nullopt if it does not fit (all dimensions must be >= 0).
 std::optional<std::int64_t> ElementCount(std::span<const std::int64_t> shape);
-// "[24, 16384]"
+// Returns "[24, 16384]".
 std::string ShapeToString(std::span<const std::int64_t> shape);
 
 // A tensor of a file: read-only bytes with a type and a shape.
@@ -63,7 +63,8 @@ struct TensorView {
   std::vector<std::int64_t> shape;
   std::span<const std::byte> bytes;
 
-  // Returns the bytes as elements of T. The caller has checked dtype; the address may be unaligned.
+  // Returns the bytes as elements of T. The caller must have checked dtype; the address may be
+  // unaligned.
   template <class T>
   const T* As() const {
     return reinterpret_cast<const T*>(bytes.data());
@@ -79,7 +80,7 @@ struct Matrix {
 
   constexpr T* Row(std::int64_t i) const { return data + i * cols; }
   std::span<T> RowSpan(std::int64_t i) const { return {Row(i), static_cast<std::size_t>(cols)}; }
-  // Rows [first, first + count).
+  // Returns rows [first, first + count).
   Matrix Rows(std::int64_t first, std::int64_t count) const { return {Row(first), count, cols}; }
   constexpr operator Matrix<const T>() const { return {data, rows, cols}; }
 };

@@ -1,4 +1,4 @@
-// The processor time and the priority of the calling thread.
+// Measures the processor time and lowers the priority of the calling thread.
 #pragma once
 
 #include <sys/resource.h>
@@ -8,18 +8,19 @@
 
 namespace fathom {
 
-// Returns the seconds that the calling thread has run: on a busy machine quick work may take long.
+// Returns the processor seconds of the calling thread: on a busy machine, quick work may take long.
 inline double ThreadSeconds() {
   timespec now = {};
   static_cast<void>(::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now));
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-// Measures how long a thread runs, from its construction. That thread only.
+// Measures the processor time of a thread from its construction on. Only for that thread.
 class ThreadWatch {
  public:
   double seconds() const { return ThreadSeconds() - begin_; }
-  // True if the thread has run so long. Asks the system only if so much time has passed at all.
+  // Returns true if the thread has run for that time. Calls the system only if at least that much
+  // time has passed at all.
   bool HasRun(double seconds_run) const {
     const std::chrono::duration<double> passed = Clock::now() - wall_begin_;
     return passed.count() >= seconds_run && seconds() >= seconds_run;
@@ -31,8 +32,8 @@ class ThreadWatch {
   double begin_ = ThreadSeconds();
 };
 
-// Gives the calling thread, and the threads that it starts afterwards, the least priority. It
-// cannot fail, nor be taken back without rights.
+// Gives the calling thread, and the threads that it starts afterwards, the least priority. Cannot
+// fail, and cannot be undone without privileges.
 inline void TakeLeastPriority() { static_cast<void>(::setpriority(PRIO_PROCESS, 0, 19)); }
 
 }  // namespace fathom

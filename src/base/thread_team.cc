@@ -13,10 +13,10 @@ namespace {
 // About 20 microseconds: longer than the serial code between two operations of a decoding step.
 constexpr int kMostSpins = 4000;
 constexpr int kFewestSpins = 64;
-// A wait that ended within this time despite sleeping should have been spun.
+// A wait that ended within this time although the thread slept should have been spinning.
 constexpr auto kShortWait = std::chrono::microseconds(100);
 
-// A piece is this part of what is left of a share: the first pieces are long; the last pieces, at
+// A piece is this fraction of the remaining share: the first pieces are long; the last pieces, at
 // which the threads meet, are single grains.
 constexpr std::uint32_t kPieces = 8;
 
@@ -37,8 +37,8 @@ Range Unpack(std::uint64_t packed) {
   return {static_cast<std::uint32_t>(packed), static_cast<std::uint32_t>(packed >> 32)};
 }
 
-// Takes a piece from the front or from the end of a share; an empty one if nothing is left. The
-// piece depends only on the exchanged value. A thread that was held up and has read the value in an
+// Takes a piece from the front or from the end of a share; an empty piece if nothing is left. The
+// piece depends only on the exchanged value. A thread that was delayed and has read the value in an
 // earlier loop does no harm: the exchange then takes the same grains of this loop.
 Range TakePiece(std::atomic<std::uint64_t>& left, bool from_front) {
   std::uint64_t found = left.load(std::memory_order_acquire);
@@ -137,7 +137,7 @@ ThreadTeam::Share* ThreadTeam::FullestShare() {
   return fullest;
 }
 
-// Takes and runs pieces until no share has any left. Does nothing if the loop is over.
+// Takes and runs pieces until every share is empty. Does nothing if the loop is over.
 void ThreadTeam::RunPieces(int worker) {
   Share* const own = &shares_[static_cast<std::size_t>(worker)];
   std::uint32_t done = 0;

@@ -1,8 +1,8 @@
 // ThreadTeam: a fixed set of threads that run one loop together; the only data parallelism.
 //
-// OpenMP behind one function was the alternative. We use our own hundred lines instead: GCC's
+// The alternative was OpenMP, wrapped in one function. We use our own hundred lines instead: GCC's
 // OpenMP runtime is invisible to ThreadSanitizer (every barrier is reported as a race), and its
-// spinning barrier cannot be bounded from inside a library.
+// spinning barrier cannot be limited from inside a library.
 #pragma once
 
 #include <atomic>
@@ -57,14 +57,14 @@ class ThreadTeam {
     void (*call)(const void* context, std::int64_t begin, std::int64_t end, int worker) = nullptr;
     const void* context = nullptr;
   };
-  // The grains of a share that are left: the first in the lower half, the end in the upper half.
+  // The remaining grains of a share: the first in the lower half, the end in the upper half.
   struct alignas(64) Share {
     std::atomic<std::uint64_t> left = 0;
   };
 
-  // Decides how long one thread spins before it sleeps. The time is long while waits are short: the
-  // team then has the processors to itself. If another process runs on them, waits take
-  // milliseconds, and spinning takes time from that process and so from the thread waited for.
+  // Decides how long one thread spins before it sleeps. It spins long while waits are short: the
+  // team then has the processors to itself. If another process uses them, waits take milliseconds,
+  // and spinning takes time from that process and so from the awaited thread.
   class Patience {
    public:
     // Returns once `value` differs from `old`.

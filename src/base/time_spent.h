@@ -5,7 +5,7 @@
 
 namespace fathom {
 
-// `seconds` outlives this object.
+// `seconds` must outlive this object.
 class TimeSpent {
  public:
   explicit TimeSpent(double& seconds) : seconds_(seconds) {}

@@ -1,5 +1,6 @@
-// TimedMutex: a mutex that a thread can await for some time, like std::timed_mutex, whose waits the
-// thread sanitizer of GCC 12 does not see. One atomic operation where nobody waits.
+// TimedMutex: a mutex for which a thread can wait for a limited time, like std::timed_mutex, whose
+// waits the thread sanitizer of GCC 12 does not see. Costs one atomic operation without waiting
+// threads.
 #pragma once
 
 #include <atomic>
@@ -9,7 +10,7 @@
 
 namespace fathom {
 
-// As std::unique_lock wants it.
+// Has the interface that std::unique_lock needs.
 class TimedMutex {
  public:
   void lock() {
@@ -31,16 +32,16 @@ class TimedMutex {
   void unlock() {
     if (state_.exchange(State::kFree, std::memory_order_acq_rel) != State::kAwaited) return;
     {
-      // A thread that has found the mutex locked is waiting once this lock is held.
+      // A thread that found the mutex locked is already waiting once this lock is held.
       const std::lock_guard lock(mutex_);
     }
     unlocked_.notify_one();
   }
 
  private:
-  enum class State { kFree, kLocked, kAwaited };  // kAwaited: locked, and somebody may wait
+  enum class State { kFree, kLocked, kAwaited };  // kAwaited: locked, and threads may wait
 
-  // For a thread that holds mutex_.
+  // Call while holding mutex_.
   bool LockAwaited() {
     return state_.exchange(State::kAwaited, std::memory_order_acq_rel) == State::kFree;
   }

@@ -16,10 +16,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The files of a version of cgroups.
+// The files of one version of cgroups.
 struct CgroupFiles {
   std::array<std::string_view, 2> limits;   // the second may be empty
-  std::string_view current;                 // with pages of files
+  std::string_view current;                 // includes pages of files
   std::array<std::string_view, 2> dropped;  // fields of memory.stat: pages of files
 };
 
@@ -62,7 +62,7 @@ class RoomFinder {
  private:
   void Warn(std::string message) { found_.warnings.push_back(std::move(message)); }
 
-  // The path without the root of a test.
+  // Returns the path without the root of a test.
   std::string Name(const fs::path& path) const {
     return fmt::format("/{}", path.lexically_relative(root_).string());
   }
@@ -85,7 +85,7 @@ class RoomFinder {
     }
   }
 
-  // The bytes of a group that cannot be dropped.
+  // Returns the bytes of a group that cannot be dropped.
   std::int64_t Used(const CgroupFiles& files, const fs::path& group) {
     const std::optional<std::int64_t> current = ReadBytes(group / files.current);
     if (!current) {
@@ -106,7 +106,7 @@ class RoomFinder {
     return *current - dropped;
   }
 
-  // nullopt: no such file, or no limit ("max").
+  // Returns nullopt if there is no such file, or no limit ("max").
   std::optional<std::int64_t> ReadBytes(const fs::path& path) {
     const std::optional<std::string> line = ReadFirstLine(path);
     if (!line || *line == "max") return std::nullopt;

@@ -29,7 +29,7 @@ Lead ReadLead(std::uint8_t byte) {
   return {0, 0, 0};
 }
 
-// Length of an ASCII prefix of text: the longest one, rounded down to whole words.
+// Returns the length of an ASCII prefix of text: the longest one, rounded down to whole words.
 std::size_t AsciiPrefix(std::string_view text) {
   std::size_t n_bytes = 0;
   std::uint64_t word = 0;
@@ -41,7 +41,7 @@ std::size_t AsciiPrefix(std::string_view text) {
   return n_bytes;
 }
 
-// Length of the longest well-formed prefix of text.
+// Returns the length of the longest well-formed prefix of text.
 std::size_t ValidPrefix(std::string_view text) {
   std::size_t n_bytes = 0;
   while (n_bytes < text.size()) {
@@ -114,7 +114,7 @@ std::string ShortenedUtf8(std::string_view text, std::size_t max_bytes) {
 }
 
 void Utf8Stream::Push(std::string_view bytes, std::string& text) {
-  // Complete the held code point byte by byte; a byte that breaks it is looked at afresh below.
+  // Complete the held code point byte by byte; a byte that breaks it is processed again below.
   while (n_held_ > 0 && !bytes.empty()) {
     held_[n_held_] = bytes.front();
     const Utf8Sequence sequence = FirstUtf8Sequence({held_.data(), n_held_ + 1});

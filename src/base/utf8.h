@@ -1,6 +1,7 @@
-// UTF-8 as this project accepts and repairs it: well-formed sequences only (no surrogates, nothing
-// overlong, nothing above U+10FFFF); every broken sequence becomes one U+FFFD, where a sequence is
-// the longest prefix of a well-formed one ("maximal subpart"), as Python's errors="replace" does.
+// UTF-8 as this project accepts and repairs it. Accepts only well-formed sequences (no surrogates,
+// nothing overlong, nothing above U+10FFFF). Every broken sequence becomes one U+FFFD, where a
+// sequence is the longest prefix of a well-formed one ("maximal subpart"), as with Python's
+// errors="replace".
 #pragma once
 
 #include <array>
@@ -28,7 +29,8 @@ struct Utf8Sequence {
 // text must not be empty.
 Utf8Sequence FirstUtf8Sequence(std::string_view text);
 
-// Offset of the first byte that is not part of a complete code point; nullopt if text is valid.
+// Returns the offset of the first byte that is not part of a complete code point; nullopt if text
+// is valid.
 std::optional<std::size_t> FindInvalidUtf8(std::string_view text);
 
 inline bool IsValidUtf8(std::string_view text) { return !FindInvalidUtf8(text).has_value(); }
@@ -36,26 +38,26 @@ inline bool IsValidUtf8(std::string_view text) { return !FindInvalidUtf8(text).h
 // Appends one code point; a surrogate or a value above U+10FFFF becomes U+FFFD.
 void AppendUtf8(std::uint32_t code_point, std::string& text);
 
-// text with every broken sequence replaced by U+FFFD.
+// Returns text with every broken sequence replaced by U+FFFD.
 std::string ReplaceInvalidUtf8(std::string_view text);
 
-// Returns a text of up to max_bytes as it is; of a longer one the whole code points in its first
-// max_bytes, with "..." behind them.
+// Returns a text of up to max_bytes unchanged; for a longer one, the whole code points in its first
+// max_bytes, followed by "...".
 std::string ShortenedUtf8(std::string_view text, std::size_t max_bytes);
 
-// For names and paths that an error quotes: a client chooses them, and may choose megabytes.
+// Limits names and paths that an error quotes: a client chooses them, and may send megabytes.
 inline constexpr std::size_t kQuotedBytes = 100;
 
-// Repairs a stream of bytes whose pieces may end inside a code point: Push and Finish append valid
-// UTF-8 only, and together they append ReplaceInvalidUtf8 of all bytes, however these are divided.
-// Holds back at most 3 bytes. One stream, one thread at a time; no allocation of its own.
+// Repairs a stream of bytes whose pieces may end inside a code point. Push and Finish append only
+// valid UTF-8, and together they append ReplaceInvalidUtf8 of all bytes, however these are divided.
+// Holds back at most 3 bytes. One stream, one thread at a time; allocates nothing itself.
 class Utf8Stream {
  public:
   // Appends the text that is certain after these bytes.
   void Push(std::string_view bytes, std::string& text);
   // Ends the stream: an unfinished code point becomes U+FFFD. The object can then be used again.
   void Finish(std::string& text);
-  // Bytes held back, 0 to 3.
+  // Returns the number of bytes held back, 0 to 3.
   std::size_t pending_bytes() const { return n_held_; }
 
  private:
