@@ -7,13 +7,13 @@
 namespace fathom {
 
 std::optional<ConnectionTable::Id> ConnectionTable::Add(int fd) {
-  // A closed connection ends at once, unless the machine is starved.
+  // A closed connection ends immediately, unless the machine is overloaded.
   constexpr std::chrono::seconds kEvictionTime(1);
   const auto last = std::chrono::steady_clock::now() + kEvictionTime;
   std::unique_lock lock(mutex_);
   while (!is_draining_ && !MayAdd()) {
-    // There may be room for several fewer than when the last one came, and for fewer yet whenever a
-    // connection ends its work.
+    // Several connections may have to go: the room may have shrunk by more than one since the last
+    // connection arrived, and shrinks further whenever a connection ends its work.
     while (HasTooMany() && EvictOldest()) {
     }
     const auto can_go_on = [&] { return is_draining_ || MayAdd() || HasTooMany(); };
@@ -36,9 +36,9 @@ bool ConnectionTable::EvictOne() {
   return EvictOldest();
 }
 
-// Connections that are not at work may be as many as the limit leaves room for; or as the reserve
-// has, since a vital request must arrive before it is known as one. The reserve is never larger
-// than the number at work, so that an idle server keeps its limit.
+// Connections that are not at work may use the room below the limit, or as many places as the
+// reserve if that is more, because a vital request must arrive before it is known to be vital. The
+// reserve is never larger than the number at work, so that an idle server keeps its limit.
 std::size_t ConnectionTable::MostOpen() const {
   const std::size_t n_free = limit_ - std::min(limit_, n_working_);
   return n_working_ + std::max(n_free, std::min(reserve_, n_working_));
@@ -55,7 +55,9 @@ void ConnectionTable::SetState(Id id, State state) {
 
 bool ConnectionTable::EvictOldest() {
   if (idle_.empty()) return false;
-  if (idle_.front().state != State::kLingering) ++n_evicted_;  // that one has its answer
+  if (idle_.front().state != State::kLingering)
+    ++n_evicted_;  // a lingering connection has its
+                   // answer
   CloseEntry(idle_.begin());
   return true;
 }
@@ -70,7 +72,9 @@ void ConnectionTable::CloseEntry(Id id) {
 bool ConnectionTable::BeginWaiting(Id id) {
   const std::lock_guard lock(mutex_);
   if (id->is_closed || is_draining_) return false;
-  if (id->state == State::kWaiting) return true;  // since it came, whenever its thread began
+  if (id->state == State::kWaiting)
+    return true;  // it waits since its arrival, whenever its thread
+                  // began
   auto& from = id->state == State::kWorking ? busy_ : idle_;
   SetState(id, State::kWaiting);
   idle_.splice(idle_.end(), from, id);

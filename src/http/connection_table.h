@@ -1,5 +1,4 @@
-// ConnectionTable: knows which connections are open and what each is doing, and closes one to make
-// room.
+// ConnectionTable: tracks the open connections and the state of each, and closes one to make room.
 #pragma once
 
 #include <chrono>
@@ -11,8 +10,8 @@
 
 namespace fathom {
 
-// Knows descriptors, owns none: a connection removes itself before it closes its descriptor. The
-// table closes a connection by ::shutdown, which ends every wait of its thread.
+// Stores descriptors but owns none: a connection must remove itself before it closes its
+// descriptor. The table closes a connection by ::shutdown, which ends every wait of its thread.
 //
 // Any thread; Add on one thread only.
 class ConnectionTable {
@@ -23,35 +22,36 @@ class ConnectionTable {
   using Id = std::list<Entry>::iterator;
   struct Counts {
     std::size_t open = 0;
-    std::size_t waiting = 0;  // for a request
+    std::size_t waiting = 0;  // connections that wait for a request
     std::size_t evicted = 0;  // since the start
   };
 
   enum class Admission { kAdmitted, kFull, kClosed };
 
-  // `limit` connections may be open, and at work. `reserve`: as many more, when so many are at work
-  // that fewer could wait.
+  // `limit` connections may be open, and at work. `reserve`: this many more may be open when so
+  // many are at work that fewer could wait.
   ConnectionTable(std::size_t limit, std::size_t reserve) : limit_(limit), reserve_(reserve) {}
 
-  // Adds a connection, which waits for its first request. If there are too many, the connection
-  // that has waited longest is closed first. None: all are at work, or the table is closed.
+  // Adds a connection, which waits for its first request. If there are too many, first closes the
+  // connection that has waited longest. None: all are at work, or the table is closed.
   std::optional<Id> Add(int fd);
   void Remove(Id id);
-  // Closes the connection that has waited longest. False: all are at work.
+  // Closes the connection that has waited longest. Returns false if all are at work.
   bool EvictOne();
 
-  // Announce what the connection does next. False: it has been closed, or may not begin this.
+  // Announce the next state of the connection. Return false if it has been closed, or may not enter
+  // this state.
   bool BeginWaiting(Id id);  // for the first byte of a request
   bool BeginReading(Id id);  // a request: may still be evicted, but not drained
-  // The client has sent more of its request: others have waited longer.
+  // Records that the client has sent more of its request, so that others have waited longer.
   void MarkProgress(Id id);
   // Announces the handling of a whole request: neither evicted nor drained. kFull: too many
   // connections are at work; a vital request may use the reserve.
   Admission BeginWork(Id id, bool is_vital);
-  // Whether BeginWork would find room now.
+  // Returns whether BeginWork would find room now.
   bool HasRoom(bool is_vital) const;
-  // Announces a response that is whole, or the time after the last one: the connection may be
-  // evicted, and does not count as one at work.
+  // Announces a complete response, or the time after the last one: the connection may be evicted,
+  // and does not count as being at work.
   void BeginLingering(Id id);
 
   // Closes waiting connections and refuses new ones and further requests.
@@ -59,7 +59,7 @@ class ConnectionTable {
   bool is_draining() const;
   // Drains and closes all connections.
   void Close();
-  // Whether the table is empty within that time.
+  // Returns whether the table became empty within that time.
   bool WaitUntilEmpty(std::chrono::milliseconds time);
 
   Counts counts() const;
@@ -79,20 +79,20 @@ class ConnectionTable {
   bool MayWork(bool is_vital) const { return n_working_ < limit_ + (is_vital ? reserve_ : 0); }
   std::size_t MostOpen() const;
   bool MayAdd() const { return idle_.size() + busy_.size() < MostOpen(); }
-  // Even without those that are closed already.
+  // Ignores connections that are already closed.
   bool HasTooMany() const { return idle_.size() + n_working_ >= MostOpen(); }
 
   const std::size_t limit_;
   const std::size_t reserve_;
   mutable std::mutex mutex_;
-  // Guarded by mutex_. `idle_` is ordered by waiting time, the longest first; `busy_` holds the
+  // Guarded by mutex_. `idle_` is ordered by waiting time, the longest first; `busy_` contains the
   // connections at work and the closed ones.
   std::list<Entry> idle_;
   std::list<Entry> busy_;
   std::size_t n_working_ = 0;
   std::size_t n_evicted_ = 0;
   bool is_draining_ = false;
-  std::condition_variable changed_;  // a connection was removed, or ended its work
+  std::condition_variable changed_;  // notified when a connection was removed, or ended its work
 };
 
 }  // namespace fathom

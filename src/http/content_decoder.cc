@@ -28,7 +28,7 @@ class GzipDecoder final : public ContentDecoder {
     constexpr std::size_t kMost = std::numeric_limits<uInt>::max();
     const auto n_bytes = static_cast<uInt>(std::min(bytes->size(), kMost));
     const auto n_room = static_cast<uInt>(std::min(room.size(), kMost));
-    // The stream of zlib serves both directions, so its input is not const; inflate only reads.
+    // The stream of zlib serves both directions, so its input is not const; inflate only reads it.
     stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes->data()));
     stream_.avail_in = n_bytes;
     stream_.next_out = reinterpret_cast<Bytef*>(room.data());
@@ -49,7 +49,7 @@ class GzipDecoder final : public ContentDecoder {
   }
 
   bool is_whole() const override { return is_whole_; }
-  // The window and the tables of inflate.
+  // Returns the size of the window and the tables of inflate.
   std::size_t memory() const override { return std::size_t{48} << 10; }
 
  private:
@@ -97,7 +97,8 @@ class ZstdDecoder final : public ContentDecoder {
     bytes->remove_prefix(n_bytes);
   }
 
-  // The library also reads the frames of its first versions, by decoders whose memory has no limit.
+  // The library can also read frames of its first versions, with decoders whose memory has no
+  // limit.
   Status BeginFrame() {
     std::uint32_t number = 0;
     for (std::size_t i = 0; i < sizeof magic_; ++i) {
@@ -116,7 +117,7 @@ class ZstdDecoder final : public ContentDecoder {
     return {};
   }
 
-  // Returns whether the frame has ended and all of it is decoded.
+  // Returns whether the frame has ended and is completely decoded.
   Result<bool> DecodeFrame(ZSTD_inBuffer* in, ZSTD_outBuffer* out) {
     const std::size_t rest = ZSTD_decompressStream(context_, out, in);
     if (!ZSTD_isError(rest)) return rest == 0;
@@ -126,7 +127,7 @@ class ZstdDecoder final : public ContentDecoder {
   }
 
   ZSTD_DCtx* context_ = nullptr;
-  char magic_[4] = {};  // of the next frame
+  char magic_[4] = {};  // magic number of the next frame
   std::size_t n_magic_ = 0;
   bool is_between_frames_ = true;
   bool has_frame_ = false;

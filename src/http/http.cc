@@ -22,8 +22,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Connections that were refused without a thread, until the client has read why. Used by the
-// accepting thread only.
+// Connections that were refused without a thread, until their clients have read the reason. Used
+// only by the accepting thread.
 class RefusedSockets {
  public:
   void Add(Socket socket) {
@@ -117,14 +117,14 @@ class Server : public HttpServer {
     refused.CloseAll();
   }
 
-  // The pending connection stays ready to be accepted, so Accept would come back at once.
+  // The pending connection stays ready to be accepted, so Accept would return immediately.
   void MakeRoom() {
     constexpr milliseconds kPause(20);
     static_cast<void>(shared_.table.EvictOne());
     std::this_thread::sleep_for(kPause);
   }
 
-  // Gives the connection a thread, or answers that there is none.
+  // Gives the connection a thread, or answers that none is available.
   std::optional<Socket> Admit(Listener::Arrival arrival) {
     const int fd = arrival.descriptor.get();
     const std::optional<ConnectionTable::Id> id = shared_.table.Add(fd);
@@ -161,7 +161,7 @@ class Server : public HttpServer {
 
   const int port_;
   const bool is_loopback_;
-  Listener listener_;  // Wake: any thread; the rest: the thread of accepting
+  Listener listener_;  // Wake: any thread; all else: the accepting thread
   HttpConnections shared_;
   ThreadGroup connections_;
   ThreadGroup accepting_;

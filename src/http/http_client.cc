@@ -33,7 +33,7 @@ void Append(CurlFields& list, const std::string& line) {
 
 Result<CurlFields> MakeFields(const HttpFields& fields) {
   CurlFields list;
-  // Fields that libcurl would add by itself.
+  // Removes fields that libcurl would add itself.
   for (const char* removed : {"Accept:", "Content-Type:", "Expect:"}) {
     Append(list, removed);
   }
@@ -55,13 +55,13 @@ std::string_view WithoutBlanks(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
 }
 
-// Collects what libcurl's callbacks deliver of one reply.
+// Collects the data of one reply from libcurl's callbacks.
 class ReplyReader {
  public:
   ReplyReader(CURL* easy, const HttpClientLimits& limits, const HttpPieceSink& sink)
       : easy_(easy), limits_(limits), sink_(sink) {}
 
-  // One line of the header, with its line break.
+  // Reads one line of the header, with its line break.
   Status ReadHeaderLine(std::string_view line) {
     if (header_is_complete_) return {};  // a trailer
     n_header_bytes_ += line.size();
@@ -73,7 +73,7 @@ class ReplyReader {
     if (field.empty()) {
       header_is_complete_ = Information(CURLINFO_RESPONSE_CODE) >= 200;
     } else if (field.starts_with("HTTP/")) {
-      reply_.fields.clear();  // those of a 1xx reply
+      reply_.fields.clear();  // fields of a 1xx reply
     } else {
       const std::size_t colon = field.find(':');
       if (colon == 0 || colon == field.npos) {
@@ -111,7 +111,8 @@ class ReplyReader {
                                                                  : CURL_PREREQFUNC_ABORT;
   }
 
-  // The reply after libcurl ended with `code`. `detail`: libcurl's description of the error.
+  // Returns the reply after libcurl ended with `code`. `detail`: libcurl's description of the
+  // error.
   Result<HttpReply> Finish(CURLcode code, const char* detail) {
     if (!status_) return Unexpected(status_.error());
     if (code != CURLE_OK) return Unexpected(Describe(code, detail));
@@ -155,7 +156,7 @@ class ReplyReader {
       case CURLE_WEIRD_SERVER_REPLY:
         return error(ErrorCode::kInvalidData, "the reply is not HTTP/1.1: " + reason);
       case CURLE_RECV_ERROR:
-        // Without a system error, the encoding of chunks is wrong.
+        // Without a system error, the encoding of chunks is invalid.
         if (number == 0) {
           return error(ErrorCode::kInvalidData, "the reply is not HTTP/1.1: " + reason);
         }

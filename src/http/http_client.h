@@ -15,16 +15,16 @@
 namespace fathom {
 
 struct HttpClientLimits {
-  std::chrono::milliseconds connect_time{10'000};   // with name lookup and TLS handshake
+  std::chrono::milliseconds connect_time{10'000};   // includes name lookup and TLS handshake
   std::chrono::milliseconds request_time{600'000};  // from connecting to the last byte
   std::size_t header_bytes = std::size_t{64} << 10;
-  std::size_t body_bytes = std::size_t{64} << 20;  // of a body that is kept
+  std::size_t body_bytes = std::size_t{64} << 20;  // for a body that is kept
 };
 
-// Host and Content-Length are added.
+// The client adds Host and Content-Length.
 struct HttpCall {
   std::string method = "GET";
-  std::string path;  // with the query; goes behind the server's URL
+  std::string path;  // with the query; is appended to the server's URL
   HttpFields fields{};
   std::string body{};
 };
@@ -36,19 +36,19 @@ struct HttpReply {
   std::string body{};  // empty if a sink received the pieces
 };
 
-// Receives a piece of a body as it arrives, cut anywhere. False ends the request.
+// Receives a piece of a body as it arrives, cut anywhere. Returns false to end the request.
 using HttpPieceSink = std::function<bool(std::string_view piece)>;
 
-// Checks a server's URL, http[s]://HOST[:PORT][/PREFIX], and removes the slashes at its end.
-// Errors: kInvalidArgument.
+// Checks a server's URL, http[s]://HOST[:PORT][/PREFIX], and removes trailing slashes. Errors:
+// kInvalidArgument.
 Result<std::string> ParseServerUrl(std::string_view text);
 
 // Keeps the connection for the next request if the server does. Verifies the certificates of https
-// servers with those that the system trusts. Connects directly: the environment's proxies are
+// servers with the system's trusted certificates. Connects directly: the environment's proxies are
 // ignored. One thread, except for Cancel.
 class HttpClient {
  public:
-  // `url`: of ParseServerUrl.
+  // `url`: from ParseServerUrl.
   explicit HttpClient(std::string url, HttpClientLimits limits = {});
 
   // Any status is a reply; redirects are not followed. With a `sink` the body of a 2xx reply goes

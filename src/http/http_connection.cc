@@ -47,7 +47,7 @@ class Input {
     buffer_.resize(n_old + received.n_bytes);
     return received.outcome;
   }
-  // Frees the memory: a waiting connection should cost little but its thread.
+  // Frees the memory: a waiting connection should cost little more than its thread.
   void Release() {
     if (bytes().empty()) std::string().swap(buffer_);
   }
@@ -79,7 +79,7 @@ class SocketExchange : public HttpExchange {
     const std::string header =
         ResponseHeader(response, BodyFraming::kLength, persistence(), std::time(nullptr));
     const bool has_body = !style_.is_head && !HasNoBody(response.status);
-    // The work is done. Clients that do not read must not keep others from theirs.
+    // The work is done. Clients that do not read must not block the work of others.
     table_.BeginLingering(id_);
     std::array parts = {Part(header), Part(has_body ? response.body : std::string_view())};
     is_whole_ = WriteAll(parts);
@@ -103,13 +103,13 @@ class SocketExchange : public HttpExchange {
 
   bool ClientIsGone() override {
     const bool is_gone = is_broken_ || socket_.PeerIsGone();
-    if (is_gone) style_.keeps_alive = false;  // a further request of this client is of no use
+    if (is_gone) style_.keeps_alive = false;  // a further request of this client is useless
     return is_gone;
   }
 
   void DropSlowClient() override { socket_.ForbidWait(wait_); }
 
-  // Ends a stream as the client expects it.
+  // Ends a stream in the client's format.
   void Finish() {
     if (!is_streaming_ || is_broken_) return;
     const bool has_end = has_body_ && framing_ == BodyFraming::kChunked;
@@ -119,11 +119,11 @@ class SocketExchange : public HttpExchange {
 
   bool has_started() const { return has_started_; }
   bool is_broken() const { return is_broken_; }
-  // Whether the response is complete and the connection can take another request.
+  // Returns whether the response is complete and the connection can take another request.
   bool is_reusable() const { return is_whole_ && style_.keeps_alive; }
 
  private:
-  // Evaluated when the header is written: a draining connection takes no other request.
+  // Evaluated when the header is written: a draining connection accepts no other request.
   Persistence persistence() {
     style_.keeps_alive = style_.keeps_alive && !table_.is_draining();
     if (!style_.keeps_alive) return Persistence::kClose;
@@ -153,7 +153,7 @@ class SocketExchange : public HttpExchange {
   const ConnectionTable::Id id_;
   WriteWait wait_;
   AnswerStyle style_;
-  BodyFraming framing_ = BodyFraming::kLength;  // of the stream
+  BodyFraming framing_ = BodyFraming::kLength;  // framing of the stream
   bool has_started_ = false;
   bool is_streaming_ = false;
   bool has_body_ = true;
@@ -189,7 +189,7 @@ class Connection {
   }
 
  private:
-  // False: the connection ends.
+  // Handles one request. Returns false if the connection ends.
   bool ServeOne() {
     if (!shared_.table.BeginWaiting(id_)) return false;
     has_answered_ = false;
@@ -208,7 +208,7 @@ class Connection {
     return Answer(parser, is_vital);
   }
 
-  // Answers the whole request, or its refusal. False: the connection ends.
+  // Answers the whole request, or its refusal. Returns false if the connection ends.
   bool Answer(HttpRequestParser& parser, bool is_vital) {
     if (parser.state() == State::kComplete) {
       const ConnectionTable::Admission admission = shared_.table.BeginWork(id_, is_vital);
@@ -227,7 +227,7 @@ class Connection {
     return exchange.is_reusable();
   }
 
-  // The body that follows cannot be told from a further request: the connection ends.
+  // The following body cannot be distinguished from another request, so the connection ends.
   bool IsAnsweredByHead(const HttpRequestParser& parser) {
     if (!shared_.options.answer_head) return false;
     SocketExchange exchange(socket_, shared_.table, id_, MakeStyle(parser));
@@ -243,7 +243,7 @@ class Connection {
   bool WaitForRequest() {
     const Deadline deadline = In(limits_.idle_time);
     for (;;) {
-      // Some clients end a body with a line break that does not belong to it.
+      // Some clients send a line break after a body that does not belong to it.
       while (input_.bytes().starts_with("\r\n")) input_.Consume(2);
       if (!input_.bytes().empty() && input_.bytes() != "\r") break;
       if (input_.bytes().empty()) input_.Release();
@@ -253,7 +253,7 @@ class Connection {
     return shared_.table.BeginReading(id_);
   }
 
-  // Feeds the parser until `part` is over or the body has so many bytes.
+  // Feeds the parser until `part` is over or the body has the given number of bytes.
   void ReadPart(HttpRequestParser& parser, State part, Deadline deadline,
                 std::size_t n_body_bytes = std::numeric_limits<std::size_t>::max()) {
     while (parser.state() == part) {
@@ -271,7 +271,7 @@ class Connection {
       std::string text = "HTTP/1.1 100 Continue\r\n\r\n";
       iovec part = {text.data(), text.size()};
       WriteWait wait;
-      static_cast<void>(socket_.WriteAll({&part, 1}, wait));  // a failure shows at the next read
+      static_cast<void>(socket_.WriteAll({&part, 1}, wait));  // a failure appears at the next read
     }
     const Deadline end = In(limits_.body_time);
     while (parser.state() == State::kBody) {
@@ -296,7 +296,7 @@ class Connection {
   void Handle(const HttpRequest& request, SocketExchange& exchange) {
     const bool has_ended = Run([&] { shared_.handler(request, exchange); });
     if (!exchange.has_started() && has_ended && exchange.ClientIsGone()) {
-      // A client that has only ended its sending can still read this.
+      // A client that has only closed its sending half can still read this.
       Refuse(request, {400, std::string(kClientIsGone)}, exchange);
     } else if (!exchange.has_started()) {
       Fail(request, exchange);
@@ -305,7 +305,7 @@ class Connection {
     }
   }
 
-  // Runs a function of the server's user. False: it threw.
+  // Runs a function of the server's user. Returns false if it threw.
   template <class Function>
   bool Run(const Function& function) {
     const Handling handling(shared_.n_handling);
@@ -357,7 +357,7 @@ void ServeConnection(HttpConnections& shared, ConnectionTable::Id id, Socket soc
   try {
     Connection(shared, id, socket, peer).Serve();
   } catch (...) {
-    // No memory, or an error body that failed: only this client is lost.
+    // Memory is exhausted, or an error body failed: only this client is lost.
   }
   shared.table.Remove(id);
 }

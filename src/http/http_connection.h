@@ -1,5 +1,5 @@
-// One connection, from its first byte to its close: reads, handles and answers its requests in
-// order.
+// ServeConnection: serves one connection, from its first byte to its close: reads, handles and
+// answers its requests in order.
 #pragma once
 
 #include <atomic>
@@ -32,7 +32,7 @@ inline constexpr std::string_view kTooManyConnections = "Too many connections. P
 inline constexpr std::string_view kClientIsGone =
     "Expected the connection to stay open until the answer has come.";
 
-// A refusal as the client sees it. `answer`: HttpServerOptions::answer_refusal.
+// Returns a refusal as a response. `answer`: HttpServerOptions::answer_refusal.
 HttpResponse RefusalResponse(const HttpRefusalHandler& answer, const HttpRequest& request,
                              const HttpRefusal& refusal);
 

@@ -20,7 +20,7 @@ namespace http = boost::beast::http;
 using boost::beast::error_code;
 using BeastString = boost::beast::string_view;
 
-// A body is decoded in pieces of so many bytes, on the stack.
+// A body is decoded in pieces of this size, on the stack.
 constexpr std::size_t kDecodedBytes = std::size_t{16} << 10;
 
 std::string_view View(BeastString text) { return {text.data(), text.size()}; }
@@ -40,8 +40,8 @@ std::string_view WithoutAuthority(std::string_view target) {
   return target;
 }
 
-// Returns "/v1/models" for "//v1/models/": clients join a base URL and a path in many ways. Whoever
-// reads the path sees this form alone, so no rule can be passed by another spelling.
+// Returns "/v1/models" for "//v1/models/": clients join a base URL and a path in many ways. All
+// readers of the path see only this form, so no rule can be bypassed by another spelling.
 std::string WithoutEmptySegments(std::string_view path) {
   std::string plain;
   for (const char c : path) {
@@ -71,7 +71,7 @@ std::string_view HttpRequest::Field(std::string_view name) const {
   return "";
 }
 
-// Beast parses; this class stores the parts, and refuses what Beast lets through.
+// Beast parses; this class stores the parts, and refuses input that Beast accepts wrongly.
 class HttpRequestParser::Reader : public http::basic_parser<true> {
  public:
   Reader(const HttpLimits& limits, ByteBudget& all_bodies)
@@ -112,8 +112,8 @@ class HttpRequestParser::Reader : public http::basic_parser<true> {
   }
 
   void on_field_impl(http::field, BeastString name, BeastString value, error_code& error) override {
-    if (state_ != State::kHeader) return;  // a trailer: ignored, since it cannot be trusted
-    // A field of four bytes takes many times as much memory.
+    if (state_ != State::kHeader) return;  // a trailer: ignored, because it cannot be trusted
+    // A field of four bytes takes many times its size in memory.
     if (request_.fields.size() >= limits_.fields) {
       return RefuseNow({431, fmt::format("The header has more than {} fields.", limits_.fields)},
                        error);
@@ -159,7 +159,7 @@ class HttpRequestParser::Reader : public http::basic_parser<true> {
   void on_response_impl(int, BeastString, int, error_code&) override {}
 
  private:
-  // Holds so many bytes of the budget. False: there are not as many.
+  // Takes n_bytes from the budget. Returns false if there are not as many.
   bool Hold(std::size_t n_bytes) {
     if (n_bytes > n_held_ && !all_bodies_.Take(n_bytes - n_held_)) return false;
     if (n_bytes < n_held_) all_bodies_.GiveBack(n_held_ - n_bytes);
@@ -175,7 +175,7 @@ class HttpRequestParser::Reader : public http::basic_parser<true> {
     request_.body += bytes;
   }
 
-  // Stops at the limit: a few bytes can become many.
+  // Stops at the limit: a few bytes can decode to many.
   void Decode(std::string_view bytes, error_code& error) {
     if (decoder_ == nullptr) {
       Result<std::unique_ptr<ContentDecoder>> decoder = ContentDecoder::Make(coding_);
@@ -197,7 +197,7 @@ class HttpRequestParser::Reader : public http::basic_parser<true> {
 
   void RefuseNow(HttpRefusal refusal, error_code& error) {
     Refuse(std::move(refusal));
-    error = http::error::bad_field;  // any: ends the parsing
+    error = http::error::bad_field;  // any error ends the parsing
   }
 
   void ReadField(std::string_view name, std::string_view value, error_code& error) {
@@ -242,7 +242,8 @@ class HttpRequestParser::Reader : public http::basic_parser<true> {
       if (is_done()) state_ = State::kComplete;
       if (n_put == 0) break;
     }
-    // Bytes before a chunk or behind the last one are no body, and must not grow without end.
+    // Bytes before a chunk or after the last one are not part of the body, and must not grow
+    // without limit.
     if (state_ == State::kBody && bytes.size() - n_bytes > limits_.header_bytes) {
       Refuse(RefusalFor(http::error::buffer_overflow, limits_));
     }
@@ -266,9 +267,9 @@ class HttpRequestParser::Reader : public http::basic_parser<true> {
   State state_ = State::kHeader;
   std::size_t header_bytes_ = 0;
   ContentCoding coding_ = ContentCoding::kIdentity;
-  std::unique_ptr<ContentDecoder> decoder_;  // from the first byte of a coded body on
-  std::size_t n_body_bytes_ = 0;             // received
-  std::size_t n_held_ = 0;                   // of all_bodies_
+  std::unique_ptr<ContentDecoder> decoder_;  // set from the first byte of a coded body on
+  std::size_t n_body_bytes_ = 0;             // received bytes
+  std::size_t n_held_ = 0;                   // bytes taken from all_bodies_
   int version_ = 11;
   int n_hosts_ = 0;
   bool has_length_ = false;

@@ -1,8 +1,8 @@
-// HttpRequestParser: bytes to one HttpRequest, or to the status that refuses it.
+// HttpRequestParser: parses bytes to one HttpRequest, or to the status that refuses it.
 //
-// Stricter than the RFCs where a request that can be read in two ways could be smuggled past a
-// proxy: Content-Length must be digits, once, and never beside Transfer-Encoding, which is
-// "chunked" or nothing.
+// Stricter than the RFCs where a proxy could read a request in another way, which would allow
+// request smuggling: Content-Length must be digits, once, and never together with
+// Transfer-Encoding, which must be "chunked" or absent.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@
 
 namespace fathom {
 
-// Limits the bytes that all connections hold together. Any thread.
+// Limits the total bytes of all connections. Any thread.
 class ByteBudget {
  public:
   explicit ByteBudget(std::size_t limit) : limit_(limit) {}
@@ -38,35 +38,36 @@ class ByteBudget {
   std::atomic<std::size_t> taken_ = 0;
 };
 
-// One thread. Refers to `all_bodies` while it lives, and takes the bytes of its body from it, and
-// the bytes of the decoder of the body. A body whose coding cannot be read stays as it is; no byte
-// is decoded before Feed is called after the header.
+// One thread. `all_bodies` must outlive the parser, which takes from it the bytes of its body and
+// of the body's decoder. A body with an unknown coding stays encoded; no byte is decoded before
+// Feed is called after the header.
 class HttpRequestParser {
  public:
   enum class State { kHeader, kBody, kComplete, kRefused };
 
   HttpRequestParser(const HttpLimits& limits, ByteBudget& all_bodies);
-  ~HttpRequestParser();  // gives the bytes of the body back
+  ~HttpRequestParser();  // returns the bytes of the body to the budget
   HttpRequestParser(const HttpRequestParser&) = delete;
   HttpRequestParser& operator=(const HttpRequestParser&) = delete;
 
-  // Reads from the front of `bytes`, which follow the consumed ones, and returns the number of
-  // consumed bytes. The caller passes the remaining bytes again, with more behind them. Stops
-  // behind the header and behind the body. Not after kComplete or kRefused.
+  // Reads from the front of `bytes`, which must follow the consumed ones, and returns the number of
+  // consumed bytes. The caller passes the remaining bytes again, followed by more. Stops after the
+  // header and after the body. Must not be called after kComplete or kRefused.
   std::size_t Feed(std::string_view bytes);
   // Ends the parsing: no more bytes will come.
   void Refuse(HttpRefusal refusal);
 
   State state() const;
   const HttpRefusal& refusal() const;  // if kRefused
-  // The whole request if kComplete; else what has been read, for the answer to a refusal.
+  // Returns the whole request if kComplete; otherwise the parts read so far, for the answer to a
+  // refusal.
   const HttpRequest& request() const;
   HttpRequest& request();
 
-  // Returns the bytes of the body that have come, before they are decoded.
+  // Returns the received bytes of the body, before decoding.
   std::size_t n_body_bytes() const;
 
-  // Valid behind the header.
+  // Valid after the header.
   bool is_http_1_0() const;
   bool keeps_alive() const;
   bool expects_continue() const;

@@ -61,7 +61,7 @@ std::string_view ReasonPhrase(int status) {
   return found == kReasons.end() ? "" : found->text;
 }
 
-// Writes the date as RFC 9110 demands, in English: fmt takes no notice of the user's language.
+// Writes the date as RFC 9110 demands, in English: fmt ignores the user's language.
 std::string DateText(std::time_t now) {
   return fmt::format("{:%a, %d %b %Y %H:%M:%S GMT}", fmt::gmtime(now));
 }

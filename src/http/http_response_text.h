@@ -1,4 +1,4 @@
-// Writes the bytes of an HTTP response in front of its body.
+// Writes the bytes of an HTTP response that precede its body.
 #pragma once
 
 #include <cstddef>
@@ -10,21 +10,21 @@
 
 namespace fathom {
 
-// Tells the client where the body ends.
+// Selects how the client finds the end of the body.
 enum class BodyFraming { kLength, kChunked, kUntilClose };
 
 enum class Persistence {
-  kKeep,         // HTTP/1.1, whose default it is
-  kKeepHttp1_0,  // told to a client of HTTP/1.0 that asked for it
+  kKeep,         // the default of HTTP/1.1
+  kKeepHttp1_0,  // sent to a client of HTTP/1.0 that asked for it
   kClose,
 };
 
-// Statuses that never have a body: 1xx, 204, 304.
+// Returns true for statuses that never have a body: 1xx, 204, 304.
 bool HasNoBody(int status);
 
-// Writes the status line to the empty line. Only the size of the body of `response` counts. Control
-// characters in values become blanks: a client could have chosen them, and a line break would begin
-// another field or response.
+// Writes from the status line to the empty line. Uses only the size of the body of `response`.
+// Control characters in values become blanks: a client could have chosen them, and a line break
+// would begin another field or response.
 std::string ResponseHeader(const HttpResponse& response, BodyFraming framing,
                            Persistence persistence, std::time_t now);
 

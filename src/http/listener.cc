@@ -32,7 +32,7 @@ Result<Addresses> Resolve(const std::string& host) {
   return Addresses(found, &::freeaddrinfo);
 }
 
-// The place of the port is the same in both families.
+// The port has the same offset in both families.
 static_assert(offsetof(sockaddr_in, sin_port) == offsetof(sockaddr_in6, sin6_port));
 
 void SetPort(sockaddr_storage& address, int port) {
@@ -71,7 +71,7 @@ Descriptor OpenSocket(const addrinfo& address, int port) {
   if (opened.get() < 0) return {};
   const int yes = 1;
   ::setsockopt(opened.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-  // "::" takes IPv4 too if the system allows it; a name has its own IPv4 addresses.
+  // "::" accepts IPv4 too if the system allows it; a name has its own IPv4 addresses.
   if (address.ai_family == AF_INET6 && !IsAnyAddress(address)) {
     ::setsockopt(opened.get(), IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof(yes));
   }
@@ -88,12 +88,12 @@ Descriptor OpenSocket(const addrinfo& address, int port) {
   return opened;
 }
 
-// A name may have addresses of a family that this system lacks.
+// A name may have addresses of a family that this system does not support.
 bool IsAbsentFamily(int error) { return error == EAFNOSUPPORT || error == EADDRNOTAVAIL; }
 
 struct Opened {
   std::vector<Descriptor> sockets;
-  int error = 0;  // of the address that could not be opened
+  int error = 0;  // error for the address that could not be opened
 };
 
 Opened OpenAll(const addrinfo* addresses, int port) {
@@ -136,8 +136,7 @@ Result<Listener> Listener::Open(const std::string& host, int port) {
   }
   const Result<Addresses> addresses = Resolve(host);
   if (!addresses) return Unexpected(addresses.error());
-  // A port that is free for the first address may be taken for the second: then another one is
-  // tried.
+  // A free port of the first address may be in use at the second: then another port is tried.
   constexpr int kAttempts = 8;
   Opened opened;
   for (int i = 0; i < kAttempts && opened.sockets.empty(); ++i) {
@@ -178,7 +177,7 @@ std::optional<Listener::Arrival> Listener::Accept(int milliseconds) {
     Descriptor accepted(::accept4(entry.fd, reinterpret_cast<sockaddr*>(&address), &size,
                                   SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (accepted.get() >= 0) return Arrival{std::move(accepted), PeerName(address, size)};
-    // Any other error concerns that one connection only.
+    // Any other error concerns only that one connection.
     if (IsExhausted(errno)) return Arrival{.is_exhausted = true};
   }
   return std::nullopt;

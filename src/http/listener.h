@@ -15,24 +15,24 @@ namespace fathom {
 class Listener {
  public:
   struct Arrival {
-    Descriptor descriptor;      // does not block; none if `is_exhausted`
+    Descriptor descriptor;      // non-blocking; none if `is_exhausted`
     std::string peer;           // the address, without the port
     bool is_exhausted = false;  // the system has no descriptors or memory for another connection
   };
 
   // Listens on every address of `host`, all with the same port. Port 0: any free port. Errors: the
-  // host is unknown (kNotFound), an address is in use or not of this machine (kIo).
+  // host is unknown (kNotFound), an address is in use or does not belong to this machine (kIo).
   static Result<Listener> Open(const std::string& host, int port);
 
   int port() const { return port_; }
-  // Whether all addresses are those of this machine alone.
+  // Returns whether only this machine can reach all addresses.
   bool is_loopback() const { return is_loopback_; }
   // Returns the next connection; none after Wake or after `milliseconds` (-1: no limit).
   std::optional<Arrival> Accept(int milliseconds);
-  // Ends Accept for good.
+  // Ends Accept permanently.
   void Wake();
   bool is_awake() const { return is_awake_; }
-  // Refuses new connections, and resets those that are not yet accepted.
+  // Refuses new connections, and resets connections that are not yet accepted.
   void Close() { sockets_.clear(); }
 
  private:
@@ -42,7 +42,7 @@ class Listener {
   Descriptor wake_;
   int port_ = 0;
   bool is_loopback_ = false;
-  bool is_awake_ = false;  // the thread of Accept only
+  bool is_awake_ = false;  // used only by the thread of Accept
 };
 
 }  // namespace fathom

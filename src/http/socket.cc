@@ -16,7 +16,7 @@ namespace {
 using std::chrono::milliseconds;
 
 void SetOption(int fd, int level, int name, int value) {
-  // A system without the option works too, only less well.
+  // A system without the option works, too, but less well.
   static_cast<void>(::setsockopt(fd, level, name, &value, sizeof(value)));
 }
 
@@ -28,8 +28,8 @@ int WholeMilliseconds(std::chrono::nanoseconds time) {
   return static_cast<int>(std::clamp<milliseconds::rep>(rounded, 0, 1 << 30));
 }
 
-// Waits until `fd` has one of the events of poll(2), or is broken: the next system call returns the
-// error. False: the deadline has come; an event at the deadline counts.
+// Waits until `fd` has one of the events of poll(2), or is broken; then the next system call
+// returns the error. Returns false at the deadline, unless there is an event.
 bool WaitFor(int fd, short events, Deadline deadline) {
   for (;;) {
     pollfd watched = {.fd = fd, .events = events, .revents = 0};
@@ -37,7 +37,7 @@ bool WaitFor(int fd, short events, Deadline deadline) {
     const int n_ready = ::poll(&watched, 1, WholeMilliseconds(left));
     const bool has_failed = n_ready < 0 && errno != EINTR;
     if (n_ready > 0) return true;
-    // Checked after an error too: repeated attempts come to an end.
+    // Checked after an error, too, so that repeated attempts end.
     if (std::chrono::steady_clock::now() >= deadline) return false;
     if (has_failed) return true;
   }
@@ -61,12 +61,12 @@ std::span<iovec> Behind(std::span<iovec> parts, std::size_t n_bytes) {
 Socket::Socket(Descriptor descriptor, milliseconds write_time)
     : descriptor_(std::move(descriptor)), write_time_(write_time) {
   SetOption(fd(), IPPROTO_TCP, TCP_NODELAY, 1);
-  // The system would keep megabytes for each client that does not read. Text needs little, and an
-  // unread response should soon pause its request.
+  // By default the system would use megabytes for each client that does not read. Text needs
+  // little, and an unread response should soon pause its request.
   constexpr int kSendBytes = 64 << 10;
   SetOption(fd(), SOL_SOCKET, SO_SNDBUF, kSendBytes);
-  // The system counts from the last acknowledged byte, WriteAll from the beginning of a wait: twice
-  // the time leaves a waiting write all of its own.
+  // The system measures from the last acknowledged byte, WriteAll from the beginning of a wait.
+  // Twice the time leaves a waiting write its full time.
   SetOption(fd(), IPPROTO_TCP, TCP_USER_TIMEOUT, WholeMilliseconds(2 * write_time));
 }
 
@@ -74,8 +74,8 @@ bool Socket::WaitForInput(Deadline deadline) { return WaitFor(fd(), POLLIN, dead
 
 Socket::Received Socket::ReadSome(std::span<char> out, Deadline deadline) {
   for (;;) {
-    // Checked even if there are bytes: a peer that never makes the server wait is late all the
-    // same.
+    // Checked even if there are bytes: a peer that never makes the server wait can still be too
+    // late.
     if (std::chrono::steady_clock::now() >= deadline) return {Outcome::kTooLate};
     const ssize_t n_bytes = ::recv(fd(), out.data(), out.size(), 0);
     if (n_bytes > 0) return {Outcome::kBytes, static_cast<std::size_t>(n_bytes)};
@@ -99,9 +99,9 @@ bool Socket::WriteAll(std::span<iovec> parts, WriteWait& wait) {
       parts = Behind(parts, static_cast<std::size_t>(n_bytes));
     } else if (WouldBlock()) {
       if (has_waited) return false;
-      // A socket is called writable once a third of its buffer is free; a slow peer may have made
-      // progress without that. So the outcome of the wait does not matter, only that of another
-      // attempt.
+      // A socket counts as writable once a third of its buffer is free; a slow peer may have made
+      // progress without that. So only the result of another attempt matters, not the result of the
+      // wait.
       has_waited = !WaitForRoom(wait);
       if (!wait.is_allowed) return false;
     } else if (errno != EINTR) {
@@ -111,8 +111,8 @@ bool Socket::WriteAll(std::span<iovec> parts, WriteWait& wait) {
   return true;
 }
 
-// The writer announces its wait before it asks whether it may wait; ForbidWait forbids waits before
-// it asks whether there is one. So at least one of them sees the other.
+// The writer announces its wait before it checks whether it may wait; ForbidWait forbids waits
+// before it checks whether there is one. So at least one of them sees the other.
 bool Socket::WaitForRoom(WriteWait& wait) const {
   wait.is_waiting = true;
   const bool has_room =

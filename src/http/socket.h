@@ -27,7 +27,7 @@ class Socket {
  public:
   enum class Outcome {
     kBytes,
-    kEnd,  // the peer sends no more, or the connection is broken
+    kEnd,  // the peer sends no more data, or the connection is broken
     kTooLate,
   };
   struct Received {
@@ -35,32 +35,32 @@ class Socket {
     std::size_t n_bytes = 0;
   };
 
-  // `write_time`: how long WriteAll waits for progress. After twice that time without an
+  // `write_time`: the time for which WriteAll waits for progress. After twice that time without an
   // acknowledged byte the connection is broken, even if all written bytes fit into the system's
-  // buffer: a vanished peer is noticed.
+  // buffer, so a vanished peer is noticed.
   Socket(Descriptor descriptor, std::chrono::milliseconds write_time);
 
-  // False: the deadline came before any input.
+  // Returns false if the deadline comes before any input.
   bool WaitForInput(Deadline deadline);
-  // Reads at least one byte, as soon as there is one.
+  // Reads at least one byte, as soon as one is available.
   Received ReadSome(std::span<char> out, Deadline deadline);
-  // Writes all parts, in one system call if its buffer has room. False: the peer has left, or has
-  // not taken a byte for write_time, or the write would have to wait and may not. The parts are
-  // changed.
+  // Writes all parts, in one system call if its buffer has room. Returns false if the peer has
+  // left, or has not taken a byte for write_time, or if the write would have to wait and may not.
+  // Changes the parts.
   bool WriteAll(std::span<iovec> parts, WriteWait& wait);
-  // Any thread, as long as the socket is open. No write with this `wait` waits any more. If one
-  // does, the connection is shut down.
+  // Any thread, while the socket is open. From now on, no write with this `wait` waits. If one is
+  // waiting, the connection is shut down.
   void ForbidWait(WriteWait& wait) const;
-  // Whether the peer has closed the connection, or its half of it, whatever it sent before. One
-  // system call.
+  // Returns whether the peer has closed the connection, or its half of it, whatever it sent before.
+  // Costs one system call.
   bool PeerIsGone() const;
   // Ends our half, then discards input until the peer ends its half, the deadline or max_bytes.
-  // Closing with unread bytes would reset the connection, and the peer could lose an answer that it
-  // has not read yet.
+  // Closing a socket with unread bytes would reset the connection, and the peer could lose an
+  // answer that it has not read yet.
   void Linger(Deadline deadline, std::size_t max_bytes);
 
-  // Writes an answer that is not worth waiting for: as much as the system takes at once; then ends
-  // our half. DiscardInput, called some time later, discards the input as Linger does.
+  // Writes an answer without waiting: only as much as the system accepts; then ends our half.
+  // DiscardInput, called some time later, discards the input like Linger.
   void WriteLast(std::string_view text);
   void DiscardInput();
 

@@ -39,7 +39,7 @@ void SseReader::TakeLine(const std::function<void(const SseEvent&)>& take) {
     return;
   }
   const std::size_t colon = std::min(line.find(':'), line.size());
-  const std::string_view field = line.substr(0, colon);  // "" of a comment
+  const std::string_view field = line.substr(0, colon);  // "" for a comment
   std::string_view value = line.substr(std::min(colon + 1, line.size()));
   if (value.starts_with(' ')) value.remove_prefix(1);
   if (field == "event") {

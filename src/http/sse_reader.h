@@ -23,18 +23,18 @@ class SseReader {
   // max_bytes: limit of one line, and of the data of one event.
   explicit SseReader(std::size_t max_bytes = std::size_t{16} << 20) : max_bytes_(max_bytes) {}
 
-  // Calls `take` for every event that the piece completes. Errors (kInvalidData): an event is over
-  // the limit; the reader cannot go on.
+  // Calls `take` for every event that the piece completes. Errors (kInvalidData): an event exceeds
+  // the limit; the reader cannot be used any more.
   Status Read(std::string_view piece, const std::function<void(const SseEvent&)>& take);
 
-  // Whether the stream may end here: no event is incomplete.
+  // Returns whether the stream may end here: no event is incomplete.
   bool IsBetweenEvents() const { return line_.empty() && event_.event.empty() && !has_data_; }
 
  private:
   void TakeLine(const std::function<void(const SseEvent&)>& take);
 
   const std::size_t max_bytes_;
-  std::string line_;  // the received part of it
+  std::string line_;  // the received part of the line
   SseEvent event_;
   bool has_data_ = false;
   bool after_return_ = false;  // a line feed now ends the previous line

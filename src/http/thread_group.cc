@@ -10,7 +10,7 @@
 namespace fathom {
 namespace {
 
-// Creates a thread that blocks all signals from its first instruction on, since it inherits the
+// Creates a thread that blocks all signals from its first instruction on, because it inherits the
 // mask.
 std::optional<pthread_t> CreateThread(void* (*run)(void*), void* argument) {
   pthread_attr_t attributes;
@@ -31,7 +31,7 @@ bool ThreadGroup::Start(Work work) {
     const std::optional<pthread_t> thread = CreateThread(&ThreadGroup::Run, this);
     if (!thread) return false;
     threads_.push_back(*thread);
-    ++n_waiting_;  // as soon as it has the mutex
+    ++n_waiting_;  // effective as soon as it has the mutex
   }
   works_.push_back(std::move(work));
   ++n_unfinished_;
