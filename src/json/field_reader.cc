@@ -131,7 +131,7 @@ std::optional<std::int64_t> FieldReader::ToInteger(const JsonValue& value, const
 std::optional<double> FieldReader::ToNumber(const JsonValue& value, const std::string& path,
                                             NumberRange range) {
   const std::optional<double> number = value.AsDouble();
-  if (!number || !(*number >= range.low && *number <= range.high)) {  // so that NaN is refused
+  if (!number || !(*number >= range.low && *number <= range.high)) {  // also refuses NaN
     Fail(path, fmt::format("a number from {} to {}", range.low, range.high), value);
     return std::nullopt;
   }

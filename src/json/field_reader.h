@@ -1,4 +1,4 @@
-// FieldReader: the fields of a JSON object, each read as what it may be.
+// FieldReader: reads the fields of a JSON object, each by its type.
 #pragma once
 
 #include <cstddef>
@@ -27,24 +27,24 @@ struct IntegerRange {
   std::int64_t high = std::numeric_limits<std::int64_t>::max();
 };
 
-// Keeps the first error and goes on; ask once, at the end. A field that is absent or null leaves
-// its value alone: null is the default, as OpenAI has it. Errors (kInvalidArgument) begin with the
-// path of the field: `stop[2]: expected a string, found 5`.
+// Keeps the first error and continues; get the error once, at the end. A field that is absent or
+// null leaves its value unchanged: null means the default, as with OpenAI. Errors
+// (kInvalidArgument) begin with the path of the field: `stop[2]: expected a string, found 5`.
 //
 // `object` must be an object and outlive the reader.
 class FieldReader {
  public:
   explicit FieldReader(const JsonValue& object, std::string path = "")
       : object_(object), path_(std::move(path)) {}
-  // Fields that are not `known` fail: a misspelt field would silently be a default.
+  // Fields that are not `known` fail: a misspelt field would otherwise silently be a default.
   FieldReader(const JsonValue& object, std::string path,
               std::initializer_list<std::string_view> known);
 
-  // The field, or nullptr if it is absent or null.
+  // Returns the field, or nullptr if it is absent or null.
   const JsonValue* Find(std::string_view key) const;
-  // Likewise, if it is an object; any other value fails.
+  // Like Find, for an object; any other value fails.
   const JsonValue* FindObject(std::string_view key);
-  // Likewise; a field that is absent fails.
+  // Like Find; an absent field fails.
   const JsonValue* Require(std::string_view key);
 
   // Calls read(FieldReader&) for the fields of a field that is an object.
@@ -63,7 +63,7 @@ class FieldReader {
     const JsonValue* list = Find(key);
     if (list != nullptr) ReadItems(*list, std::string(key), expected, read);
   }
-  // ReadList for a value inside a field, which `path` names.
+  // Like ReadList, for a value inside a field; `path` names the value.
   template <class Read>
   void ReadItems(const JsonValue& list, const std::string& path, std::string_view expected,
                  const Read& read) {
@@ -74,9 +74,9 @@ class FieldReader {
   }
 
   void ReadBool(std::string_view key, bool* value);
-  // 5.0 is 5; 5.5 is refused.
+  // Accepts 5.0 as 5; refuses 5.5.
   void ReadInteger(std::string_view key, IntegerRange range, std::int64_t* value);
-  // NaN and the infinities are in no range.
+  // Refuses NaN and the infinities: they are in no range.
   void ReadNumber(std::string_view key, NumberRange range, double* value);
   void ReadString(std::string_view key, std::string* value);
   // Returns nothing if the field is absent.
@@ -84,17 +84,17 @@ class FieldReader {
   // Return the field, or false and "" if it is absent.
   bool Flag(std::string_view key);
   std::string Text(std::string_view key);
-  // Likewise; an empty text fails, too.
+  // Like Text; an empty text also fails.
   std::string RequireText(std::string_view key);
   void RequireNumber(std::string_view key, NumberRange range, double* value);
-  // Integer for a value inside a field; `path` names the value from this object on.
+  // Like Integer, for a value inside a field; `path` names the value relative to this object.
   std::optional<std::int64_t> ToInteger(const JsonValue& value, const std::string& path,
                                         IntegerRange range);
   std::optional<double> ToNumber(const JsonValue& value, const std::string& path,
                                  NumberRange range);
 
   void Fail(std::string_view path, std::string_view expected, const JsonValue& found);
-  // `found`: a value; nullptr: nothing.
+  // `found`: a value; nullptr: no value.
   void Fail(std::string_view path, std::string_view expected, const JsonValue* found);
   // `found`: a text.
   template <class Text, class = std::enable_if_t<std::is_convertible_v<Text, std::string_view>>>
@@ -117,10 +117,10 @@ class FieldReader {
 // Returns the range for an error message: "an integer from 1 to 5".
 std::string ExpectedInteger(IntegerRange range);
 
-// Returns the value for an error message: JsonValue::Describe, but numbers with their digits.
+// Returns the value for an error message: like JsonValue::Describe, but numbers with their digits.
 std::string DescribeFound(const JsonValue& value);
 
-// Parses the one object of a file. Errors (kInvalidData) name the file.
+// Parses the single object of a file. Errors (kInvalidData) name the file.
 Result<JsonValue> ParseJsonObject(std::string_view text, std::string_view file_name);
 
 }  // namespace fathom

@@ -24,7 +24,7 @@ int HexDigit(char c) {
   return -1;
 }
 
-// Returns how much heap an allocation of `bytes` bytes takes: glibc adds 8 and rounds up to 16.
+// Returns the heap memory of an allocation of `bytes` bytes: glibc adds 8 and rounds up to 16.
 constexpr std::uint64_t HeapBytes(std::uint64_t bytes) {
   constexpr std::uint64_t kRound = 16;
   return (bytes + 8 + kRound - 1) / kRound * kRound;
@@ -32,8 +32,9 @@ constexpr std::uint64_t HeapBytes(std::uint64_t bytes) {
 
 }  // namespace
 
-// One pass over the text, after one for its shape. Every Read function returns false after it has
-// set error_. In a class of its own, because it writes what others only read of a JsonValue.
+// Makes one pass over the text, after one for its shape. Every Read function returns false after it
+// has set error_. A separate class, because it writes the parts of a JsonValue that others only
+// read.
 class JsonParser {
  public:
   JsonParser(std::string_view text, const ParseJsonOptions& options)
@@ -95,13 +96,13 @@ class JsonParser {
     if (!shape) return FailStopped();
     shape_ = *std::move(shape);
     constexpr std::uint64_t kNumber = sizeof(std::uint32_t);
-    // A list has a multiple of 16 bytes, and a head.
+    // A list has a multiple of 16 bytes, and a header.
     const std::uint64_t lists = shape_.n_items.size() * (HeapBytes(8) + kNumber);
     const std::uint64_t values = (shape_.n_values + shape_.n_keys) * sizeof(JsonValue);
     return Charge(lists + values + shape_.most_keys * kNumber);
   }
 
-  // Nothing where the text ends in an error before the first item.
+  // Reserves nothing if the text ends in an error before the first item.
   void ReserveItems(JsonValue* list) {
     if (shape_.n_items.empty()) return;
     list->Reserve(shape_.n_items.front());
@@ -202,7 +203,8 @@ class JsonParser {
     const std::size_t longest = FindClosingQuote(text_, begin) - begin;
     if (longest > unescaped_.capacity()) {
       if (!Charge(longest)) return false;
-      unescaped_ = std::string();  // else both would be held, or more than is charged
+      unescaped_ = std::string();  // otherwise both would be in memory, which is more than was
+                                   // charged
       unescaped_.reserve(longest);
     }
     unescaped_ = plain;
@@ -244,7 +246,7 @@ class JsonParser {
     return true;
   }
 
-  // At the `u` of an escape; reads a surrogate pair as one code point.
+  // Starts at the `u` of an escape; reads a surrogate pair as one code point.
   bool ReadUnicodeEscape(std::string* out) {
     std::uint32_t code = 0;
     if (!ReadFourHexDigits(&code)) return false;
@@ -256,7 +258,7 @@ class JsonParser {
       if (low >= 0xDC00 && low < 0xE000) {
         code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
       } else {
-        position_ = after_high;  // not a pair: the second escape stands for itself
+        position_ = after_high;  // not a pair: the second escape is read separately
       }
     }
     AppendUtf8(code, *out);
@@ -337,8 +339,8 @@ class JsonParser {
   const ParseJsonOptions& options_;
   StopCheck stop_;
   const std::uint64_t max_bytes_;
-  std::uint64_t bytes_ = 4096;  // charged so far; what the parser itself takes to begin with
-  JsonShape shape_;             // of the lists that are still to be read
+  std::uint64_t bytes_ = 4096;  // charged so far; initially the parser's own memory
+  JsonShape shape_;             // shape of the lists that are not read yet
   std::string unescaped_;       // the last string with escapes
   std::size_t position_ = 0;
   std::optional<Error> error_;

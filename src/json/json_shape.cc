@@ -7,7 +7,7 @@ namespace fathom {
 namespace {
 
 struct OpenList {
-  std::size_t number;  // in JsonShape::n_items
+  std::size_t number;  // index in JsonShape::n_items
   std::uint32_t n_commas;
   bool is_object;
   bool is_empty;
@@ -32,7 +32,7 @@ std::optional<JsonShape> ReadJsonShape(std::string_view text, int max_depth,
                                        const StopFunction& stop) {
   JsonShape shape;
   std::vector<OpenList> open;
-  // Stands for the text around the outermost value, so that a list is always open.
+  // Represents the text around the outermost value, so that a list is always open.
   OpenList outside = {};
   OpenList* innermost = &outside;
   const auto close = [&] {
@@ -69,8 +69,8 @@ std::optional<JsonShape> ReadJsonShape(std::string_view text, int max_depth,
 std::size_t FindClosingQuote(std::string_view text, std::size_t begin) {
   std::size_t quote = text.find('"', begin);
   while (quote != std::string_view::npos) {
-    // The quote is escaped by an odd number of backslashes before it. Each is counted for one quote
-    // only.
+    // The quote is escaped by an odd number of backslashes before it. Each backslash is counted for
+    // only one quote.
     std::size_t first = quote;
     while (first > begin && text[first - 1] == '\\') --first;
     if ((quote - first) % 2 == 0) return quote;

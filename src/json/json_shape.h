@@ -1,8 +1,8 @@
-// JsonShape: how many items the arrays and objects of a JSON text have, from one pass over its
+// JsonShape: the numbers of items in the arrays and objects of a JSON text, from one pass over its
 // brackets, commas and quotes.
 //
-// Known before the values are read, the numbers bound the memory of the values and make every list
-// as long as it needs to be, without room to grow.
+// Because the numbers are known before the values are read, they limit the memory of the values and
+// give every list its final length, without spare capacity.
 #pragma once
 
 #include <cstddef>
@@ -19,22 +19,23 @@ struct JsonShape {
   // The item counts of all arrays and objects that are not empty, in the order in which they begin.
   // A deque, because a vector that grows holds its numbers twice.
   std::deque<std::uint32_t> n_items;
-  // Sums over all of them. A text that is not JSON has at least as many as it has before its error.
+  // Sums over all lists. For a text that is not JSON, the sums are at least the counts before its
+  // error.
   std::uint64_t n_values = 0;
   std::uint64_t n_keys = 0;
-  std::uint64_t most_keys = 0;  // of one object
+  std::uint64_t most_keys = 0;  // the most keys of one object
 };
 
 // The text must be shorter than 4 GiB. Ends early at brackets nested deeper than `max_depth`, which
-// are an error of the text. nullopt: `stop` said so.
+// are an error of the text. nullopt: `stop` returned true.
 std::optional<JsonShape> ReadJsonShape(std::string_view text, int max_depth,
                                        const StopFunction& stop);
 
 // Returns the offset of the quote that closes a string, or the end of the text. `begin` is the
-// offset behind the opening quote.
+// offset after the opening quote.
 std::size_t FindClosingQuote(std::string_view text, std::size_t begin);
 
-// Returns the text of the JSON value at the beginning of `text`, which must be one.
+// Returns the text of the JSON value at the beginning of `text`, which must begin with one.
 std::string_view FirstJsonValue(std::string_view text);
 
 }  // namespace fathom

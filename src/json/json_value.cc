@@ -19,8 +19,8 @@
 
 namespace fathom {
 
-// The bytes of a text follow; or room for `capacity` items and, in an object, behind it for as many
-// keys.
+// The bytes of a text follow; or the memory for `capacity` items and, in an object, then for as
+// many keys.
 struct JsonValue::Block {
   std::uint32_t size;  // bytes of the text, or items
   std::uint32_t capacity;
@@ -129,7 +129,7 @@ void JsonValue::Reserve(std::size_t n_items) {
     to->size = from->size;
     std::uninitialized_move_n(from->items(), from->size, to->items());
     if (IsObject()) std::uninitialized_move_n(from->keys(), from->size, to->keys());
-    ::operator delete(from);  // values that were moved from own nothing
+    ::operator delete(from);  // moved-from values own nothing
   }
   set_heap(to);
 }
@@ -204,7 +204,7 @@ void JsonValue::MergeRepeatedKeys() {
   if (n <= kFewMembers && !HasRepeatedKey()) return;
   JsonValue* const items = Items();
   JsonValue* const keys = Keys();
-  // Sorted by keys, not hashed: keys that collide are easy to find.
+  // Sorted by keys, not hashed: an attacker can easily find keys that collide.
   std::vector<std::uint32_t> order(n);
   std::iota(order.begin(), order.end(), std::uint32_t{0});
   std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
@@ -218,7 +218,7 @@ void JsonValue::MergeRepeatedKeys() {
     if (end == begin + 1) continue;
     has_repeated = true;
     items[order[begin]] = std::move(items[order[end - 1]]);
-    // A key is a string. Null marks the members to remove.
+    // A key is a string. Null marks a member to remove.
     for (std::size_t i = begin + 1; i < end; ++i) keys[order[i]] = JsonValue();
   }
   if (!has_repeated) return;
@@ -234,10 +234,11 @@ void JsonValue::MergeRepeatedKeys() {
   heap()->size = static_cast<std::uint32_t>(n_kept);
 }
 
-// 5, and also 5.0: JSON knows only numbers, and some languages write whole ones so.
+// Returns 5 for 5, and also for 5.0: JSON has only one type of number, and some languages write
+// whole numbers like this.
 std::optional<std::int64_t> JsonValue::AsInteger() const {
   if (kind_ == Kind::kInteger) return ParseNumber<std::int64_t>(text());
-  constexpr double kExact = 9007199254740992;  // 2^53: above it not every whole number is a double
+  constexpr double kExact = 9007199254740992;  // 2^53: above it, not every whole number is a double
   const std::optional<double> number = kind_ == Kind::kFloat ? AsDouble() : std::nullopt;
   if (!number || !(std::fabs(*number) <= kExact) || std::trunc(*number) != *number) {
     return std::nullopt;
@@ -247,7 +248,7 @@ std::optional<std::int64_t> JsonValue::AsInteger() const {
 
 std::optional<double> JsonValue::AsDouble() const {
   if (kind_ != Kind::kInteger && kind_ != Kind::kFloat) return std::nullopt;
-  // As Python's repr, which has 0.0 for what is too small.
+  // Uses Python's repr, which is 0.0 for numbers that are too small.
   return ParseNumber<double>(kind_ == Kind::kFloat ? PythonFloat(text()) : std::string(text()));
 }
 

@@ -26,7 +26,7 @@ struct Style {
   std::string_view colon;
   int indent = 0;             // blanks per level; 0: all on one line
   bool is_canonical = false;  // sort keys, write whole floats as integers
-  bool is_python = false;     // write floats as Python's repr, not as they were written
+  bool is_python = false;     // write floats as Python's repr, not as in their source
 };
 
 constexpr Style kPython = {.comma = ", ", .colon = ": ", .is_python = true};
@@ -53,11 +53,11 @@ std::string CanonicalFloat(std::string_view repr) {
 
 void AppendValue(const JsonValue& value, const Style& style, std::size_t depth, std::string* out);
 
-// An array or an object.
+// Appends an array or an object.
 void AppendList(const JsonValue& list, const Style& style, std::size_t depth, std::string* out) {
   const bool is_object = list.IsObject();
   const std::size_t n_items = list.items().size();
-  std::vector<std::uint32_t> order;  // empty: as the items are
+  std::vector<std::uint32_t> order;  // empty: in the order of the items
   if (is_object && style.is_canonical) {
     order.resize(n_items);
     std::iota(order.begin(), order.end(), std::uint32_t{0});
@@ -116,8 +116,8 @@ std::string Write(const JsonValue& value, const Style& style) {
   return out;
 }
 
-// Whether a number too extreme for a double is too large (and not too small): the power of ten of
-// its first digit that is not zero decides.
+// Returns whether a number too extreme for a double is too large (and not too small): the power of
+// ten of its first digit that is not zero decides.
 bool IsTooLarge(std::string_view number) {
   long exponent = 0;
   const std::size_t mark = number.find_first_of("eE");
@@ -188,7 +188,7 @@ std::string PythonFloat(std::string_view number) {
   }
   Check(error == std::errc(), "PythonFloat needs a JSON number");
 
-  // Scientific form gives the shortest digits, d[.ddd]e±XX; Python places the point itself.
+  // Scientific form gives the shortest digits, d[.ddd]e±XX; the point is then placed as in Python.
   std::array<char, 64> buffer;
   const auto written = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value,
                                      std::chars_format::scientific);
