@@ -16,7 +16,7 @@ Status ReadBlocks(BlockReader& reader, std::size_t file, std::int64_t offset,
                   std::span<std::byte> to, std::int64_t n_needed) {
   std::int64_t done = 0;
   std::int64_t piece = std::ssize(to);
-  int n_failed = 0;  // at this place
+  int n_failed = 0;  // failed attempts at this place
   while (done < n_needed) {
     const std::int64_t wanted = std::min(piece, std::ssize(to) - done);
     const std::int64_t n =

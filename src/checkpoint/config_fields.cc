@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kLongestText = std::size_t{16} << 20;  // a configuration has 2 KB
 
-// 4096.0 is none.
+// Returns none for 4096.0.
 std::optional<std::int64_t> IntegerIn(const JsonValue& value) {
   return value.kind() == JsonValue::Kind::kInteger ? value.AsInteger() : std::nullopt;
 }

@@ -1,4 +1,4 @@
-// ConfigFields: reads typed fields of a JSON object and records everything wrong with them.
+// ConfigFields: reads typed fields of a JSON object and records all errors in them.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace fathom {
 
 // Owns the parsed text; one thread. Names are paths: "rope_scaling.factor" is a field of a field. A
 // field that is null counts as missing. A field that is missing without a fallback, of the wrong
-// type or out of range is a problem; reading goes on with 0 or nothing in its place.
+// type or out of range is a problem; reading continues with 0 or an empty value in its place.
 class ConfigFields {
  public:
   template <class T>
@@ -32,14 +32,14 @@ class ConfigFields {
   static Result<ConfigFields> Parse(std::string_view text, std::string_view file_name);
 
   bool Has(std::string_view name) const;
-  // nullptr if missing or null. Valid as long as this object.
+  // Returns nullptr if the field is missing or null. The result is valid as long as this object.
   const JsonValue* Find(std::string_view name) const;
-  // 4096.0 and "4096" are not integers.
+  // Returns an integer field; 4096.0 and "4096" are not integers.
   std::int64_t Integer(std::string_view name, Range<std::int64_t> range,
                        std::optional<std::int64_t> fallback = std::nullopt);
   float Number(std::string_view name, Range<float> range,
                std::optional<float> fallback = std::nullopt);
-  // A list of 1 to `longest` integers; empty after a problem.
+  // Returns a list of 1 to `longest` integers; empty after a problem.
   std::vector<std::int64_t> Integers(std::string_view name, Range<std::int64_t> range,
                                      std::int64_t longest);
   // Returns the fields of the object itself that are integers or lists of integers.
@@ -47,7 +47,7 @@ class ConfigFields {
   // Returns the index in `known` of the field's text, if the field is present and valid.
   std::optional<std::size_t> Choice(std::string_view name,
                                     std::initializer_list<std::string_view> known);
-  // Records a problem if the field is present and is not `only`.
+  // Records a problem if the field is present and differs from `only`.
   void Require(std::string_view name, bool only);
 
   // Returns the value for a message; "nothing" if the field is missing.

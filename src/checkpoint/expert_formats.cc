@@ -9,7 +9,7 @@
 namespace fathom {
 namespace {
 
-// layers.L.ffn.experts.E.w1.weight
+// Returns true for layers.L.ffn.experts.E.w1.weight.
 bool IsExpertWeight(std::string_view name) {
   return TakePrefix(name, "layers.") && TakeNumber<unsigned>(name) &&
          TakePrefix(name, ".ffn.experts.") && TakeNumber<unsigned>(name) && name == ".w1.weight";

@@ -17,8 +17,8 @@ namespace {
 
 std::string Describe(int error) { return std::generic_category().message(error); }
 
-// True if the kernel takes offsets and addresses of kReadBlockBytes for direct reads of the file,
-// or does not say what it takes.
+// Returns true if the kernel accepts offsets and addresses of kReadBlockBytes for direct reads of
+// the file, or does not report what it accepts.
 bool TakesBlocks(int descriptor) {
 #ifdef STATX_DIOALIGN
   struct statx found = {};
@@ -52,7 +52,7 @@ Result<FileBlockReader::File> FileBlockReader::OpenFile(const std::filesystem::p
                      "{}: expected {} bytes, as when the checkpoint was opened, found {}",
                      path.string(), bytes, found.st_size);
   }
-  // The pieces that follow each other in time do not follow each other in the file.
+  // Consecutive reads are not consecutive in the file.
   ::posix_fadvise(file.buffered.get(), 0, 0, POSIX_FADV_RANDOM);
   file.direct = Descriptor(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_DIRECT));
   if (!TakesBlocks(file.direct.get())) file.direct.Close();
@@ -93,7 +93,7 @@ void FileBlockReader::DropPages(std::size_t file, std::int64_t offset, std::int6
   ::posix_fadvise(files_[file].buffered.get(), offset, bytes, POSIX_FADV_DONTNEED);
 }
 
-// Asking with a read that must not wait would start reading what is missing.
+// A check by a read that must not wait would start reading missing pages.
 bool FileBlockReader::MayHavePages(std::size_t file, std::int64_t offset,
                                    std::int64_t bytes) const {
   const auto size = static_cast<std::size_t>(bytes);
@@ -110,7 +110,7 @@ bool FileBlockReader::MayHavePages(std::size_t file, std::int64_t offset,
 
 std::int64_t FileBlockReader::Read(std::size_t file, std::int64_t offset, std::span<std::byte> to) {
   const File& from = files_[file];
-  // The rest behind a short read is not aligned: it comes through the page cache.
+  // The rest after a short read is not aligned, so it is read through the page cache.
   if (IsDirect() && AreBlocks(offset, to)) {
     const ssize_t n = ::pread(from.direct.get(), to.data(), to.size(), offset);
     if (n >= 0 || errno != EINVAL) return n >= 0 ? n : -errno;

@@ -15,40 +15,41 @@
 
 namespace fathom {
 
-// Holds two descriptors for each shard. A shard that is renamed or replaced stays open as it was.
+// Owns two descriptors for each shard. A shard that is renamed or replaced stays open in its old
+// state.
 class FileBlockReader : public BlockReader {
  public:
-  // Errors: a shard cannot be opened, or has not the length that the checkpoint knows. `warn`
-  // gets at most one message, from any thread: the file system refuses direct reads.
+  // Errors: a shard cannot be opened, or its length differs from the checkpoint's. `warn` gets at
+  // most one message, from any thread: the file system refuses direct reads.
   static Result<std::unique_ptr<FileBlockReader>> Open(
       const Checkpoint& checkpoint, std::function<void(const std::string&)> warn);
-  // Opens files of the same names in another directory.
+  // Opens files with the same names in another directory.
   static Result<std::unique_ptr<FileBlockReader>> OpenIn(
       const std::filesystem::path& directory, const Checkpoint& checkpoint,
       std::function<void(const std::string&)> warn);
 
-  // Reads directly from now on where the file system can; else through the page cache, whose pages
-  // are dropped after each read.
+  // From now on, reads directly if the file system can; otherwise through the page cache, whose
+  // pages are dropped after each read.
   void SetDirect(bool direct) { direct_ = direct; }
-  // True if reads are direct: asked for and not refused.
+  // Returns true if reads are direct: requested and not refused.
   bool IsDirect() const { return direct_ && !refused_; }
   // Drops pages of the page cache that no process maps.
   void DropPages(std::size_t file, std::int64_t offset, std::int64_t bytes) const;
-  // True if a page of these bytes is in the page cache, or the system does not say: reading them
-  // may take less time than the disk does. Costs microseconds. `offset` is a multiple of
-  // kReadBlockBytes.
+  // Returns true if a page of these bytes is in the page cache, or if the system does not report
+  // it: reading the bytes may be faster than the disk. Costs microseconds. `offset` must be a
+  // multiple of kReadBlockBytes.
   bool MayHavePages(std::size_t file, std::int64_t offset, std::int64_t bytes) const;
 
   std::int64_t Read(std::size_t file, std::int64_t offset, std::span<std::byte> to) override;
   std::string FileName(std::size_t file) const override { return files_[file].path.string(); }
-  // By size and time of the last change.
+  // Compares the size and the time of the last change.
   Status CheckUnchanged(std::size_t file) override;
 
  private:
   struct File {
     std::filesystem::path path;
     Descriptor buffered;
-    Descriptor direct;  // none: refused
+    Descriptor direct;  // none: direct reads are refused
     std::int64_t bytes = 0;
     std::int64_t changed_seconds = 0;
     std::int64_t changed_nanoseconds = 0;

@@ -10,7 +10,7 @@
 namespace fathom {
 namespace {
 
-// The published field, and the one that transformers 5 writes in its place.
+// A published field, and the name that transformers 5 writes instead.
 struct Renamed {
   std::string_view published;
   std::string_view transformers;
@@ -41,7 +41,7 @@ Status CheckQuantization(const ConfigFields& fields, std::string_view file_name)
   return {};
 }
 
-// Returns the ratio of a kind of layer; none: a kind that is not known.
+// Returns the ratio of a kind of layer; none: the kind is unknown.
 std::optional<int> RatioOf(std::string_view kind) {
   if (kind == "sliding_attention" || kind == "full_attention") return 0;
   if (kind == "compressed_sparse_attention") return 4;
@@ -49,7 +49,7 @@ std::optional<int> RatioOf(std::string_view kind) {
   return std::nullopt;
 }
 
-// Returns the texts of a list, or nothing if the field is no such list.
+// Returns the texts of a list, or nothing if the field is not such a list.
 std::vector<std::string_view> Texts(const ConfigFields& fields, std::string_view name) {
   std::vector<std::string_view> texts;
   const JsonValue* list = fields.Find(name);
@@ -87,7 +87,7 @@ void CheckNumber(ConfigFields& fields, std::string_view name, double expected,
                  std::string_view by) {
   const JsonValue* value = fields.Find(name);
   const std::optional<double> found = value == nullptr ? std::nullopt : value->AsDouble();
-  constexpr double kRounding = 1e-6;  // of numbers that were written as float
+  constexpr double kRounding = 1e-6;  // rounding of numbers that were written as float
   if (!found || std::abs(*found - expected) <= kRounding * std::abs(expected)) return;
   fields.AddProblem(name, fmt::format("{:g}, by {}", expected, by), fields.Describe(name));
 }

@@ -1,5 +1,5 @@
-// Configurations that other programs have written: recognised, so that one sentence names the cause
-// where a list of missing fields and tensors would follow.
+// Recognizes configurations that other programs have written, so that one sentence names the cause
+// instead of a list of missing fields and tensors.
 #pragma once
 
 #include <string_view>
@@ -10,12 +10,12 @@
 
 namespace fathom {
 
-// Errors (kUnsupported), one sentence: a config.json that transformers has saved again, in which
-// fields of the published form are missing; weights quantized by another program.
+// Errors (kUnsupported), one sentence: a config.json that transformers has saved, in which fields
+// of the published form are missing; weights quantized by another program.
 Status CheckIsPublishedForm(const ConfigFields& fields, std::string_view file_name);
 
-// Records a problem for each field of transformers that contradicts the published field of `config`
-// beside it.
+// Records a problem for each transformers field that contradicts the published field of `config` in
+// the same file.
 void CheckFormsAgree(ConfigFields& fields, const ModelConfig& config);
 
 }  // namespace fathom

@@ -13,7 +13,7 @@ struct ForeignLayout {
   std::string_view sentence;
 };
 
-// The first that fits is named: converted names come with any of the formats below.
+// The first match is named: converted names occur with any of the formats below.
 constexpr ForeignLayout kLayouts[] = {
     {[](std::string_view tensor) { return tensor.ends_with(".weight_packed"); },
      "quantized by compressed-tensors (weight_packed)"},
@@ -33,7 +33,7 @@ constexpr ForeignLayout kLayouts[] = {
      "named as by transformers (self_attn, mlp)"},
 };
 
-// Returns whether no expert has been quantized.
+// Returns whether all experts are unquantized.
 bool HasWideExperts(std::span<const Checkpoint::Tensor> tensors) {
   bool has_experts = false;
   for (const Checkpoint::Tensor& tensor : tensors) {

@@ -1,4 +1,4 @@
-// Weights of another layout than the published one, recognised by names and types of tensors.
+// Recognizes weights of another layout than the published one by names and types of tensors.
 #pragma once
 
 #include <optional>
@@ -8,8 +8,8 @@
 
 namespace fathom {
 
-// Returns one sentence that names the layout of a checkpoint with unexpected tensors;
-// none if nothing tells it. Linear in the number of tensors.
+// Returns one sentence that names the layout of a checkpoint with unexpected tensors; none if the
+// layout is unknown. Linear in the number of tensors.
 std::optional<std::string> NameForeignLayout(const Checkpoint& checkpoint);
 
 }  // namespace fathom

@@ -1,5 +1,5 @@
-// Bytes around JSON that nlohmann's parser passes over and the readers of checkpoints in Python and
-// Rust refuse.
+// Finds bytes around JSON that nlohmann's parser ignores and that the readers of checkpoints in
+// Python and Rust refuse.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace fathom {
 
-// Returns the place of a byte order mark at the beginning, or of the first zero byte, at which that
+// Returns the place of a byte order mark at the beginning, or of the first zero byte, where that
 // parser ends; counted from 1.
 inline std::optional<std::size_t> FindForeignByte(std::string_view json) {
   if (json.starts_with("\xEF\xBB\xBF")) return 1;

@@ -15,17 +15,17 @@
 namespace fathom {
 namespace {
 
-// The weight of the newest read in the speed of a drive.
+// The weight of the newest read in the average speed of a drive.
 constexpr double kNewest = 1.0 / 16;
-// A drive that fails a read is asked less often until its reads are fast again.
+// After a failed read, a drive gets fewer reads until its reads are fast again.
 constexpr double kAfterFailure = 0.25;
-// A speed is never thought to be lower: a drive that is never asked could not become faster.
+// The lowest estimate of a speed: a drive without reads could not become faster.
 constexpr double kSlowest = 1e6;
-// The speed of drives that nobody has measured.
+// The speed of drives that were not measured.
 constexpr double kUnknownSpeed = 1e9;
 
 constexpr std::int64_t kCompared = std::int64_t{1} << 20;  // bytes of one comparison
-constexpr std::int64_t kSpreadBlocks = 32;                 // of a shard, behind its header
+constexpr std::int64_t kSpreadBlocks = 32;                 // blocks of a shard, after its header
 
 // Compares blocks from `offset` on, of which n_needed bytes exist.
 Status CompareBlocks(BlockReader& original, BlockReader& mirror, std::size_t file,
@@ -42,7 +42,7 @@ Status CompareBlocks(BlockReader& original, BlockReader& mirror, std::size_t fil
                    mirror.FileName(file), original.FileName(file), offset + (found - ours.begin()));
 }
 
-// The bytes before the first tensor of a shard; 0 if it has none.
+// Returns the bytes before the first tensor of a shard; 0 if it has none.
 std::int64_t HeaderBytes(const Checkpoint& checkpoint, std::size_t file) {
   const std::span<const Checkpoint::Tensor> tensors = checkpoint.tensors();
   auto tensor = std::ranges::lower_bound(tensors, file, {}, &Checkpoint::Tensor::shard);
@@ -100,7 +100,7 @@ std::size_t MirroredBlockReader::ChooseDrive(std::int64_t bytes) const {
   return seconds(drives_[1]) < seconds(drives_[0]) ? 1 : 0;
 }
 
-// Reads without the lock.
+// Reads without holding the lock.
 std::int64_t MirroredBlockReader::ReadFrom(std::size_t drive, std::size_t file, std::int64_t offset,
                                            std::span<std::byte> to,
                                            std::unique_lock<std::mutex>& lock) {
@@ -116,7 +116,7 @@ std::int64_t MirroredBlockReader::ReadFrom(std::size_t drive, std::size_t file, 
   state.waiting -= std::ssize(to);
   if (n > 0) {
     state.read += n;
-    // The drive has read what waited before as well.
+    // The drive has also read the bytes that waited before.
     const double speed = static_cast<double>(waiting) / std::max(seconds, 1e-9);
     state.drive.bytes_per_second += kNewest * (speed - state.drive.bytes_per_second);
   } else if (n != -EINTR) {

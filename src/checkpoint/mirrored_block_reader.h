@@ -1,8 +1,8 @@
 // MirroredBlockReader: the shards of a checkpoint on two drives, read from both.
 //
-// Each read goes to the drive that will end it first, by what the drive has still to read and by
-// its speed of late, so that the pieces of one expert come from both. What one drive cannot read,
-// the other does.
+// Each read goes to the drive that will end it first, by the bytes that the drive has still to read
+// and its recent speed, so that the pieces of one expert come from both. If one drive cannot read a
+// block, the other drive reads it.
 #pragma once
 
 #include <array>
@@ -19,9 +19,9 @@
 
 namespace fathom {
 
-// Checks that both readers give the same bytes of each shard: all of its header, and blocks that
-// are spread over the rest. Errors: kInvalidData names a shard and the place that differs; those of
-// ReadBlocks.
+// Checks that both readers return equal bytes for each shard: for its whole header, and for blocks
+// that are spread over the rest. Errors: kInvalidData names a shard and the place that differs;
+// errors of ReadBlocks.
 Status CheckMirror(const Checkpoint& checkpoint, BlockReader& original, BlockReader& mirror);
 
 class MirroredBlockReader : public BlockReader {
@@ -29,26 +29,26 @@ class MirroredBlockReader : public BlockReader {
   // One drive.
   struct Drive {
     std::unique_ptr<BlockReader> reader;
-    double bytes_per_second = 0;  // as measured; 0: unknown, taken for that of the other
+    double bytes_per_second = 0;  // measured; 0: unknown, assumed equal to the other drive's
   };
 
-  // `warn` gets at most one message, from any thread: one drive reads for the other.
+  // `warn` gets at most one message, from any thread: one drive reads in place of the other.
   MirroredBlockReader(Drive original, Drive mirror, std::function<void(const std::string&)> warn);
 
-  // An error, or the end of the file, is that of the drive which was asked last.
+  // Returns an error, or the end of the file, only from the drive that was tried last.
   std::int64_t Read(std::size_t file, std::int64_t offset, std::span<std::byte> to) override;
-  // Both paths.
+  // Returns both paths.
   std::string FileName(std::size_t file) const override;
-  // Checks both files: what has changed on one drive is no mirror.
+  // Checks both files: a file that has changed on one drive is not a mirror.
   Status CheckUnchanged(std::size_t file) override;
-  // Bytes that a drive has given, 0: the original.
+  // Returns the bytes that a drive has read; 0: the original.
   std::int64_t BytesFrom(std::size_t drive) const;
 
  private:
   static constexpr std::size_t kDrives = 2;
 
   struct State {
-    Drive drive;               // with its speed of late
+    Drive drive;               // includes its recent speed
     std::int64_t waiting = 0;  // bytes that are being read
     std::int64_t read = 0;     // bytes that were read
   };
@@ -58,7 +58,7 @@ class MirroredBlockReader : public BlockReader {
                         std::span<std::byte> to, std::unique_lock<std::mutex>& lock);
 
   std::function<void(const std::string&)> warn_;
-  mutable std::mutex mutex_;  // guards what changes in drives_, and has_warned_
+  mutable std::mutex mutex_;  // guards the changing parts of drives_, and has_warned_
   std::array<State, kDrives> drives_;
   bool has_warned_ = false;
 };

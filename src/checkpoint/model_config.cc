@@ -26,8 +26,8 @@ struct IntegerField {
   ConfigFields::Range<std::int64_t> range;
 };
 
-// The upper limits are several times those of the largest published model: a larger number is a
-// mistake, and memory of that size should not even be requested.
+// The upper limits are several times the numbers of the largest published model: a larger number is
+// a mistake, and memory of that size should not even be requested.
 constexpr IntegerField kIntegerFields[] = {
     {"vocab_size", &ModelConfig::vocab_size, {1, kTokenRange.highest + 1}},
     {"hidden_size", &ModelConfig::hidden_size, {1, 65'536}},
@@ -59,7 +59,7 @@ void ReadNumbers(ConfigFields& fields, ModelConfig& config) {
   for (const IntegerField& field : kIntegerFields) {
     config.*field.member = fields.Integer(field.name, field.range);
   }
-  // The official code has these defaults; the files of the first releases leave some fields out.
+  // The official code has these defaults; the files of the first releases omit some fields.
   config.hc_eps = fields.Number("hc_eps", {1e-30f, 0.1f}, 1e-6f);
   config.rms_norm_eps = fields.Number("rms_norm_eps", {1e-30f, 0.1f}, 1e-6f);
   config.swiglu_limit = fields.Number("swiglu_limit", {1e-3f, 1e6f}, 10.0f);
@@ -71,7 +71,7 @@ void ReadNumbers(ConfigFields& fields, ModelConfig& config) {
   }
 }
 
-// Reads the end token, or a list of end tokens, as generation_config.json may have it.
+// Reads the end token, or a list of end tokens, as in some generation_config.json.
 void ReadEosTokens(ConfigFields& fields, ModelConfig& config) {
   constexpr std::string_view kName = "eos_token_id";
   const JsonValue* value = fields.Find(kName);
@@ -137,7 +137,7 @@ void ReadDSpark(ConfigFields& fields, ModelConfig& config) {
       std::max<std::int64_t>(std::ssize(config.compress_ratios) - config.num_hidden_layers, 1));
 }
 
-// A field that had a problem is 0 and passes: one line per mistake.
+// A field with an earlier problem is 0 and passes, so that each mistake causes one line.
 void CheckMultiple(ConfigFields& fields, std::string_view name, std::int64_t value,
                    std::int64_t divisor) {
   if (value % divisor != 0) {

@@ -19,10 +19,10 @@ enum class ExpertDType {
   kFp4,  // I8 with two E2M1 values a byte, one E8M0 scale per row and 32 inputs
   kFp8,  // F8_E4M3, one scale per 128 x 128 block
 };
-// "fp4", "fp8"
+// Returns "fp4", "fp8".
 std::string_view Name(ExpertDType dtype);
 
-// YaRN, on layers with a compression ratio only.
+// YaRN, only on layers with a compression ratio.
 struct RopeScaling {
   float factor = 0;
   float beta_fast = 0;
@@ -32,8 +32,8 @@ struct RopeScaling {
 
 // The drafter of Flash-0731 and *-DSpark (docs/spec/mtp.md 2.1).
 struct DSparkConfig {
-  // Blocks of the drafter: as many as compress_ratios has entries behind the layers, until the
-  // tensors have said it (AdoptDraftHead).
+  // The number of blocks of the drafter: the number of entries of compress_ratios after the layers,
+  // until the tensors are known (AdoptDraftHead).
   int n_stages = 0;
   std::int64_t dspark_block_size = 0;  // tokens drafted in one pass
   std::int64_t dspark_markov_rank = 0;
@@ -42,7 +42,7 @@ struct DSparkConfig {
 };
 
 // The fields have the names of the file. ReadModelConfig has checked them: every size is positive
-// and within the stated limits, and sizes divide as the layers need.
+// and within its limits, and sizes are divisible as the layers need.
 struct ModelConfig {
   std::int64_t vocab_size = 0;
   std::int64_t hidden_size = 0;
@@ -65,11 +65,11 @@ struct ModelConfig {
   std::int64_t hc_mult = 0;          // residual streams; always 4
   std::int64_t hc_sinkhorn_iters = 0;
   std::int64_t max_position_embeddings = 0;  // tokens
-  // Draft layers; the tensors have the true number (FindDraftHead).
+  // The number of draft layers in the file; the tensors have the true number (FindDraftHead).
   std::int64_t num_nextn_predict_layers = 0;
   std::int64_t bos_token_id = 0;
   std::int64_t eos_token_id = 0;
-  std::vector<std::int64_t> other_eos_token_ids;  // where the file has a list
+  std::vector<std::int64_t> other_eos_token_ids;  // used if the file has a list
   // 0 (window only), 4 or 128; at least one per layer, then one per draft layer.
   std::vector<int> compress_ratios;
   float rope_theta = 0;           // for layers of ratio 0
@@ -81,14 +81,14 @@ struct ModelConfig {
   RopeScaling rope_scaling;
   std::optional<ExpertDType> expert_dtype;  // missing means fp4
   std::optional<DSparkConfig> dspark;       // present if the file has dspark_block_size
-  // Fields of the file that are integers or lists of integers, by name, with those above: a drafter
-  // reads the numbers of its head here.
+  // All fields of the file that are integers or lists of integers, by name, including the fields
+  // above: a drafter reads the numbers of its head here.
   std::map<std::string, std::vector<std::int64_t>, std::less<>> integers;
 };
 
-// Unknown fields are ignored. One error names all fields that are wrong, one per line, with what
-// was expected and what was found. Refused before that: a model_type other than deepseek_v4, and
-// what other programs have written (foreign_config.h).
+// Unknown fields are ignored. One error names all wrong fields, one per line, with the expected and
+// the found value. Refused before that: a model_type other than deepseek_v4, and files that other
+// programs have written (foreign_config.h).
 Result<ModelConfig> ParseModelConfig(std::string_view text, std::string_view file_name);
 
 // ParseModelConfig for a file.

@@ -29,7 +29,7 @@ std::string Quoted(std::string_view text) {
   constexpr std::size_t kLongest = 200;
   std::string_view kept = text.substr(0, kLongest);
   if (kept.size() < text.size()) {
-    // Drops the first bytes of a UTF-8 character that is cut, too.
+    // Also drops the first bytes of a UTF-8 character that is cut.
     while (!kept.empty() && (static_cast<unsigned char>(text[kept.size()]) & 0xC0u) == 0x80u) {
       kept.remove_suffix(1);
     }

@@ -1,5 +1,5 @@
-// Summarizes many problems in one error: a user with a broken download wants the whole list, not
-// its first line.
+// Summarizes many problems in one error: a user with a broken download needs the whole list, not
+// only its first line.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace fathom {
 
-// Problems that an error message shows; the rest are counted.
+// The most problems that an error message shows; others are counted.
 inline constexpr std::size_t kShownProblems = 20;
 
 // Appends a formatted problem: AddProblem(problems, "{}: expected {}", file, n).
@@ -28,8 +28,8 @@ void AddProblem(std::vector<Error>& problems, fmt::format_string<Args...> format
 //     embed.weight: ...
 //     norm.weight: ...
 //
-// `subject` names what has the problems ("the tensors of DIR"). At most `shown` lines, then "...
-// and K more". The code is the code of the problems if they agree, else kInvalidData.
+// `subject` names the faulty thing ("the tensors of DIR"). Shows at most `shown` lines, then "...
+// and K more". The code is the common code of the problems, or kInvalidData if they differ.
 Error SummarizeProblems(std::string_view subject, std::span<const Error> problems,
                         std::size_t shown = kShownProblems);
 

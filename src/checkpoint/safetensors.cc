@@ -35,7 +35,7 @@ struct ReadShard {
 
 }  // namespace
 
-// Builds one Checkpoint, step by step. Used once.
+// Builds one Checkpoint, step by step. Used only once.
 class CheckpointReader {
  public:
   explicit CheckpointReader(const std::filesystem::path& path) : directory_(path) {
@@ -47,7 +47,7 @@ class CheckpointReader {
     ReadShards();
     CollectTensors();
     if (index) {
-      // If bytes are known to be missing, a wrong sum says nothing new.
+      // If bytes are known to be missing, a wrong sum is no additional information.
       const bool complete = problems_.empty();
       CompareNames(*index);
       if (complete) {
@@ -140,7 +140,7 @@ class CheckpointReader {
     for (const ReadShard& shard : shards_) {
       n_entries += shard.header ? shard.header->entries.size() : 0;
     }
-    checkpoint_.tensors_.reserve(n_entries);  // by_name_ points into it
+    checkpoint_.tensors_.reserve(n_entries);  // by_name_ contains views into it
     checkpoint_.by_name_.reserve(n_entries);
     for (std::size_t i = 0; i < shards_.size(); ++i) {
       if (shards_[i].header) {
@@ -223,8 +223,8 @@ class CheckpointReader {
 
   Checkpoint checkpoint_;
   std::vector<Error> problems_;
-  std::filesystem::path directory_;      // of the shards
-  std::vector<std::string> file_names_;  // of the shards, ascending
+  std::filesystem::path directory_;      // directory of the shards
+  std::vector<std::string> file_names_;  // names of the shards, ascending
   std::vector<ReadShard> shards_;        // parallel to file_names_
   std::unordered_set<std::string, SeededHash> broken_;
 };
@@ -278,7 +278,7 @@ std::vector<std::span<const std::byte>> Checkpoint::Memory() const {
 std::optional<Checkpoint::Place> Checkpoint::Locate(const std::byte* address) const {
   for (std::size_t i = 0; i < files_.size(); ++i) {
     const std::span<const std::byte> bytes = files_[i].bytes();
-    // std::less orders pointers into different mappings too.
+    // std::less also orders pointers into different mappings.
     if (!std::less<>()(address, bytes.data()) &&
         std::less<>()(address, bytes.data() + bytes.size())) {
       return Place{.shard = i, .offset = address - bytes.data()};

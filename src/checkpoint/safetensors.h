@@ -21,8 +21,8 @@
 namespace fathom {
 
 // Owns read-only mappings of all shards; views and pointers into it live as long as the checkpoint
-// (a move keeps them valid). Constant after Open: any thread may read it. Opening reads the headers
-// only; the pages of a tensor are read from disk when first used.
+// (a move keeps them valid). Constant after Open: any thread may read it. Opening reads only the
+// headers; the pages of a tensor are read from disk at first use.
 class Checkpoint {
  public:
   struct Tensor {
@@ -41,38 +41,38 @@ class Checkpoint {
   // the first 20 problems and counts the others.
   static Result<Checkpoint> Open(const std::filesystem::path& path);
 
-  // Opens what can be read, and returns every problem separately.
+  // Opens the readable files, and returns every problem separately.
   static Inspection Inspect(const std::filesystem::path& path);
 
-  // An empty checkpoint.
+  // Makes an empty checkpoint.
   Checkpoint() = default;
 
-  // nullptr if there is no such tensor. Does not allocate.
+  // Returns nullptr if there is no such tensor. Does not allocate.
   const TensorView* Find(std::string_view name) const;
   // Returns the index in tensors().
   std::optional<std::size_t> FindIndex(std::string_view name) const;
-  // True if the index names the tensor, but its file or its entry there could not be read, which is
-  // a problem of its own.
+  // Returns true if the index names the tensor, but its file or its entry there could not be read,
+  // which is a separate problem.
   bool IsUnread(std::string_view name) const { return unread_.contains(std::string(name)); }
 
-  // In the order of the shards and of the bytes in a shard: reading tensors in this order reads the
-  // disk from front to back.
+  // Returns the tensors in the order of the shards and of the bytes in a shard: reading in this
+  // order reads the disk from front to back.
   std::span<const Tensor> tensors() const { return tensors_; }
   // Returns all tensors by ascending name.
   std::vector<const Tensor*> TensorsByName() const;
-  // Ascending by file name.
+  // Returns the shards, ascending by file name.
   std::span<const Shard> shards() const { return shards_; }
-  // Where bytes lie in their shard.
+  // The place of bytes in their shard.
   struct Place {
     std::size_t shard;    // index in shards()
-    std::int64_t offset;  // of the first byte in the file
+    std::int64_t offset;  // offset of the first byte in the file
   };
-  // The place of the byte at this address; nullopt: it is not in a mapped file.
+  // Returns the place of the byte at this address; nullopt: it is not in a mapped file.
   std::optional<Place> Locate(const std::byte* address) const;
 
   // Returns the mapped files of all tensors.
   std::vector<std::span<const std::byte>> Memory() const;
-  // The argument of Open.
+  // Returns the argument of Open.
   const std::filesystem::path& path() const { return path_; }
 
  private:
@@ -82,7 +82,7 @@ class Checkpoint {
   std::vector<Shard> shards_;
   std::vector<MappedFile> files_;  // parallel to shards_; empty where a shard cannot be mapped
   std::vector<Tensor> tensors_;
-  // Keys point into tensors_.
+  // Keys are views into tensors_.
   std::unordered_map<std::string_view, std::size_t, SeededHash> by_name_;
   std::unordered_set<std::string, SeededHash> unread_;
 };
@@ -92,13 +92,13 @@ struct Checkpoint::Inspection {
   std::vector<Error> problems;
 };
 
-// True if the address of the first element is a multiple of its size. The format promises nothing,
-// and published files contain unaligned tensors (an I64 table behind an odd number of scale bytes),
-// so this is not a fault of a file: code that uses weights in place must load such elements without
-// assuming alignment.
+// Returns true if the address of the first element is a multiple of its size. The format guarantees
+// nothing, and published files contain unaligned tensors (an I64 table after an odd number of scale
+// bytes), so this is not a fault of a file: code that uses weights in place must load such elements
+// without assuming alignment.
 bool IsAligned(const TensorView& view);
 
-// Returns 12 for "layers.12.attn.wkv.weight"; nullopt for a tensor that is in no layer.
+// Returns 12 for "layers.12.attn.wkv.weight"; nullopt for a tensor outside the layers.
 std::optional<std::int64_t> ParseLayer(std::string_view tensor_name);
 
 }  // namespace fathom

@@ -148,8 +148,8 @@ class HeaderReader {
     seen_ |= bit;
   }
 
-  // Handles a value where no plain value belongs, or a value of the wrong type. False: stop
-  // reading.
+  // Handles a value where no plain value is allowed, or a value of the wrong type. Returns false to
+  // stop reading.
   bool Scalar(std::string_view found) {
     if (depth_ == 0) {
       AddProblem(problems_, "{}: the header is not a JSON object but {}", file_name_, found);
@@ -171,7 +171,7 @@ class HeaderReader {
     return true;
   }
 
-  // Reports the first problem of the current tensor: the others mostly follow from it.
+  // Reports only the first problem of the current tensor: further ones mostly follow from it.
   template <class... Args>
   void Spoil(fmt::format_string<Args...> format, Args&&... args) {
     if (entries_.empty() || !entries_.back().valid) return;
@@ -210,14 +210,14 @@ class HeaderReader {
   std::vector<Error>& problems_;
   std::vector<SafetensorsEntry> entries_;
   std::vector<std::int64_t> offsets_;          // data_offsets of the current tensor
-  std::vector<std::int64_t>* list_ = nullptr;  // the list that values are appended to
+  std::vector<std::int64_t>* list_ = nullptr;  // the list to which values are appended
   int depth_ = 0;                              // open objects and lists
   int seen_ = 0;                               // Fields seen in the current tensor
-  Field field_ = Field::kOther;                // of the current tensor
+  Field field_ = Field::kOther;                // field of the current tensor
   bool in_metadata_ = false;
   bool has_metadata_ = false;
   bool in_tensor_ = false;
-  bool in_list_ = false;  // in shape or data_offsets
+  bool in_list_ = false;  // inside shape or data_offsets
 };
 
 // Reports tensors outside the file in one line, because they have one cause.
@@ -285,11 +285,11 @@ std::optional<SafetensorsHeader> ParseSafetensorsHeader(std::string_view json,
                    [](const SafetensorsEntry& a, const SafetensorsEntry& b) {
                      return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
                    });
-  // An entry that is repeated as it is counts once, as for other readers of the format.
+  // A repeated identical entry counts once, as in other readers of the format.
   const auto last = std::unique(header.entries.begin(), header.entries.end());
   header.entries.erase(last, header.entries.end());
   CheckEnds(header.entries, data_bytes, file_name, problems);
-  // A tensor with a problem of its own leaves a gap, which needs no second line.
+  // A tensor with its own problem leaves a gap, which needs no second line.
   if (std::all_of(header.entries.begin(), header.entries.end(),
                   [](const SafetensorsEntry& entry) { return entry.valid; })) {
     CheckLayout(header.entries, data_bytes, file_name, problems);

@@ -17,7 +17,8 @@ namespace {
 // The format needs two levels; metadata may nest a little further.
 constexpr int kMaxIndexDepth = 16;
 
-// Only a file beside the index: otherwise a downloaded file could name any file of the machine.
+// Accepts only a file beside the index: otherwise a downloaded file could name any file of the
+// machine.
 bool IsPlainFileName(std::string_view name) {
   return !name.empty() && name != "." && name != ".." && name.find('/') == std::string_view::npos &&
          name.find('\0') == std::string_view::npos;
@@ -112,7 +113,7 @@ class IndexReader {
     return true;
   }
 
-  // Handles a value of the wrong type where the type matters. False: stop reading.
+  // Handles a value of the wrong type where the type matters. Returns false to stop reading.
   bool Scalar(std::string_view found) {
     if (depth_ == 0) {
       AddProblem(problems_, "{}: expected a JSON object, found {}", file_name_, found);

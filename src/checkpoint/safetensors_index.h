@@ -1,4 +1,4 @@
-// model.safetensors.index.json: the shard of each tensor.
+// SafetensorsIndex: reads model.safetensors.index.json, which names the shard of each tensor.
 //
 //   {"metadata": {"total_size": 17164792}, "weight_map": {"embed.weight": "model-00001-of-...",
 //   ...}}
@@ -17,7 +17,7 @@ namespace fathom {
 
 struct SafetensorsIndex {
   struct Entry {
-    std::string name;  // as the file has it
+    std::string name;  // as in the file
     std::size_t file;  // index in `files`
   };
   std::vector<Entry> entries;
@@ -25,8 +25,8 @@ struct SafetensorsIndex {
   std::optional<std::int64_t> total_size;  // bytes of all tensors; absent in some repacks
 };
 
-// Appends every problem to `problems`, beginning with `file_name`; leaves out entries with a
-// problem. nullopt: nothing could be read. The caller finds names that occur twice.
+// Appends every problem to `problems`, beginning with `file_name`; omits entries with a problem.
+// nullopt: nothing could be read. The caller must find duplicate names.
 std::optional<SafetensorsIndex> ParseSafetensorsIndex(std::string_view json,
                                                       std::string_view file_name,
                                                       std::vector<Error>& problems);

@@ -174,9 +174,9 @@ class SafetensorsWriter::Impl {
     return {};
   }
 
-  // Starts writing early: the system otherwise keeps gigabytes in memory before it writes. The disk
-  // then works while the next bytes are made, and Finish waits for the rest only. The system may
-  // decline.
+  // Starts writing early: otherwise the system keeps gigabytes in memory before it writes. The disk
+  // then works while the next bytes are computed, and Finish waits only for the rest. The system
+  // may refuse.
   void StartWriteBack(std::int64_t more) {
     waiting_bytes_ += more;
     if (waiting_bytes_ >= kWriteBackBytes) {
@@ -185,8 +185,8 @@ class SafetensorsWriter::Impl {
     }
   }
 
-  // Makes the new name survive a power cut. The file itself is complete; a file system that cannot
-  // do this is not an error.
+  // Makes the new name survive a power failure. The file itself is complete; a file system that
+  // cannot do this is not an error.
   void SyncDirectory() const {
     const std::filesystem::path parent = std::filesystem::path(path_).parent_path();
     const int fd =
@@ -199,9 +199,9 @@ class SafetensorsWriter::Impl {
 
   const std::string path_;
   const std::string partial_;
-  int fd_ = -1;  // of partial_, while it exists
+  int fd_ = -1;  // descriptor of partial_, while it exists
   std::vector<std::byte> buffer_;
-  std::int64_t expected_bytes_ = 0;  // of all tensors
+  std::int64_t expected_bytes_ = 0;  // bytes of all tensors
   std::int64_t appended_bytes_ = 0;
   std::int64_t waiting_bytes_ = 0;  // written since write-back was last started
   bool broken_ = false;             // a write failed: the file has a gap and cannot be finished

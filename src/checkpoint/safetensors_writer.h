@@ -15,8 +15,8 @@
 namespace fathom {
 
 // Owns the unfinished file `<path>.partial-<process>`, beside `path`. Finish renames it; a writer
-// that is destroyed before removes it, so a reader never sees half a file. Movable; one thread at a
-// time. Memory: one buffer of 1 MiB, for tensors of any size.
+// that is destroyed before Finish removes it, so a reader never sees half a file. Movable; one
+// thread at a time. Memory: one buffer of 1 MiB, for tensors of any size.
 class SafetensorsWriter {
  public:
   struct Declaration {
@@ -27,7 +27,7 @@ class SafetensorsWriter {
 
   // Writes the header. Tensors are stored in the order of `tensors`, back to back from a multiple
   // of 64 bytes: tensors declared by falling element size are aligned. Errors: the directory cannot
-  // be written (named), a name twice, a shape without a size.
+  // be written (named), a duplicate name, a shape without a size.
   static Result<SafetensorsWriter> Create(const std::filesystem::path& path,
                                           std::span<const Declaration> tensors);
 
@@ -39,8 +39,8 @@ class SafetensorsWriter {
   // After an error the file cannot be finished.
   Status Append(std::span<const std::byte> bytes);
 
-  // Call after all declared bytes. On success `path` is the complete file, on disk, and replaces a
-  // file of this name. On error `path` is unchanged.
+  // Call after all declared bytes. On success, `path` is the complete file, on disk, and replaces
+  // an earlier file with this name. On error, `path` is unchanged.
   Status Finish();
 
  private:

@@ -9,7 +9,7 @@
 namespace fathom {
 namespace {
 
-// "I8 or U8 [4, 8] or F4 [4, 16]"
+// Returns "I8 or U8 [4, 8] or F4 [4, 16]".
 std::string DescribeForms(std::span<const TensorForm> forms) {
   std::string text;
   for (const TensorForm& form : forms) {

@@ -1,5 +1,4 @@
-// WeightBinder: binds tensors of a checkpoint by name, and reports all that were missing at the
-// end.
+// WeightBinder: binds tensors of a checkpoint by name, and reports all missing ones at the end.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +13,7 @@
 
 namespace fathom {
 
-// Element types that are read alike, and the shape that a tensor of them has.
+// Element types that are read equally, and the shape of a tensor with these types.
 struct TensorForm {
   std::vector<DType> dtypes;
   std::vector<std::int64_t> shape;
@@ -39,8 +38,8 @@ class WeightBinder {
     return Bind(name, std::span(&form, 1));
   }
 
-  // Returns the problems: one alone where the checkpoint has another layout (foreign_layout.h),
-  // which explains all of them.
+  // Returns the problems; only one if the checkpoint has another layout (foreign_layout.h), which
+  // explains all of them.
   std::vector<Error> Problems() const;
 
   // Returns one error for all problems: the first 20 shown, the others counted.

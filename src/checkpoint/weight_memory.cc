@@ -13,7 +13,7 @@
 namespace fathom {
 namespace {
 
-// Bytes that a thread requests from the disk at once, and then reads.
+// Bytes that a thread requests from the disk in one call, and then reads.
 constexpr std::size_t kPieceBytes = std::size_t{8} << 20;
 
 struct Copy {
@@ -21,7 +21,7 @@ struct Copy {
   std::byte* to = nullptr;  // null: only read
 };
 
-// Reports the progress. Any thread adds bytes; the first thread reports.
+// Reports the progress. Any thread adds bytes; only the first thread reports.
 class Meter {
  public:
   Meter(std::int64_t total, const std::function<void(double)>& progress)
@@ -73,7 +73,7 @@ std::int64_t TotalBytes(const MemoryPieces& memory) {
 }
 
 void WarnIfSmallPages(std::span<const std::byte> bytes, std::vector<std::string>& warnings) {
-  // Less than a huge page cannot have any.
+  // Fewer bytes than a huge page cannot be in one.
   const std::int64_t all = std::ssize(bytes);
   const std::int64_t huge = all < kHugePageBytes ? all : BytesInHugePages(bytes);
   if (huge < all / 2) {
@@ -115,7 +115,7 @@ Result<PageMemory> MoveToHugePages(MemoryPieces& pieces, bool lock, ThreadTeam& 
     piece = {to, piece.size()};
     to += RoundUp(piece.size(), kAlignment);
   }
-  // Reads files from front to back, whatever the order of the pieces.
+  // Reads files from front to back, independently of the order of the pieces.
   std::ranges::sort(copies, {}, [](const Copy& copy) { return copy.from.data(); });
   Run(copies, team, meter);
   WarnIfSmallPages(memory->bytes(), warnings);
@@ -138,7 +138,7 @@ Status LockAndRead(const MemoryPieces& pieces, bool lock, ThreadTeam& team,
   return {};
 }
 
-// Returns the parts of the files that are in none of the pieces.
+// Returns the parts of the files outside all pieces.
 MemoryPieces FindUnusedParts(const Checkpoint& checkpoint, MemoryPieces pieces) {
   const auto begin_of = [](const auto& piece) { return piece.data(); };
   std::ranges::sort(pieces, {}, begin_of);

@@ -1,7 +1,8 @@
-// WeightMemory: the memory of the weights of an open checkpoint, or of the shard of a rank.
+// WeightMemory: selects the memory for the weights of an open checkpoint, or of the shard of a
+// rank.
 //
-// By default the weights are pages of the mapped files, which the system reads from disk when they
-// are first used, and drops when it needs memory for something else.
+// By default the weights are pages of the mapped files, which the system reads from disk at first
+// use, and drops when it needs memory for other purposes.
 #pragma once
 
 #include <cstddef>
@@ -28,13 +29,13 @@ struct WeightMemory {
 // Pieces of memory that hold weights.
 using MemoryPieces = std::vector<std::span<const std::byte>>;
 
-// The most gaps between pieces that get mappings of their own. A process has at most 65,530
-// mappings by default (vm.max_map_count), allocators need them too, and a gap takes two.
+// The most gaps between pieces that become separate mappings. A process has at most 65,530 mappings
+// by default (vm.max_map_count), allocators need some of them, and a gap takes two.
 inline constexpr std::size_t kMostGaps = 16'384;
 
-// Returns the pages of the files that hold none of these pieces to the system, and keeps them
-// unmapped when pages beside them are read: for a rank with its own shard of a model. Beyond `most`
-// gaps between the pieces, pages in the smaller gaps may be mapped again.
+// Frees the pages of the files that contain none of these pieces, and keeps them unmapped when
+// pages beside them are read: for a rank with its own shard of a model. Beyond `most` gaps between
+// the pieces, pages in the smaller gaps may be mapped again.
 void UnmapUnusedPages(const Checkpoint& checkpoint, MemoryPieces pieces,
                       std::size_t most = kMostGaps);
 
@@ -43,12 +44,12 @@ Status CheckRoom(const Checkpoint& checkpoint, const MemoryPieces& pieces,
                  const WeightMemory& memory);
 
 // Copies, reads or locks these pieces as `memory` says, with all threads of the team. `progress`
-// receives the share done from the calling thread; may be empty. With huge_pages, `pieces` become
-// parts of the returned memory, one behind the other in their order, each at a multiple of 64
-// bytes; the pages of the originals are released meanwhile, so that pieces outside of files lose
-// their bytes. Appends to `warnings` if the kernel gave no huge pages. Without huge_pages the
-// pieces stay where they are, and no memory is returned. Errors, before anything is read: the
-// system refuses the memory, or refuses to lock it.
+// receives the completed share on the calling thread; may be empty. With huge_pages, `pieces`
+// become parts of the returned memory, one after another in their order, each at a multiple of 64
+// bytes; the pages of the originals are released meanwhile, so pieces outside files lose their
+// bytes. Appends to `warnings` if the kernel provided no huge pages. Without huge_pages the pieces
+// keep their place, and no memory is returned. Errors, before anything is read: the system refuses
+// the memory, or refuses to lock it.
 Result<PageMemory> HoldWeights(MemoryPieces& pieces, const WeightMemory& memory, ThreadTeam& team,
                                const std::function<void(double)>& progress,
                                std::vector<std::string>& warnings);
