@@ -13,10 +13,10 @@ namespace {
 // Up to this length the scan is faster than the heap (measured on words and on random bytes).
 constexpr std::size_t kMaxScanBytes = 64;
 
-// 2^64 / golden ratio: multiplying by it spreads neighbouring values over the high bits.
+// 2^64 / golden ratio: multiplication by it spreads neighbouring values over the high bits.
 constexpr std::uint64_t kSpread = 0x9E3779B97F4A7C15u;
 
-constexpr std::greater<> kLowestFirst;  // makes the standard heaps give the lowest value
+constexpr std::greater<> kLowestFirst;  // makes the standard heaps return the lowest value
 
 std::uint64_t HashPair(Token left, Token right) {
   const std::uint64_t key = (static_cast<std::uint64_t>(static_cast<std::uint32_t>(left)) << 32) |
@@ -65,8 +65,8 @@ void BytePairEncoder::BuildPairs(std::span<const Merge> merges) {
   }
 }
 
-// A whole piece may be looked up only if merging would give the same one token. Nothing guarantees
-// this, so every token is tried once, unless the model always asks for the look-up.
+// A whole piece may be looked up only if merging would yield the same single token. The model does
+// not guarantee this, so every token is tried once, unless the model always demands the look-up.
 void BytePairEncoder::BuildPieces(const BpeModel& model) {
   pieces_.resize(std::bit_ceil(2 * model.tokens.size() + 1), {0, kNoToken});
   const std::size_t mask = pieces_.size() - 1;
@@ -190,8 +190,8 @@ void BytePairEncoder::StartList(std::string_view piece, BpeScratch& scratch) con
   scratch.heap.clear();
   for (std::uint32_t i = 0; i < n_bytes; ++i) {
     scratch.tokens[i] = byte_tokens_[static_cast<std::uint8_t>(piece[i])];
-    scratch.previous[i] = i - 1;  // of the first part: never used
-    scratch.next[i] = i + 1;      // of the last part: past the end
+    scratch.previous[i] = i - 1;  // never used for the first part
+    scratch.next[i] = i + 1;      // past the end for the last part
   }
   for (std::uint32_t i = 0; i < n_bytes; ++i) {
     PushPair(i, scratch);
@@ -199,9 +199,9 @@ void BytePairEncoder::StartList(std::string_view piece, BpeScratch& scratch) con
   std::make_heap(scratch.heap.begin(), scratch.heap.end(), kLowestFirst);
 }
 
-// The parts are a doubly linked list by position of their first byte. A pair in the heap is out of
-// date if its left part no longer has the pair's rank: a rank names one pair, so comparing ranks is
-// enough.
+// The parts are a doubly linked list by position of their first byte. A pair in the heap is
+// outdated if its left part no longer has the pair's rank: a rank identifies one pair, so a
+// comparison of ranks is enough.
 bool BytePairEncoder::EncodeByHeap(std::string_view piece, BpeScratch& scratch,
                                    std::vector<Token>& tokens, const StopFunction& stop) const {
   Check(piece.size() <= kMaxPieceBytes, "a piece has 32-bit positions");

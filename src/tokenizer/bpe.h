@@ -1,7 +1,8 @@
 // BytePairEncoder: encodes one piece of text as token ids (docs/spec/tokenizer.md 2 and 5).
 //
-// A piece begins as one token per byte. Among all adjacent pairs that have a merge, the pair of
-// lowest rank, the leftmost among equals, is replaced by its product, until no pair has a merge.
+// A piece begins as one token per byte. Among all adjacent pairs that have a merge, the pair with
+// the lowest rank, the leftmost among equals, is replaced by its product, until no pair has a
+// merge.
 #pragma once
 
 #include <array>
@@ -17,10 +18,10 @@
 
 namespace fathom {
 
-// Working memory of Encode, reused from piece to piece; any state is a valid start.
+// Working memory of Encode, reused from piece to piece; any state is a valid initial state.
 struct BpeScratch {
   std::vector<Token> tokens;
-  std::vector<std::uint32_t> ranks;  // of the pair (tokens[i], the token after it)
+  std::vector<std::uint32_t> ranks;  // rank of the pair (tokens[i], the token after it)
   std::vector<std::uint32_t> previous;
   std::vector<std::uint32_t> next;
   std::vector<std::uint64_t> heap;  // rank << 32 | position of the left token
@@ -35,12 +36,12 @@ class BytePairEncoder {
 
   BytePairEncoder(const Vocabulary& vocabulary, const BpeModel& model);
 
-  // Appends the tokens of piece: by table if the whole piece is a token, else by scan or by heap.
-  // Returns false, and appends none, if `stop` returned true while a long piece was encoded.
+  // Appends the tokens of piece: by table if the whole piece is a token, otherwise by scan or by
+  // heap. Returns false, and appends none, if `stop` returned true while a long piece was encoded.
   bool Encode(std::string_view piece, BpeScratch& scratch, std::vector<Token>& tokens,
               const StopFunction& stop = {}) const;
 
-  // Two algorithms that give the same tokens. Scan: O(n^2), fast for a word. Heap: O(n log n), for
+  // Two algorithms that yield equal tokens. Scan: O(n^2), fast for a word. Heap: O(n log n), for
   // pieces of any length.
   void EncodeByScan(std::string_view piece, BpeScratch& scratch, std::vector<Token>& tokens) const;
   bool EncodeByHeap(std::string_view piece, BpeScratch& scratch, std::vector<Token>& tokens,

@@ -5,7 +5,7 @@
 namespace fathom {
 namespace {
 
-constexpr std::size_t kOtherBytes = 68;  // bytes that do not stand for themselves
+constexpr std::size_t kOtherBytes = 68;  // bytes that do not represent themselves
 constexpr std::uint32_t kFirstOther = 0x100;
 
 constexpr bool StandsForItself(std::uint32_t code) {

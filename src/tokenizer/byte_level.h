@@ -1,6 +1,6 @@
 // The byte-level alphabet: how tokenizer.json writes bytes as printable characters.
 //
-// Bytes that are printable in Latin-1 (21..7E, A1..AC, AE..FF) stand for themselves; the other 68
+// Bytes that are printable in Latin-1 (21..7E, A1..AC, AE..FF) represent themselves; the other 68
 // bytes, in ascending order, are U+0100, U+0101, ... (docs/spec/tokenizer.md 2). A space is U+0120.
 #pragma once
 

@@ -37,8 +37,8 @@ std::string Pcre2Message(int code) {
   return reinterpret_cast<const char*>(buffer.data());
 }
 
-// The patterns of the published files (docs/spec/tokenizer.md 3), which mean the same to Oniguruma,
-// the library they were written for, and to PCRE2, except for white space.
+// The patterns of the published files (docs/spec/tokenizer.md 3). They have equal meanings in
+// Oniguruma, the library they were written for, and in PCRE2, except for white space.
 constexpr std::array<std::string_view, 3> kKnownPatterns = {
     R"(\p{N}{1,3})",
     "[一-龥\u3040-ゟ゠-ヿ]+",
@@ -46,8 +46,8 @@ constexpr std::array<std::string_view, 3> kKnownPatterns = {
     R"(|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
 };
 
-// The White_Space property of Unicode, as the inside of a character class. PCRE2's \s has U+180E
-// too.
+// The White_Space property of Unicode, as the inside of a character class. PCRE2's \s also contains
+// U+180E.
 constexpr std::string_view kWhiteSpace =
     R"(\t-\r\x20\x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000})";
 
@@ -58,7 +58,7 @@ std::string ReplaceAll(std::string text, std::string_view from, std::string_view
   return text;
 }
 
-// A known pattern, whose line ends may be characters or escapes, for PCRE2.
+// Returns a known pattern for PCRE2. Its line ends may be characters or escapes.
 Result<std::string> ToPcre2Pattern(const std::string& source) {
   std::string pattern = ReplaceAll(ReplaceAll(source, "\r", "\\r"), "\n", "\\n");
   if (std::find(kKnownPatterns.begin(), kKnownPatterns.end(), pattern) == kKnownPatterns.end()) {
@@ -88,7 +88,7 @@ Result<Pattern> Compile(const std::string& source) {
   if (pattern.code == nullptr) {
     return MakeError(ErrorCode::kInvalidData, "pattern '{}': {}", source, Pcre2Message(error));
   }
-  // Without JIT (no executable memory) the interpreter gives the same pieces.
+  // Without JIT (no executable memory) the interpreter yields the same pieces.
   pattern.has_jit = pcre2_jit_compile(pattern.code.get(), PCRE2_JIT_COMPLETE) == 0;
   return pattern;
 }
@@ -109,7 +109,7 @@ struct Matcher {
     pcre2_set_heap_limit(context.get(), kHeapLimitKibibytes);
   }
 
-  // Finds the first match in text at or after `start`; PCRE2's return code.
+  // Finds the first match in text at or after `start`; returns PCRE2's code.
   int Match(const Pattern& pattern, std::string_view text, std::size_t start) {
     const auto* subject = reinterpret_cast<PCRE2_SPTR>(text.data());
     if (pattern.has_jit) {
@@ -127,7 +127,7 @@ struct Matcher {
 struct PreTokenizer::Impl {
   std::vector<Pattern> patterns;
 
-  // Cuts text with the patterns from `step` on.
+  // Splits text with the patterns from `step` on.
   Status Split(std::size_t step, std::string_view text, Matcher& matcher,
                std::vector<std::string_view>& pieces) const {
     if (step == patterns.size()) {

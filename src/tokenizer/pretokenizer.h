@@ -16,21 +16,21 @@
 
 namespace fathom {
 
-// Owns the compiled patterns; movable; Split may be called from many threads at once.
+// Owns the compiled patterns; movable; many threads may call Split concurrently.
 class PreTokenizer {
  public:
   // patterns: as in tokenizer.json. Errors (kUnsupported): a pattern that the published files do
-  // not have, and more than 32 patterns.
+  // not have; more than 32 patterns.
   static Result<PreTokenizer> Create(std::span<const std::string> patterns);
 
   PreTokenizer(PreTokenizer&&) noexcept;
   PreTokenizer& operator=(PreTokenizer&&) noexcept;
   ~PreTokenizer();
 
-  // Appends the pieces of text, in order; they are not empty, cover text, and point into it. text
-  // must be valid UTF-8. The work is bounded by a multiple of the text's length: a pattern that
-  // exceeds the bound is an error, and so is a `stop` that returns true (kUnavailable). PCRE2 knows
-  // the characters of Unicode 14.
+  // Appends the pieces of text, in order; they are not empty, cover text, and are views into it.
+  // text must be valid UTF-8. The work is bounded by a multiple of the text's length: a pattern
+  // that exceeds the bound is an error, and so is a `stop` that returns true (kUnavailable). PCRE2
+  // knows the characters of Unicode 14.
   Status Split(std::string_view text, std::vector<std::string_view>& pieces,
                const StopFunction& stop = {}) const;
 

@@ -17,7 +17,7 @@ namespace fathom {
 namespace {
 
 struct AddedTokenMatch {
-  std::size_t begin;  // bytes of the searched text
+  std::size_t begin;  // offset in the searched text
   std::size_t end;
   Token token;
 };
@@ -38,8 +38,8 @@ class AddedTokenFinder {
   // Returns the first match at or after `start`: leftmost, then longest. Reads no byte outside
   // text.
   //
-  // Narrows the sorted entries to those that agree with the text in one more byte at each step. An
-  // entry that ends here sorts before longer ones, so it is the first of the range.
+  // Narrows the sorted entries at each step to the entries that agree with the text in one more
+  // byte. An entry that ends here sorts before longer ones, so it is the first of the range.
   std::optional<AddedTokenMatch> FindNext(std::string_view text, std::size_t start) const {
     for (std::size_t begin = start; begin < text.size(); ++begin) {
       if (!first_bytes_.test(static_cast<std::uint8_t>(text[begin]))) continue;
@@ -52,7 +52,7 @@ class AddedTokenFinder {
           ++low;
         }
         if (end == text.size()) break;
-        // Compares unsigned bytes, as std::string does.
+        // Compares unsigned bytes, like std::string.
         const auto byte = static_cast<std::uint8_t>(text[end]);
         const auto byte_of = [depth = end - begin](const Entry& entry) {
           return static_cast<std::uint8_t>(entry.text[depth]);
@@ -143,7 +143,7 @@ struct Tokenizer::Impl {
         pretokenizer(std::move(owned_pretokenizer)),
         added_tokens(added) {}
 
-  // State of one Encode.
+  // The state of one call of Encode.
   struct Scratch {
     const StopFunction& stop;
     std::vector<std::string_view> pieces{};
@@ -192,7 +192,7 @@ Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
 Tokenizer::~Tokenizer() = default;
 
 Result<Tokenizer> Tokenizer::Load(const std::filesystem::path& path) {
-  std::error_code ignored;  // Open reports what is wrong with the path
+  std::error_code ignored;  // Open reports errors of the path
   const std::filesystem::path file_path =
       std::filesystem::is_directory(path, ignored) ? path / "tokenizer.json" : path;
   const Result<std::string> json = ReadFile(file_path, kMostTableBytes);

@@ -10,9 +10,9 @@
 namespace fathom {
 namespace {
 
-constexpr std::size_t kShownBytes = 80;  // of a value quoted in a message
+constexpr std::size_t kShownBytes = 80;  // bytes of a value that a message quotes
 
-// A short rendering of what was found.
+// Returns a short text for the found value.
 std::string Shown(const JsonValue* value) {
   if (value == nullptr) return "nothing";
   if (value->IsArray() || value->IsObject()) {

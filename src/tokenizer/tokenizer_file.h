@@ -26,7 +26,7 @@ struct VocabularyEntry {
   Token token;
 };
 
-// Entry r of the list: the pair with rank r, merged before all pairs of higher rank.
+// Entry r of the list is the pair with rank r, which is merged before all pairs with higher ranks.
 struct MergeEntry {
   std::string symbols;     // left and right side together
   std::size_t left_bytes;  // 0 < left_bytes < symbols.size()
@@ -45,14 +45,14 @@ struct TokenizerFile {
   std::vector<VocabularyEntry> vocabulary;
   std::vector<MergeEntry> merges;
   std::vector<AddedToken> added_tokens;
-  std::vector<std::string> patterns;  // of the Split steps, in order
+  std::vector<std::string> patterns;  // patterns of the Split steps, in order
   bool ignore_merges = false;         // a piece that is in the vocabulary is always one token
 };
 
 // Token ids must be below this; far above any real vocabulary, small enough for tables by id.
 inline constexpr Token kTokenLimit = 1 << 24;
 
-// file_name is used in messages only. All ids are in [0, kTokenLimit); nothing else has been
+// file_name is used only in messages. All ids are in [0, kTokenLimit); nothing else has been
 // checked (see vocabulary.h).
 Result<TokenizerFile> ParseTokenizerFile(std::string_view json, std::string_view file_name);
 

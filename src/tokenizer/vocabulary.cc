@@ -18,8 +18,8 @@ struct TokenText {
   std::string bytes;
 };
 
-// Sorts by id and drops repetitions; refuses two entries that disagree. The work depends on what is
-// in the file, not on its highest id.
+// Sorts by id and drops duplicates; refuses two entries that disagree. The work depends on the
+// content of the file, not on its highest id.
 Status SortTokens(std::vector<TokenText>& tokens) {
   std::stable_sort(tokens.begin(), tokens.end(),
                    [](const TokenText& a, const TokenText& b) { return a.token < b.token; });
@@ -52,11 +52,12 @@ Result<TokensByText> IndexAddedTokens(const TokenizerFile& file) {
   return index;
 }
 
-// Tables by id may not grow far beyond what the file holds: a real vocabulary has few unused ids.
+// Tables by id may be only a little larger than the file's content: a real vocabulary has few
+// unused ids.
 constexpr std::size_t kMaxUnusedIds = 1 << 18;
 
-// A vocabulary entry that is also an added token must agree with it in id and bytes; one that is
-// not byte-level symbols must be an added token.
+// A vocabulary entry that is also an added token must agree with it in id and bytes. An entry that
+// is not byte-level symbols must be an added token.
 Status CollectVocabulary(const TokenizerFile& file, const TokensByText& added,
                          std::vector<TokenText>& tokens) {
   std::unordered_set<Token, SeededHash> seen;
@@ -85,7 +86,7 @@ Status CollectVocabulary(const TokenizerFile& file, const TokensByText& added,
   return {};
 }
 
-// Ids of the entries that are byte-level symbols.
+// Returns the ids of the entries that are byte-level symbols.
 TokensByText IndexSymbols(const TokenizerFile& file) {
   TokensByText index;
   index.reserve(file.vocabulary.size());

@@ -1,4 +1,4 @@
-// Vocabulary: the bytes of each token; BpeModel: the merges of tokens.
+// Vocabulary: the bytes of each token. BpeModel: the merges of tokens.
 #pragma once
 
 #include <array>
@@ -16,20 +16,21 @@ namespace fathom {
 // Owns the bytes of all tokens in one block; immutable; movable.
 class Vocabulary {
  public:
-  // Refuses an id given twice, ids with more than 262,144 unused ids between them, an added token
-  // that the vocabulary has under another id or with other bytes, and entries that are neither
+  // Refuses a duplicate id, ids with more than 262,144 unused ids between them, an added token that
+  // the vocabulary has under another id or with other bytes, and entries that are neither
   // byte-level symbols nor an added token.
   static Result<Vocabulary> Build(const TokenizerFile& file);
 
-  // The highest id + 1.
+  // Returns the highest id + 1.
   std::int64_t size() const { return static_cast<std::int64_t>(is_special_.size()); }
-  // Empty if there is no such token. Valid as long as the vocabulary stays where it is.
+  // Returns no bytes if there is no such token. Valid as long as the vocabulary is neither moved
+  // nor destroyed.
   std::string_view Bytes(Token token) const {
     if (token < 0 || token >= size()) return {};
     const auto i = static_cast<std::size_t>(token);
     return std::string_view(bytes_).substr(begins_[i], begins_[i + 1] - begins_[i]);
   }
-  // The bytes of the longest token.
+  // Returns the size of the longest token in bytes.
   std::size_t longest() const { return longest_; }
   bool IsSpecial(Token token) const {
     return token >= 0 && token < size() && is_special_[static_cast<std::size_t>(token)];
@@ -53,12 +54,12 @@ struct Merge {
 struct BpeModel {
   std::array<Token, 256> byte_tokens;  // the token of each byte
   std::vector<Merge> merges;           // by rank; no pair twice
-  std::vector<Token> tokens;           // all that are byte-level symbols
+  std::vector<Token> tokens;           // all tokens that are byte-level symbols
   bool ignore_merges = false;
 };
 
-// Replaces names by ids. Refuses a byte without a token, a merge of or into unknown tokens, a pair
-// that is merged twice.
+// Replaces names by ids. Refuses a byte without a token, a merge with or into unknown tokens, a
+// pair that is merged twice.
 Result<BpeModel> ResolveMerges(const TokenizerFile& file);
 
 }  // namespace fathom
