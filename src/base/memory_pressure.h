@@ -15,8 +15,7 @@ namespace fathom {
 struct PressureReading {
   // The share of the time since the last reading in which some thread waited for memory.
   double stalled = 0;
-  bool hit_limit = false;      // a control group has reached memory.high or memory.max since the
-                               // last reading
+  bool hit_limit = false;      // since then, a control group reached memory.high or memory.max
   bool below_reserve = false;  // the machine has less available than it should keep
   std::int64_t swapped = 0;    // bytes of this process in swap
 

@@ -27,8 +27,7 @@ namespace fathom {
 struct UsableMemory {
   std::int64_t room = 0;             // bytes of the machine or the cgroup that decided
   std::int64_t reserve = 0;          // bytes for all other programs there
-  std::string limited_by;            // the file that contains the number: "/proc/meminfo", or a
-                                     // cgroup's
+  std::string limited_by;            // the file with the number: "/proc/meminfo", or a cgroup's
   std::int64_t machine_reserve = 0;  // bytes; 0: the machine does not report its available memory
   // Files whose content is not a number; they were skipped, and the messages say so.
   std::vector<std::string> warnings;

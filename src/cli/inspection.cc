@@ -142,9 +142,7 @@ Inspection InspectModel(const std::filesystem::path& directory, const Inspection
 
   Result<ModelConfig> config = ReadModelConfig(directory / "config.json");
   AddProblem(inspection, "config.json", config);
-  if (!config)
-    return inspection;  // without config.json, the expected tensors and tokens are
-                        // unknown
+  if (!config) return inspection;  // the expected tensors and tokens are unknown
   inspection.config = *std::move(config);
   inspection.layers = CountLayers(*inspection.config);
   inspection.cache = MeasureCache(*inspection.config);

@@ -82,8 +82,7 @@ base URL {url}/v1, API key {key}, model ID {model}, context window {context}
 
 std::string Recipes(const RecipeFacts& facts) {
   using fmt::arg;
-  constexpr std::int64_t kOutputShare =
-      4;  // the context divided by this is the limit for programs that ask for one
+  constexpr std::int64_t kOutputShare = 4;  // context / this: the limit where programs need one
   return fmt::format(kRecipes, arg("url", facts.url), arg("model", facts.model),
                      arg("key", facts.has_keys ? "KEY" : "none"),
                      arg("codex_key", facts.has_keys ? "\nenv_key = \"FATHOM_API_KEY\"" : ""),

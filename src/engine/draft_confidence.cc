@@ -7,8 +7,7 @@ namespace fathom {
 namespace {
 
 constexpr double kObservations = 256;  // the newest has a weight of at least 1 / this
-constexpr std::int64_t kPassed = 16;   // one draft in this many is verified although it could be
-                                       // cut
+constexpr std::int64_t kPassed = 16;   // one in this many cuts is omitted
 
 }  // namespace
 

@@ -34,8 +34,7 @@ struct Engine::Impl {
   std::shared_ptr<Waker> waker = std::make_shared<Waker>();
   std::mutex mutex;
   std::vector<std::unique_ptr<RequestState>> inbox;  // guarded by the mutex
-  std::int64_t n_held = 0;                           // guarded: requests in the inbox or in the
-                                                     // core
+  std::int64_t n_held = 0;                           // guarded: in the inbox or in the core
   bool clears_prefixes = false;                      // guarded: clear at the next step
   std::optional<ShutdownMode> shutdown;              // guarded
   std::mutex joining;

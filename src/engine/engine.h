@@ -33,8 +33,7 @@ struct EngineOptions {
   bool prefix_cache = true;
   DraftOptions draft;
   DiskTierOptions disk;
-  std::string fingerprint;  // the checkpoint's fingerprint; caches on disk are valid for this
-                            // fingerprint only
+  std::string fingerprint;          // identifies the checkpoint, and the valid caches on disk
   std::int64_t max_waiting = 4096;  // requests that may wait; Submit refuses more
   // The number of events by which a reader may lag before its request pauses.
   std::int64_t stream_events = 64;

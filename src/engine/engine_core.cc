@@ -99,8 +99,7 @@ Result<std::unique_ptr<EngineCore>> EngineCore::Create(LanguageModel& model,
   }
   if (limits.pause_tokens > 0) {
     c.pass_.emplace(c.runner_, *c.scheduler_, metrics, options.pauses_each_layer);
-    c.AddFreeStep(0);  // a step for sequences whose logits are awaited later than the logits of the
-                       // other step
+    c.AddFreeStep(0);  // awaits its logits when the other step does not
   }
   c.runner_.set_on_prompt_read([&c](Sequence& first, const StepRunner::SampleOther& sample) {
     c.ForkChoices(first, sample);

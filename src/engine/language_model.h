@@ -32,8 +32,7 @@ struct ModelLimits {
   std::int64_t rollback_tokens = 0;   // newest positions that may be computed again
   std::int64_t max_draft_depth = 0;   // tokens that the drafter can draft ahead; 0: no drafter
   int most_in_flight = 1;             // steps whose logits may be awaited simultaneously
-  std::int64_t pause_tokens = 0;      // rows of one Forward between two pieces of a pass; 0: no
-                                      // passes in pieces
+  std::int64_t pause_tokens = 0;  // rows of a Forward during a pass in pieces; 0: no such passes
 };
 
 // One thread at a time. After kInvalidData (the weights have changed since they were loaded) and

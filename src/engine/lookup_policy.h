@@ -27,8 +27,7 @@ namespace fathom {
 struct LookupStep {
   std::int64_t n_sequences = 0;   // sequences that decoded
   std::int64_t n_lookups = 0;     // verified looked-up tokens of all sequences
-  bool has_other_drafts = false;  // a head's drafts were verified, too: the time shows nothing
-                                  // about lookups
+  bool has_other_drafts = false;  // a head's drafts were verified, too: ignore the time
   double n_tokens = 1;            // average yield for each sequence
   double seconds = 0;
 };

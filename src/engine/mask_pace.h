@@ -56,8 +56,7 @@ class MaskPool::AskersPace final : public WorkPace {
   static constexpr Clock::duration kLongestWait = std::chrono::milliseconds(20);
 
   ThreadWatch watch_;
-  std::optional<Clock::time_point> wait_begin_;  // start of the current wait; none: the thread does
-                                                 // not wait
+  std::optional<Clock::time_point> wait_begin_;  // start of the current wait; none: no wait
   Clock::duration waited_{};                     // earlier waits
   bool has_ended_ = false;
 };

@@ -51,8 +51,7 @@ struct SamplingParameters {
   // The number of best tokens reported beside the chosen one: 0 to kMaxTopLogprobs. None: off.
   std::optional<int> top_logprobs;
   std::optional<std::uint64_t> seed;  // none: drawn by the operating system
-  std::uint32_t choice = 0;  // number of this answer among the answers to a prompt; an input of the
-                             // noise
+  std::uint32_t choice = 0;           // number of this answer to the prompt; changes the noise
   // Tokens to generate, at least 0; none: until the context is full. 0 only fills the cache.
   std::optional<std::int64_t> max_tokens;
   // Tokens that would end the answer are excluded until the answer has this many tokens: 0 to

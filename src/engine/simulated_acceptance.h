@@ -27,10 +27,7 @@ class SimulatedAcceptance : public ForwardingModel {
   Status ForwardEach(const Batch& batch, std::vector<SequenceFailure>& failed) override;
   Status StartLogits(std::span<const std::int32_t> rows, int slot) override;
   Result<Matrix<const float>> FinishLogits(int slot) override;
-  bool ChoosesTokens() const override {
-    return false;
-  }  // tokens are chosen from logits changed on
-     // the host
+  bool ChoosesTokens() const override { return false; }  // the host changes the logits first
 
  protected:
   LanguageModel& model() const override { return *model_; }

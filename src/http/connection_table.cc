@@ -55,9 +55,7 @@ void ConnectionTable::SetState(Id id, State state) {
 
 bool ConnectionTable::EvictOldest() {
   if (idle_.empty()) return false;
-  if (idle_.front().state != State::kLingering)
-    ++n_evicted_;  // a lingering connection has its
-                   // answer
+  if (idle_.front().state != State::kLingering) ++n_evicted_;  // lingering: has its answer
   CloseEntry(idle_.begin());
   return true;
 }
@@ -72,9 +70,7 @@ void ConnectionTable::CloseEntry(Id id) {
 bool ConnectionTable::BeginWaiting(Id id) {
   const std::lock_guard lock(mutex_);
   if (id->is_closed || is_draining_) return false;
-  if (id->state == State::kWaiting)
-    return true;  // it waits since its arrival, whenever its thread
-                  // began
+  if (id->state == State::kWaiting) return true;  // waits since its arrival
   auto& from = id->state == State::kWorking ? busy_ : idle_;
   SetState(id, State::kWaiting);
   idle_.splice(idle_.end(), from, id);

@@ -22,8 +22,7 @@ using HttpFields = std::vector<std::pair<std::string, std::string>>;
 
 struct HttpRequest {
   std::string method;  // "GET"
-  std::string path;    // path of the target, without empty segments: "/v1/models" for
-                       // "//v1/models/"
+  std::string path;    // without empty segments: "/v1/models" for "//v1/models/"
   std::string query;   // after the '?'; may be empty
   HttpFields fields;   // in the order of arrival
   // Decoded, if Content-Encoding names one of kContentCodings (http/content_decoder.h).

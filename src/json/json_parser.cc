@@ -203,8 +203,7 @@ class JsonParser {
     const std::size_t longest = FindClosingQuote(text_, begin) - begin;
     if (longest > unescaped_.capacity()) {
       if (!Charge(longest)) return false;
-      unescaped_ = std::string();  // otherwise both would be in memory, which is more than was
-                                   // charged
+      unescaped_ = std::string();  // both together would exceed the charge
       unescaped_.reserve(longest);
     }
     unescaped_ = plain;

@@ -7,8 +7,7 @@ namespace fathom {
 
 struct BuildInfo {
   std::string_view version;
-  std::string_view commit;  // "unknown" outside a git checkout; a "+" at its end: changed since
-                            // then
+  std::string_view commit;  // "unknown" outside a git checkout; a final "+": changed since
   std::string_view compiler;
   std::string_view build_type;
 };

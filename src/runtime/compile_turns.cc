@@ -34,8 +34,7 @@ class TurnPace : public WorkPace {
   void EndWait() override { waits_ = false; }
 
  private:
-  static constexpr std::chrono::milliseconds kLook{20};  // a check may ask the system about a
-                                                         // socket
+  static constexpr std::chrono::milliseconds kLook{20};  // may call the system
   FairTurn turn_;
   const StopFunction& is_abandoned_;
   std::chrono::steady_clock::time_point next_look_{};

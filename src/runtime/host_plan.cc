@@ -28,8 +28,7 @@ namespace {
 
 constexpr std::int64_t kInFlightSlots = 12;
 constexpr std::int64_t kMostStepTokens = 8192;  // the longest of steps that grow
-constexpr double kOverlap = 0.3;  // share of the shorter of the times for reading from disk and
-                                  // from memory
+constexpr double kOverlap = 0.3;                // part of the shorter read time, of disk or memory
 
 // The share of the experts in memory and the share of choices that they serve: the best fixed set
 // over 31,841 selections of V4-Flash; at the end, 1 for all.

@@ -40,8 +40,7 @@ struct HostNeeds {
   std::int64_t n_draft_experts = 0;  // experts of the drafter
   std::int64_t n_layers = 0;
   std::int64_t experts_per_token = 0;  // chosen experts in one layer
-  std::int64_t expert_ranks = 1;       // ranks that divide the experts of a layer; n_experts counts
-                                       // this rank's
+  std::int64_t expert_ranks = 1;  // ranks that divide a layer's experts; n_experts: of this rank
   std::int64_t max_sequences = 1;
   std::int64_t most_drafts = 0;  // per sequence and step
   std::int64_t step_tokens = 0;  // the most tokens of one step

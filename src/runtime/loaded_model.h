@@ -51,8 +51,7 @@ class LoadedModel {
 
   std::unique_ptr<Backend> backend_;  // declared before the model, which must not outlive it
   std::unique_ptr<Model> model_;
-  std::unique_ptr<PoolWatch> pool_watch_;  // declared after the model, which it uses; null: nothing
-                                           // streams
+  std::unique_ptr<PoolWatch> pool_watch_;  // uses the model, so after it; null: nothing streams
   std::unique_ptr<ExpertBalance> balance_;
   const ModelRanks* ranks_ = nullptr;
   // The processors to which the threads of the backend are bound; the first one is for the thread

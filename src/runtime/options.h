@@ -33,16 +33,14 @@ struct RankOptions {
   std::optional<MpiStart> mpi{};
   int n_tensor = 0;  // 0: all ranks of a stage, or 1 with dp_attention
   int n_stages = 1;
-  int n_expert = 0;           // 1 or all ranks of a stage; 0: all, if this division of the experts
-                              // is possible
+  int n_expert = 0;           // 1 or all ranks of a stage; 0: all, if they can divide the experts
   bool dp_attention = false;  // the ranks of a stage have their own sequences
   bool decode_context_parallel = false;  // each tensor rank caches only some of the compressed rows
   std::string expert_exchange;           // "fused" or "gather"; empty: fused if possible
   std::int64_t n_redundant_experts = 0;
   std::int64_t eplb_interval = 0;               // tokens; 0: experts do not move
   std::filesystem::path expert_placement;       // the initial placement; empty: the default one
-  std::filesystem::path save_expert_placement;  // written after every rebalancing; empty: not
-                                                // written
+  std::filesystem::path save_expert_placement;  // written after rebalancings; empty: none
   bool is_one() const { return link.empty() && !mpi; }
 };
 
@@ -85,8 +83,7 @@ struct ServingOptions {
   // disk, because each is read once per step (PlanLongSteps).
   std::optional<std::int64_t> max_batch_tokens;
   std::int64_t max_sequences = 1;               // the most running sequences; >= 1
-  std::int64_t max_waiting = 4096;              // requests beyond the running ones; more are
-                                                // refused
+  std::int64_t max_waiting = 4096;              // waiting requests; more are refused
   std::optional<std::int64_t> kv_memory_bytes;  // bytes of all caches; missing: DefaultKvMemory
   std::filesystem::path kv_disk;                // directory for cached blocks; empty: none
   std::int64_t kv_disk_bytes = std::int64_t{16} << 30;

@@ -3,8 +3,8 @@
 //
 //   pressure  10 % of the slots less, every time, down to the least
 //   swap      as many slots less as are swapped, at least 10 %
-//   calm      after 60 seconds of it 2 % of all slots more every 10 seconds, up to all; until then
-//             no experts are guessed
+//   calm      after 60 seconds, 2 % of all slots more every 10 seconds, up to all; until then no
+//             experts are guessed
 #pragma once
 
 #include <chrono>

@@ -24,8 +24,7 @@ namespace fathom {
 namespace {
 
 constexpr std::chrono::seconds kEndOfAll{5};
-constexpr std::chrono::seconds kLastWords{1};  // for messages of the first rank after the news of
-                                               // the end
+constexpr std::chrono::seconds kLastWords{1};  // for the first rank's messages after the end
 const Error kQuiet = {ErrorCode::kUnavailable, ""};
 
 // The settings that must be equal on all ranks, each as text.

@@ -23,8 +23,7 @@ namespace fathom {
 struct RuntimeOptions {
   RunOptions run{};  // `model` is ignored; no n_context: kDefaultContext, or the model's if less
   ServingOptions serving{};
-  RankProcess* ranks = nullptr;  // has joined, is the first rank, outlives the runtime; null: no
-                                 // ranks
+  RankProcess* ranks = nullptr;  // the joined first rank; must outlive this; null: no ranks
   RuntimeEvents events{};
 };
 

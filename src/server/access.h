@@ -13,8 +13,7 @@ namespace fathom {
 
 struct AccessOptions {
   std::vector<std::string> api_keys;      // any of them is accepted; none: no key is needed
-  std::vector<std::string> admin_keys{};  // keys of the administrators; none: there is no
-                                          // administration
+  std::vector<std::string> admin_keys{};  // administrators' keys; none: no administration
   std::vector<std::string> cors_origins;  // other sites whose pages may send requests; "*": all
   // Names of this server in addition to the names that Access::KnowsHost always accepts; "*": all.
   // Ignored if there are keys.

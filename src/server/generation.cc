@@ -243,8 +243,7 @@ class Run {
   std::size_t n_open_ = 0;
   StreamEvent event_;
   std::string pending_;       // sent to the client with the next write
-  bool has_written_ = false;  // since the last check whether the client is gone; writing also
-                              // checks this
+  bool has_written_ = false;  // since the last check for a gone client; writing checks, too
   bool is_streaming_ = false;
   bool has_begun_ = false;
   bool has_first_ = false;

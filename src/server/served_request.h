@@ -36,8 +36,7 @@ struct ServedRequest {
   std::string relaxed;             // ApiCall::relaxed; may quote the request
   bool has_constraint = false;     // the answers have a constraint
   double compile_seconds = 0;      // time of compiling the constraint
-  std::string constraint_error;    // the reason why a constraint was refused or has failed:
-                                   // ApiError::code
+  std::string constraint_error;    // reason of a refused or failed constraint: ApiError::code
   // The error that the client received, if any.
   std::string error;        // its message; may quote the request if the client is at fault
   std::string error_field;  // ApiError::param

@@ -49,8 +49,7 @@ prometheus::Gauge& AddGauge(prometheus::Registry& registry, const char* name, co
 
 struct CommonName {
   std::string_view fathom;
-  std::string_view kind;  // the label `kind` of the metric, which is part of vLLM's name; "": any
-                          // metric
+  std::string_view kind;  // label `kind` of the metric, part of vLLM's name; "": any
   const char* vllm;
 };
 

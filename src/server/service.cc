@@ -97,8 +97,7 @@ struct Service::RequestContext {
   BodyGate::Pass pass{};                // until the body is prepared
   const Route* route = nullptr;         // from FindRoute on
   const ServedModel* model = nullptr;   // for routes that need it
-  const ApiModel* api_model = nullptr;  // the model as this client sees it; set together with
-                                        // `model`
+  const ApiModel* api_model = nullptr;  // the model for this client; set with `model`
   std::string_view rest{};              // part of the path that the route leaves open
 
   // The pass ends here, so that others may prepare their bodies while a slow client reads its

@@ -25,8 +25,7 @@ namespace fathom {
 struct ServiceOptions {
   AccessOptions access;
   bool protect_metrics = false;     // /metrics demands a key, too
-  bool strict_model_names = false;  // requests for other names get 404; otherwise any name is
-                                    // accepted
+  bool strict_model_names = false;  // other names get 404; otherwise any name works
   bool log_content = false;         // bodies and answers are recorded
   // Bytes of bodies that are prepared concurrently: this many for bodies up to `large_body` bytes,
   // and as many for larger ones, so that usual requests do not wait for large ones.
@@ -110,8 +109,7 @@ class Service {
   std::atomic<bool> draining_ = false;
   GenerationTable generating_;
   std::unique_ptr<const ServedModel> model_;  // set once, before ready_
-  std::string openapi_;                       // set once, before ready_: the document with the
-                                              // model's limits
+  std::string openapi_;                       // set once, before ready_: with the model's limits
   std::atomic<const ServedModel*> ready_ = nullptr;
   mutable std::mutex mutex_;
   std::function<HttpCounts()> http_counts_;  // guarded

@@ -63,8 +63,7 @@ std::optional<HttpResponse> WebFileResponse(const HttpRequest& request) {
                            .fields = {{"Content-Security-Policy", std::string(kPolicy)},
                                       {"X-Content-Type-Options", "nosniff"},
                                       {"Referrer-Policy", "no-referrer"},
-                                      {"Cache-Control", "no-cache"},  // revalidate each time by its
-                                                                      // ETag
+                                      {"Cache-Control", "no-cache"},  // always revalidate
                                       {"ETag", tag}}};
   if (request.Field("If-None-Match") == tag) {
     response.status = 304;

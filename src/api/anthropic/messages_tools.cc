@@ -297,7 +297,7 @@ ToolChoice ReadMessagesToolChoice(FieldReader& reader, const MessagesTools& tool
     }
     if (fields.error()) reader.Fail(*fields.error());
   }
-  // A request that offers nothing but a search would be answered without tools.
+  // A request that offers nothing but a search would be answered without a search.
   if (tools.tools.empty() && !tools.only_dropped.empty() && read.kind != ToolChoice::Kind::kNone) {
     reader.Fail({ErrorCode::kUnsupported, tools.only_dropped});
   }

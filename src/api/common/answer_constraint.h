@@ -32,8 +32,7 @@ enum class ToolGrammar {
 // The tools that an answer may call.
 struct CallableTools {
   std::vector<ToolSpec> tools{};
-  bool is_required = false;    // the answer is a block of calls, with the required parameters of
-                               // their tools
+  bool is_required = false;    // the answer is a block of calls, with all required parameters
   bool is_restricted = false;  // the prompt shows other tools, too
   bool parallel = true;        // a block may contain several calls
 };
@@ -53,8 +52,7 @@ struct AnswerFrame {
 
 struct AnswerConstraint {
   std::shared_ptr<const Constraint> constraint{};  // null: the answer is free
-  std::vector<std::string> relaxed{};  // paths of parts that are not enforced; plain ASCII, no
-                                       // commas
+  std::vector<std::string> relaxed{};  // paths that are not enforced; ASCII without commas
   double seconds = 0;                  // time of compiling, including the wait for its turn
 };
 

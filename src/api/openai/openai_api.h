@@ -26,16 +26,13 @@ struct EchoedPrompt {
 // ApiCall::context: the parts of the request that the response needs.
 struct OpenAiContext {
   bool legacy_functions = false;                      // a chat whose client expects "function_call"
-  std::set<std::string, std::less<>> custom_tools{};  // names of a chat's tools whose calls contain
-                                                      // a text
-  std::optional<int> logprobs{};  // how many of the best tokens to report beside each token; none:
-                                  // no log probabilities
+  std::set<std::string, std::less<>> custom_tools{};  // a chat's tools that take a text
+  std::optional<int> logprobs{};  // best tokens to report beside each token; none: off
   std::optional<int> prompt_logprobs{};
   bool token_ids = false;
   bool names_tokens_by_id = false;
   // Only completions have the fields below.
-  int n_told = 1;                      // the number of best answers to each prompt that are
-                                       // returned
+  int n_told = 1;                      // best answers to return for each prompt
   std::vector<EchoedPrompt> echoes{};  // the echo of each prompt; empty: not requested
 };
 // Returns the context of a call of the APIs in this file.

@@ -21,8 +21,7 @@ struct CompletionRequest {
   // Put the begin token before texts that do not begin with it; lists of tokens stay unchanged.
   bool add_special_tokens = true;
   bool echo = false;                  // the answers begin with their prompts
-  int n_told = 1;                     // the number of best answers to each prompt to return, among
-                                      // generation.n_choices
+  int n_told = 1;                     // best answers to return for each prompt, of n_choices
   std::optional<std::string> suffix;  // fill the gap between each prompt and this text
 };
 

@@ -39,8 +39,7 @@ ApiResult<ApiRouteReply> Show(const ApiModel& model, const ApiRouteRequest& requ
   QueryReader query(request.query);
   const bool streams = query.Flag("stream");
   const std::int64_t after = query.Integer("starting_after", {.low = 0}, -1);
-  query.CheckList("include", KnownIncludes());  // stored data is included, other data does not
-                                                // exist
+  query.CheckList("include", KnownIncludes());  // includes exactly the stored data
   if (query.error()) return UnexpectedApiError(*query.error());
   if (!streams) return ApiRouteReply{.body = *std::move(response)};
   const Result<JsonValue> json = ParseJson(*response);

@@ -70,8 +70,7 @@ void ReadResponsesReasoning(FieldReader& reader, ResponsesRequest* request) {
   ReadReasoningFields(reader, &request->chat.encoding);
   reader.ReadObject("reasoning", [&](FieldReader& reasoning) {
     std::string summary = reasoning.Text("summary");
-    if (summary.empty())
-      summary = reasoning.Text("generate_summary");  // the older name of `summary`
+    if (summary.empty()) summary = reasoning.Text("generate_summary");  // its older name
     request->context.summarizes = !summary.empty() && summary != "none";
   });
   request->chat.reasoning_budget = ReadReasoningBudget(reader);
@@ -81,7 +80,7 @@ void ReadResponsesReasoning(FieldReader& reader, ResponsesRequest* request) {
 void ChooseResponsesTools(FieldReader& reader, ResponsesTools tools, ResponsesRequest* request) {
   request->chat.tool_choice = ReadResponsesToolChoice(reader, tools);
   reader.ReadBool("parallel_tool_calls", &request->chat.parallel_tool_calls);
-  // A request that offers nothing but a search would be answered without tools.
+  // A request that offers nothing but a search would be answered without a search.
   if (tools.tools.empty() && !tools.dropped.empty() &&
       request->chat.tool_choice.kind == ToolChoice::Kind::kAuto) {
     reader.Fail({ErrorCode::kUnsupported,

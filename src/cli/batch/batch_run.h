@@ -82,8 +82,7 @@ class BatchRun {
   const RandomBits random_bits_;
   BatchTotals totals_;
   std::set<std::string> seen_;              // custom ids of all lines so far
-  std::unique_ptr<Job> next_;               // a job with requests that are not yet submitted to the
-                                            // engine
+  std::unique_ptr<Job> next_;               // a job with requests to be submitted
   std::vector<std::unique_ptr<Job>> jobs_;  // jobs whose requests are all submitted
 };
 

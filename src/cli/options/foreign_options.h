@@ -8,8 +8,7 @@ namespace fathom::cli {
 struct ForeignOption {
   std::string_view theirs;
   std::string_view ours;     // empty: there is no such option here
-  bool serve_takes = false;  // `serve` accepts their name for our option, because both have equal
-                             // values
+  bool serve_takes = false;  // `serve` accepts their name: the values are equal
 };
 
 // Returns nullptr if no other known server has such an option. `name`: with its dashes.

@@ -25,8 +25,7 @@ template <class Value, class T>
 void Store(Value value, T& variable) {
   if constexpr (requires { variable.push_back(typename T::value_type()); }) {
     variable.push_back(static_cast<typename T::value_type>(value));
-  } else if constexpr (std::is_same_v<T, int>) {  // values outside int are too large for every
-                                                  // option
+  } else if constexpr (std::is_same_v<T, int>) {  // a value beyond int is too large anyway
     variable = static_cast<int>(std::min<std::int64_t>(value, std::numeric_limits<int>::max()));
   } else {
     variable = static_cast<T>(value);

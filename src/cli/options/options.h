@@ -68,8 +68,7 @@ struct ChatCommand : EngineCommand {
   std::string system;
   std::string default_effort{kDefaultEffort};
   std::optional<Think> think;  // missing: the checkpoint's default (GenerationConfig::thinks)
-  std::string profile;         // name of the chat format; empty: the format that the model's
-                               // directory names
+  std::string profile;         // chat format; empty: as the model's directory says
   FormOptions form;
   bool use_style = true;          // dim the reasoning on a terminal
   std::filesystem::path history;  // file of the messages typed at a terminal; empty: none
@@ -81,8 +80,7 @@ struct ApiCommand : EngineCommand {
   // (GenerationConfig::thinks).
   std::optional<bool> thinking;
   std::string default_effort{kDefaultEffort};
-  std::string profile;  // name of the chat format; empty: the format that the model's directory
-                        // names
+  std::string profile;  // chat format; empty: as the model's directory says
   ToolGrammar tool_grammar = ToolGrammar::kAuto;
   std::optional<std::int64_t> constraint_memory;  // bytes; missing: DefaultConstraintMemory
   bool openai_strict_rules = false;               // refuse strict schemas that OpenAI refuses
@@ -266,8 +264,7 @@ struct PlanCommand {
   std::filesystem::path hardware;      // empty: plan a host with `memory`
   std::optional<std::int64_t> memory;  // bytes
   std::optional<int> n_ranks;          // ranks with `memory` bytes each; missing: no ranks
-  RankOptions ranks;                   // division among n_ranks; the options for experts and rows
-                                       // are below
+  RankOptions ranks;                   // without the options for experts and rows, see below
   HostSpeeds speeds;
   std::filesystem::path model;
   std::string shape;  // "flash", "pro"; empty: see `model`

@@ -34,8 +34,7 @@ struct OptionSpec {
   ReadValue read;
   Repeat repeat = Repeat::kOnce;
   bool required = false;
-  std::vector<std::string> excludes{};  // options that contradict this one; they must be added
-                                        // before it
+  std::vector<std::string> excludes{};  // contradicting options, added before this one
   std::string needs{};                  // an option that this one requires
 };
 

@@ -15,8 +15,7 @@ namespace fathom::cli {
 
 struct SavedChat {
   std::optional<Think> think;     // missing: the checkpoint's default
-  std::vector<Message> messages;  // the system message first, if there is one; then user and
-                                  // assistant
+  std::vector<Message> messages;  // first the system message, if any; then user and assistant
 };
 
 // Writes the whole file or nothing: an older file stays unchanged if anything fails.

@@ -32,8 +32,7 @@ Interrupt::Interrupt(Signals signals) : set_(MakeSignalSet(signals)) {
 
 Interrupt::~Interrupt() {
   if (descriptor_ >= 0) {
-    static_cast<void>(Take());  // an old Ctrl-C must not end the program when the signal is
-                                // unblocked
+    static_cast<void>(Take());  // an old Ctrl-C must not end the program now
     ::pthread_sigmask(SIG_UNBLOCK, &set_, nullptr);
     ::close(descriptor_);
   }
@@ -56,8 +55,7 @@ bool Interrupt::Take() {
 bool Interrupt::WaitFor(int descriptor) {
   std::array<pollfd, 2> watched = {
       pollfd{.fd = descriptor, .events = POLLIN, .revents = 0},
-      pollfd{.fd = descriptor_, .events = POLLIN, .revents = 0},  // poll ignores negative
-                                                                  // descriptors
+      pollfd{.fd = descriptor_, .events = POLLIN, .revents = 0},  // poll ignores -1
   };
   for (;;) {
     if (::poll(watched.data(), watched.size(), -1) <= 0) {

@@ -8,8 +8,7 @@
 namespace fathom::bench {
 namespace {
 
-constexpr std::int64_t kMaxNumber = std::int64_t{1} << 40;  // the sum of two numbers does not
-                                                            // overflow
+constexpr std::int64_t kMaxNumber = std::int64_t{1} << 40;  // two of them can be added
 
 // Removes a number of 1 to kMaxNumber from the front of `text`.
 std::optional<std::int64_t> TakeCount(std::string_view& text) {

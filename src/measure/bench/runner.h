@@ -54,8 +54,7 @@ struct Plan {
   int n_repetitions = 1;              // >= 1, each after the warm-up
   std::int64_t chunk = 1;             // >= 1: the most tokens in a prefill step
   const ModelRanks* ranks = nullptr;  // the ranks that divide the model; null: one process
-  Profiler* profiler = nullptr;       // profiler of the model's backend; null: rows are not
-                                      // profiled
+  Profiler* profiler = nullptr;       // the backend's profiler; null: no profiles
 };
 
 // Returns the options with which a model must be loaded to run the plan.

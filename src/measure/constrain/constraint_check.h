@@ -23,8 +23,7 @@ struct TextResult {
   bool is_decided = true;          // false: refused, but another order of keys may be accepted
   std::string error{};             // the error of a mask that was too complex
   std::vector<double> mask_us{};   // time of each mask; the last one follows the text
-  std::int64_t refused_byte = -1;  // position of the refused token; the size of the text: its end
-                                   // was refused
+  std::int64_t refused_byte = -1;  // offset of the refused token; size of the text: its end
 };
 
 struct ConstraintCheck {

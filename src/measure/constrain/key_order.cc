@@ -12,8 +12,7 @@ namespace {
 
 // The most members and items that are tried.
 constexpr int kMostKeyTrials = 20'000;
-constexpr int kMostTrialsAlone = 2'000;  // trials for each object for which insertion finds no
-                                         // order
+constexpr int kMostTrialsAlone = 2'000;  // for an object that insertion cannot order
 
 // Writes a value as the constraint accepts it, object by object. A key that does not fit after the
 // keys before it is inserted among them; if that finds no order, all orders of the object are

@@ -18,8 +18,7 @@ struct TokenChunk {
 
 // The times, counts and outcome of one request.
 struct RequestRecord {
-  double start_s = 0;  // since the start of the level; in an open loop, the time when the request
-                       // was due
+  double start_s = 0;  // since the start of the level; open loop: the time when it was due
   double end_s = 0;    // since the start of the level: the last byte, or the failure
   std::vector<TokenChunk> chunks;
   std::int64_t n_input = 0;   // tokens of the prompt, counted by the server

@@ -76,9 +76,8 @@ class RowPlanner {
     return most;
   }
 
-  // Describes how many experts of a stage whose weights do not fit would stay on the device and how
-  // many on the host, as loading would plan it. Returns an empty text if the stage does not fit
-  // even without experts.
+  // Describes how many experts of a stage whose weights do not fit would stay on a device, as
+  // loading would plan it. Returns an empty text if the stage does not fit even without experts.
   std::string DescribeExperts(int stage, std::int64_t caches, std::int64_t memory) const {
     MemoryNeeds needs = model_.NeedsOfRank(row_.layout, stage, Redundant());
     needs.activations = row_.workspace;
