@@ -53,7 +53,7 @@ class DraftPolicy {
   double LeastChance(std::int64_t n_sequences, std::int64_t depth) const;
   // Returns the recent acceptance at `index`.
   double Acceptance(std::int64_t index) const;
-  // True while there are no drafts because they have lost too much.
+  // Returns true while there are no drafts because they have lost too much.
   bool is_vetoed() const { return balance_.is_vetoed(); }
 
  private:

@@ -48,7 +48,7 @@ class LookupPolicy {
   // right tokens before it.
   void Verified(std::int64_t n_matching, bool right);
 
-  // True while nothing is looked up because lookups have lost too much.
+  // Returns true while nothing is looked up because lookups have lost too much.
   bool is_vetoed() const { return balance_.is_vetoed(); }
 
  private:

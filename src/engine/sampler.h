@@ -57,7 +57,7 @@ class SamplerState {
   const SamplingParameters& parameters() const { return parameters_; }
   std::uint64_t seed() const { return seed_; }
   std::int64_t n_generated() const { return n_generated_; }
-  // True if this token ends the answer.
+  // Returns true if this token ends the answer.
   bool Ends(Token token) const;
 
   bool IsConstrained() const { return path_ != nullptr; }

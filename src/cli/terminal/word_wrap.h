@@ -19,7 +19,7 @@ class WordWrap {
   std::string Add(std::string_view text);
   // Returns what was held back.
   std::string Flush();
-  // True if the text so far ends inside a line.
+  // Returns true if the text so far ends inside a line.
   bool in_line() const { return column_ > 0 || n_blanks_ > 0 || !word_.empty(); }
 
  private:
