@@ -67,7 +67,7 @@ class Service {
   void SetLoadProgress(double share);
   void SetModel(ServedModel model);
   void SetHttpCounts(std::function<HttpCounts()> counts);
-  // Refuses later requests that would generate with 503.
+  // Refuses, with status 503, later requests that would generate.
   void Drain();
 
  private:

@@ -20,7 +20,7 @@ using CallKind = ToolConstraint::Kind;
 // Longest pointer, keyword or reason of an error, in bytes: a schema may have keys of any length.
 constexpr std::size_t kMaxIssueBytes = 500;
 
-// The limit is the number of values in an enum, and the length of a schema.
+// The limits of choices: the most values of an enum, and the most bytes of a schema.
 constexpr std::size_t kMaxChoiceTexts = 50'000;
 constexpr std::size_t kMaxChoiceBytes = std::size_t{1} << 20;
 
@@ -53,7 +53,7 @@ struct ConstraintSource {
 // begin with "content" or nothing, pointers of tools with "tools[2]" or "2".
 class ConstraintSources {
  public:
-  // `tools`: indices into spec.tools.tools.
+  // `tools`: the tools of spec.tools.tools, in that order.
   ConstraintSources(const ConstraintSpec& spec, const ContentForm& form,
                     const std::vector<const ToolSpec*>& tools)
       : has_content_(spec.content.kind != ContentConstraint::Kind::kNone),
