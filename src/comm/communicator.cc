@@ -86,7 +86,8 @@ Status Communicator::Broadcast(int root, std::span<std::byte> bytes) {
       }
     }
   }
-  // Ranks that received the bytes in round k pass them on in all later rounds, all sends at once.
+  // Ranks that received the bytes in round k pass them on in all later rounds; all sends start
+  // together.
   std::vector<Outgoing> outgoing;
   for (int step = 1; step < reach; step *= 2) {
     if (distance < step && distance + step < size()) {

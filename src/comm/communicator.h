@@ -29,16 +29,17 @@ struct Incoming {
   std::span<std::byte> bytes;  // exactly as many as the sender sends
 };
 
-// Messages under way. Their memory must stay until they have arrived or the run has failed.
+// Messages under way. Their memory must stay valid until they have arrived or the run has failed.
 class Exchange {
  public:
   virtual ~Exchange() = default;
   // Moves what can be moved without waiting. True: all have arrived.
   virtual Result<bool> Poll() = 0;
-  // Returns when all messages have arrived, or an incoming one has since the last return.
+  // Returns when all messages have arrived, or when an incoming message has arrived since the last
+  // call.
   virtual Status WaitForAny() = 0;
   virtual Status Wait() = 0;
-  // Whether the i-th incoming message has arrived.
+  // Returns true if the i-th incoming message has arrived.
   virtual bool HasArrived(std::size_t i) const = 0;
 };
 
@@ -48,7 +49,7 @@ struct Traffic {
   std::int64_t n_bytes = 0;
 };
 
-// One thread at a time uses a communicator and all that were split from it.
+// One thread at a time uses a communicator and all communicators split from it.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -67,7 +68,7 @@ class Communicator {
 
   Status Send(int to, std::span<const std::byte> bytes);
   Status Receive(int from, std::span<std::byte> bytes);
-  // Starts and waits.
+  // Starts the messages and waits for them.
   Status Run(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming);
 
   // Returns once all ranks have called it.

@@ -29,18 +29,19 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kAddressTime(1000);
 constexpr std::chrono::seconds kAllTime(10);
-// Beside the ranks, as many others may be connected before they have said who they are.
+// The most connections beyond one per rank that may be open before they have sent the secret.
 constexpr std::size_t kMostStrangers = 256;
 
 // The machine of a rank, as far as its network goes: zeros if unknown.
 struct Machine {
-  std::array<char, 40> boot_id = {};          // of the running kernel
+  std::array<char, 40> boot_id = {};          // boot id of the running kernel
   std::array<std::uint64_t, 2> network = {};  // the network namespace
 
   bool operator==(const Machine&) const = default;
 };
 
-// The address of rank 0, and the word that a rank sends first, since others may know the port too.
+// The address of rank 0, and the secret that a rank sends first, since other processes may know the
+// port too.
 struct Place {
   std::array<in_addr_t, 8> addresses = {};
   std::int32_t n_addresses = 0;
@@ -106,7 +107,7 @@ bool WaitFor(int socket, short events, Clock::time_point deadline) {
   return left.count() > 0 && ::poll(&watched, 1, static_cast<int>(left.count())) == 1;
 }
 
-// On several machines it listens at all addresses: MPI does not say which of them it uses.
+// With several machines, listens at all addresses: MPI does not say which of them it uses.
 std::optional<Descriptor> Listen(Place& place, bool is_one_machine) {
   Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   sockaddr_in address = MakeAddress(htonl(is_one_machine ? INADDR_LOOPBACK : INADDR_ANY), 0);
@@ -139,13 +140,13 @@ Descriptor Connect(const Place& place, int rank) {
   return Descriptor();
 }
 
-// Somebody who has connected to rank 0 and not yet shown the secret.
+// A connection to rank 0 that has not yet sent the secret.
 class Newcomer {
  public:
   explicit Newcomer(Descriptor socket) : socket_(std::move(socket)) {}
 
   int fd() const { return socket_.get(); }
-  // Reads what has come. False: nothing more will.
+  // Reads the bytes that have arrived. False: no more will arrive.
   bool Read() {
     const std::span rest = std::as_writable_bytes(std::span(&greeting_, 1)).subspan(n_read_);
     const ssize_t n_read = ::recv(fd(), rest.data(), rest.size(), MSG_DONTWAIT);
@@ -164,14 +165,14 @@ class Newcomer {
   Clock::time_point until_ = Clock::now() + kAddressTime;
 };
 
-// Rank 0 while the others connect. Strangers may connect too: they are waited for beside each
-// other, for a limited time, and count as nothing.
+// Accepts the connections of the other ranks on rank 0. Strangers may connect too: rank 0 waits for
+// all newcomers in parallel, for a limited time, and ignores the strangers.
 class Reception {
  public:
   Reception(int listener, const Place& place, int n_ranks)
       : listener_(listener), place_(place), controls_(static_cast<std::size_t>(n_ranks - 1)) {}
 
-  // Accepts the ranks that connect in time; the sockets of the others stay empty.
+  // Accepts the ranks that connect in time; the sockets of the other ranks stay empty.
   std::vector<Descriptor> AcceptAll() && {
     const auto deadline = Clock::now() + kAllTime;
     while (n_accepted_ < controls_.size() && Clock::now() < deadline) {
@@ -194,8 +195,8 @@ class Reception {
     ::poll(watched.data(), watched.size(), static_cast<int>(kLongestWait.count()));
   }
 
-  // If there are too many, or no descriptors are left, the newcomer that has been silent for
-  // longest is dropped.
+  // Drops the newcomer that has been silent for longest if there are too many newcomers or no
+  // descriptors are left.
   void AcceptNewcomers() {
     for (;;) {
       Descriptor socket(::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC));
@@ -204,7 +205,7 @@ class Reception {
       if ((is_full || is_exhausted) && !newcomers_.empty()) newcomers_.erase(newcomers_.begin());
       if (socket.get() < 0) return;
       newcomers_.emplace_back(std::move(socket));
-      if (is_full) return;  // reads, before more are dropped
+      if (is_full) return;  // read them before dropping more
     }
   }
 

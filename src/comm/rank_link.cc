@@ -24,7 +24,7 @@ void SendLine(int control, std::string line) {
   static_cast<void>(::send(control, line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
 }
 
-// Removes a number and the separator behind it from the front of the text; the last number has no
+// Removes a number and the separator after it from the front of the text; the last number has no
 // separator.
 bool TakeNumberAnd(std::string_view& text, char separator, int& number) {
   const std::optional<int> taken = TakeNumber<int>(text);

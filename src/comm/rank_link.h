@@ -21,7 +21,7 @@ namespace fathom {
 struct RankLink {
   int rank = 0;
   int control = -1;       // to the launcher
-  std::vector<int> ends;  // [i] to rank i; its own is -1
+  std::vector<int> ends;  // [i] to rank i; the rank's own is -1
 
   int n_ranks() const { return static_cast<int>(ends.size()); }
 };
@@ -44,7 +44,7 @@ Error ParseFailureLine(std::string_view line);
 // The process at the other end of a control socket.
 enum class Watcher {
   kLauncher,   // a process with no other purpose
-  kFirstRank,  // reports too that it is alive, and must
+  kFirstRank,  // must report, too, that it is alive
 };
 
 // Reports from its own thread that this process is alive, until it is destroyed. Raises the abort
@@ -57,7 +57,7 @@ class Heartbeat {
   Heartbeat(int control, Watcher watcher, AbortFlag& abort_flag, OnOverdue on_overdue = {});
   ~Heartbeat();
 
-  // Whether the silence of the watcher was the reason. Any thread.
+  // Returns true if the watcher was silent for too long. Any thread.
   bool has_silent_watcher() const { return has_silent_watcher_; }
 
  private:
@@ -69,8 +69,8 @@ class Heartbeat {
   std::jthread thread_;
 };
 
-// Tell the other end that this process is alive; that it will be silent; why it ends or has to. Do
-// not wait.
+// Report to the other end that this process is alive; that it will be silent; why it ends or has to
+// end. Do not wait.
 void TellAlive(int control);
 void TellEnd(int control);
 void TellFailure(int control, const Error& error);

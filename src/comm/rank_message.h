@@ -1,4 +1,4 @@
-// RankMessage: whole numbers that the first rank tells all others.
+// RankMessage: whole numbers that the first rank sends to all others.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@
 
 namespace fathom {
 
-// The first rank writes number by number; the others read in the same order. Keeps its memory. One
-// thread at a time.
+// The first rank writes number by number; the others read in the same order. Keeps its memory when
+// it is reused. One thread at a time.
 class RankMessage {
  public:
   void Clear();
@@ -37,13 +37,14 @@ class RankMessage {
   }
   // Reads the length of a list: at most the count of the numbers that are left.
   std::size_t ReadLength();
-  // Reads a list of WriteList; `list` keeps its memory.
+  // Reads a list that WriteList wrote; `list` keeps its memory.
   template <class List>
   void ReadList(List& list) {
     list.resize(ReadLength());
     for (typename List::value_type& number : list) Read(number);
   }
-  // Returns true if every number has been read, and none that was not there.
+  // Returns true if exactly the numbers of the message have been read: none is left, and no read
+  // went past the end.
   bool IsRead() const { return next_ == numbers_.size(); }
 
   // Called by all ranks. Gives the other ranks the numbers of rank 0, to be read from the first.

@@ -1,4 +1,4 @@
-// ShareStatus: what has failed on one rank, known to all.
+// ShareStatus: tells all ranks about an error of any rank.
 #pragma once
 
 #include "base/result.h"
@@ -6,8 +6,8 @@
 
 namespace fathom {
 
-// Called by all ranks. Returns `mine`, or where that is no error, that of the first rank that has
-// one: kUnavailable, "rank 1: ...", as every error that another rank has caused.
+// Called by all ranks. Returns `mine` if it is an error; else the error of the first rank that has
+// one, as kUnavailable, "rank 1: ...", like every error that another rank has caused.
 Status ShareStatus(Communicator& ranks, const Status& mine);
 
 }  // namespace fathom

@@ -27,11 +27,11 @@ struct Header {
   std::uint64_t n_bytes = 0;
 };
 
-// A header and bytes, written one after the other.
+// A message to send: its header, then its bytes.
 struct Sending {
   Header header;
   std::span<const std::byte> bytes;
-  std::size_t n_written = 0;  // header and bytes together
+  std::size_t n_written = 0;  // bytes of header and payload together
 
   bool done() const { return n_written == sizeof(header) + bytes.size(); }
 };
@@ -55,7 +55,7 @@ struct Peer {
   std::deque<Early> early;
   // The message that is being read: into the memory of a Receiving, or of the newest Early.
   Header header;
-  std::size_t n_header = 0;  // bytes of the header
+  std::size_t n_header = 0;  // bytes of the header read so far
   std::span<std::byte> body;
   std::size_t n_body = 0;
   Receiving* target = nullptr;
@@ -86,9 +86,9 @@ class Mesh {
     FindPeer(from).receiving[channel].push_back(receiving);
     return TakeEarly(from, channel);
   }
-  // The memory of these messages goes away: unfinished ones are dropped.
+  // Drops unfinished messages, because their memory is about to be freed.
   void Forget(const Sending* sending, const Receiving* receiving);
-  // Moves what can be moved; waits up to wait_ms for the first byte.
+  // Sends and receives what is possible without waiting; waits up to wait_ms for the first byte.
   Status Progress(int wait_ms);
   Traffic traffic() const { return traffic_; }
   std::int64_t& next_channel() { return next_channel_; }
@@ -181,7 +181,7 @@ Status Mesh::Write(int rank) {
   return {};
 }
 
-// Finds the destination of the bytes behind a complete header.
+// Finds the destination of the bytes after a complete header.
 Status Mesh::BeginMessage(int rank) {
   Peer& peer = FindPeer(rank);
   const std::int64_t channel = peer.header.channel;

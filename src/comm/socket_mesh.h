@@ -12,7 +12,7 @@
 
 namespace fathom {
 
-// The sockets of one rank: [i] leads to rank i; its own is empty.
+// The sockets of one rank: [i] leads to rank i; the rank's own element is empty.
 using MeshEnds = std::vector<Descriptor>;
 
 // Makes socket pairs between n_ranks: element r is for rank r. Error: the system has no more
@@ -20,8 +20,8 @@ using MeshEnds = std::vector<Descriptor>;
 Result<std::vector<MeshEnds>> MakeSocketMesh(int n_ranks);
 
 // Owns the sockets of `rank`. Waits check `abort_flag`, which must outlive the communicator and all
-// that are split from it, and return its error once it is raised. A peer that closes its end while
-// a message is expected from it is an error that names the peer.
+// communicators split from it, and return the flag's error once it is raised. A peer that closes
+// its end while a message is expected from it is an error that names the peer.
 std::unique_ptr<Communicator> MakeSocketCommunicator(int rank, MeshEnds ends,
                                                      const AbortFlag& abort_flag);
 

@@ -5,8 +5,8 @@
 //
 //   | window block 0 | h 4 | h 5 | h 6 | h 7 | window block 2 | h 12 | (free) | (free) | h 15 | ...
 //
-// so that whatever is free can become either kind, and a block's number times the size of its kind
-// is where it begins.
+// so that free memory can become either kind, and a block begins at its number times the size of
+// its kind.
 #pragma once
 
 #include <cstdint>
@@ -43,13 +43,14 @@ struct BlockUses {
 // its construction. One thread at a time.
 class BlockArena {
  public:
-  // The first history_slabs of the slabs hold history blocks only, so that as many of these can
-  // always be allocated, whatever was allocated and freed before. 1 to 64 histories per slab.
+  // The first history_slabs of the slabs hold history blocks only, so that this many slabs of
+  // history blocks can always be allocated, whatever was allocated and freed before. 1 to 64
+  // histories per slab.
   BlockArena(std::int64_t n_slabs, std::int64_t histories_per_slab, std::int64_t history_slabs = 0);
 
-  // Returns true if so many blocks could be allocated now.
+  // Returns true if all of `blocks` could be allocated now.
   bool HasRoom(const BlockCounts& blocks) const;
-  // Returns a free block, which is used once from now on; nullopt if none is free.
+  // Returns a free block, whose use count is now 1; nullopt if none is free.
   std::optional<std::int32_t> Allocate(BlockKind kind);
   // Add and remove one use of a block that is in use; a block without uses is free.
   void Share(BlockKind kind, std::int32_t block);
@@ -66,21 +67,21 @@ class BlockArena {
   std::vector<std::int32_t>& UseCounts(BlockKind kind);
   std::optional<std::int32_t> AllocateHistory();
   void FreeInSlab(BlockKind kind, std::int32_t block);
-  // Slabs as bits; the lowest or the highest set one, or -1.
+  // Sets of slabs as bits. Return the lowest or the highest slab of the set, or -1.
   static std::int64_t Lowest(const std::vector<std::uint64_t>& bits);
   static std::int64_t Highest(const std::vector<std::uint64_t>& bits);
 
   std::int64_t n_slabs_;
   std::int64_t per_slab_;
-  std::int64_t reserved_;               // the first slabs, of history only
+  std::int64_t reserved_;               // the first slabs, for history blocks only
   std::vector<std::int32_t> history_;   // uses of history blocks
-  std::vector<std::int32_t> window_;    // and of window blocks
-  std::vector<std::uint64_t> taken_;    // per slab: which of its history blocks are in use
-  std::vector<std::uint64_t> free_;     // slabs with nothing in use
+  std::vector<std::int32_t> window_;    // uses of window blocks
+  std::vector<std::uint64_t> taken_;    // per slab: its history blocks in use, as bits
+  std::vector<std::uint64_t> free_;     // slabs without any use
   std::vector<std::uint64_t> partial_;  // slabs with free history blocks and others in use
   std::int64_t n_free_common_ = 0;
   std::int64_t n_free_reserved_ = 0;
-  std::int64_t n_free_in_partial_ = 0;  // history blocks
+  std::int64_t n_free_in_partial_ = 0;  // free history blocks in partial slabs
   BlockCounts in_use_;
 };
 

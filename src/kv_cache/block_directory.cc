@@ -58,7 +58,8 @@ std::string_view FileSuffix(BlockKind kind) {
   return kind == BlockKind::kHistory ? ".history" : ".window";
 }
 
-// The file `name` in the folder `folder` (KK) of `fingerprint`, if it is the name of a block.
+// Returns the file `name` in the folder `folder` (KK) of `fingerprint`, if it is the name of a
+// block.
 std::optional<BlockFileName> ParseFileName(const BlockKey& fingerprint, std::string_view folder,
                                            std::string_view name) {
   const std::size_t dot = std::min(name.find('.'), name.size());
@@ -72,7 +73,7 @@ std::optional<BlockFileName> ParseFileName(const BlockKey& fingerprint, std::str
   return std::nullopt;
 }
 
-// mkdir -p, for the eyes of the owner only.
+// Like mkdir -p; only the owner may read the folders.
 bool MakeFolders(const fs::path& path) {
   if (::mkdir(path.c_str(), kOwnerOnlyDirectory) == 0 || errno == EEXIST) return true;
   return errno == ENOENT && path.has_parent_path() && path.parent_path() != path &&
@@ -85,7 +86,7 @@ bool IsFolder(const fs::directory_entry& entry) {
   return entry.symlink_status(ignored).type() == fs::file_type::directory;
 }
 
-// Calls visit(entry, name) for all that a folder holds, until an error; returns that.
+// Calls visit(entry, name) for every entry of a folder, until an error; returns the error.
 template <class Visit>
 std::error_code ForEachEntry(const fs::path& folder, const Visit& visit) {
   std::error_code error;
@@ -96,7 +97,8 @@ std::error_code ForEachEntry(const fs::path& folder, const Visit& visit) {
   return error;
 }
 
-// Gathers what List returns. An unreadable folder below the top is no error: another user's.
+// Gathers the result of List. An unreadable folder below the top is no error: it belongs to another
+// user.
 class Lister {
  public:
   std::error_code ListTop(const fs::path& top) {
@@ -204,8 +206,8 @@ Result<BlockDirectory> BlockDirectory::Make(const fs::path& directory,
     return MakeError(ErrorCode::kIo, "{}: {}: {}", directory.string(), what, std::strerror(errno));
   };
   if (!MakeFolders(made.own_folder_)) return failure("cannot make a directory for blocks");
-  // Permissions say nothing of a file system that is read only.
-  // The number of a process is not enough: containers that share the directory count alike.
+  // Permissions do not show that a file system is read only.
+  // The process ID is not enough: containers that share the directory use the same IDs.
   std::random_device random;
   const fs::path probe =
       made.own_folder_ / fmt::format("{}{:08x}{:08x}", kTemporaryPrefix, random(), random());

@@ -48,7 +48,7 @@ void Put(Header& header, std::size_t offset, const T& value) {
   std::memcpy(header.data() + offset, &value, sizeof(value));
 }
 
-// Returns the header without checksums.
+// Returns the header with its checksums still zero.
 Header MakeHeader(const BlockDescription& block, std::size_t payload_bytes) {
   Check(std::ssize(block.tokens) == kBlockTokens, "the tokens of a block are not one block");
   Header header = {};
@@ -74,14 +74,15 @@ BlockKey ChecksumAt(const Header& header, std::size_t offset) {
 }
 
 void SetTimeToNow(int fd) {
-  // Sets explicit times: by default the system takes the time of its last tick, and order is lost.
+  // Sets explicit times: by default the system takes the time of its last tick, and the order of
+  // uses is lost.
   std::timespec now = {};
   ::clock_gettime(CLOCK_REALTIME, &now);
   const std::array times = {now, now};
-  static_cast<void>(::futimens(fd, times.data()));  // the file of another user: only read
+  static_cast<void>(::futimens(fd, times.data()));  // a file of another user is only read
 }
 
-// Calls transfer(vectors, count, offset) like pwritev until both parts are through. False: an
+// Calls transfer(vectors, count, offset) like pwritev until both parts are transferred. False: an
 // error, or an end of the file (errno 0).
 template <class Transfer>
 bool TransferAll(std::span<std::byte> header, std::span<std::byte> payload,
@@ -110,9 +111,9 @@ bool IsNamed(const Descriptor& file, const std::string& path) {
          opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
 }
 
-// Takes the lock of an unfinished file without waiting. Only the holder removes or renames the file
-// of that name. False: another holds it (errno EWOULDBLOCK), or the file has lost this name (0), or
-// the system has no locks.
+// Takes the lock of an unfinished file without waiting. Only the holder of the lock removes or
+// renames the file of that name. False: another process holds the lock (errno EWOULDBLOCK), or the
+// file has lost this name (0), or the system has no locks.
 bool Lock(const Descriptor& file, const std::string& temporary) {
   if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) return false;
   const bool is_named = IsNamed(file, temporary);
@@ -120,12 +121,12 @@ bool Lock(const Descriptor& file, const std::string& temporary) {
   return is_named;
 }
 
-// Errno EEXIST: another is writing it, or has died.
+// Creates and locks `temporary`. errno EEXIST: another process is writing the file, or has died.
 Descriptor Create(const std::string& temporary) {
   constexpr int kOwnerOnlyFile = 0600;
   Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
                          kOwnerOnlyFile));
-  // On a system without locks, unfinished files of others are never taken for abandoned.
+  // On a system without locks, unfinished files of other processes are never taken for abandoned.
   if (file.get() >= 0 && !Lock(file, temporary) && (errno == EWOULDBLOCK || errno == 0)) {
     file = Descriptor();
     errno = EEXIST;
@@ -133,7 +134,7 @@ Descriptor Create(const std::string& temporary) {
   return file;
 }
 
-// file: that of `temporary`, from Create.
+// Writes the block and renames the file. file: the descriptor of `temporary`, from Create.
 Status WriteAndRename(Descriptor file, const std::string& temporary, const std::string& path,
                       Header& header, std::span<const std::byte> payload) {
   // An iovec serves both directions and is not const; pwritev only reads.
@@ -160,8 +161,8 @@ bool IsFileOfSize(const std::string& path, std::int64_t n_bytes) {
   return ::lstat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && info.st_size == n_bytes;
 }
 
-// Waits until no process writes `temporary`, and removes what a dead process left. False: it takes
-// too long.
+// Waits until no process writes `temporary`, and removes the file that a dead process left. False:
+// the wait takes too long.
 bool WaitForWriter(const std::string& temporary) {
   constexpr std::chrono::seconds kMost{1};
   constexpr std::chrono::milliseconds kPause{1};
@@ -175,13 +176,13 @@ bool WaitForWriter(const std::string& temporary) {
       return true;
     }
     if (errno == 0) {
-      return true;  // it has been renamed or removed
+      return true;  // the file has been renamed or removed
     }
   } while (errno == EWOULDBLOCK && std::chrono::steady_clock::now() < deadline);
   return false;
 }
 
-// Compares what was read with what it should be, the most telling difference first.
+// Compares the header that was read with the expected header, the most telling difference first.
 Status CheckHeader(const std::string& path, const Header& found, const Header& expected) {
   const auto is_same = [&](std::size_t begin, std::size_t end) {
     return std::equal(found.begin() + static_cast<std::ptrdiff_t>(begin),
@@ -218,11 +219,11 @@ Result<bool> WriteBlockFile(const std::string& temporary, const std::string& pat
     if (is_written()) return false;
     Descriptor file = Create(temporary);
     if (file.get() >= 0) {
-      if (is_written()) {  // another has come to its end in between
+      if (is_written()) {  // another writer has finished in between
         ::unlink(temporary.c_str());
         return false;
       }
-      // Held until the file has its name or is gone; `file` is closed before, as that may fail.
+      // Held until the file is renamed or removed; `file` is closed before, as closing may fail.
       const Descriptor lock(::fcntl(file.get(), F_DUPFD_CLOEXEC, 0));
       status = WriteAndRename(std::move(file), temporary, path, header, payload);
       if (status) return true;
@@ -243,7 +244,7 @@ Result<bool> WriteBlockFile(const std::string& temporary, const std::string& pat
 
 Status ReadBlockFile(const std::string& path, const BlockDescription& expected,
                      std::span<std::byte> payload) {
-  // Without waiting: what is not a regular file might never let itself be opened.
+  // Opens without waiting: opening something that is not a regular file might block forever.
   const Descriptor file(
       ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   if (file.get() < 0) {

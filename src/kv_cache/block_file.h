@@ -4,7 +4,7 @@
 //     8  u32       version: 1
 //    12  u32       kind: 0 history, 1 window
 //    16  u64       bytes of the payload
-//    24  16 bytes  fingerprint of what computed the block (DiskTierIdentity)
+//    24  16 bytes  fingerprint of the model that computed the block (DiskTierIdentity)
 //    40  16 bytes  key of the block
 //    56  16 bytes  key of the block before it; the fingerprint if there is none
 //    72  128 i32   tokens of the block
@@ -44,16 +44,16 @@ struct BlockDescription {
 // existing file; on any error, `temporary` is removed. Does not wait until the disk has the bytes:
 // they survive the process, and checksums detect what a power cut leaves.
 //
-// Among all threads and processes that write a block under the same two names at once, one writes;
-// the others wait for it, a second at most, and write themselves if it fails or dies. False:
-// another has written a file of the right size at `path`. Errors: kResourceExhausted, also if
-// another does not finish; kNotFound: `temporary` was removed again and again.
+// Among all threads and processes that write a block under the same two names at the same time, one
+// writes; the others wait for it, a second at most, and write themselves if it fails or dies.
+// False: another writer has written a file of the right size at `path`. Errors: kResourceExhausted,
+// also if another writer does not finish; kNotFound: `temporary` was removed again and again.
 Result<bool> WriteBlockFile(const std::string& temporary, const std::string& path,
                             const BlockDescription& block, std::span<const std::byte> payload);
 
-// Reads the payload and marks the file as used now, if it holds exactly this block. After an error
-// `payload` holds anything. Errors: kNotFound, no file; kInvalidData, another file or a damaged
-// one.
+// Reads the payload and marks the file as used now, if the file holds exactly this block. After an
+// error the content of `payload` is undefined. Errors: kNotFound, no file; kInvalidData, another
+// file or a damaged one.
 Status ReadBlockFile(const std::string& path, const BlockDescription& expected,
                      std::span<std::byte> payload);
 

@@ -1,4 +1,4 @@
-// BlockKey: the name of 128 tokens and of everything before them.
+// BlockKey: the name of a block of 128 tokens and of all tokens before it.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 namespace fathom {
 
 // XXH3-128 of the key of the block before it and the tokens of the block; the key before the first
-// block is the fingerprint of what computed them.
+// block is the fingerprint of the model that computed the blocks.
 struct BlockKey {
   std::array<std::uint8_t, 16> bytes = {};
   friend auto operator<=>(const BlockKey&, const BlockKey&) = default;
@@ -28,18 +28,18 @@ struct BlockKeyHash {
   }
 };
 
-// History blocks hold what is kept of 128 tokens, window blocks what only the tokens right behind
-// them see (sequence_cache.h).
+// History blocks hold the compressed state of 128 tokens, window blocks the state that only the
+// next tokens read (sequence_cache.h).
 enum class BlockKind : std::uint8_t { kHistory, kWindow };
 
-// The XXH3-128 of some bytes. The same on every machine: keys are the names of files.
+// Returns the XXH3-128 of some bytes. It is equal on every machine: keys are the names of files.
 BlockKey HashBytes(std::span<const std::byte> bytes);
 
-// Returns the key before the first block of texts that share blocks with texts of the same salt
-// alone. Without a salt it is `root`.
+// Returns the root key of texts with this salt. Texts share blocks only with texts of the same
+// salt. Without a salt the key is `root`.
 BlockKey SaltedRoot(const BlockKey& root, std::string_view salt);
 
-// The key of the block of `tokens` (at most kBlockTokens) that follows the block `parent`.
+// Returns the key of the block of `tokens` (at most kBlockTokens) that follows the block `parent`.
 BlockKey NextBlockKey(const BlockKey& parent, std::span<const Token> tokens);
 
 }  // namespace fathom

@@ -13,15 +13,15 @@ namespace fathom {
 //   rank      0 1 2 0 1 2 0      of 3
 //   own slot  0 0 0 1 1 1 2
 struct DataRanks {
-  int rank = 0;  // this one
+  int rank = 0;  // this rank
   int n = 1;
 
   int Owner(std::int32_t sequence) const { return sequence % n; }
   bool IsOwn(std::int32_t sequence) const { return Owner(sequence) == rank; }
   std::int32_t OwnSlot(std::int32_t sequence) const { return sequence / n; }
-  // The sequence in an own slot of this rank.
+  // Returns the sequence in an own slot of this rank.
   std::int32_t SequenceIn(std::int32_t own_slot) const { return own_slot * n + rank; }
-  // Own slots of a rank when there are n_sequences: of the rank that has most.
+  // Returns the largest number of own slots that a rank has, with n_sequences in all.
   std::int64_t OwnSlots(std::int64_t n_sequences) const { return DivideUp(n_sequences, n); }
 };
 

@@ -18,16 +18,16 @@
 
 namespace fathom {
 
-// The fingerprint of the files of a cache. root: of all that decides the bytes of a block of the
-// whole model. A part of its layers has another fingerprint for every such part; ranks that cache
-// the same layers have the same bytes, and the same files.
+// Returns the fingerprint of the files of a cache. root: the fingerprint of everything that decides
+// the bytes of a block of the whole model. Every part of the layers has another fingerprint; ranks
+// that cache the same layers have the same bytes, and the same files.
 BlockKey FingerprintOfLayers(const BlockKey& root, const CacheShape& shape);
 
-// Has and stores the blocks of this data rank alone. Where the host does not reach the memory of
-// the cache, blocks travel through memory of the host.
+// Stores the blocks of this data rank only. Where the host cannot access the memory of the cache,
+// blocks are copied through host memory.
 class DiskBlocks : public BlockStore {
  public:
-  // The cache outlives it. `warn` and errors as of DiskTier::Open.
+  // The cache must outlive the result. `warn` and errors: as for DiskTier::Open.
   static Result<std::unique_ptr<DiskBlocks>> Open(SequenceCache& cache,
                                                   const DiskTierOptions& options,
                                                   const BlockKey& root,
@@ -52,7 +52,7 @@ class DiskBlocks : public BlockStore {
   DiskBlocks(SequenceCache& cache, std::unique_ptr<DiskTier> disk)
       : cache_(cache), disk_(std::move(disk)) {}
 
-  // A block on its way from disk to memory that the host does not reach.
+  // A block that is being loaded from disk into memory that the host cannot access.
   struct StagedLoad {
     BlockKind kind = BlockKind::kHistory;
     std::int32_t block = 0;

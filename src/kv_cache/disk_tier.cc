@@ -20,7 +20,7 @@
 namespace fathom {
 namespace {
 
-// A thousand damaged files are one piece of news.
+// Limits the warnings: a thousand damaged files are not worth a thousand warnings.
 bool IsWorthAWarning(std::int64_t n_refused) {
   constexpr std::int64_t kEach = 3;
   std::int64_t power = 1;
@@ -71,18 +71,20 @@ struct DiskTier::Impl {
             .tokens = block.tokens};
   }
 
-  // The thread's. `lock` holds the mutex before and after, not while it waits for the disk.
+  // Runs in the thread. `lock` holds the mutex before and after, but not while it waits for the
+  // disk.
   void Run(const std::stop_token& stop);
   void RunLoad(std::unique_lock<std::mutex>& lock);
   void RunStore(std::unique_lock<std::mutex>& lock);
   bool Load(std::unique_lock<std::mutex>& lock, const WaitingLoad& load);
   void Refuse(std::unique_lock<std::mutex>& lock, const BlockFileName& name, const Error& error);
-  // False: another process has. Errors: as of WriteBlockFile and MakeRoom; kUnavailable if the tier
-  // is off.
+  // False: another process has stored the block. Errors: as WriteBlockFile and MakeRoom;
+  // kUnavailable if the tier is off.
   Result<bool> Store(std::unique_lock<std::mutex>& lock, const WaitingStore& store);
-  // Deletes files until `more_bytes` fit. Error: one cannot be deleted.
+  // Deletes files until `more_bytes` fit. Error: a file cannot be deleted.
   Status MakeRoom(std::unique_lock<std::mutex>& lock, std::int64_t more_bytes);
-  // Learns what other processes have written and deleted, if there may be enough of it to matter.
+  // Finds the files that other processes have written and deleted, if there may be enough of them
+  // to matter.
   void SeeOthers(std::unique_lock<std::mutex>& lock);
   void TurnOff(std::unique_lock<std::mutex>& lock, const Error& error);
 
@@ -93,7 +95,7 @@ struct DiskTier::Impl {
   const std::function<void(const std::string&)> warn;
 
   // Guarded by the mutex. Only the thread removes loads and stores, and it reads the first of each
-  // without the mutex: a list leaves them where they are.
+  // without the mutex: the elements of a list do not move.
   mutable std::mutex mutex;
   BlockFileList files;
   std::list<WaitingLoad> loads;
@@ -105,8 +107,8 @@ struct DiskTier::Impl {
   std::condition_variable_any work_came;
   std::condition_variable work_ended;
 
-  std::int64_t unseen_bytes = 0;  // the thread's own: written since it last looked for others'
-  std::jthread thread;            // last: ends before what it uses
+  std::int64_t unseen_bytes = 0;  // bytes since the thread last listed the files
+  std::jthread thread;            // last: ends before the members that it uses
 };
 
 void DiskTier::Impl::Run(const std::stop_token& stop) {
@@ -148,7 +150,7 @@ bool DiskTier::Impl::Load(std::unique_lock<std::mutex>& lock, const WaitingLoad&
   const Status read = ReadBlockFile(directory.FilePath(name), Describe(load), load.payload);
   lock.lock();
   if (read) {
-    // Another process may have written it since the directory was listed.
+    // Another process may have written the file since the directory was listed.
     files.Use(name, kBlockHeaderBytes + std::ssize(load.payload));
     return true;
   }
@@ -218,9 +220,9 @@ void DiskTier::Impl::SeeOthers(std::unique_lock<std::mutex>& lock) {
   const Result<BlockDirectory::Listing> listing = directory.List();
   lock.lock();
   if (!listing) {
-    return;  // a directory that is gone shows when it is written to
+    return;  // a missing directory is reported by the next write
   }
-  // In the order that is known here; what is new was written last.
+  // In the order known here; new files were written last.
   std::vector<BlockFileName> gone;
   for (const BlockFileList::Entry& known : files.entries()) {
     if (!listing->files.Contains(known.name)) {
@@ -310,7 +312,8 @@ void DiskTier::Store(const BlockKey& key, BlockKind kind, const BlockKey& parent
     }
     impl_->waiting_bytes += bytes;
   }
-  // Copied without the mutex, and linked in afterwards: the thread need not wait for it.
+  // Copied without the mutex and linked in afterwards, so that the thread need not wait for the
+  // copy.
   std::list<Impl::WaitingStore> store;
   store.push_back({.key = key,
                    .kind = kind,

@@ -8,7 +8,7 @@
 namespace fathom {
 namespace {
 
-// The offset of `bytes` more in a block.
+// Appends `bytes` to a block and returns their offset.
 std::int64_t Append(BlockLayout& block, std::int64_t bytes) {
   const std::int64_t offset = block.bytes;
   block.bytes += RoundUp(bytes, 64);
@@ -132,7 +132,7 @@ std::int64_t Reach(const CacheShape& shape) {
 }
 
 std::int64_t MostWindowBlocks(const CacheShape& shape) {
-  // n positions in a row lie in (n - 2) / kBlockTokens + 2 blocks at most.
+  // n positions in a row occupy (n - 2) / kBlockTokens + 2 blocks at most.
   const std::int64_t kept = Reach(shape) + 1 + shape.rollback + shape.lookahead;
   return 2 * ((kept + kBlockTokens - 2) / kBlockTokens + 1);
 }

@@ -13,7 +13,7 @@ class LruList {
  public:
   static constexpr std::int32_t kNone = -1;
 
-  // The least recently used item; the one used next after `item`.
+  // Return the least recently used item; the next more recently used item after `item`.
   std::int32_t oldest() const { return head_; }
   std::int32_t After(std::int32_t item) const { return LinkAt(item).next; }
   bool Contains(std::int32_t item) const {
@@ -31,7 +31,7 @@ class LruList {
     tail_ = item;
   }
 
-  // Nothing happens if it is not in the list.
+  // Removes `item`; does nothing if it is not in the list.
   void Remove(std::int32_t item) {
     if (!Contains(item)) return;
     const Link link = LinkAt(item);

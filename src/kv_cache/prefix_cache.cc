@@ -180,7 +180,7 @@ void PrefixCache::Insert(const BlockKey& key, const BlockKey& parent, std::span<
   if (window != kNoBlock) {
     InsertWindow(key, window);
   }
-  // Counts as just used by a sequence: the entries in front must not be older.
+  // Marks the entries as just used by a sequence: the entries before them must not be older.
   PrefixChain chain;
   for (std::int32_t i = entry; i != LruList::kNone; i = At(i).parent) {
     Pin(i);
@@ -219,7 +219,7 @@ void PrefixCache::Share(const PrefixChain& from, PrefixChain& to) {
   to = from;
 }
 
-// From the last entry to the first, so that what stands behind something is never newer than it.
+// From the last entry to the first, so that a child is never newer than its parent.
 void PrefixCache::Unpin(PrefixChain& chain) {
   for (std::size_t i = chain.entries.size(); i-- > 0;) {
     const std::int32_t entry = chain.entries[i];

@@ -1,16 +1,17 @@
-// PrefixCache: the blocks of texts that were read before, found again by their tokens.
+// PrefixCache: finds the blocks of texts that were processed before by their tokens.
 //
-// An entry is a block of 128 tokens behind another entry; its key is a hash of the tokens from the
-// beginning (block_key.h), and its tokens are compared too. It holds a history block and, if there
-// was room, a window block. A sequence may start behind any entry that has its window block.
+// An entry is a block of 128 tokens, the child of another entry; its key is a hash of the tokens
+// from the beginning (block_key.h), and its tokens are compared too. It holds a history block and,
+// if there was room, a window block. A sequence may start after any entry that has its window
+// block.
 //
 //   root -- e0 -- e1 -- e2 -- e3          history blocks: all
 //                  \                      window blocks: e1, e3, e4
-//                   e4 -- e5              -> sequences may begin behind e1, e3, e4
+//                   e4 -- e5              -> sequences may begin after e1, e3, e4
 //
-// Entries that a running sequence uses are pinned. The others go when room is needed: first window
-// blocks in the middle of texts, then, least recently used first, window blocks at the ends of
-// texts and entries that nothing stands behind.
+// Entries that a running sequence uses are pinned. The others are evicted when room is needed:
+// first window blocks in the middle of texts, then, least recently used first, window blocks at the
+// ends of texts and entries without children.
 //
 // With several data ranks, each has its own prefix cache, whose blocks only its own sequences may
 // use: block numbers differ between ranks.
@@ -29,22 +30,23 @@
 
 namespace fathom {
 
-// The entries that a running sequence uses, from the first block on. Empty it with Unpin before it
-// ends.
+// The entries that a running sequence uses, from the first block on. Must be emptied with Unpin
+// before it is destroyed.
 struct PrefixChain {
   std::vector<std::int32_t> entries;
-  // A block of this sequence has the key of another text's: nothing behind it is kept.
+  // A block of this sequence has the same key as a block of another text: blocks after it are not
+  // cached.
   bool collided = false;
 };
 
 // Appends the keys of the whole blocks of `tokens` that `keys` does not have yet. A salted root
-// (SaltedRoot) changes the keys alone: the first block follows the cache's own root all the same.
+// (SaltedRoot) changes only the keys: the first block is still a child of the cache's own root.
 void ExtendKeys(const BlockKey& root, std::span<const Token> tokens, std::vector<BlockKey>& keys);
 
-// One thread, that of the SequenceCache, which must outlive it.
+// To be used from one thread, the thread of the SequenceCache, which must outlive it.
 class PrefixCache {
  public:
-  // A block that leaves memory; asked before its bytes are given away.
+  // A block that is about to be evicted; its bytes are still valid.
   struct Leaving {
     BlockKey key;
     BlockKey parent;
@@ -54,15 +56,16 @@ class PrefixCache {
   };
   using OnLeaving = std::function<void(const Leaving&)>;
 
-  // For the blocks of this data rank.
+  // Creates the cache for the blocks of this data rank.
   PrefixCache(SequenceCache& cache, const BlockKey& root, int data_rank = 0);
-  // Gives up the blocks of all entries, pinned or not. Tells of none.
+  // Frees the blocks of all entries, pinned or not, without reporting them.
   ~PrefixCache();
   PrefixCache(const PrefixCache&) = delete;
   PrefixCache& operator=(const PrefixCache&) = delete;
 
-  // The cached part of a text whose blocks have these keys: blocks from the first one on that have
-  // an entry, and the number of blocks behind which a sequence can start (at most n_known).
+  // The cached part of a text whose blocks have these keys: the number of blocks, from the first
+  // one on, that have an entry, and the number of blocks after which a sequence can start (at most
+  // n_known).
   struct Match {
     std::int64_t n_known = 0;
     std::int64_t n_usable = 0;
@@ -73,38 +76,38 @@ class PrefixCache {
   const BlockKey& root() const { return root_; }
   int data_rank() const { return data_rank_; }
 
-  // Begins `sequence`, one of the data rank, behind its first n_blocks, at most Match::n_usable;
-  // pins them in `chain`, which is empty.
+  // Begins `sequence`, one of the data rank, after its first n_blocks, at most Match::n_usable;
+  // pins them in `chain`, which must be empty.
   void Attach(std::int32_t sequence, std::span<const BlockKey> keys, std::int64_t n_blocks,
               PrefixChain& chain);
 
   // Makes entries of the blocks chain.entries.size() ... n_blocks - 1 of `sequence`, which are
-  // complete and will not change, and pins them; the sequence is one of the data rank. Where there
-  // is an entry already, the sequence uses its blocks from now on.
+  // complete and will not change, and pins them; the sequence is one of the data rank. Where an
+  // entry exists already, the sequence uses its blocks from now on.
   void Commit(std::int32_t sequence, std::span<const BlockKey> keys, std::span<const Token> tokens,
               std::int64_t n_blocks, PrefixChain& chain);
 
   // Makes an entry of blocks that were stored elsewhere; the caller's use of them becomes the
-  // entry's. The entry of the block before must exist. window: or kNoBlock.
+  // entry's. The entry of the block before must exist. window: a window block or kNoBlock.
   void Insert(const BlockKey& key, const BlockKey& parent, std::span<const Token> tokens,
               std::int32_t history, std::int32_t window);
   // Adds the window block of an entry that has none.
   void InsertWindow(const BlockKey& key, std::int32_t window);
 
   // Marks that the text ends behind block n_blocks - 1 of the chain, or is likely to be continued
-  // there: its window blocks are worth more than those in between.
+  // there: its window blocks are worth more than window blocks in the middle.
   void MarkEnd(const PrefixChain& chain, std::int64_t n_blocks);
 
-  // Another sequence uses the same entries: a copy of the first (SequenceCache::Fork).
+  // Pins the entries of `from` in `to`, for a copy of its sequence (SequenceCache::Fork).
   void Share(const PrefixChain& from, PrefixChain& to);
-  // Pins existing entries, all of `keys` or one more: they are not evicted until Unpin.
+  // Pins existing entries, all of `keys` or one more, so that they are not evicted until Unpin.
   void PinKnown(std::span<const BlockKey> keys, PrefixChain& chain);
   void PinNext(const BlockKey& key, PrefixChain& chain);
-  // The sequence does not use its entries any more.
+  // Unpins the entries: the sequence does not use them any more.
   void Unpin(PrefixChain& chain);
 
-  // Frees blocks until the arena has room for `wanted`; false if it cannot be had. only_windows:
-  // gives up no more than window blocks in the middle of texts.
+  // Evicts blocks until the arena has room for `wanted`; false if that is impossible. only_windows:
+  // evicts only window blocks in the middle of texts.
   bool MakeRoom(const BlockCounts& wanted, bool only_windows);
 
   // Evicts all entries that are not pinned.
@@ -119,12 +122,12 @@ class PrefixCache {
 
   std::int64_t n_entries() const { return static_cast<std::int64_t>(index_.size()); }
   std::int64_t n_evicted() const { return n_evicted_; }
-  // Returns the blocks that MakeRoom could free, in constant time: history exactly, window blocks
-  // including those in use.
+  // Returns the blocks that MakeRoom could free, in constant time: history blocks exactly, window
+  // blocks including blocks in use.
   BlockCounts Evictable() const { return {n_idle_, n_windows_}; }
   // Adds the uses of all entries.
   void AddUses(BlockUses& uses) const;
-  // Counts again what the counters say; for tests.
+  // Returns true if the counters agree with a new count; for tests.
   bool IsConsistent() const;
 
  private:
@@ -137,8 +140,8 @@ class PrefixCache {
     std::int32_t history = kNoBlock;
     std::int32_t window = kNoBlock;
     bool is_end = false;             // MarkEnd
-    std::uint64_t window_used = 0;   // when
-    std::uint64_t history_used = 0;  // last unpinned
+    std::uint64_t window_used = 0;   // time of the last use of the window block
+    std::uint64_t history_used = 0;  // time when it was last unpinned
     bool is_free = false;
   };
 
@@ -164,9 +167,9 @@ class PrefixCache {
   std::vector<Entry> entries_;
   std::vector<std::int32_t> free_entries_;
   std::unordered_map<BlockKey, std::int32_t, BlockKeyHash> index_;
-  LruList idle_;            // entries that are not pinned; nothing older stands behind something
+  LruList idle_;            // entries that are not pinned; parents are never older than children
   LruList middle_windows_;  // entries with a window block in the middle of a text
-  LruList end_windows_;     // and at an end
+  LruList end_windows_;     // entries with a window block at an end
   std::uint64_t clock_ = 0;
   std::int64_t n_evicted_ = 0;
   std::int64_t n_idle_ = 0;

@@ -12,7 +12,7 @@
 namespace fathom {
 namespace {
 
-// SplitMix64: quick, and any seed does.
+// SplitMix64: fast, and any seed is good.
 class RandomWords {
  public:
   explicit RandomWords(std::uint64_t seed) : state_(seed) {}

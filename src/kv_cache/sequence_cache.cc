@@ -23,7 +23,7 @@ struct OwnRows {
   Matrix<std::byte> deferred;
 };
 
-// The tails of all layers, and what else each sequence has of its own.
+// Lays out the tails of all layers, and everything else that each sequence owns.
 OwnRows LayOutTails(BufferLayout& memory, const CacheShape& shape,
                     std::vector<LayerCache>& layers) {
   for (LayerCache& layer : layers) {
@@ -142,7 +142,8 @@ std::int32_t SequenceCache::OwnSlot(std::int32_t sequence) const {
   return shape_.data.OwnSlot(sequence);
 }
 
-// The memory first: a number of blocks that there is no room for may be any number.
+// Allocates the memory first: if that fails, nothing else is sized by the number of blocks, which
+// may be absurdly large.
 Status SequenceCache::Allocate(Backend& backend) {
   const std::int64_t tail_bytes = TailBytes();
   const Result<ArenaSize> size = SizeArena(tail_bytes);
@@ -162,7 +163,7 @@ Status SequenceCache::Allocate(Backend& backend) {
   const auto n_ranks = static_cast<std::size_t>(shape_.data.n);
   arenas_.assign(n_ranks, BlockArena(size->n_slabs, size->per_slab, size->history_slabs));
   states_.resize(static_cast<std::size_t>(shape_.n_sequences));
-  pieces_.reserve(4 * layers_.size() + 2 * states_.size() + 1);  // tails, or streams of a step
+  pieces_.reserve(4 * layers_.size() + 2 * states_.size() + 1);  // for tails or streams
   if (Status allocated = AllocateTables(); !allocated) return allocated;
   BufferLayout memory(tails_->address(), tails_->bytes());
   const OwnRows rows = LayOutTails(memory, shape_, layers_);
@@ -193,7 +194,7 @@ Status SequenceCache::AllocateTables() {
   return backend_->Synchronize();
 }
 
-// Sets the addresses of the rows of every layer. The tables do not move any more.
+// Sets the addresses of the rows of every layer. The tables must not move afterwards.
 void SequenceCache::MakeViews() {
   auto* memory = reinterpret_cast<std::uint8_t*>(blocks_->address());
   const auto* tables = reinterpret_cast<const std::int32_t*>(backend_tables_->address());
@@ -283,7 +284,7 @@ std::int32_t SequenceCache::FindBlock(BlockKind kind, std::int32_t sequence, std
   return Table(kind, sequence)[static_cast<std::size_t>(i)];
 }
 
-// A query that comes next is at earliest_next at least, and reads what is before it.
+// The next query is at earliest_next or later, and reads the positions before it.
 SequenceCache::Range SequenceCache::Written(BlockKind kind, std::int32_t sequence,
                                             std::int64_t first, std::int64_t n_tokens,
                                             StoredWindows windows) const {
@@ -326,7 +327,7 @@ BlockCounts SequenceCache::Missing(std::int32_t sequence, std::int64_t first, st
   return counts;
 }
 
-// The part of a shared block that the step does not write is copied: it begins in block `copied`.
+// Copies the part of a shared block that the step does not write: it begins in block `copied`.
 void SequenceCache::TakeMissing(BlockKind kind, std::int32_t sequence, Range range,
                                 std::int64_t copied) {
   for (std::int64_t i = range.first; i < range.end; ++i) {
@@ -470,7 +471,7 @@ void SequenceCache::Run(const CacheCopy& copy) {
     notes_->push_back(copy);
   }
   if (copy.data_rank != shape_.data.rank) {
-    return;  // not the memory of this one
+    return;  // not in the memory of this rank
   }
   pieces_.clear();
   switch (copy.what) {
