@@ -7,7 +7,7 @@
 namespace fathom {
 namespace {
 
-constexpr int kRatio = 4;  // of the layers that have an indexer
+constexpr int kRatio = 4;  // ratio of the layers that have an indexer
 
 }  // namespace
 
@@ -17,8 +17,8 @@ std::int64_t RowsToScore(const ModelConfig& config, std::int64_t position) {
 }
 
 // A list has 8 bytes for each of index_topk rows, out of more rows than that, each of which takes
-// 128 multiply-adds per head: at least 16 per head and byte, 1024 for V4's 64 heads, which is more
-// than links are behind processors. So it is the time of a message alone that must be made up for.
+// 128 multiply-adds per head: at least 16 per head and byte, 1024 for V4's 64 heads; links are
+// slower by less than that. So the saving must only exceed the latency of a message.
 bool SharesScoring(const ModelConfig& config, const ModelShard& shard, std::int64_t n_rows) {
   const std::int64_t spared = n_rows - n_rows / shard.n_tensor;
   return spared > 0 && spared * config.index_n_heads >= shard.least_index_work;
@@ -106,7 +106,7 @@ void IndexPartition::Choose(Matrix<const ScoredRow> lists, Matrix<std::int32_t> 
         heads.push_back(lists.Row(range.first_list + in_range));
       }
     }
-    // No list comes to its end: together they have more rows than are chosen.
+    // No list is exhausted: together they have more rows than are chosen.
     for (std::int32_t& row : rows.RowSpan(token)) {
       const auto best = std::min_element(heads.begin(), heads.end(),
                                          [](const auto* a, const auto* b) { return *a < *b; });

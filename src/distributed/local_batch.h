@@ -10,7 +10,7 @@
 
 namespace fathom {
 
-// Tokens of each data rank in a batch of all ranks. tokens [data.n].
+// Counts the tokens of each data rank in a batch of all ranks. tokens [data.n].
 void CountTokens(const BatchView& whole, const DataRanks& data, std::span<std::int64_t> tokens);
 
 // One thread at a time. Allocates at construction only.
@@ -22,9 +22,9 @@ class LocalBatch {
   void Assign(const BatchView& whole, const ModelShard& shard);
 
   BatchView View() const { return local_.View(); }
-  // Per row of the whole batch: its row in View(), or -1 if another rank has the row.
+  // For each row of the whole batch: its row in View(), or -1 if another rank has the row.
   std::span<const std::int64_t> local_rows() const { return local_rows_; }
-  // The data rank that has a row of the whole batch.
+  // Returns the data rank that has a row of the whole batch.
   int Owner(std::int64_t row) const { return owners_[static_cast<std::size_t>(row)]; }
 
  private:

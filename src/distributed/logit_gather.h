@@ -1,6 +1,6 @@
 // LogitGather: brings the logits of a step from the ranks of the last stage to rank 0. In a
-// pipeline the logits of several steps may be on their way: while the last stage computes a step,
-// the first runs the next ones.
+// pipeline the logits of several steps may be in flight: while the last stage computes a step, the
+// first runs the next ones.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace fathom {
 
-// Steps whose logits this rank may await at once: as many as there are stages, on the first stage.
+// The most steps whose logits this rank may await together: on the first stage, one for each stage.
 inline int LogitSlots(const ModelShard& shard) {
   return shard.is_first_stage() ? shard.n_stages : 1;
 }
@@ -22,19 +22,19 @@ inline int LogitSlots(const ModelShard& shard) {
 // All ranks make the same calls of Start. One thread at a time.
 class LogitGather {
  public:
-  // logits [rows, vocabulary]; shards [LogitSlots * rows, vocabulary]: scratch. All outlive the
-  // object; `logits` is set before the first call.
+  // logits [rows, vocabulary]; shards [LogitSlots * rows, vocabulary]: scratch. All must outlive
+  // this object; `logits` is set before the first call.
   LogitGather(const ModelRanks& ranks, const Matrix<float>& logits, const Matrix<float>& shards);
 
   // Returns the matrix where a rank of the last stage writes n rows of logits: [n, its columns of
   // the vocabulary].
   Matrix<float> Shard(std::int64_t n) const;
   // Sends the n rows of Shard(n) to rank 0; rank 0 begins to receive n rows. A slot (0 to
-  // LogitSlots - 1) is taken until Finish.
+  // LogitSlots - 1) is in use until Finish.
   Status Start(std::int64_t n, int slot);
-  // Moves what can be moved without waiting.
+  // Progresses the messages without waiting.
   Status Poll();
-  // n rows [vocabulary] on rank 0, valid until the next call of Shard or Finish; no rows elsewhere.
+  // Returns n rows [vocabulary] on rank 0, valid until the next Shard or Finish; elsewhere no rows.
   Result<Matrix<const float>> Finish(int slot);
 
  private:
@@ -43,7 +43,7 @@ class LogitGather {
     std::int64_t n = 0;
     std::unique_ptr<Exchange> exchange;  // null: nothing to receive
   };
-  // One rank has the whole head, and wants the logits.
+  // Returns true if one rank has the whole head and needs the logits itself.
   bool IsWhole() const { return ranks_.shard.n_stage_ranks() * ranks_.shard.n_stages == 1; }
   Matrix<float> RankShard(int stage_rank, std::int64_t n, int slot) const;
   Status Receive(std::int64_t n, int slot);

@@ -21,8 +21,8 @@
 
 namespace fathom {
 
-// The model outlives it and has no other logits on their way. With several ranks, all call the same
-// functions in the same order. One thread at a time.
+// The model must outlive this object and have no other logits in flight. With several ranks, all
+// call the same functions in the same order. One thread at a time.
 class LogitQueue {
  public:
   // Receives the logits of every Start (Model::Logits); an error ends the call that received them.
@@ -30,9 +30,10 @@ class LogitQueue {
 
   LogitQueue(Model& model, Receive receive);
 
-  // Hands out logits until a step may begin.
+  // Hands out logits until the next step may begin.
   Status MakeRoom();
-  // Starts the logits of rows of the last Forward; any number of times after each Forward.
+  // Starts the logits of some rows of the last Forward; any number of calls may follow each
+  // Forward.
   Status Start(std::span<const std::int32_t> rows);
   Status FinishAll();
 

@@ -21,7 +21,7 @@ Status CheckDivides(std::string_view option, int n, std::string_view what, std::
 }
 
 // Returns the ends of the stages' layers, such that the heaviest stage is as light as possible;
-// among equal divisions the one whose first stages are the shortest.
+// among equal divisions, the division with the shortest first stages.
 std::vector<std::int64_t> DivideLayers(std::span<const std::int64_t> bytes,
                                        std::int64_t first_extra, std::int64_t last_extra,
                                        int n_stages) {
@@ -30,7 +30,7 @@ std::vector<std::int64_t> DivideLayers(std::span<const std::int64_t> bytes,
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     before[i + 1] = before[i] + bytes[i];
   }
-  // best[s][i]: weight of the heaviest of the first s stages, if they have the layers before i.
+  // best[s][i]: the weight of the heaviest of the first s stages if they have the layers before i.
   constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
   const auto n_rows = static_cast<std::size_t>(n_stages) + 1;
   std::vector<std::vector<std::int64_t>> best(n_rows, std::vector(before.size(), kNever));
@@ -58,7 +58,7 @@ std::vector<std::int64_t> DivideLayers(std::span<const std::int64_t> bytes,
   return ends;
 }
 
-// A single process that should be several ranks was started without `fathom launch`.
+// Explains that a single process that should be several ranks was started without `fathom launch`.
 std::string HowToStart(int wanted, int n_ranks) {
   if (n_ranks != 1 || wanted < 2) return {};
   return fmt::format("; fathom launch -n {0} COMMAND starts {0} ranks on this machine", wanted);

@@ -1,13 +1,14 @@
 // ModelRanks: one rank's shard of a model, and the communicators to the other ranks
 // (docs/spec/parallel.md).
 //
-//   stages        layers [first_layer, end_layer). The residual streams travel from stage to stage.
+//   stages        layers [first_layer, end_layer). The residual streams are sent from stage to
+//   stage.
 //                 The first stage embeds; the last has the head and the draft block.
 //   tensor ranks  of a stage divide the query heads with their sinks and output groups, the columns
 //                 of the shared expert, and the vocabulary. All have the same tokens, choose
 //                 compressed rows together (distributed/index_partition.h) and compute the rest
-//                 (keys, compressors, router, hyper-connections) alike. They cache the same, or
-//                 divide the compressed rows of layers of ratio 4 (distributed/row_gather.h).
+//                 (keys, compressors, router, hyper-connections) alike. They cache the same rows,
+//                 or divide the compressed rows of layers of ratio 4 (distributed/row_gather.h).
 //   expert ranks  of a stage divide the routed experts (experts/exchange/expert_exchange.h).
 //   data ranks    of a stage divide the sequences, instead of tensor ranks. Each runs attention and
 //                 everything else outside the routed experts for its own sequences, which no other
@@ -30,7 +31,7 @@
 
 namespace fathom {
 
-// The way of tokens to the experts of other ranks, and of the outputs back.
+// The path of tokens to the experts of other ranks, and of the outputs back.
 enum class ExpertPath {
   kGather,  // all tokens and outputs to all ranks, before and after the products
   kFused,   // outputs to the token's owner alone, while other products are computed
@@ -44,7 +45,7 @@ inline constexpr std::int64_t kLeastIndexWork = 256 * 1024;
 // Most rows of a gather (distributed/row_gather.h), unless one token needs more: 19 MB with V4.
 inline constexpr std::int64_t kMostGatheredRows = 32 * 1024;
 
-// Members are the same on every rank, except the rank's number in each group.
+// Members have equal values on every rank, except the rank's number in each group.
 struct ModelShard {
   int tensor_rank = 0;
   int n_tensor = 1;
@@ -56,7 +57,7 @@ struct ModelShard {
   std::int64_t first_layer = 0;
   std::int64_t end_layer = 0;
   int data_rank = 0;
-  int n_data = 1;  // n_tensor is 1 if it is more
+  int n_data = 1;  // if it is more than 1, n_tensor is 1
   ExpertPath expert_path = ExpertPath::kGather;
   bool decode_context_parallel = false;  // the tensor ranks divide the rows of layers of ratio 4
   std::int64_t least_index_work = kLeastIndexWork;
@@ -74,7 +75,7 @@ struct ModelShard {
   bool is_whole() const { return n_tensor == 1 && n_expert == 1 && n_stages == 1; }
 };
 
-// The communicators outlive the model.
+// The communicators must outlive the model.
 struct ModelRanks {
   ModelShard shard;
   Communicator* all = nullptr;     // rank 0 gets the logits
@@ -83,14 +84,14 @@ struct ModelRanks {
   Communicator* stages = nullptr;  // the same rank of all stages, by stage
 };
 
-// The shard of a rank that has the whole model.
+// Returns the shard of a rank that has the whole model.
 ModelShard WholeModel(const ModelConfig& config);
 
-// The blocks of a shard.
+// Returns the blocks of a shard.
 Stage MakeStage(const ModelShard& shard);
 
-// The caches of a shard, from those of the whole model; before the ranks have agreed on a number of
-// blocks (RankTensorParallel::ShardCache).
+// Returns the caches of a shard, given the caches of the whole model; before the ranks have agreed
+// on a number of blocks (RankTensorParallel::ShardCache).
 CacheShape ShardCache(CacheShape whole, const ModelShard& shard);
 
 // Numbers of ranks; n_tensor * n_data * n_stages ranks make one model.
@@ -118,7 +119,7 @@ ExpertCounts CountExperts(const ModelConfig& config, const ModelShard& shard);
 // Error: counts that do not divide, with the option to change.
 Status CheckCounts(const ExpertCounts& counts);
 
-// Bytes of every layer's weights, of what only the first stage has and of what only the last has.
+// Bytes of the weights of every layer, of the first stage alone and of the last stage alone.
 struct StageWeights {
   std::vector<std::int64_t> layers;
   std::int64_t first = 0;
@@ -126,20 +127,20 @@ struct StageWeights {
 };
 StageWeights WeighStages(const Checkpoint& checkpoint, const ModelConfig& config);
 
-// The shard of one of all ranks; consecutive ranks belong to a stage. Layers are divided so that
+// Returns the shard of one rank; consecutive ranks belong to a stage. Divides the layers so that
 // the heaviest stage is as light as possible. The counts are valid (CheckCounts); expert_path is
 // the requested one.
 ModelShard ShardOfRank(int rank, const RankCounts& counts, const StageWeights& weights);
 
 // Checks that n_ranks ranks can divide a model of this configuration by these counts. The error
-// names the option to change, what it has to divide and what was found.
+// names the option to change, the number that it has to divide and the number found.
 Status CheckCounts(const ModelConfig& config, const RankCounts& counts, int n_ranks);
 
-// The requested path, or fused where its requirements hold (expert parallelism; hidden and
+// Returns the requested path, or fused where its requirements hold (expert parallelism; hidden and
 // intermediate sizes that are multiples of 128).
 ExpertPath ChooseExpertPath(const ModelConfig& config, const RankCounts& counts);
 
-// Owns the communicators of one rank's groups; `all` outlives it.
+// Owns the communicators of one rank's groups; `all` must outlive this object.
 class RankGroups {
  public:
   // Called by all ranks. Error: counts that do not fit the model, or a rank that is gone.

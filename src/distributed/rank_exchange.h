@@ -1,4 +1,4 @@
-// Rows and pieces of memory that the ranks of a stage make known to each other.
+// Sends rows and pieces of memory from each rank of a stage to all others.
 #pragma once
 
 #include <cstdint>
@@ -19,17 +19,17 @@ namespace fathom {
 using PieceOfRank = std::function<std::span<std::byte>(int rank)>;
 Status SharePieces(Communicator& ranks, const PieceOfRank& piece_of);
 
-// The rank that has row i; negative: no rank, and the row is not sent.
+// Returns the rank that has row i; negative: no rank, and the row is not sent.
 using RowOwner = std::function<int(std::int64_t row)>;
 
-// The places of rows that travel, in rank order: the rows of a rank are one piece.
+// The places of the rows to send, in rank order: the rows of a rank are one piece.
 class PackedRows {
  public:
   PackedRows(std::int64_t n_rows, int n_ranks, const RowOwner& owner);
 
-  // The packed row that is row i; -1 if no rank has the row.
+  // Returns the packed row of row i; -1 if no rank has the row.
   std::int64_t PackedRow(std::int64_t i) const { return places_[static_cast<std::size_t>(i)]; }
-  // Each rank has written its own rows of `packed`, which the host reaches, before the call, and
+  // Each rank has written its own rows of `packed`, which the host can access, before the call, and
   // has all rows after it. Called by all ranks.
   Status Share(Communicator& ranks, Matrix<Bf16> packed) const;
 
@@ -38,8 +38,8 @@ class PackedRows {
   std::vector<std::int64_t> first_;  // packed row of each rank, and the end
 };
 
-// Each row is known to its owner before the call and to all ranks after it. `packed` is shared
-// memory with as many rows. Called by all ranks.
+// Copies each row from its owner to all ranks. `packed` is shared memory with as many rows. Called
+// by all ranks.
 Status ShareRows(Backend& backend, Communicator& ranks, Matrix<Bf16> rows, const RowOwner& owner,
                  Matrix<Bf16> packed);
 

@@ -72,7 +72,7 @@ LocalRows RankTensorParallel::Localize(Pass pass, const BatchView& whole) {
   return {batch.View(), batch.local_rows()};
 }
 
-// The rows of the table are read by the host, which has the tokens.
+// The host reads the rows of the table, because it has the tokens.
 Status RankTensorParallel::Embed(const BatchView& batch, Matrix<const Bf16> table,
                                  const Activations& a, Matrix<Bf16> out) {
   if (shard().n_tensor == 1) return TensorParallel::Embed(batch, table, a, out);

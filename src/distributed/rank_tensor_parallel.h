@@ -21,11 +21,11 @@
 
 namespace fathom {
 
-// Allocates when it is made only.
+// Allocates only at creation.
 class RankTensorParallel : public TensorParallel {
  public:
-  // The backend, the configuration and the communicators of `ranks` outlive the object. Error: no
-  // memory.
+  // The backend, the configuration and the communicators of `ranks` must outlive this object.
+  // Error: no memory.
   static Result<std::unique_ptr<TensorParallel>> Create(Backend& backend, const ModelConfig& config,
                                                         const ModelRanks& ranks,
                                                         const ModelOptions& options);
@@ -72,10 +72,10 @@ class RankTensorParallel : public TensorParallel {
   const RankBuffers& buffers_;
   IndexPartition index_;
   RowGather rows_;
-  std::array<LocalBatch, 2> batches_;  // the last main and draft pass
-  LocalBatch other_batch_;             // of the pass that is paused, or of those in its pauses
+  std::array<LocalBatch, 2> batches_;  // batches of the last main and draft pass
+  LocalBatch other_batch_;             // batch of the paused pass, or of the passes in its pauses
   LogitGather logit_gather_;
-  std::vector<PieceCopy> copies_;  // of one call of CopyPieces
+  std::vector<PieceCopy> copies_;  // scratch of CopyPieces
 };
 
 }  // namespace fathom

@@ -1,4 +1,4 @@
-// RankBuffers: memory for what ranks exchange within a step, allocated once.
+// RankBuffers: memory for the data that ranks exchange within a step, allocated once.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace fathom {
 
-// In memory that backend and host share. t: tokens of the largest step; d: hidden size. What a
-// shard does not need has no rows.
+// In memory that backend and host share. t: tokens of the largest step; d: hidden size. Matrices
+// that a shard does not need have no rows.
 struct RankBuffers {
   Matrix<Bf16> part_input;        // [t, columns of a part]
   Matrix<float> parts;            // [t * parts of this rank, d]
@@ -24,7 +24,7 @@ struct RankBuffers {
   // Logits of the ranks of the last stage, slot after slot, rank after rank:
   // [slots * rows of logits, vocabulary].
   Matrix<float> logit_shards;
-  // Activations for the host (kernels/staging.h): no rows where the host reaches all memory.
+  // Activations for the host (kernels/staging.h): no rows where the host can access all memory.
   Matrix<Bf16> staged_streams;           // [t, 4 d]
   Matrix<Bf16> staged_rows;              // [t, d]
   Matrix<std::int32_t> staged_selected;  // [t, index_topk]
@@ -39,7 +39,7 @@ Result<LaidOutBuffer<RankBuffers>> AllocateRankBuffers(Backend& backend, const M
                                                        const ModelShard& shard,
                                                        const RankWorkspaceShape& shape);
 
-// Bytes that AllocateRankBuffers allocates on a backend whose memory the host reaches.
+// Returns the bytes that AllocateRankBuffers allocates where the host can access all memory.
 std::int64_t RankWorkspaceBytes(const ModelConfig& config, const ModelShard& shard,
                                 const RankWorkspaceShape& shape);
 

@@ -1,10 +1,10 @@
-// RowGather: the compressed rows that a step's queries attend to in a layer of ratio 4, where each
-// tensor rank caches some of the rows (--decode-context-parallel).
+// RowGather: gathers the compressed rows that a step's queries attend to in a layer of ratio 4,
+// where each tensor rank caches some of the rows (--decode-context-parallel).
 //
 // The ranks have chosen together, so each rank knows the rows that all ranks need. A rank sends
 // each chosen row that it caches once for all tokens of a sequence, into a buffer whose rows the
-// attention reads in the order of the choice: the sums are those of a rank that has all rows. A
-// step whose rows do not fit is divided into several gathers, in the same way on all ranks.
+// attention reads in the order of the choice: the sums equal the sums of a rank that has all rows.
+// A step whose rows do not fit is divided into several gathers, in the same way on all ranks.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace fathom {
 
-// Rows that the buffer needs for steps of at most max_tokens; 0 if each rank caches all rows.
+// Returns the rows of a buffer for steps of at most max_tokens; 0 if each rank caches all rows.
 std::int64_t GatheredRows(const ModelConfig& config, const ModelShard& shard,
                           std::int64_t max_tokens);
 
@@ -37,7 +37,7 @@ class RowGather {
   // step) are replaced by rows of the buffer; -1 stays.
   std::int64_t Gather(const BatchView& batch, Matrix<std::int32_t> selected, std::int64_t first);
 
-  // Rows [FirstRow(r), FirstRow(r + 1)) of the buffer are rank r's.
+  // Rows [FirstRow(r), FirstRow(r + 1)) of the buffer belong to rank r.
   std::int64_t FirstRow(int rank) const { return firsts_[static_cast<std::size_t>(rank)]; }
   std::int64_t n_rows() const { return firsts_.back(); }
   std::span<const SequenceRow> own_rows() const { return own_rows_; }
@@ -54,7 +54,7 @@ class RowGather {
   CacheShard shard_;
   std::int64_t most_rows_;
   std::vector<Gathered> gathered_;    // by row
-  std::int64_t turn_ = 0;             // counts the sequences of all gathers
+  std::int64_t turn_ = 0;             // sequences so far, in all gathers
   std::vector<std::int32_t> counts_;  // by rank
   std::vector<std::int64_t> firsts_;  // prefix sums of counts_
   std::vector<SequenceRow> own_rows_;

@@ -13,7 +13,7 @@ std::size_t ScaleBytes(const Weight& weight) {
   return weight.scale_format == ScaleFormat::kF32 ? sizeof(float) : 1;
 }
 
-// Rows of a matrix; with FP8, whole blocks of rows that share a scale.
+// Returns rows of a matrix; with FP8, whole blocks of rows that share a scale.
 Weight SliceRows(const Weight& weight, Piece rows) {
   Weight part = weight;
   part.n = rows.count;
@@ -31,10 +31,10 @@ Matrix<const T> SliceRows(Matrix<const T> table, Piece rows) {
   return table.Rows(rows.first, rows.count);
 }
 
-// Where copies of columns lie; nullptr: nothing is copied, only the sizes count.
+// The copies of columns; nullptr: nothing is copied, only the sizes count.
 using ColumnCopies = std::vector<std::unique_ptr<std::byte[]>>*;
 
-// Columns [first, first + count) of `rows` rows of `row_bytes`, as a matrix of its own.
+// Copies columns [first, first + count) of `rows` rows of `row_bytes`, as a matrix of its own.
 void CopyColumns(const std::byte* from, std::int64_t rows, std::int64_t row_bytes, Piece bytes,
                  std::byte* to) {
   for (std::int64_t row = 0; row < rows; ++row) {
@@ -43,7 +43,7 @@ void CopyColumns(const std::byte* from, std::int64_t rows, std::int64_t row_byte
   }
 }
 
-// Columns of a matrix, whole blocks of columns that share a scale.
+// Returns columns of a matrix, whole blocks of columns that share a scale.
 Weight SliceColumns(const Weight& weight, Piece columns, ColumnCopies copies) {
   Weight part = weight;
   part.k = columns.count;
@@ -149,8 +149,8 @@ void Narrow(ModelWeights& weights, const ModelConfig& config, const ModelShard& 
             ColumnCopies copies) {
   if (shard.is_whole()) return;
   const Sharder sharder(config, shard, copies);
-  // Data ranks look up their own tokens, of whose rows alone pages become resident; the head they
-  // shard.
+  // Data ranks keep the whole embedding, since only pages with rows of their own tokens become
+  // resident; they shard the head.
   weights.embed =
       SliceRows(weights.embed, DivideEvenly(config.vocab_size, shard.tensor_rank, shard.n_tensor));
   weights.head = SliceRows(

@@ -7,13 +7,13 @@
 
 namespace fathom {
 
-// Narrows bound weights to those of a shard that CheckCounts has accepted. Rows of a matrix stay
-// where they are in the files; columns are copied, as they are not contiguous in a file. Weights of
-// other ranks and other stages lose their data, and nothing may read them.
+// Narrows bound weights to the weights of a shard that CheckCounts has accepted. Rows of a matrix
+// stay where they are in the files; columns are copied, as they are not contiguous in a file.
+// Weights of other ranks and other stages lose their data and must not be read.
 void ShardWeights(ModelWeights& weights, const ModelConfig& config, const ModelShard& shard);
 
-// Narrows them without reading or copying anything: their bytes can be counted, and nothing may
-// read them.
+// Narrows the weights without reading or copying anything, so that their bytes can be counted; they
+// must not be read.
 void ShardSizes(ModelWeights& weights, const ModelConfig& config, const ModelShard& shard);
 
 }  // namespace fathom

@@ -8,8 +8,8 @@
 namespace fathom {
 
 // For ModelOptions::parts: the parts of this rank's shard, or of the whole model if `ranks` is
-// null. The ranks outlive the model. Errors of making them: a placement of other experts; memory;
-// ranks that cannot be reached.
+// null. The ranks must outlive the model. Errors of creating the parts: a placement of other
+// experts; no memory; ranks that cannot be reached.
 MakeModelParts ShardedParts(const ModelRanks* ranks, ExpertOptions options = {});
 
 }  // namespace fathom

@@ -14,7 +14,7 @@
 namespace fathom {
 namespace {
 
-// The experts of a process that has all of its stage.
+// Makes the experts of a process that has all experts of its stage.
 Status MakeWholeExperts(Backend& backend, const ModelConfig& config, const Stage& stage,
                         bool is_alone, const ModelOptions& model, const StreamingOptions& options,
                         ModelParts& parts) {

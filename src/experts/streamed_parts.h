@@ -8,9 +8,9 @@
 
 namespace fathom {
 
-// For ModelOptions::parts; options.slots, of this rank, is not 0. With several ranks, which outlive
-// the model, each reads its own experts: those that `placement` gives it (empty: physical expert p
-// holds logical p mod E). All of them must stream. Errors of making them: those of
+// For ModelOptions::parts; options.slots, of this rank, is not 0. With several ranks, which must
+// outlive the model, each reads the experts that `placement` gives it (empty: physical expert p
+// holds logical p mod E). All ranks must stream. Errors of creating the parts: as
 // StreamedExperts::Create and ShardedParts.
 MakeModelParts StreamedParts(StreamingOptions options, const ModelRanks* ranks = nullptr,
                              BlockPlacements placement = {});

@@ -94,7 +94,7 @@ class PrefixCache {
   // Adds the window block of an entry that has none.
   void InsertWindow(const BlockKey& key, std::int32_t window);
 
-  // Marks that the text ends behind block n_blocks - 1 of the chain, or is likely to be continued
+  // Marks that the text ends after block n_blocks - 1 of the chain, or is likely to be continued
   // there: its window blocks are worth more than window blocks in the middle.
   void MarkEnd(const PrefixChain& chain, std::int64_t n_blocks);
 

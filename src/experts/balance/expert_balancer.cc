@@ -51,8 +51,8 @@ struct Replicas {
   std::vector<float> count;            // [experts]
 };
 
-// Gives each expert one replica; then the expert with the largest load per replica gets another
-// one, again and again.
+// Gives each expert one replica; then, one by one, gives each further replica to the expert with
+// the largest load per replica.
 Replicas Replicate(std::span<const float> load, std::int64_t n_replicas) {
   Replicas replicas;
   replicas.count.assign(load.size(), 1);
@@ -140,7 +140,7 @@ ExpertPlacement InitialPlacement(const ExpertCounts& counts) {
 
 ExpertPlacement BalanceExperts(std::span<const float> load, const ExpertCounts& counts) {
   Check(std::ssize(load) == counts.n_logical, "one load per logical expert");
-  // Groups that cannot be spread over the nodes evenly do not matter.
+  // Groups that cannot be spread evenly over the nodes are ignored.
   const bool hierarchical = counts.n_groups % counts.n_nodes == 0;
   const std::int64_t n_nodes = hierarchical ? counts.n_nodes : 1;
   const std::vector<std::size_t> order =

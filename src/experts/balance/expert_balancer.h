@@ -25,7 +25,7 @@ ExpertPlacement MakePlacement(std::span<const std::int32_t> physical_to_logical,
 // Computes the placement for these loads [logical] as DeepSeek's balancer does: experts with the
 // most load per replica get further replicas, which are packed so that every rank has about the
 // same load; where the counts allow it, groups are packed to nodes first. Arithmetic in fp32, ties
-// go to the lowest number. The counts are right (CheckCounts).
+// go to the lowest number. The counts must be valid (CheckCounts).
 ExpertPlacement BalanceExperts(std::span<const float> load, const ExpertCounts& counts);
 
 // Returns max / mean of the load of the ranks if replicas share the load of their expert evenly; 1

@@ -21,7 +21,7 @@ class ExpertLoads {
   static Result<ExpertLoads> Create(std::int64_t n_blocks, std::int64_t n_experts,
                                     std::int64_t n_steps);
 
-  // Begins the next step's counts and forgets those of the oldest step.
+  // Begins the next step's counts and drops the counts of the oldest step.
   void BeginStep();
   void Count(std::int64_t block, std::int32_t expert) {
     const auto i = static_cast<std::size_t>(block * n_experts_ + expert);

@@ -19,7 +19,7 @@ namespace fathom {
 // The replicas of one block's routed experts. A value; any thread may read it.
 class ReplicaMap {
  public:
-  // The counts are right (CheckCounts), and so is the placement.
+  // The counts and the placement must be valid (CheckCounts, CheckPlacements).
   ReplicaMap(std::int64_t block, const ExpertCounts& counts, ExpertPlacement placement);
 
   // Returns the expert rank that computes `expert` for the token at `position` of its sequence. The
@@ -53,7 +53,7 @@ class ReplicaMap {
   ExpertCounts counts_;
   ExpertPlacement placement_;
   std::vector<std::int32_t> begins_;  // [experts + 1], in ranks_
-  std::vector<int> ranks_;            // [physical]: of the replicas, expert after expert
+  std::vector<int> ranks_;            // [physical]: ranks of the replicas, expert after expert
 };
 
 // physical_to_logical of every block; the draft block follows the layers.

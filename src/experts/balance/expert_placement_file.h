@@ -26,7 +26,8 @@ struct PlacementOwner {
 
 std::string PlacementText(const BlockPlacements& placements, const PlacementOwner& owner);
 
-// Error: not such a text, or a placement for something else; names `file` and the field.
+// Error: not the text of a placement, or a placement for another model or other counts; names
+// `file` and the field.
 Result<BlockPlacements> ParsePlacement(std::string_view text, std::string_view file,
                                        const PlacementOwner& owner);
 

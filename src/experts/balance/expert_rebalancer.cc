@@ -19,7 +19,7 @@ namespace {
 // smaller gains are noise of the last tokens, for which most experts would move.
 constexpr double kWorthMoving = 0.98;
 
-// A rank's answer whether it is ready to move a block.
+// A rank's answer to the question whether it is ready to move a block.
 struct Answer {
   std::array<char, 256> failure = {};  // ends with zeros; empty: it is ready
 };
@@ -35,7 +35,7 @@ BlockKey HashPlacement(const ReplicaMap& map) {
   return HashBytes(std::as_bytes(std::span(map.placement().physical_to_logical)));
 }
 
-// Error: a rank whose `mine` is not that of rank 0.
+// Error: a rank whose `mine` differs from that of rank 0.
 Status CheckSame(Communicator& ranks, const BlockKey& mine, std::string_view what) {
   const Result<std::vector<BlockKey>> all = ranks.GatherEach(mine);
   if (!all) return Unexpected(all.error());
@@ -156,7 +156,7 @@ void ExpertRebalancer::Decide(std::span<const std::int64_t> loads) {
   }
 }
 
-// Returns the moves of a block, without memory for the experts that arrive.
+// Returns the moves of a block, not yet with memory for the experts that arrive.
 ExpertMoveRounds ExpertRebalancer::PlanRounds(std::int64_t block, const ReplicaMap& to) const {
   ExpertMoveRounds rounds;
   for (const std::vector<ExpertTransfer>& transfers : PlanTransfers(experts_.map(block), to)) {
@@ -180,7 +180,7 @@ Result<bool> ExpertRebalancer::Advance() {
 
 Status ExpertRebalancer::Finish() { return is_running() ? Advance(0) : Status(); }
 
-// Finishes the blocks that have arrived; all blocks if no step is left to carry the others.
+// Finishes the blocks that have arrived, or all blocks if no step is left to carry the others.
 Status ExpertRebalancer::Advance(std::int64_t n_steps_left) {
   const TimeSpent spent(report_.seconds);
   Status status;
@@ -213,7 +213,7 @@ Status ExpertRebalancer::BeginMove() {
   return {};
 }
 
-// Allocates memory for the experts that arrive. False on all ranks if one of them has none.
+// Allocates memory for the experts that arrive. False on all ranks if one rank has too little.
 Result<bool> ExpertRebalancer::Prepare(Move& move) {
   const Status allocated = AllocateMemory(move);
   const Answer mine = allocated ? Answer() : MakeAnswer(allocated.error());
@@ -254,10 +254,10 @@ std::vector<PlacedExperts::Arrival> ExpertRebalancer::ListArrivals(const Move& m
   return arrivals;
 }
 
-// Waits for the block that moves and puts it in force.
+// Waits for the moving block and activates it.
 Status ExpertRebalancer::FinishMove() {
   ExpertShipment& shipment = experts_.shipment();
-  report_.seconds += shipment.seconds();  // within the steps; the rest of the wait is here
+  report_.seconds += shipment.seconds();  // waits within the steps
   if (Status arrived = shipment.Finish(); !arrived) return arrived;
   return Commit(moves_[move_++]);
 }

@@ -50,7 +50,7 @@ Status ExpertShipment::Finish() {
 
 Status ExpertShipment::Start() {
   if (Status arrived = Wait();
-      !arrived || is_done()) {  // messages of a block that ended with an error
+      !arrived || is_done()) {  // waits for messages of a block that failed
     return arrived;
   }
   const TimeSpent spent(seconds_);
@@ -72,8 +72,8 @@ Status ExpertShipment::Start() {
   return {};
 }
 
-// Adds the messages of this rank for a range of an expert's memory: one for each piece that lies
-// there, whole or in part.
+// Adds the messages of this rank for a range of an expert's memory: one for each piece that is in
+// the range, whole or in part.
 void ExpertShipment::Add(const ExpertMove& move, ByteRange range) {
   const bool sends = move.transfer.from == ranks_->rank();
   const bool is_sent = move.transfer.to == ranks_->rank();

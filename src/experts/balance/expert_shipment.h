@@ -1,12 +1,12 @@
-// ExpertShipment: experts of a block on their way to other ranks of the stage, in pieces that
-// travel beside the steps.
+// ExpertShipment: sends experts of a block to other ranks of the stage, in pieces that are sent
+// while the steps compute.
 //
 //   between two steps           shipment.Load(rounds, kBytesPerBlock);
 //   where a block begins        shipment.Start();   // the next pieces
 //   where it ends               shipment.Wait();    // on fast links the pieces have arrived
 //   between two later steps     if (shipment.is_done()) ...
 //
-// Between blocks no message is under way: steps may end at any time, or not come for a while.
+// Between blocks no message is in flight: steps may end at any time, or pause for a while.
 #pragma once
 
 #include <cstddef>
@@ -21,11 +21,11 @@
 
 namespace fathom {
 
-// One expert on its way to another rank.
+// One expert to send to another rank.
 struct ExpertMove {
   ExpertTransfer transfer;
-  ExpertWeights weights;        // with data on the rank that sends; shapes on the others
-  std::span<std::byte> memory;  // on the rank that receives: the destination [SizeInBytes(weights)]
+  ExpertWeights weights;        // with data on the sending rank, shapes only on the others
+  std::span<std::byte> memory;  // on the receiving rank: the destination [SizeInBytes(weights)]
 };
 
 // Rounds run one after the other; in each, a rank sends and receives at most one expert
@@ -33,14 +33,14 @@ struct ExpertMove {
 using ExpertMoveRounds = std::vector<std::vector<ExpertMove>>;
 
 // The most bytes that a rank sends, and receives, while a block is computed. The block's own
-// messages wait behind these bytes if they have not arrived by then: 26 us on links of 10 GB/s, 0.9
-// ms on 300 MB/s.
+// messages wait for these bytes if they have not arrived by then: 26 us on links of 10 GB/s, 0.9 ms
+// on 300 MB/s.
 inline constexpr std::int64_t kBytesPerBlock = 256 << 10;
 
-// Returns the number of blocks that carry the rounds.
+// Returns the number of blocks that are needed to send the rounds.
 std::int64_t BlocksToCarry(const ExpertMoveRounds& rounds, std::int64_t bytes_per_block);
 
-// All ranks call the same functions in the same order. One thread at a time, that of the
+// All ranks call the same functions in the same order. One thread at a time, the thread of the
 // communicator.
 class ExpertShipment {
  public:
@@ -49,11 +49,11 @@ class ExpertShipment {
 
   // --- Between two steps ---
   // Begins these moves, the same on all ranks, and drops moves that have not been finished. Weights
-  // and memory stay where they are until is_done().
+  // and memory must stay valid until is_done().
   void Load(ExpertMoveRounds rounds, std::int64_t bytes_per_block);
   // Returns true if this rank has sent and received everything.
   bool is_done() const { return round_ == rounds_.size() && exchange_ == nullptr; }
-  // Moves everything that is left now.
+  // Sends and receives everything that is left.
   Status Finish();
   // Returns the time that Start, Poll and Wait have taken since Load.
   double seconds() const { return seconds_; }
@@ -61,7 +61,7 @@ class ExpertShipment {
   // --- Within a step ---
   // Start, Poll and Wait fail if a rank cannot be reached; then no rank may run another step.
   Status Start();
-  // Moves what can be moved without waiting.
+  // Progresses the messages without waiting.
   Status Poll();
   Status Wait();
 
@@ -72,10 +72,10 @@ class ExpertShipment {
   ExpertMoveRounds rounds_;
   std::int64_t bytes_per_block_ = 0;
   std::size_t round_ = 0;     // the next round
-  std::int64_t n_bytes_ = 0;  // sent of each move of the round
+  std::int64_t n_bytes_ = 0;  // bytes sent of each move of the round
   std::vector<Outgoing> outgoing_;
   std::vector<Incoming> incoming_;
-  std::unique_ptr<Exchange> exchange_;  // null: nothing is on its way
+  std::unique_ptr<Exchange> exchange_;  // null: nothing is in flight
   double seconds_ = 0;
 };
 

@@ -37,7 +37,8 @@ class TransferPlan {
     }
   }
 
-  // Sends every rank the first missing expert that has a free sender. Empty: no rank misses any.
+  // Sends every rank the first missing expert that has a free sender. Empty: no expert is missing
+  // on any rank.
   std::vector<ExpertTransfer> NextRound() {
     std::vector<ExpertTransfer> round;
     std::vector<bool> is_free(wanted_.size(), true);

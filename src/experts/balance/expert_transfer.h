@@ -1,4 +1,4 @@
-// The transfers that move the replicas of a block, and the layout of an expert that arrives.
+// Plans the transfers that move the replicas of a block, and lays out an expert that arrives.
 #pragma once
 
 #include <array>
@@ -43,7 +43,7 @@ std::array<ByteRange, 6> MakeExpertLayout(const ExpertWeights& expert);
 // Returns the expert with its data in `memory`, in the layout of MakeExpertLayout.
 ExpertWeights BindTo(const ExpertWeights& expert, std::span<const std::byte> memory);
 
-// Returns the bytes of an expert that lies in `memory` in the layout of MakeExpertLayout.
+// Returns the bytes of an expert that is in `memory` in the layout of MakeExpertLayout.
 std::span<std::byte> PlacedBytes(const ExpertWeights& expert, std::span<std::byte> memory);
 
 // Returns the bytes of an expert's data, in the order of MakeExpertLayout.

@@ -9,7 +9,8 @@
 
 namespace fathom {
 
-// Uses the rebalancer, which outlives it. All ranks call the same functions after the same steps.
+// Uses the rebalancer, which must outlive it. All ranks call the same functions after the same
+// steps.
 class RebalanceSchedule {
  public:
   using OnEnd = std::function<void(const RebalanceReport&)>;
@@ -30,7 +31,7 @@ class RebalanceSchedule {
   ExpertRebalancer& rebalancer_;
   std::int64_t interval_;
   OnEnd on_end_;
-  std::int64_t n_tokens_;  // since the last rebalancing began
+  std::int64_t n_tokens_;  // tokens since the last rebalancing began
   bool has_begun_ = false;
 };
 

@@ -11,7 +11,7 @@
 namespace fathom {
 namespace {
 
-constexpr std::int64_t kMessageAlignment = 64;  // of messages in the buffer
+constexpr std::int64_t kMessageAlignment = 64;  // alignment of messages in the buffer
 
 // Copies the rows [n * k, d] whose ids [n, k] are not kRemoteExpert.
 void KeepRows(Matrix<const std::int32_t> ids, Matrix<const Bf16> rows, Matrix<Bf16> kept) {
@@ -162,8 +162,8 @@ std::span<const std::byte> DispatchedExperts::PackMessage(const ExpertWork& work
   return {memory, static_cast<std::size_t>(DispatchBytes(counts, d))};
 }
 
-// Few tokens of an expert are not computed alone: together with the tokens of other ranks they take
-// half the time.
+// Few tokens of an expert are not worth computing alone: computed together with the tokens of other
+// ranks, they take half the time.
 bool DispatchedExperts::IsWorthComputingAlone(const ExpertWork& work) const {
   if (shape_.in_one_call) return false;
   const std::int32_t* const homes = views_.homes.data;
@@ -179,7 +179,7 @@ Status DispatchedExperts::ComputeOwn(const ExpertWork& work) {
     ChooseHere(work.routing.ids, views_.homes, ranks_.rank(), ids);
     ChooseChunk(ids, order_, chunk, ids);
     Status status = work.local(work.x, {.ids = ids, .weights = work.routing.weights}, work.rows);
-    if (status) status = backend_.Synchronize();  // before the next ids
+    if (status) status = backend_.Synchronize();  // before ids changes
     if (status) status = PollArrivals(work);
     if (!status) return status;
   }
@@ -202,7 +202,8 @@ Status DispatchedExperts::PollArrivals(const ExpertWork& work) {
   return *have_come ? ReadCounts(work) : Status();
 }
 
-// The tokens of a rank arrive before the outputs that it sends back; the receives have that order.
+// The tokens of a rank arrive before the outputs that it sends back; the receives are posted in
+// that order.
 Status DispatchedExperts::ReadCounts(const ExpertWork& work) {
   counts_.reset();
   sources_.clear();
@@ -264,7 +265,7 @@ Status DispatchedExperts::ComputeArrived(const ExpertWork& work) {
   return {};
 }
 
-// Computes the tokens of all ranks at once.
+// Computes the tokens of all ranks together.
 Status DispatchedExperts::ComputeTogether(const ExpertWork& work) {
   Status status = tokens_->Wait();
   for (std::size_t i = 0; status && i < sources_.size(); ++i) {
@@ -323,7 +324,7 @@ Status DispatchedExperts::ComputeGroup(const ExpertWork& work, std::span<const i
   const std::int64_t k = shape_.experts_per_token;
   const Matrix<std::int32_t> ids = views_.ids.Rows(first, end - first);
   for (int chunk = 0; chunk < order_.n_chunks(); ++chunk) {
-    std::fill_n(ids.data, ids.rows * ids.cols, kRemoteExpert);  // tokens of others may lie between
+    std::fill_n(ids.data, ids.rows * ids.cols, kRemoteExpert);  // also between tokens
     for (const int from : group) {
       const Peer& peer = peers_[static_cast<std::size_t>(from)];
       ChooseChunk(views_.here.Rows(peer.first_token, peer.in.n_tokens), order_, chunk,

@@ -124,7 +124,7 @@ Result<std::span<const SequenceFailure>> ExchangedExperts::Failures() {
   Result<std::span<const SequenceFailure>> failures =
       failures_->Share(store_.expert_failures(), homes_, streamed_->counts());
   streamed_->NoteOthers(failures_->counts_of_others());
-  // The stages behind this one compute the sequences already.
+  // The stages after this one compute the sequences already.
   if (failures && !failures->empty() && ranks_.shard.n_stages > 1) {
     return Unexpected(failures->front().error);
   }

@@ -1,4 +1,4 @@
-// ExchangedExperts: the ExpertLayer of ranks that divide the experts.
+// ExchangedExperts: the ExpertLayer of a rank when several ranks divide the experts.
 #pragma once
 
 #include <cstdint>
@@ -20,12 +20,12 @@
 
 namespace fathom {
 
-// Backend and store outlive it.
+// Backend and store must outlive this object.
 class ExchangedExperts : public ExpertLayer {
  public:
-  // For batches of at most max_tokens, and pause_tokens while a pass is paused. streamed: the
-  // store, if it streams; else nullptr. `homes` has the rank that computes an expert for a token,
-  // and may use the store. Errors: no memory; ranks that cannot be reached.
+  // For batches of at most max_tokens, and of at most pause_tokens while a pass is paused.
+  // streamed: the store, if it streams; else nullptr. `homes` returns the rank that computes an
+  // expert for a token, and may use the store. Errors: no memory; ranks that cannot be reached.
   static Result<std::unique_ptr<ExpertLayer>> Create(Backend& backend, ExpertStore& store,
                                                      const ModelRanks& ranks, ExpertHomes homes,
                                                      const ModelConfig& config,
@@ -33,8 +33,8 @@ class ExchangedExperts : public ExpertLayer {
                                                      std::int64_t pause_tokens,
                                                      RankStreamedExperts* streamed);
 
-  // Bytes that it allocates on a backend whose memory the host reaches, for experts that are read
-  // from disk: without pauses, and for them.
+  // Returns the bytes that Create allocates on a backend whose memory the host can access, for
+  // experts that are read from disk: without pauses, and for the pauses.
   static std::int64_t BytesFor(const ModelConfig& config, const ModelShard& shard,
                                std::int64_t max_tokens);
   static std::int64_t PauseBytesFor(const ModelConfig& config, const ModelShard& shard,
@@ -44,13 +44,13 @@ class ExchangedExperts : public ExpertLayer {
   void PausePass() override { SwapPasses(); }
   void ResumePass() override;
   Status Run(const ExpertInput& input) override;
-  // Sequences fail alone in a model of one stage.
+  // Single sequences fail only in a model of one stage.
   Result<std::span<const SequenceFailure>> Failures() override;
   std::int64_t bytes() const override;
 
  private:
   // The parts of a block's input that the host sends, and of the result that it receives
-  // (kernels/staging.h). Empty if the host reaches all memory.
+  // (kernels/staging.h). Empty if the host can access all memory.
   struct Staging {
     Matrix<Bf16> x;            // [t, d]
     Matrix<std::int32_t> ids;  // [t, k]
@@ -73,17 +73,17 @@ class ExchangedExperts : public ExpertLayer {
   float swiglu_limit_;
   std::unique_ptr<ExpertExchange> exchange_;
   LaidOutBuffer<Staging> staging_;
-  std::vector<std::int64_t> tokens_of_rank_;  // in the pass, by data rank
-  std::unique_ptr<SharedFailures> failures_;  // of a store that reads experts; else null
-  RankStreamedExperts* streamed_ = nullptr;   // that store
+  std::vector<std::int64_t> tokens_of_rank_;  // tokens in the pass, by data rank
+  std::unique_ptr<SharedFailures> failures_;  // for a store that reads experts; else null
+  RankStreamedExperts* streamed_ = nullptr;   // the store that streams, or null
   Pass pass_ = Pass::kMain;
-  // Tokens and failures of the pass that is paused, or of those in its pauses.
+  // Tokens and failures of the paused pass, or of the passes in its pauses.
   std::vector<std::int64_t> other_tokens_of_rank_;
   std::unique_ptr<SharedFailures> other_failures_;
 };
 
 // Puts the store and its exchange into the parts of a model. store.FindRank: the rank that computes
-// an expert. Errors: those of ExchangedExperts::Create.
+// an expert. Errors: as for ExchangedExperts::Create.
 template <class Store>
 Status ExchangeExperts(Backend& backend, std::unique_ptr<Store> store, const ModelRanks& ranks,
                        const ModelConfig& config, const ModelOptions& model,

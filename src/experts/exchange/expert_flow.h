@@ -1,9 +1,9 @@
-// The parts of the fused exchanges: chunks of experts, and rows of outputs that travel back chunk
+// The parts of the fused exchanges: chunks of experts, and rows of outputs that are sent back chunk
 // by chunk.
 //
 // A rank computes its experts in chunks, every chunk for many tokens: each expert's weights are
-// read once for all of them, and the rows of a chunk travel while the next one is computed. Which
-// rows a message holds follows from the tokens' experts, so both sides know it.
+// read once for all of them, and the rows of a chunk are sent while the next one is computed. The
+// tokens' experts determine the rows of each message, so both sides know them.
 #pragma once
 
 #include <cstdint>
@@ -19,23 +19,23 @@
 
 namespace fathom {
 
-// With this many tokens of an expert, on average, a processor computes longer than it reads the
-// expert's weights.
+// With this many tokens per expert, on average, a processor needs longer to compute than to read
+// the expert's weights.
 inline constexpr std::int64_t kTokensWorthReading = 2;
 
-// homes [t, k]: the rank of each of ids [t, k]; kRemoteExpert stays.
+// Fills homes [t, k]: the rank of each of ids [t, k]; kRemoteExpert stays.
 void FindHomes(Matrix<const std::int32_t> ids, std::span<const std::int32_t> positions,
                const ExpertHome& home, Matrix<std::int32_t> homes);
 
-// chosen [t, k]: the ids [t, k] whose home is this rank; kRemoteExpert for the others.
+// Fills chosen [t, k]: the ids [t, k] whose home is this rank; kRemoteExpert for the others.
 void ChooseHere(Matrix<const std::int32_t> ids, Matrix<const std::int32_t> homes, int rank,
                 Matrix<std::int32_t> chosen);
-// chosen [t, k]: the ids [t, k] that are in this chunk; kRemoteExpert for the others. chosen may be
-// ids.
+// Fills chosen [t, k]: the ids [t, k] that are in this chunk; kRemoteExpert for the others. chosen
+// may be ids.
 void ChooseChunk(Matrix<const std::int32_t> ids, const ExpertOrder& order, int chunk,
                  Matrix<std::int32_t> chosen);
 
-// ExpertChunks for n_tokens on all n_ranks together, or one chunk in one call.
+// Returns ExpertChunks for n_tokens on all n_ranks together, or 1 if `shape` asks for one call.
 int CountChunks(const ExchangeShape& shape, std::int64_t n_tokens, int n_ranks);
 
 // Error: more tokens than there is room for.
@@ -46,9 +46,9 @@ class Outbox {
  public:
   explicit Outbox(Communicator& ranks) : ranks_(ranks) {}
   Status Send(std::span<const Outgoing> messages);
-  // Moves what can be moved without waiting.
+  // Progresses the messages without waiting.
   Status Poll();
-  // Returns when all messages have left.
+  // Waits until all messages have been sent.
   Status Finish();
 
  private:
@@ -61,8 +61,8 @@ class RowSender {
  public:
   RowSender(Outbox& outbox, Matrix<Bf16> memory) : outbox_(outbox), memory_(memory) {}
   void Begin() { n_rows_ = 0; }
-  // Sends the rows [n * k, d] whose ids [n, k] are not kRemoteExpert, in order; nothing if there is
-  // none.
+  // Sends the rows [n * k, d] whose ids [n, k] are not kRemoteExpert, in order; sends nothing if
+  // there are none.
   Status Send(int to, Matrix<const std::int32_t> ids, Matrix<const Bf16> rows);
 
  private:
@@ -71,7 +71,8 @@ class RowSender {
   std::int64_t n_rows_ = 0;
 };
 
-// Receives the rows that come back for a rank's tokens. `memory` has room for all rows of a call.
+// Receives the rows that are sent back for a rank's tokens. `memory` has room for all rows of a
+// call.
 class RowReceiver {
  public:
   RowReceiver(Communicator& ranks, Matrix<Bf16> memory) : ranks_(ranks), memory_(memory) {}
@@ -80,9 +81,9 @@ class RowReceiver {
   // views must stay valid until Finish.
   Status Begin(Matrix<const std::int32_t> ids, Matrix<const std::int32_t> homes,
                const ExpertOrder& order, Matrix<Bf16> rows);
-  // Moves what can be moved without waiting.
+  // Progresses the messages without waiting.
   Status Poll();
-  // Returns when more rows have arrived, or all.
+  // Waits until more rows have arrived, or all.
   Status WaitForMore();
   Status Finish();
   // Returns the number of first chunks that have arrived from all ranks.

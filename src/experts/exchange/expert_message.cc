@@ -26,7 +26,7 @@ void UnpackToken(const std::uint8_t* codes, const std::uint8_t* scales, std::spa
   for (std::size_t first = 0; first < x.size(); first += kFp8Block) {
     const float scale = E8m0ToFloat(scales[first / kFp8Block]);
     for (std::size_t i = first; i < first + kFp8Block; ++i) {
-      // Exact, so there is nothing to round (which would take twice the time).
+      // The product is exact, so it need not be rounded (which would take twice the time).
       const float value = E4m3ToFloat(codes[i]) * scale;
       x[i] = Bf16{static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16)};
     }

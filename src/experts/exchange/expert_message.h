@@ -1,4 +1,4 @@
-// The message with tokens for the experts of another rank: tokens as E4M3, and the chosen experts.
+// The message that sends tokens to another rank's experts: tokens as E4M3, and the chosen experts.
 //
 //   DispatchCounts             8 bytes, a message of its own: the sizes of the next message
 //   then, if there are tokens, one message:
@@ -6,11 +6,11 @@
 //   codes      [n_tokens, d]   E4M3
 //   scales     [n_tokens, d / 128]  E8M0: the exponents of the powers of two
 //
-// The activations are quantised as the products of FP8 and FP4 weights quantise theirs
-// (docs/numerics.md 2), per 128 columns. Unpacked to bf16, which is exact, they are quantised once
-// more by the product, and nothing is lost: the scale is the same, or half of it where the largest
-// code is 224, and then every code is twice what it was. Both are powers of two, which commute
-// with every rounding of the products.
+// The activations are quantised per 128 columns, as products with FP8 and FP4 weights quantise
+// their inputs (docs/numerics.md 2). Unpacked to bf16, which is exact, they are quantised once more
+// by the product, without loss: the scale is the same, or half of it where the largest code is 224,
+// and then every code is doubled. Both are powers of two, which commute with every rounding of the
+// products.
 #pragma once
 
 #include <cstddef>
@@ -29,8 +29,8 @@ struct DispatchCounts {
 
 // A token and an expert that it chose.
 struct ExpertPair {
-  std::int32_t token = 0;   // among those of the message
-  std::int32_t expert = 0;  // logical
+  std::int32_t token = 0;   // index among the tokens of the message
+  std::int32_t expert = 0;  // number of the logical expert
   float weight = 0;
 };
 static_assert(sizeof(DispatchCounts) == 8 && sizeof(ExpertPair) == 12);
@@ -41,7 +41,7 @@ constexpr std::int64_t DispatchBytes(const DispatchCounts& counts, std::int64_t 
          counts.n_tokens * PackedTokenBytes(hidden);
 }
 
-// The parts of a message in memory that is aligned to 4 bytes.
+// The parts of a message, in memory that is aligned to 4 bytes.
 struct DispatchView {
   std::span<ExpertPair> pairs;
   std::uint8_t* codes = nullptr;
@@ -49,7 +49,7 @@ struct DispatchView {
 };
 DispatchView ViewDispatch(std::byte* message, const DispatchCounts& counts, std::int64_t hidden);
 
-// x [hidden] to codes [hidden] and scales [hidden / 128], and back to the same numbers.
+// Converts x [hidden] to codes [hidden] and scales [hidden / 128], and back to the same numbers.
 void PackToken(std::span<const Bf16> x, std::uint8_t* codes, std::uint8_t* scales);
 void UnpackToken(const std::uint8_t* codes, const std::uint8_t* scales, std::span<Bf16> x);
 

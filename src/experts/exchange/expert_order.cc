@@ -57,7 +57,7 @@ void ExpertOrder::ByFirstUse(Matrix<const std::int32_t> ids, Matrix<const std::i
   const auto share_of = [&](std::size_t expert) -> Share& {
     return shares_[static_cast<std::size_t>(homes_[expert])];
   };
-  // Few tokens take as long as reading the expert's weights.
+  // A few tokens take only as long as reading the expert's weights.
   const auto work_of = [&](std::size_t expert) {
     return std::max(loads_[expert], kTokensWorthReading);
   };
@@ -68,7 +68,7 @@ void ExpertOrder::ByFirstUse(Matrix<const std::int32_t> ids, Matrix<const std::i
   for (const std::int32_t id : named_) {
     const auto expert = static_cast<std::size_t>(id);
     Share& share = share_of(expert);
-    // Half of the expert is done.
+    // Counts half of this expert as done.
     const std::int64_t left_twice = 2 * (share.total - share.assigned) - work_of(expert);
     chunks_[expert] = ChunkAt(left_twice, 2 * share.total, n_chunks);
     share.assigned += work_of(expert);

@@ -1,8 +1,8 @@
 // ExpertOrder: the chunks in which a rank computes its experts, and their order.
 //
-// The outputs of a chunk travel while the next chunk is computed; nothing is computed beside the
-// outputs of the last chunk. The order determines the rows of each message, so it is the same on
-// all ranks.
+// The outputs of a chunk are sent while the next chunk is computed; nothing is computed while the
+// outputs of the last chunk are sent. The order determines the rows of each message, so it is the
+// same on all ranks.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,10 @@ namespace fathom {
 
 inline constexpr int kMaxExpertChunks = 16;
 
-// Returns the number of chunks for n_tokens on all ranks together. Each chunk costs a call, and the
-// outputs that are left when everything is computed fall with the number n of chunks: a n + b pairs
-// / n is least where n grows as the root of the pairs.
+// Returns the number of chunks for n_tokens on all ranks together. Each chunk costs a call (a n in
+// all), and the outputs that remain to be sent when everything is computed decrease with the number
+// n of chunks (b pairs / n): a n + b pairs / n is least where n grows as the square root of the
+// pairs.
 int ExpertChunks(std::int64_t n_tokens, std::int64_t experts_per_token, int n_ranks);
 
 // Owns its tables, allocated at the start. One thread.
@@ -26,9 +27,9 @@ class ExpertOrder {
   explicit ExpertOrder(std::int64_t n_experts);
 
   // Chunks have n, n - 1, ... 1 parts of a rank's experts: the last chunk is the smallest, as
-  // nothing is computed beside its outputs.
+  // nothing is computed while its outputs are sent.
 
-  // Orders the experts by their ids: for ranks that do not know each other's tokens.
+  // Orders the experts by their ids, for ranks that do not know each other's tokens.
   void ById(int n_chunks);
   // Orders the experts of every rank as `tokens` [t] name them, so that the first tokens are
   // complete early: for ranks that have the same tokens. ids, homes [t, k]; kRemoteExpert: none.

@@ -48,7 +48,7 @@ Status GatheredExperts::Run(const ExpertWork& work) {
   const std::int64_t t = work.x.rows;
   const std::int64_t k = shape_.experts_per_token;
   std::int64_t n_all = t;
-  std::int64_t first = 0;  // row of this rank's tokens
+  std::int64_t first = 0;  // first row of this rank's tokens
   if (shape_.own_tokens) {
     const auto begin = work.tokens_of_rank.begin();
     n_all = std::accumulate(begin, work.tokens_of_rank.end(), std::int64_t{0});

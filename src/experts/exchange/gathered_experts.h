@@ -1,6 +1,6 @@
 // GatheredExperts: the exchange that is not fused. Every rank receives the outputs of all ranks,
-// and nothing is computed while messages travel: the baseline, also for sizes that the fused
-// exchanges refuse.
+// and nothing is computed while messages are in flight. It is the baseline, and serves sizes that
+// the fused exchanges do not support.
 #pragma once
 
 #include <memory>
@@ -31,7 +31,7 @@ class GatheredExperts : public ExpertExchange {
     Matrix<std::int32_t> here;   // [T, k]: ids whose home is this rank
     Matrix<Bf16> packed;         // [T * k, d]
   };
-  // All tokens, by the rank that has them.
+  // All tokens, ordered by the rank that has them.
   struct Tokens {
     Matrix<const Bf16> x;
     Routing routing;
@@ -47,7 +47,7 @@ class GatheredExperts : public ExpertExchange {
   ExchangeShape shape_;
   LaidOutBuffer<Views> memory_;
   const Views& views_;
-  std::vector<std::span<std::byte>> pieces_;  // to gather
+  std::vector<std::span<std::byte>> pieces_;  // pieces to gather
 };
 
 }  // namespace fathom

@@ -13,7 +13,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Before the text of an error, in a message.
+// Precedes the text of an error in a message.
 struct NewsHeader {
   std::int64_t place;
   std::int64_t expert;
@@ -23,7 +23,7 @@ struct NewsHeader {
 
 // A rank's message to the others after a step.
 struct RankReport {
-  std::int64_t n_packed = 0;                   // bytes of its news
+  std::int64_t n_packed = 0;                   // bytes of its packed news
   std::int64_t since_third_last_failure = -1;  // ns; negative: there were fewer failures
   StreamingCounts counts;
 };
@@ -80,7 +80,7 @@ Result<std::span<const SequenceFailure>> SharedFailures::Share(std::span<const E
   if (experts->empty()) return std::span<const SequenceFailure>();
   has_failed_.assign(whole_.segments.size(), 0);
   for (const News& expert : *experts) FailUsers(expert, homes);
-  if (data_.n > 1) {  // each rank has found those of its own
+  if (data_.n > 1) {  // each rank has found the segments of its own tokens
     packed = Pack(segments_);
     const Result<std::vector<std::int64_t>> all =
         ranks_.GatherEach(std::int64_t{std::ssize(packed)});
@@ -113,7 +113,7 @@ Status SharedFailures::ShareCounts(const StreamingCounts& mine, std::int64_t n_p
     sizes.push_back(of_rank.n_packed);
     if (rank == ranks_.rank()) continue;
     StreamingCounts& counts = counts_of_others_.emplace_back(of_rank.counts);
-    // Hosts have clocks of their own.
+    // The clocks of hosts differ.
     counts.third_last_failure.reset();
     if (of_rank.since_third_last_failure >= 0) {
       counts.third_last_failure = now - std::chrono::nanoseconds(of_rank.since_third_last_failure);

@@ -143,9 +143,9 @@ Status SlicedExperts::ExpectSums() {
   return {};
 }
 
-// Runs the shared expert in the middle, as few tokens are complete before the second half of the
-// chunks: earlier, its exchange would wait for ranks that are slower at first and faster later;
-// later, sums would wait for the shared expert.
+// Runs the shared expert in the middle. Earlier, its exchange would wait for ranks that are slower
+// at first and faster later; later, sums would wait for the shared expert: tokens are complete
+// mostly in the second half of the chunks.
 Status SlicedExperts::Compute(const ExpertWork& work) {
   sender_.Begin();
   const int shared_after = (experts_.n_chunks() - 1) / 2;
@@ -160,7 +160,7 @@ Status SlicedExperts::Compute(const ExpertWork& work) {
   return status;
 }
 
-// Computes a chunk for all tokens and sends the rows of other owners at once.
+// Computes a chunk for all tokens and sends the rows of other owners immediately.
 Status SlicedExperts::ComputeChunk(const ExpertWork& work, int chunk) {
   const std::int64_t k = work.routing.ids.cols;
   const Matrix<std::int32_t> chosen = views_.chosen.Rows(0, n_tokens_);
@@ -170,7 +170,7 @@ Status SlicedExperts::ComputeChunk(const ExpertWork& work, int chunk) {
       work.local(views_.x.Rows(0, n_tokens_),
                  {.ids = chosen, .weights = views_.weights.Rows(0, n_tokens_)}, work.rows);
   if (status) status = backend_.Synchronize();
-  // Each rank begins with another receiver.
+  // Each rank begins with a different receiver.
   for (int step = 1; status && step < ranks_->size(); ++step) {
     const int to = (ranks_->rank() + step) % ranks_->size();
     const Piece slice = Slice(to);

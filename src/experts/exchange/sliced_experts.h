@@ -1,14 +1,14 @@
-// SlicedExperts: the fused exchange of ranks that all have the same tokens.
+// SlicedExperts: the fused exchange between ranks that all have the same tokens.
 //
-// Every rank owns a slice of the tokens. No activation travels: a rank computes its experts for all
+// Every rank owns a slice of the tokens. No activation is sent: a rank computes its experts for all
 // tokens, sends each row to the owner of its token while it computes the next rows, adds up its
 // slice and sends the sums to all ranks.
 //
 // The sums need not wait for the last chunk: a token is complete after the last chunk that has any
 // of its experts, which all ranks know. So tokens are computed in the order of their completion,
-// and the sums of complete tokens leave while the next chunk is computed.
+// and the sums of complete tokens are sent while the next chunk is computed.
 //
-// Rows, sums and the messages of the shared expert travel at the same time, each kind in a fixed
+// Rows, sums and the messages of the shared expert are sent at the same time, each kind in a fixed
 // order, but the order among the kinds depends on the speed of the ranks: so each kind has its own
 // communicator.
 #pragma once
@@ -68,13 +68,12 @@ class SlicedExperts : public ExpertExchange {
   Status Compute(const ExpertWork& work);
   Status ComputeChunk(const ExpertWork& work, int chunk);
   Status RunShared(const ExpertWork& work);
-  // Sends the sums of all chunks whose rows have arrived, up to n_computed, that were not sent
-  // before.
+  // Sends the sums, unless sent before, of all chunks up to n_computed whose rows have arrived.
   Status SendSums(const ExpertWork& work, int n_computed);
   Status Finish(const ExpertWork& work);
 
   Backend& backend_;
-  Ranks ranks_;  // for rows
+  Ranks ranks_;  // communicator for rows
   Ranks sum_ranks_;
   ExchangeShape shape_;
   LaidOutBuffer<Views> memory_;
@@ -83,15 +82,15 @@ class SlicedExperts : public ExpertExchange {
   Outbox sum_outbox_;
   RowSender sender_;
   RowReceiver receiver_;
-  // --- The call that runs ---
+  // --- The running call ---
   std::int64_t n_tokens_ = 0;
-  int n_summed_ = 0;  // chunks
+  int n_summed_ = 0;  // chunks whose sums are complete
   ExpertOrder experts_;
   std::vector<std::int64_t> tokens_;          // by row
   std::vector<int> last_chunk_;               // the last chunk that a token needs
   std::vector<std::int64_t> first_complete_;  // row, by owner and chunk
   std::vector<Incoming> incoming_;
-  std::unique_ptr<Exchange> sums_;  // to receive
+  std::unique_ptr<Exchange> sums_;  // sums to receive
 };
 
 }  // namespace fathom

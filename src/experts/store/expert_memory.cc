@@ -9,7 +9,7 @@
 namespace fathom {
 namespace {
 
-constexpr std::int64_t kPieces = 16;  // in a buffer
+constexpr std::int64_t kPieces = 16;  // pieces in a buffer
 constexpr std::int64_t kSlotAlignment = 64;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The experts that other ranks have.
+// Drops the experts of other ranks.
 #pragma once
 
 #include <span>
@@ -8,8 +8,8 @@
 
 namespace fathom {
 
-// Takes the data of the experts that `expert_rank` does not have out of bound weights. `maps` has
-// one of each block; the draft block follows the layers.
+// Removes the data of the experts that `expert_rank` does not have from bound weights. `maps` has
+// one map for each block; the draft block follows the layers.
 void DropOtherExperts(std::span<const ReplicaMap> maps, int expert_rank, ModelWeights& weights);
 
 }  // namespace fathom

@@ -76,7 +76,7 @@ void PlacedExperts::BeginPass(Pass pass, const BatchView& /*whole*/) {
 
 Status PlacedExperts::BeginBlock(std::int64_t block) {
   Status begun = MappedExperts::BeginBlock(block);
-  // Until the attention is computed, the links have little else to do.
+  // While the attention is computed, the links have little else to do.
   return begun ? shipment_.Start() : begun;
 }
 
@@ -86,7 +86,7 @@ Result<ExpertLease> PlacedExperts::Acquire(std::int64_t block, Matrix<std::int32
   return MappedExperts::Acquire(block, ids);
 }
 
-// Counts what this rank computes, for tokens of all ranks.
+// Counts the tokens that this rank computes, among tokens of all ranks.
 void PlacedExperts::Count(std::int64_t block, Matrix<const std::int32_t> ids) {
   for (std::int64_t i = 0; i < ids.rows * ids.cols; ++i) {
     if (ids.data[i] != kRemoteExpert) {
@@ -152,7 +152,7 @@ Result<BlockPlacements> GatherPlacements(const PlacedExperts& experts) {
   }
   BlockPlacements placements;
   for (std::size_t block = 0; block < n_blocks; ++block) {
-    // A model without its draft block has never moved its experts.
+    // A model without its draft block has never moved the experts of that block.
     placements.push_back(experts.maps()[block].placement().physical_to_logical);
     for (std::size_t rank = 0; rank < n_ranks; ++rank) {
       const auto row = std::span(all).subspan(rank * mine.size() + block * n_physical, n_physical);

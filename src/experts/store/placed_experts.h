@@ -1,5 +1,5 @@
-// PlacedExperts: the routed experts of one of several expert ranks: their weights, and the number
-// of tokens that they computed.
+// PlacedExperts: the routed experts of one expert rank of several: their weights, and the number of
+// tokens that they computed.
 #pragma once
 
 #include <cstdint>
@@ -26,23 +26,24 @@ namespace fathom {
 // Options of a model whose experts several ranks divide.
 struct ExpertOptions {
   BlockPlacements placement;         // empty: physical expert p holds logical p mod E
-  std::int64_t window_steps = 1000;  // steps whose loads are kept
+  std::int64_t window_steps = 1000;  // steps over which loads are summed
   std::int64_t max_moved_bytes = 0;  // memory for experts that have moved here; 0: no limit
 };
 
-// Weights stay where they were bound until they move to another rank. Experts that arrive lie in
-// memory of this object; the memory of experts that leave is given back, as pages of the files or
-// as memory for others. One thread at a time.
+// Weights stay where they were bound until they move to another rank. Experts that arrive are
+// stored in memory of this object; the memory of experts that leave is freed: pages of the files
+// for the system, other memory for experts that arrive. One thread at a time.
 class PlacedExperts : public MappedExperts {
  public:
   // An arrived expert and its weights.
   using Arrival = std::pair<std::int32_t, std::span<std::byte>>;
 
-  // All ranks together. Errors: a placement of other experts; ranks that cannot be reached.
+  // Called by all ranks together. Errors: a placement of other experts; ranks that cannot be
+  // reached.
   static Result<std::unique_ptr<PlacedExperts>> Create(Backend& backend, const ModelConfig& config,
                                                        const ModelRanks& ranks,
                                                        ExpertOptions options);
-  // The store of a model with these experts (experts/sharded_parts.h).
+  // Returns the store of a model with these experts (experts/sharded_parts.h).
   static PlacedExperts& Of(Model& model);
 
   void ShardWeights(ModelWeights& weights) const override;
@@ -50,11 +51,11 @@ class PlacedExperts : public MappedExperts {
 
   // --- Within a step ---
   void BeginPass(Pass pass, const BatchView& whole) override;
-  // Pieces of experts that are moving travel beside each block.
+  // Sends pieces of the moving experts while the block is computed.
   Status BeginBlock(std::int64_t block) override;
   Status EndBlock(std::int64_t /*block*/) override { return shipment_.Wait(); }
   Result<ExpertLease> Acquire(std::int64_t block, Matrix<std::int32_t> ids) override;
-  // The expert rank that computes `expert` for the token at `position` of its sequence.
+  // Returns the expert rank that computes `expert` for the token at `position` of its sequence.
   int FindRank(std::int64_t block, std::int32_t position, std::int32_t expert) const {
     return map(block).FindRank(position, expert);
   }
@@ -65,18 +66,18 @@ class PlacedExperts : public MappedExperts {
   const ExpertOptions& options() const { return options_; }
   const std::vector<ReplicaMap>& maps() const { return maps_; }
   const ReplicaMap& map(std::int64_t block) const { return maps_[static_cast<std::size_t>(block)]; }
-  // The blocks of this rank's stage.
+  // Returns the blocks of this rank's stage.
   std::vector<std::int64_t> Blocks() const { return LocalBlocks(); }
-  // [experts]: tokens that each expert of this rank has computed within the window.
+  // Returns the tokens [experts] that each expert of this rank has computed within the window.
   std::span<const std::int64_t> Loads(std::int64_t block) const { return loads_->Of(block); }
   // Returns the weights of an expert; without data for an expert of another rank.
   const ExpertWeights& Weights(std::int64_t block, std::int32_t expert) const;
 
-  // Memory for experts that arrive.
+  // Returns the memory for experts that arrive.
   ExpertMemory& memory() { return *memory_; }
   const ExpertMemory& memory() const { return *memory_; }
-  // Puts `map` in force for the next step. `arrivals`: the experts that this rank has received for
-  // that map.
+  // Activates `map` for the next step. `arrivals`: the experts that this rank has received for that
+  // map.
   void Switch(std::int64_t block, ReplicaMap map, std::vector<Arrival> arrivals);
 
  private:
@@ -90,14 +91,14 @@ class PlacedExperts : public MappedExperts {
   ModelRanks ranks_;
   ExpertOptions options_;
   std::vector<ReplicaMap> maps_;
-  std::optional<ExpertLoads> loads_;  // set by Bind, as is memory_
+  std::optional<ExpertLoads> loads_;  // set by Bind, like memory_
   std::optional<ExpertMemory> memory_;
-  ExpertShipment shipment_;  // to that memory
-  // [blocks, experts]: where an expert lies in memory; empty: in the files, or not here.
+  ExpertShipment shipment_;  // moves experts to that memory
+  // [blocks, experts]: the memory of an expert that arrived; empty: in the files, or not here.
   std::vector<std::span<std::byte>> pieces_;
 };
 
-// The replicas of all blocks of all stages. Called by all ranks.
+// Returns the replicas of all blocks of all stages. Called by all ranks.
 Result<BlockPlacements> GatherPlacements(const PlacedExperts& experts);
 
 }  // namespace fathom

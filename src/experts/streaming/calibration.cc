@@ -20,12 +20,13 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr double kMargin = 0.95;
-// How much faster buffered reads must be than direct ones. A processor copies each of their bytes,
-// which a disk with nothing else to do does not notice, but a running model does.
+// How much faster buffered reads must be than direct reads. A processor copies each byte of a
+// buffered read, which costs nothing while only the disk works, but slows down a running model.
 constexpr double kBufferedGain = 1.1;
 
-// True if reading the piece will wait for the disk. Dropping the pages of a piece is no promise:
-// those that are mapped or written stay, and so may large ones that hold other bytes, too.
+// True if reading the piece will wait for the disk. Dropping the pages of a piece is not
+// guaranteed: pages that are mapped or being written stay, and so may large pages that also hold
+// other bytes.
 bool WillWaitForDisk(const FileBlockReader& reader, std::size_t file, std::int64_t offset,
                      std::int64_t bytes) {
   if (reader.IsDirect()) return true;
@@ -33,7 +34,8 @@ bool WillWaitForDisk(const FileBlockReader& reader, std::size_t file, std::int64
   return !reader.MayHavePages(file, offset, bytes);
 }
 
-// Reads whole experts piece by piece until the deadline, but for pieces that memory would answer.
+// Reads whole experts piece by piece until the deadline, except pieces that the page cache would
+// serve.
 void ReadExperts(FileBlockReader& reader, const ExpertFiles& files, std::span<std::byte> memory,
                  std::uint32_t seed, Clock::time_point deadline, std::atomic<std::int64_t>& total) {
   std::minstd_rand random(seed);
@@ -84,7 +86,7 @@ std::vector<Calibration> ListWays(const FileBlockReader& reader, const Streaming
   std::vector<Calibration> ways;
   for (const int depth : depths) {
     if (may_be_direct) ways.push_back({.direct = true, .n_threads = depth});
-    // The page cache gains little from more threads.
+    // Buffered reads gain little from more threads.
     const bool is_usual = depth == 8 || depths.size() == 1;
     if (!may_be_direct || (options.mode == ReadMode::kMeasured && is_usual)) {
       ways.push_back({.direct = false, .n_threads = depth});
@@ -93,7 +95,8 @@ std::vector<Calibration> ListWays(const FileBlockReader& reader, const Streaming
   return ways;
 }
 
-// The least is chosen: the fewest threads; among ways without a speed, direct and about 8 threads.
+// Returns a sort key; the way with the least key is chosen: the fewest threads; among ways without
+// a speed, direct and about 8 threads.
 std::pair<bool, int> Preference(const Calibration& way, double best) {
   return {best <= 0 && !way.direct, best > 0 ? way.n_threads : std::abs(way.n_threads - 8)};
 }

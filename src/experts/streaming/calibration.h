@@ -1,4 +1,4 @@
-// Calibration: how a disk is read fastest, measured with the experts that it will be read for.
+// Calibration: the fastest way to read a disk, measured with the experts that it stores.
 #pragma once
 
 #include <span>
@@ -17,15 +17,15 @@ struct Calibration {
   double bytes_per_second = 0;  // 0: not measured
 };
 
-// Chooses direct reads, unless buffered ones are 10 % faster; of these, the way with the fewest
-// threads of those that are at most 5 % slower than the fastest. If no way has a speed, a direct
-// one before others, with the number of threads that is next to 8. `measured` is not empty.
+// Chooses direct reads, unless buffered reads are 10 % faster; then, among the ways that are at
+// most 5 % slower than the fastest, the one with the fewest threads. If no way has a speed, prefers
+// a direct one, then the number of threads closest to 8. `measured` must not be empty.
 Calibration ChooseReads(std::span<const Calibration> measured);
 
-// Reads random experts in each way that the options allow, at most calibration_seconds in all, and
-// leaves `reader` reading in the last of them. Reads nothing if the options leave no choice. Error:
-// the system starts no threads. Experts that cannot be read do not count, nor does what the page
-// cache would answer instead of the disk.
+// Reads random experts in each way that the options allow, for at most calibration_seconds in all,
+// and leaves `reader` set to the last way. Reads nothing if the options leave no choice. Error: the
+// system starts no threads. Experts that cannot be read do not count, nor do reads that the page
+// cache would serve instead of the disk.
 Result<Calibration> CalibrateReads(FileBlockReader& reader, const ExpertFiles& files,
                                    const StreamingOptions& options);
 

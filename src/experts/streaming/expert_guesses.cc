@@ -83,7 +83,7 @@ std::optional<GuessBuffers> ExpertGuesses::Begin(std::int64_t block, std::int64_
       .routing = {.ids = all.routing.ids.Rows(0, t), .weights = all.routing.weights.Rows(0, t)}};
 }
 
-// The experts that are not in memory, each once, those with most weight first.
+// Lists the experts that are not in memory, each once, the experts with the largest weights first.
 void ExpertGuesses::ListCandidates(const std::function<bool(std::uint32_t key)>& has_expert) {
   const Matrix<const std::int32_t> ids = buffers_.views.routing.ids.Rows(0, n_rows_);
   const float* const weights = buffers_.views.routing.weights.data;
@@ -117,7 +117,7 @@ void ExpertGuesses::End(const std::function<bool(std::uint32_t key)>& has_expert
 void ExpertGuesses::Add(std::uint32_t key) {
   const auto known = Find(key);
   if (known != guesses_.end()) {
-    known->has_expired = false;  // a read for an earlier guess will do
+    known->has_expired = false;  // reuses the read for an earlier guess
   } else {
     guesses_.push_back({.block = block_, .key = key});
   }

@@ -1,9 +1,9 @@
-// ExpertGuesses: experts that the next block will probably choose, read before it is known
+// ExpertGuesses: guesses the experts that the next block will choose and reads them early
 // (docs/streaming.md).
 //
 // The router of the next block, applied to the streams before the experts of this block are added
-// to them, is often right. A guess is read behind all other reads, into slots that are kept for
-// guesses, so that a wrong one costs nothing but the time of an idle disk.
+// to them, is often right. A guess is read after all other reads, into slots that are reserved for
+// guesses, so that a wrong guess costs nothing but the time of an idle disk.
 #pragma once
 
 #include <chrono>
@@ -30,7 +30,8 @@ using ChangeGuesses = std::function<void(Matrix<std::int32_t> ids)>;
 // One thread at a time.
 class ExpertGuesses {
  public:
-  // More tokens use so many experts that the disk is busy anyway.
+  // The most tokens of a pass with guesses. More tokens use so many experts that the disk is busy
+  // anyway.
   static constexpr std::int64_t kMostTokens = 8;
   static constexpr std::size_t kMostPerBlock = 4;
   static constexpr std::size_t kMostSlots = 12;
@@ -38,38 +39,39 @@ class ExpertGuesses {
   // Submits the read of an expert into a slot.
   using StartRead = std::function<void(std::uint32_t key, std::uint32_t slot)>;
 
-  // The directory outlives this object. `change` may be empty.
+  // The directory must outlive this object. `change` may be empty.
   ExpertGuesses(GuessMode mode, const ModelConfig& config, SlotDirectory& directory,
                 ChangeGuesses change);
-  // Before the first guess; backend and queue outlive the guesses. Error: kOutOfMemory.
+  // Call before the first guess; backend and queue must outlive this object. Error: kOutOfMemory.
   Status Bind(Backend& backend, ReadQueue& queue);
 
-  // Allows guesses, as at first, or computes and reads none until they are allowed again. Before
-  // BeginPass.
+  // Allows guesses (the default), or stops computing and reading them until they are allowed again.
+  // Call before BeginPass.
   void Allow(bool allowed) { is_allowed_ = allowed; }
-  // A pass begins. n_tokens: of a main pass whose time tells whether guesses pay; 0: of none. What
-  // was guessed for the pass before is dropped.
+  // Begins a pass and drops the guesses of the pass before. n_tokens: the tokens of a main pass
+  // whose time shows whether guesses pay; 0: any other pass.
   void BeginPass(std::int64_t n_tokens);
-  // The time of the last pass is complete: another goes on.
+  // Ends the timing of the last pass, because another pass continues.
   void EndStep();
-  // Brings the slots that are kept for guesses to their number, after the pool may have changed.
+  // Restores the number of slots reserved for guesses after the pool may have changed.
   void KeepReserve();
 
-  // ExpertStore::BeginGuess and EndGuess. `has_expert`: whether this process has an expert's bytes.
+  // Implement ExpertStore::BeginGuess and EndGuess. `has_expert`: true if this process has an
+  // expert's bytes.
   std::optional<GuessBuffers> Begin(std::int64_t block, std::int64_t t);
   void End(const std::function<bool(std::uint32_t key)>& has_expert);
 
-  // A block needs an expert. True: the expert has the slot of a guess, whose lease the block now
-  // has.
+  // Called when a block needs an expert. True: the expert has the slot of a guess, whose lease now
+  // belongs to the block.
   bool Use(std::uint32_t key);
-  // All experts of the block are leased or missing: those that Use has returned become experts as
-  // all others.
+  // Called when all experts of the block are leased or missing: turns the guesses that Use has
+  // returned into ordinary experts.
   void AdoptUsed();
-  // Begins the reads of new guesses. Called behind the reads that the block waits for.
+  // Begins the reads of new guesses. Called after the reads that the block waits for.
   void StartReads(const StartRead& start);
-  // The read of a guessed expert (SlotDirectory::IsGuess) has ended.
+  // Called when the read of a guessed expert (SlotDirectory::IsGuess) has ended.
   void EndRead(std::uint32_t slot, bool is_read);
-  // A block has run.
+  // Called when a block has run.
   void EndBlock(std::int64_t block);
 
   const GuessCounts& counts() const { return counts_; }
@@ -80,8 +82,8 @@ class ExpertGuesses {
   struct Guess {
     std::int64_t block;
     std::uint32_t key;
-    std::uint32_t slot = SlotDirectory::kNone;  // kNone: it is not read
-    bool has_expired = false;                   // but is still being read
+    std::uint32_t slot = SlotDirectory::kNone;  // kNone: it is not being read
+    bool has_expired = false;                   // expired, but still being read
   };
   struct Candidate {
     std::uint32_t key;
@@ -89,7 +91,7 @@ class ExpertGuesses {
   };
   // The decoding step that is timed.
   struct TimedStep {
-    std::int64_t n_tokens = 0;  // 0: none is
+    std::int64_t n_tokens = 0;  // tokens of the step; 0: no step is timed
     Clock::time_point begin, end;
     double busy_begin = 0, busy_end = 0;  // ReadCounts::busy_seconds
   };
@@ -97,7 +99,7 @@ class ExpertGuesses {
   GuessBuffers LayOut(BufferLayout& memory) const;
   void ListCandidates(const std::function<bool(std::uint32_t key)>& has_expert);
   void Add(std::uint32_t key);
-  void Expire(std::int64_t block);  // -1: of all blocks
+  void Expire(std::int64_t block);  // -1: expires the guesses of all blocks
   std::vector<Guess>::iterator Find(std::uint32_t key);
 
   bool Reads() const { return is_allowed_ && policy_.Reads(); }

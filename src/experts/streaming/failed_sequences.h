@@ -1,5 +1,5 @@
-// FailedSequences: the sequences of a pass whose tokens need experts that cannot be read. The
-// others go on.
+// FailedSequences: the sequences of a pass whose tokens need experts that cannot be read. The other
+// sequences continue.
 #pragma once
 
 #include <cstddef>
@@ -14,10 +14,10 @@
 
 namespace fathom {
 
-// One thread at a time. Allocates only where something fails.
+// One thread at a time. Allocates only when something fails.
 class FailedSequences {
  public:
-  // Begins a pass, at whose end the arrays of `batch` may go; nothing has failed.
+  // Begins a pass without failures. The arrays of `batch` must stay valid until the pass ends.
   void Begin(const BatchView& batch);
   // Fails the sequences whose rows of ids [t, k] name the expert.
   void FailUsers(Matrix<const std::int32_t> ids, std::int32_t expert, const Error& error);

@@ -24,7 +24,7 @@ void GuessPolicy::Count(std::int64_t n_guesses, std::int64_t n_useful) {
   window_.useful += n_useful;
 }
 
-// Without guesses all experts were in memory: there is nothing to gain.
+// Without guesses all experts were in memory, and there is nothing to gain.
 bool GuessPolicy::Pays() const {
   const double idle = window_.seconds - window_.busy_seconds;
   return window_.guesses > 0 &&

@@ -1,8 +1,8 @@
 // GuessPolicy: decides whether guessed experts of the next layer are read ahead.
 //
-// Published measurements of such guesses reach from +5 % to -5 %: they pay only while the disk is
-// idle and most of them are used. So they are counted without a read first, and stop when they do
-// not pay.
+// Published measurements of such guesses range from +5 % to -5 %: they pay only while the disk is
+// idle and most of them are used. So guesses are first counted without being read, and stop when
+// they do not pay.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace fathom {
 
 enum class GuessMode : std::uint8_t { kAuto, kOff, kOn };
 
-// For options.
+// Names of the modes for options.
 inline constexpr std::string_view kGuessModeNames[] = {"auto", "off", "on"};
 
 enum class GuessState : std::uint8_t {
@@ -25,24 +25,24 @@ enum class GuessState : std::uint8_t {
 // One thread at a time.
 class GuessPolicy {
  public:
-  // Tokens of decoding steps after which a state is judged.
+  // Tokens of decoding steps after which a state is evaluated.
   static constexpr std::int64_t kWindowTokens = 64;
   static constexpr std::int64_t kRestTokens = 1024;
-  static constexpr double kLeastIdleShare = 0.15;   // of the time of steps, no read in flight
-  static constexpr double kLeastUsefulShare = 0.6;  // of guesses, experts that were needed
+  static constexpr double kLeastIdleShare = 0.15;   // share of step time without reads
+  static constexpr double kLeastUsefulShare = 0.6;  // share of guesses that the layer needed
 
   explicit GuessPolicy(GuessMode mode);
 
   GuessState state() const { return state_; }
   bool Computes() const { return state_ == GuessState::kShadow || state_ == GuessState::kOn; }
-  // Whether EndStep changes anything.
+  // Returns true if EndStep changes anything.
   bool NeedsTimes() const { return mode_ == GuessMode::kAuto; }
   bool Reads() const { return state_ == GuessState::kOn; }
 
   // Counts guesses of experts that were not in memory, and how many of them the layer needed.
   void Count(std::int64_t n_guesses, std::int64_t n_useful);
-  // Ends a decoding step of so many tokens, which took `seconds`; in `busy_seconds` of them the
-  // disk had a read in flight.
+  // Ends a decoding step of n_tokens tokens, which took `seconds`; during `busy_seconds` of them
+  // the disk had a read in flight.
   void EndStep(std::int64_t n_tokens, double seconds, double busy_seconds);
 
  private:
@@ -54,7 +54,7 @@ class GuessPolicy {
 
   GuessMode mode_;
   GuessState state_;
-  Window window_;  // since the state was last judged
+  Window window_;  // counts since the last evaluation
 };
 
 }  // namespace fathom

@@ -14,7 +14,7 @@ struct OpenedFiles {
   Calibration found;
 };
 
-// Measures opened files, and makes their reader read in the way that is found.
+// Measures opened files and sets their reader to the best way found.
 Result<OpenedFiles> Calibrate(Result<std::unique_ptr<FileBlockReader>> opened,
                               const ExpertFiles& files, const StreamingOptions& options) {
   if (!opened) return Unexpected(opened.error());

@@ -1,4 +1,4 @@
-// Opens the files that experts are read from: those of the checkpoint, or two copies of them.
+// Opens the files that experts are read from: the files of the checkpoint, or two copies of them.
 #pragma once
 
 #include <memory>
@@ -14,11 +14,11 @@ namespace fathom {
 
 struct OpenedReader {
   std::unique_ptr<BlockReader> reader;
-  Calibration found;  // of all drives together
+  Calibration found;  // for all drives together
 };
 
-// Opens what options.open makes, else the files of the checkpoint and of options.mirror, whose
-// speeds are measured. Errors: a file cannot be opened, or the mirror has other bytes
+// Opens the reader that options.open makes, else the files of the checkpoint and of options.mirror,
+// whose speeds are measured. Errors: a file cannot be opened, or the mirror has other bytes
 // (CheckMirror); the system starts no threads.
 Result<OpenedReader> OpenReader(const Checkpoint& checkpoint, const ExpertFiles& files,
                                 const StreamingOptions& options);

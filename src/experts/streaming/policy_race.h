@@ -1,9 +1,8 @@
-// PolicyRace: decides which expert gives its memory to another: the least recently used, or the
-// least frequently used.
+// PolicyRace: decides which expert to evict: the least recently used, or the least frequently used.
 //
 // Published measurements contradict each other: on some texts LRU hits .08 where the optimum is
-// .46, on others it beats everything that counts. So both run beside each other, as directories
-// that hold ids only, and the pool follows the one that has hit more often lately.
+// .46, on others it beats every policy that counts uses. So both run side by side, as directories
+// that hold ids only, and the pool follows the one that has had more hits lately.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +18,7 @@ enum class EvictionPolicy : std::uint8_t { kLeastRecent, kLeastFrequent };
 // One thread at a time. Allocates in the constructor only.
 class PolicyRace {
  public:
-  // Tokens after which all use counts are halved, and tokens that the race looks back.
+  // Tokens after which all use counts are halved, and tokens in the window of the race.
   static constexpr std::int64_t kHalvingTokens = 4096;
   static constexpr std::int64_t kWindowTokens = 2048;
   // The other policy takes over if its share of hits is this much greater.
@@ -27,10 +26,11 @@ class PolicyRace {
 
   PolicyRace(std::size_t n_keys, std::size_t n_slots);
 
-  // Counts uses of an expert by a step that passes all tokens of a prompt, or by tokens that are
-  // generated. Only the latter change the two directories: a prompt uses nearly every expert once.
+  // Counts uses of an expert: is_scan by a step that processes the tokens of a prompt, otherwise by
+  // generated tokens. Only the latter change the two directories: a prompt uses nearly every expert
+  // once.
   void Use(std::uint32_t key, std::int64_t uses, bool is_scan);
-  // Ends a step of so many tokens. True: all use counts were halved.
+  // Ends a step of n_tokens tokens. True: all use counts were halved.
   bool EndStep(std::int64_t n_tokens);
 
   EvictionPolicy best() const { return best_; }

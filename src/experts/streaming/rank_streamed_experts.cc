@@ -9,8 +9,8 @@
 namespace fathom {
 namespace {
 
-// Adds the counts of a rank to those of others, which run the same steps at the same time and wait
-// for the slowest.
+// Adds the counts of a rank to the counts of others. The ranks run the same steps at the same time
+// and wait for the slowest.
 void AddRank(const StreamingCounts& rank, StreamingCounts& all) {
   for (const auto member :
        {&StreamingCounts::hash_uses, &StreamingCounts::hash_hits, &StreamingCounts::learned_uses,

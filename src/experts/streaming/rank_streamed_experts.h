@@ -1,5 +1,5 @@
-// RankStreamedExperts: the streamed experts of one of several ranks that divide the experts. The
-// rank reads what it computes, into a pool of its own, for tokens of all ranks.
+// RankStreamedExperts: the streamed experts of one rank of several that divide the experts. The
+// rank reads the experts that it computes, into a pool of its own, for tokens of all ranks.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@
 
 namespace fathom {
 
-// An expert that cannot be read is noted, and the rank goes on: others may compute tokens that do
-// not need it (experts/exchange/shared_failures.h).
+// An expert that cannot be read is recorded, and the rank continues: other ranks may compute tokens
+// that do not need it (experts/exchange/shared_failures.h).
 class RankStreamedExperts : public StreamedExperts {
  public:
-  // For steps of at most max_tokens of all ranks together. Errors: those of
-  // StreamedExperts::Create; a placement of other experts.
+  // For steps of at most max_tokens of all ranks together. Errors: as StreamedExperts::Create; a
+  // placement of other experts.
   static Result<std::unique_ptr<RankStreamedExperts>> Create(
       Backend& backend, const ModelConfig& config, const ModelShard& shard,
       const BlockPlacements& placement, std::int64_t max_tokens, StreamingOptions options);
@@ -30,11 +30,11 @@ class RankStreamedExperts : public StreamedExperts {
   void ShardWeights(ModelWeights& weights) const override;
   std::span<const ExpertFailure> expert_failures() const override { return failures_; }
   // Returns the counts of all ranks of the stage together, of the others as of the last step;
-  // counts() has those of this rank alone.
+  // counts() returns the counts of this rank alone.
   std::optional<StreamingCounts> streaming() const override;
   void NoteOthers(std::span<const StreamingCounts> others);
 
-  // The expert rank that computes `expert` for the token at `position` of its sequence.
+  // Returns the expert rank that computes `expert` for the token at `position` of its sequence.
   int FindRank(std::int64_t block, std::int32_t position, std::int32_t expert) const {
     return maps_[static_cast<std::size_t>(block)].FindRank(position, expert);
   }
@@ -54,11 +54,11 @@ class RankStreamedExperts : public StreamedExperts {
 
   int expert_rank_;
   std::vector<ReplicaMap> maps_;
-  std::vector<ExpertFailure> failures_;  // of the main pass
-  // Failures of the pass that is paused, or of those in its pauses.
+  std::vector<ExpertFailure> failures_;  // failures of the main pass
+  // Failures of the paused pass, or of the passes in its pauses.
   std::vector<ExpertFailure> other_failures_;
   mutable std::mutex others_mutex_;
-  std::vector<StreamingCounts> others_;  // guarded
+  std::vector<StreamingCounts> others_;  // guarded by the mutex
 };
 
 }  // namespace fathom

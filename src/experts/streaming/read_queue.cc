@@ -105,7 +105,7 @@ ReadQueue::Piece ReadQueue::TakePiece() {
           .to = {read.memory + range.in_slot + begin, static_cast<std::size_t>(bytes)}};
 }
 
-// With an error, the pieces that are left are not read.
+// After an error, the remaining pieces are not read.
 void ReadQueue::EndPiece(const Piece& piece, Status status) {
   Read& read = reads_[piece.slot];
   counts_.bytes += status ? std::ssize(piece.to) : 0;

@@ -1,8 +1,8 @@
 // ReadQueue: many reads of experts in flight at once, each by a thread that waits for the disk.
 //
-// A disk is fast only with many requests: experts are divided into pieces, and threads take the
-// pieces of all experts that are wanted. Blocking reads work everywhere; io_uring, which would save
-// the threads, is blocked in many containers.
+// A disk is fast only with many requests: experts are divided into pieces, and the threads read the
+// pieces of all wanted experts. Blocking reads work everywhere; io_uring, which would save the
+// threads, is blocked in many containers.
 #pragma once
 
 #include <array>
@@ -23,11 +23,11 @@
 
 namespace fathom {
 
-// Bytes of one read: enough for the full speed of a disk, and so few that an expert of Flash keeps
-// seven threads busy.
+// Bytes of one read: large enough for the full speed of a disk, and small enough that an expert of
+// Flash keeps seven threads busy.
 inline constexpr std::int64_t kReadPieceBytes = std::int64_t{2} << 20;
 
-// The more urgent first. Within one urgency, experts are read in the order in which they came.
+// More urgent reads come first. Within one urgency, experts are read in the order of Submit.
 enum class ReadUrgency : std::uint8_t { kDemand, kAhead, kGuess };
 inline constexpr std::size_t kReadUrgencies = 3;
 
@@ -39,40 +39,42 @@ struct EndedRead {
 
 // Totals since the start.
 struct ReadCounts {
-  std::int64_t bytes = 0;  // of blocks, so that a disk would count the same
+  std::int64_t bytes = 0;  // bytes of blocks, as a disk would count them
   std::int64_t experts = 0;
   double busy_seconds = 0;  // time with at least one read in flight
 };
 
-// Reader, slots and ranges outlive the threads: if Stop returns false, they must live until the
-// process ends. Submit, Promote, Withdraw, WaitForEnd and TakeEnded are for one thread.
+// Reader, slots and ranges must outlive the threads: if Stop returns false, until the process ends.
+// Submit, Promote, Withdraw, WaitForEnd and TakeEnded are for one thread.
 class ReadQueue {
  public:
-  // Reads of at most n_slots slots. Errors: the system starts no more threads.
+  // For reads into at most n_slots slots. Errors: the system starts no more threads.
   static Result<std::unique_ptr<ReadQueue>> Create(BlockReader& reader, std::size_t n_slots,
                                                    int n_threads);
   // Calls Stop; ends the process if it returns false.
   ~ReadQueue();
 
-  // Reads `ranges` into the slot, whose memory begins at `memory`. The slot is in no other read.
+  // Reads `ranges` into the slot, whose memory begins at `memory`. The slot must not be in another
+  // read.
   void Submit(std::size_t slot, std::span<const FileRange> ranges, std::byte* memory,
               ReadUrgency urgency);
-  // Makes a read that may wait behind others a demand read.
+  // Makes a read that may still wait a demand read.
   void Promote(std::size_t slot);
-  // Takes back a read of which no piece has begun; it does not end. False: it ends as others do.
+  // Cancels a read of which no piece has begun; TakeEnded will not return it. False: the read ends
+  // like others.
   bool Withdraw(std::size_t slot);
-  // Waits until a read has ended that TakeEnded has not returned, at most so long. True: there is
-  // one.
+  // Waits until there is an ended read that TakeEnded has not returned, at most `longest`. True:
+  // there is one.
   bool WaitForEnd(std::chrono::nanoseconds longest);
   // Appends the reads that have ended since the last call.
   void TakeEnded(std::vector<EndedRead>& ended);
 
-  // Any thread.
+  // May be called from any thread.
   ReadCounts counts() const;
 
   // Ends the threads as soon as they have read the pieces that they are reading; pieces that wait
-  // are not read. False: a thread still reads after `longest`, perhaps without end; it ends with
-  // the process.
+  // are not read. False: a thread still reads after `longest`, perhaps forever; it ends with the
+  // process.
   bool Stop(std::chrono::nanoseconds longest = std::chrono::seconds(2));
 
  private:
@@ -84,11 +86,11 @@ class ReadQueue {
     std::span<const FileRange> ranges;
     std::byte* memory = nullptr;
     ReadUrgency urgency = ReadUrgency::kDemand;
-    std::size_t range = 0;                       // of the next piece
-    std::int64_t begin = 0;                      // of the next piece in that range
+    std::size_t range = 0;                       // range of the next piece
+    std::int64_t begin = 0;                      // offset of the next piece in that range
     int n_reading = 0;                           // pieces that threads are reading
     Status status;                               // the first error
-    std::size_t before = kNone, behind = kNone;  // in its list
+    std::size_t before = kNone, behind = kNone;  // neighbours in its list
 
     bool HasPiece() const { return range < ranges.size(); }
   };
@@ -106,7 +108,7 @@ class ReadQueue {
 
   ReadQueue(BlockReader& reader, std::size_t n_slots);
   void Run();
-  // The list of the most urgent reads; nullptr: there are none.
+  // Returns the list of the most urgent reads; nullptr: there are none.
   const List* FirstList() const;
   Piece TakePiece();
   void EndPiece(const Piece& piece, Status status);
@@ -116,7 +118,7 @@ class ReadQueue {
   BlockReader& reader_;
   std::vector<std::thread> threads_;
 
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards the members below
   std::condition_variable has_piece_, has_ended_, has_stopped_;
   std::vector<Read> reads_;                 // by slot
   std::array<List, kReadUrgencies> lists_;  // by urgency
@@ -124,7 +126,7 @@ class ReadQueue {
   ReadCounts counts_;
   Clock::time_point busy_since_;
   int n_reading_ = 0;
-  int n_running_ = 0;  // threads
+  int n_running_ = 0;  // threads that are running
   bool stops_ = false;
 };
 

@@ -32,7 +32,7 @@ void SlotDirectory::RemoveEvictable(std::uint32_t key) {
   --n_evictable_;
 }
 
-// A free slot, or that of a victim; kNone: there is none.
+// Returns a free slot, or the slot of a victim; kNone: there is none.
 std::uint32_t SlotDirectory::TakeSlot() {
   if (!free_.empty()) {
     const std::uint32_t slot = free_.back();

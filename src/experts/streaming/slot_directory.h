@@ -1,4 +1,4 @@
-// SlotDirectory: which expert lies in which slot of the pool, and which one makes room for another.
+// SlotDirectory: the expert in each slot of the pool, and the choice of the expert to evict.
 #pragma once
 
 #include <cstddef>
@@ -19,51 +19,51 @@ class SlotDirectory {
 
   SlotDirectory(std::size_t n_keys, std::size_t n_slots);
 
-  // Slots that are not retired.
+  // Returns the number of slots that are not retired.
   std::size_t n_slots() const { return slots_.size() - retired_.size(); }
-  // kNone: the expert has no slot.
+  // Returns the slot of an expert. kNone: the expert has no slot.
   std::uint32_t FindSlot(std::uint32_t key) const { return slot_of_[key]; }
   std::uint32_t KeyAt(std::uint32_t slot) const { return slots_[slot].key; }
   bool IsReady(std::uint32_t slot) const { return slots_[slot].state == State::kReady; }
   bool IsLeased(std::uint32_t slot) const { return slots_[slot].n_leases > 0; }
-  // Slots that Assign can give away.
+  // Returns the number of slots that Assign can use.
   std::size_t n_available() const { return free_.size() + n_evictable_; }
   std::size_t n_ready() const { return n_ready_; }
 
-  // Gives an expert without a slot a free one, or that of an expert that is not leased; it is then
-  // being filled. kNone: there is none.
+  // Assigns a free slot, or the slot of an expert that is not leased, to an expert without a slot;
+  // the slot is then being filled. kNone: there is no such slot.
   std::uint32_t Assign(std::uint32_t key);
-  // Takes a free slot, or that of an expert that is not leased, out of use. kNone: there is none.
+  // Retires a free slot, or the slot of an expert that is not leased. kNone: there is no such slot.
   std::uint32_t Retire();
-  // Puts a retired slot back into use, if there is one.
+  // Reuses a retired slot, if there is one.
   void Restore();
-  // Keeps up to n slots free for guesses, which evict nothing: takes free slots and those of
-  // experts that are not leased, or puts free ones back into use. Guesses that have slots keep
-  // them.
+  // Reserves up to n slots for guesses, so that they evict nothing: reserves free slots and slots
+  // of experts that are not leased, or returns reserved slots to the pool. Guesses that have slots
+  // keep them.
   void SetReserve(std::size_t n);
-  // Gives an expert without a slot one of the reserve, with a lease; it is then being filled.
-  // kNone: the reserve has none.
+  // Assigns a slot of the reserve to an expert without a slot, with a lease; the slot is then being
+  // filled. kNone: the reserve is empty.
   std::uint32_t AssignReserved(std::uint32_t key);
-  // Makes a guessed expert, which a block needs, one as all others, with the lease that it has. The
-  // reserve takes another slot for it, as a demand read would have.
+  // Turns a guessed expert that a block needs into an ordinary expert, with the lease that it has.
+  // The reserve takes another slot in its place, as a demand read would have.
   void Adopt(std::uint32_t slot);
-  // Gives the slot of a guessed expert that nobody needs, with the lease of AssignReserved alone,
-  // back to the reserve.
+  // Returns the slot of a guessed expert that nobody needs, whose only lease is that of
+  // AssignReserved, to the reserve.
   void DropGuess(std::uint32_t slot);
   bool IsGuess(std::uint32_t slot) const { return slots_[slot].is_guess; }
   std::size_t n_reserved() const { return reserve_.size(); }
 
-  // A slot has been filled.
+  // Call when a slot has been filled.
   void MarkReady(std::uint32_t slot);
-  // Filling a slot has failed: nobody leases it.
+  // Call when filling a slot has failed and nobody leases it.
   void MarkFree(std::uint32_t slot);
   void Lease(std::uint32_t slot);
   // Ends one lease. `is_scan`: the expert was read for a prompt, which uses nearly all experts
-  // once. It is among the next to go then, unless it has been used more often than the least
-  // recently used of the others.
+  // once. Then it is among the next to be evicted, unless it has been used more often than the
+  // least recently used of the others.
   void Release(std::uint32_t slot, bool is_scan = false);
 
-  // PolicyRace::Use and EndStep.
+  // As PolicyRace::Use and EndStep.
   void Use(std::uint32_t key, std::int64_t uses, bool is_scan);
   void EndStep(std::int64_t n_tokens);
   const PolicyRace& race() const { return race_; }
@@ -93,7 +93,7 @@ class SlotDirectory {
   std::vector<std::uint32_t> reserve_;  // slots without an expert
   std::size_t reserve_size_ = 0;        // slots that reserve_ and guesses have, if there is room
   std::size_t n_guesses_ = 0;           // slots of guesses
-  // Experts that may make room.
+  // Experts that may be evicted.
   RecencyOrder recent_;
   FrequencyOrder frequent_;
   std::size_t n_evictable_ = 0;

@@ -12,7 +12,7 @@
 namespace fathom {
 namespace {
 
-// A segment of more tokens than a step verifies drafts is a piece of a prompt.
+// A segment with more tokens than a step with drafts can have is a piece of a prompt.
 constexpr std::int64_t kMostDecodedTokens = 16;
 
 std::size_t Index(std::int64_t i) { return static_cast<std::size_t>(i); }
@@ -95,7 +95,7 @@ Status StreamedExperts::Bind(ModelWeights& weights, const BoundWeights& bound) {
   weights_ = &weights;
   if (bound.is_mapped) read_ahead_ = BlockReadAhead(bound.checkpoint, stage_.end_layer);
   n_blocks_ = n_layers_ + (weights.draft ? std::ssize(weights.draft->blocks) : 0);
-  // Blocks of other stages have no experts, and experts of other ranks have no data.
+  // Blocks of other stages have no experts; experts of other ranks have no data.
   const std::vector<ExpertWeights> none(Index(n_experts_));
   const auto experts_of = [&](std::int64_t block) -> const std::vector<ExpertWeights>& {
     return HasBlock(block) ? Moe(block).experts : none;
@@ -126,8 +126,8 @@ Status StreamedExperts::OpenPool(const Checkpoint& checkpoint, Pool& pool) {
   Result<PageMemory> memory = PageMemory::Allocate(options_.slots * pool.files.slot_bytes());
   if (!memory) return Unexpected(memory.error());
   pool.memory = *std::move(memory);
-  // While the disk is measured, processors have little to do. Else threads that read would wait for
-  // pages, in the first steps.
+  // Prepares pages while the disk is measured, when processors have little to do. Otherwise the
+  // reading threads would wait for pages in the first steps.
   PagePreparer preparer(pool.memory.bytes());
   Result<OpenedReader> opened = OpenReader(checkpoint, pool.files, options_);
   if (!opened) return Unexpected(opened.error());
@@ -173,7 +173,7 @@ void StreamedExperts::BeginPass(Pass pass, const BatchView& whole) {
   if (options_.prefetch) Prefetch(whole);
 }
 
-// Experts that were read ahead for the pass stay, until another one begins.
+// Experts that were read ahead for the pass stay until another pass begins.
 void StreamedExperts::PausePass() {
   should_stop_ = {};
   SwapFailures();
@@ -210,10 +210,12 @@ void StreamedExperts::ResizePool() {
   if (directory_.n_slots() == wanted) return;
   directory_.SetReserve(0);
   while (directory_.n_slots() < wanted) directory_.Restore();
-  if (directory_.n_slots() > wanted) preparer_.Stop();  // it could bring back what is given up
+  if (directory_.n_slots() > wanted) preparer_.Stop();  // else retired slots get memory again
   while (directory_.n_slots() > wanted) {
     const std::uint32_t slot = directory_.Retire();
-    if (slot == SlotDirectory::kNone) break;  // the others are being filled: the next step goes on
+    if (slot == SlotDirectory::kNone)
+      break;  // the others are being filled: the next step
+              // continues
     ReleasePages({SlotMemory(slot), Index(files().slot_bytes())});
   }
   const std::lock_guard lock(mutex_);
@@ -229,7 +231,8 @@ void StreamedExperts::Prefetch(const BatchView& batch) {
   }
 }
 
-// Half of the pool is left to the blocks that run, and a prompt reads no more than the disk needs.
+// Half of the pool is left to the running blocks, and a prompt reads ahead no more than keeps the
+// disk busy.
 bool StreamedExperts::MayReadAhead() const {
   return ahead_.size() < (is_scan_ ? MostScanReads() : directory_.n_slots() / 2);
 }
@@ -241,7 +244,7 @@ void StreamedExperts::PrefetchBlock(std::int64_t block, const BatchView& batch) 
     const Token token = batch.tokens[Index(row)];
     if (token < 0 || token >= table.rows) continue;  // the kernel reports it
     for (std::int64_t i = 0; i < table.cols; ++i) {
-      std::int64_t id = 0;  // the table may lie at any address of its file
+      std::int64_t id = 0;  // the address of the table may be unaligned
       std::memcpy(&id, table.Row(token) + i, sizeof id);
       if (id < 0 || id >= n_experts_) continue;
       const auto expert = static_cast<std::int32_t>(id);
@@ -271,7 +274,7 @@ void StreamedExperts::ReleaseAhead(std::int64_t block) {
   });
 }
 
-// --- The block that runs ---
+// --- The running block ---
 
 void StreamedExperts::ListWanted(Matrix<const std::int32_t> ids) {
   std::ranges::fill(uses_, 0);
@@ -287,7 +290,7 @@ void StreamedExperts::ListWanted(Matrix<const std::int32_t> ids) {
   }
 }
 
-// Preparing the whole pool at once would take processors from a run that never fills it.
+// Preparing the whole pool at the start would take processors from a run that never fills it.
 void StreamedExperts::PrepareSlotsBehind(std::uint32_t slot) {
   constexpr std::uint32_t kAhead = 32;
   last_slot_ = std::max(last_slot_, slot);  // slots are first used in the order of their numbers
@@ -311,7 +314,7 @@ std::optional<GuessBuffers> StreamedExperts::BeginGuess(std::int64_t block, std:
   return pass_ == Pass::kMain ? guesses_.Begin(block, t) : std::nullopt;
 }
 
-// Other ranks may have some experts.
+// Other ranks may have some of the experts.
 void StreamedExperts::EndGuess() {
   guesses_.End([this](std::uint32_t key) { return !files().Ranges(key).empty(); });
 }
@@ -378,7 +381,7 @@ Result<ExpertLease> StreamedExperts::Acquire(std::int64_t block, Matrix<std::int
     counts_.ahead_used += n_ahead;
     counts_.guesses = guesses_.counts();
   }
-  return LeaseGroup();  // Await says whether the step has failed
+  return LeaseGroup();  // Await reports whether the step has failed
 }
 
 ExpertLease StreamedExperts::LeaseGroup() {
@@ -400,7 +403,7 @@ ExpertLease StreamedExperts::LeaseGroup() {
   return lease;
 }
 
-// An expert that is not leased has no data: reading it by mistake faults.
+// An expert that is not leased has no data, so that reading it by mistake faults.
 void StreamedExperts::ReleaseGroup() {
   for (const Waiting& member : group_) {
     ExpertWeights& expert = tables_[Index(block_)][Index(member.expert)];
@@ -484,7 +487,7 @@ void StreamedExperts::WaitForOne() {
   counts_.stall_bytes += after.bytes - before.bytes;
 }
 
-// The slots stay with the reads.
+// The slots remain in use by the reads.
 void StreamedExperts::GiveUpReads(const Error& error) {
   for (const Waiting& one : waiting_) {
     FailExpert(one.expert, error);
@@ -527,7 +530,7 @@ void StreamedExperts::EndRead(const EndedRead& ended) {
   }
   if (status) directory_.MarkReady(slot);
   if (directory_.IsGuess(slot)) {
-    guesses_.EndRead(slot, status.has_value());  // nothing needs it: an error fails nothing
+    guesses_.EndRead(slot, status.has_value());  // a failed guess fails nothing
     return;
   }
   if (status) return;
@@ -553,7 +556,7 @@ void StreamedExperts::CountFailure() {
   }
 }
 
-// Reads that are under way end as if they had been read ahead.
+// Reads in flight end as if they had been read ahead.
 void StreamedExperts::Cancel() {
   if (block_ < 0) return;
   ReleaseGroup();

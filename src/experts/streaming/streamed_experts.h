@@ -1,8 +1,8 @@
 // StreamedExperts: routed experts that are read from disk when a step needs them, and stay in
 // memory as long as there is room (docs/streaming.md).
 //
-// Where an expert is changes the time of a step and nothing else: the same bytes reach the same
-// kernel, and rows are added in the order of their ids whenever they were computed.
+// The place of an expert affects only the time of a step: the same bytes reach the same kernel, and
+// rows are added in the order of their ids, whenever they were computed.
 #pragma once
 
 #include <algorithm>
@@ -37,21 +37,21 @@ namespace fathom {
 // Create and Bind only.
 class StreamedExperts : public ExpertStore {
  public:
-  // All experts of a stage, for steps of at most max_tokens. Errors: fewer slots than
+  // For all experts of a stage, in steps of at most max_tokens. Errors: fewer slots than
   // FewestExpertSlots.
   static Result<std::unique_ptr<StreamedExperts>> Create(Backend& backend,
                                                          const ModelConfig& config,
                                                          const Stage& stage,
                                                          std::int64_t max_tokens,
                                                          StreamingOptions options);
-  // The store of a model whose experts are streamed; nullptr: they are not.
+  // Returns the store of a model whose experts are streamed; nullptr: they are not.
   static StreamedExperts* Of(Model& model);
   // Returns within seconds, even if a read never does.
   ~StreamedExperts() override;
 
   bool ReadsExperts() const override { return true; }
-  // Opens the files and measures the disk. Errors: those of FileBlockReader, ExpertFiles and
-  // ReadQueue; no memory for the slots.
+  // Opens the files and measures the disk. Errors: as FileBlockReader, ExpertFiles and ReadQueue;
+  // no memory for the slots.
   Status Bind(ModelWeights& weights, const BoundWeights& bound) override;
 
   void BeginPass(Pass pass, const BatchView& whole) override;
@@ -63,7 +63,7 @@ class StreamedExperts : public ExpertStore {
   Status Await(const VisitExperts& visit) override;
   std::optional<GuessBuffers> BeginGuess(std::int64_t block, std::int64_t t) override;
   void EndGuess() override;
-  // Sequences fail alone where a read fails or does not end. A draft pass fails none of them: its
+  // Single sequences fail where a read fails or does not end. A draft pass fails no sequence: its
   // drafts are verified, whatever they were computed from.
   std::span<const SequenceFailure> failures() const override {
     return failed_sequences_.failures();
@@ -72,55 +72,54 @@ class StreamedExperts : public ExpertStore {
   StreamingCounts counts() const;  // any thread
   std::optional<StreamingCounts> streaming() const override { return counts(); }
   // Changes the size of the pool before the next step, between the fewest slots and
-  // options.slots. Slots that are given up hold no memory; the coldest experts leave first. Any
-  // thread.
+  // options.slots. Retired slots hold no memory; the coldest experts are evicted first. Any thread.
   void SetSlots(std::int64_t slots);
-  // Whether steps from the next one on may guess experts, whatever StreamingOptions::guesses says:
-  // not while memory is short. Any thread.
+  // Allows or forbids guesses from the next step on, whatever StreamingOptions::guesses is: they
+  // are forbidden while memory is short. Any thread.
   void AllowGuesses(bool allowed) { allows_guesses_ = allowed; }
-  // Returns the bytes of the pool that have been prepared: grows while the system gives it memory,
-  // for which pages of files may have to be dropped. Any thread.
+  // Returns the bytes of the pool that have been prepared. The number grows while the system
+  // provides memory, for which pages of files may have to be dropped. Any thread.
   std::size_t PreparedBytes() const { return preparer_.n_prepared(); }
   const ExpertFiles& files() const { return pool_->files; }
 
  protected:
-  // The errors of Create.
+  // Returns the errors of Create.
   static Status CheckOptions(const Backend& backend, const ModelConfig& config,
                              const StreamingOptions& options);
-  // `options` are those that CheckOptions has accepted.
+  // `options` must be accepted by CheckOptions.
   StreamedExperts(Backend& backend, const ModelConfig& config, const Stage& stage,
                   std::int64_t max_tokens, StreamingOptions options);
 
-  // Whether this process computes an expert for the token at a position.
+  // Returns true if this process computes an expert for the token at a position.
   virtual bool Computes(std::int64_t /*block*/, std::int32_t /*position*/,
                         std::int32_t /*expert*/) const {
     return true;
   }
-  // Begins a pass, in which nothing has failed yet; exchanges what has failed in the pass that
-  // pauses with what has failed in those of its pauses.
+  // Begins a pass without failures; swaps the failures of the pass that pauses with the failures of
+  // the passes in its pauses.
   virtual void BeginFailures(Pass /*pass*/, const BatchView& whole) {
     failed_sequences_.Begin(whole);
   }
   virtual void SwapFailures() { std::swap(failed_sequences_, paused_sequences_); }
-  // Notes that the tokens of a main pass which use an expert of a block go without it. Returns true
-  // if no token is left.
+  // Records that an expert of a block is missing for the tokens of a main pass that use it. Returns
+  // true if no token is left.
   virtual bool FailUsers(std::int64_t block, std::int32_t expert, const Error& error);
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  // The slots and what fills them. Lives until the process ends if a read never returns.
+  // The slots and the reader that fills them. Lives until the process ends if a read never returns.
   struct Pool {
     std::unique_ptr<BlockReader> reader;
     PageMemory memory;
     ExpertFiles files;
     std::unique_ptr<ReadQueue> queue;
   };
-  // An expert of the block that runs.
+  // An expert of the running block.
   struct Waiting {
     std::int32_t expert;
     std::uint32_t slot;
-    bool was_read;  // for this use
+    bool was_read;  // read from disk for this use
   };
   // An expert of a later block, leased until that block has run.
   struct Ahead {
@@ -138,14 +137,14 @@ class StreamedExperts : public ExpertStore {
     return static_cast<std::uint32_t>(block * n_experts_ + expert);
   }
   MoeWeights& Moe(std::int64_t block) const;
-  // Whether the block is of this process's stage.
+  // Returns true if the block belongs to this process's stage.
   bool HasBlock(std::int64_t block) const {
     return block < n_layers_ ? block >= stage_.first_layer && block < stage_.end_layer
                              : stage_.is_last;
   }
   bool IsHashBlock(std::int64_t block) const { return block < n_hash_layers_; }
 
-  // The distinct experts of `ids` with the number of their uses, ascending, in wanted_.
+  // Writes the distinct experts of `ids` with the number of their uses, ascending, to wanted_.
   void ListWanted(Matrix<const std::int32_t> ids);
   bool StartRead(std::uint32_t key, ReadUrgency urgency);
   void SubmitRead(std::uint32_t key, std::uint32_t slot, ReadUrgency urgency);
@@ -153,11 +152,11 @@ class StreamedExperts : public ExpertStore {
   // Starts as many reads of missing_ as there is room for.
   void StartMissing();
   bool MayStartMissing() const;
-  // Takes note of reads that have ended.
+  // Handles the reads that have ended.
   void TakeEnded();
   void EndRead(const EndedRead& ended);
   void CountFailure();
-  // Fails what uses an expert of the block that runs: some tokens, or the step if none is left.
+  // Fails the users of an expert of the running block: some tokens, or the step if none is left.
   void FailExpert(std::int32_t expert, const Error& error);
   // Fails the sequences that use experts whose reads have not ended.
   void GiveUpReads(const Error& error);
@@ -169,7 +168,7 @@ class StreamedExperts : public ExpertStore {
   // Makes a lease of the experts in group_.
   ExpertLease LeaseGroup();
   void ReleaseGroup();
-  // Ends what a failed step has left.
+  // Cleans up after a failed step.
   void Cancel();
   void ResizePool();
   // Reads the experts that earlier runs used most into all slots but the fewest of a pool.
@@ -178,17 +177,17 @@ class StreamedExperts : public ExpertStore {
   void Prefetch(const BatchView& batch);
   void PrefetchBlock(std::int64_t block, const BatchView& batch);
   bool MayReadAhead() const;
-  // Experts that are read at once for a prompt: enough for the disk, without taking the pool.
+  // The most experts that are read together for a prompt: enough for the disk, few for the pool.
   std::size_t MostScanReads() const { return std::min<std::size_t>(12, directory_.n_slots() / 2); }
-  void ReleaseAhead(std::int64_t block);  // -1: of all blocks
+  void ReleaseAhead(std::int64_t block);  // -1: releases the experts of all blocks
 
   Backend& backend_;
   Stage stage_;
   std::int64_t n_layers_, n_hash_layers_, n_experts_, n_blocks_, experts_per_token_;
   StreamingOptions options_;
   std::unique_ptr<Pool> pool_;
-  PagePreparer preparer_;            // of the pool, until it shrinks
-  std::uint32_t last_slot_ = 0;      // that has been used
+  PagePreparer preparer_;            // prepares pages of the pool until it shrinks
+  std::uint32_t last_slot_ = 0;      // the highest slot that has been used
   ModelWeights* weights_ = nullptr;  // null before Bind
   SlotDirectory directory_;
   ExpertGuesses guesses_;
@@ -199,8 +198,8 @@ class StreamedExperts : public ExpertStore {
   std::vector<std::uint8_t> was_ahead_;   // by slot: read ahead and not used yet
   std::vector<std::uint8_t> hangs_;       // by slot: its read has not ended for longest_read
 
-  // --- The block that runs ---
-  ShouldStop should_stop_;  // of its pass
+  // --- The running block ---
+  ShouldStop should_stop_;  // for the running pass
   std::int64_t block_ = -1;
   Matrix<std::int32_t> ids_;
   std::vector<std::int64_t> uses_;         // [experts]
@@ -216,18 +215,18 @@ class StreamedExperts : public ExpertStore {
   FailedSequences failed_sequences_;
   Pass pass_ = Pass::kMain;
 
-  bool is_scan_ = false;  // the step computes tokens of prompts
-  // --- The main pass that is paused ---
+  bool is_scan_ = false;  // true: the step computes tokens of prompts
+  // --- The paused main pass ---
   FailedSequences paused_sequences_;
   bool paused_is_scan_ = false;
   std::int64_t step_tokens_ = 0;
-  std::vector<std::uint32_t> heat_;  // of one call of save_heat
+  std::vector<std::uint32_t> heat_;  // argument of save_heat
   Clock::time_point last_save_ = Clock::now();
   std::atomic<std::int64_t> wanted_slots_;
   std::atomic<bool> allows_guesses_ = true;
 
   mutable std::mutex mutex_;
-  // Guarded.
+  // Guarded by the mutex.
   StreamingCounts counts_;
   Clock::time_point last_failures_[3];  // by number modulo 3
 };

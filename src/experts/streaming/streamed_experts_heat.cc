@@ -1,4 +1,4 @@
-// StreamedExperts: the uses of experts that are kept from run to run.
+// StreamedExperts: the use counts of experts, which are kept from run to run.
 #include <algorithm>
 #include <functional>
 #include <utility>

@@ -1,6 +1,6 @@
 // Orders of experts by their use: by the last use, and by the number of uses. All operations take
-// constant time: with thousands of experts, a scan for the next victim would cost more than the
-// memory brings.
+// constant time: with thousands of experts, a scan for the next victim would cost more than it
+// saves.
 #pragma once
 
 #include <array>
@@ -31,17 +31,18 @@ class KeyLists {
   std::vector<Link> links_;
 };
 
-// The least recently used key first. Keys that are inserted cold come before all others.
+// Orders keys by their last use, the least recently used key first. Keys that are inserted cold
+// come before all others.
 class RecencyOrder {
  public:
   explicit RecencyOrder(std::size_t n_keys) : lists_(n_keys), is_cold_(n_keys) {}
-  // A key that is not in the order.
+  // Inserts a key that is not in the order.
   void Insert(std::uint32_t key, bool is_cold = false) {
     is_cold_[key] = is_cold ? 1 : 0;
     lists_.Append(is_cold ? cold_ : warm_, key);
   }
   void Remove(std::uint32_t key) { lists_.Remove(is_cold_[key] != 0 ? cold_ : warm_, key); }
-  // KeyLists::kNone: empty.
+  // Returns the first key. KeyLists::kNone: the order is empty.
   std::uint32_t First() const { return cold_.first != KeyLists::kNone ? cold_.first : warm_.first; }
   std::uint32_t FirstWarm() const { return warm_.first; }
 
@@ -51,7 +52,7 @@ class RecencyOrder {
   std::vector<std::uint8_t> is_cold_;
 };
 
-// Uses of each expert; all numbers are halved from time to time, so that the past fades.
+// Uses of each expert; all numbers are halved from time to time, so that old uses lose weight.
 class UseCounts {
  public:
   static constexpr std::uint16_t kMost = 4095;
@@ -66,15 +67,15 @@ class UseCounts {
   std::vector<std::uint16_t> counts_;
 };
 
-// The least frequently used key first; among keys with the same number of uses, the one that came
-// first.
+// Orders keys by their number of uses, the least frequently used key first; among keys with the
+// same number of uses, the key that was inserted first.
 class FrequencyOrder {
  public:
   explicit FrequencyOrder(std::size_t n_keys) : lists_(n_keys), places_(n_keys) {}
   void Insert(std::uint32_t key, std::uint16_t count, bool first = false);
   void Remove(std::uint32_t key);
   std::uint32_t First() const;
-  // After all counts have been halved. Takes time for each key.
+  // Call after all counts have been halved. Takes time for each key.
   void Halve();
 
  private:
