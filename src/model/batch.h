@@ -9,8 +9,8 @@
 
 namespace fathom {
 
-// Owns the arrays a BatchView points into. Clear keeps the memory: after Reserve, adding up to that
-// many tokens allocates nothing. One thread at a time.
+// Owns the arrays a BatchView points into. Clear keeps the memory: after Reserve, adding up to the
+// reserved number of tokens allocates nothing. One thread at a time.
 class Batch {
  public:
   void Reserve(std::int64_t max_tokens, std::int64_t max_segments);
@@ -18,7 +18,7 @@ class Batch {
 
   // Adds consecutive tokens of `sequence` (a slot of the model's caches), the first of them at
   // position `first_position`. A sequence may be added once per batch. Prefill chunks and single
-  // decoded tokens are the same thing.
+  // decoded tokens are added alike.
   void Add(std::int32_t sequence, std::int32_t first_position, std::span<const Token> tokens);
 
   std::int64_t n_tokens() const { return static_cast<std::int64_t>(tokens_.size()); }

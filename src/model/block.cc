@@ -5,7 +5,7 @@
 namespace fathom {
 namespace {
 
-// The first cols columns' worth of a scratch matrix, as a matrix of its own.
+// Returns the first cols columns' worth of a scratch matrix, as a matrix of its own.
 template <class T>
 Matrix<T> Narrow(Matrix<T> scratch, std::int64_t cols) {
   return {scratch.data, scratch.rows, cols};
@@ -27,7 +27,7 @@ void Compress(const Step& step, const CompressorWeights& weights, CompressorCach
                         step.batch, cache);
 }
 
-// The indexer's queries and weights of some tokens, into the first rows of their matrices.
+// Computes the indexer's queries and weights of some tokens, into the first rows of their matrices.
 void QueryIndex(const Step& step, const IndexerWeights& weights, std::int64_t first_token,
                 std::int64_t n_tokens) {
   const Activations& a = step.a;
@@ -41,7 +41,7 @@ void QueryIndex(const Step& step, const IndexerWeights& weights, std::int64_t fi
                       a.index_weights.Rows(0, n_tokens));
 }
 
-// The compressed rows each query attends to in a layer of ratio 4 (docs/spec/model.md 6), into
+// Selects the compressed rows for each query in a layer of ratio 4 (docs/spec/model.md 6), into
 // a.selected.
 Status SelectRows(const Step& step, const IndexerWeights& weights, CompressorCache& cache) {
   Compress(step, weights.compressor, cache);
@@ -61,7 +61,7 @@ void WindowKeys(const Step& step, const AttentionWeights& weights, const RopeRow
   step.backend.WindowKeys(a.kv, weights.kv_norm, step.config.rms_norm_eps, rope);
 }
 
-// a.u -> a.y (docs/spec/model.md 5). The weights may be those of some heads and output groups.
+// a.u -> a.y (docs/spec/model.md 5). The weights may cover only some heads and output groups.
 Status Attention(const Step& step, const AttentionWeights& weights, LayerCache& cache) {
   Backend& backend = step.backend;
   const ModelConfig& config = step.config;
@@ -112,7 +112,7 @@ void PrepareAttention(const Step& step, const BlockWeights& weights, Matrix<cons
   step.backend.RmsNorm(a.u, weights.attn_norm, step.config.rms_norm_eps, a.u);
 }
 
-// a.u -> a.y: the expert that every token has. The weights may be those of some of its columns.
+// a.u -> a.y: the expert that every token uses. The weights may cover only some of its columns.
 Status SharedExpert(const Step& step, const SharedExpertWeights& weights) {
   Backend& backend = step.backend;
   const Activations& a = step.a;
@@ -126,7 +126,7 @@ Status SharedExpert(const Step& step, const SharedExpertWeights& weights) {
   return step.tensor.RowParallelLinear(gate, weights.w2, a.y);
 }
 
-// a.u -> a.y (docs/spec/model.md 7). Guesses the experts of `next` (null: of none) from the
+// a.u -> a.y (docs/spec/model.md 7). Guesses the experts of `next` (null: no guess) from the
 // streams.
 Status MixtureOfExperts(const Step& step, const BlockWeights& block, const BlockWeights* next,
                         Matrix<const Bf16> streams) {

@@ -16,7 +16,7 @@
 
 namespace fathom {
 
-// The inputs that every block of a step shares. Views only.
+// The inputs that all blocks of a step share. Views only.
 struct Step {
   Backend& backend;
   const ModelConfig& config;
@@ -27,7 +27,7 @@ struct Step {
   TensorParallel& tensor;
   ExpertStore& store;
   ExpertLayer& experts;
-  // A block of drafts: the rows of a segment see each other, and their keys are not kept
+  // A block of drafts: the rows of a segment see each other, and their keys are not stored
   // (docs/spec/mtp.md 2.5).
   bool is_draft_block = false;
 
@@ -36,21 +36,21 @@ struct Step {
             .eps = config.hc_eps,
             .norm_eps = config.rms_norm_eps};
   }
-  // The RoPE table of a layer depends on its kind alone.
+  // The RoPE table of a layer depends only on its kind.
   RopeRows Rope(int ratio) const {
     return ratio == 0 ? RopeRows{a.window_cos, a.window_sin}
                       : RopeRows{a.compress_cos, a.compress_sin};
   }
 };
 
-// streams [t, 4 d] in place. Reads and extends the layer's cache. `next`: the block that will run
-// next, if its experts may be guessed; null: none. Errors: those of step.tensor,
-// step.store and step.experts; streams and cache hold nothing of use afterwards.
+// Runs a block on streams [t, 4 d] in place. Reads and extends the layer's cache. `next`: the block
+// that will run next, if its experts may be guessed; null: none. Errors: as step.tensor, step.store
+// and step.experts; afterwards streams and cache are undefined.
 Status RunBlock(const Step& step, const BlockWeights& weights, LayerCache& cache,
                 Matrix<Bf16> streams, const BlockWeights* next = nullptr);
 
-// Stores the keys that RunBlock stores of a block of ratio 0, where its outputs are not wanted: a
-// fraction of its work. streams [t, 4 d].
+// Stores the keys that RunBlock stores for a block of ratio 0, if the outputs of the block are not
+// needed: this takes a fraction of the work. streams [t, 4 d].
 void StoreWindowKeys(const Step& step, const BlockWeights& weights, LayerCache& cache,
                      Matrix<const Bf16> streams);
 

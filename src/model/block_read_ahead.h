@@ -1,4 +1,4 @@
-// BlockReadAhead: asks the disk for what every token reads of a block, before it is read.
+// BlockReadAhead: requests from disk, early, the weights of a block that every token reads.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +10,12 @@
 
 namespace fathom {
 
-// Pages that are touched one after the other come from disk in small pieces; a request for all of
-// them does not. One thread at a time.
+// Pages that are touched one after the other are read from disk in small pieces; a request for all
+// of them is not. One thread at a time.
 class BlockReadAhead {
  public:
   BlockReadAhead() = default;
-  // For the first n_layers layers of a mapped checkpoint, which outlives this object.
+  // For the first n_layers layers of a mapped checkpoint, which must outlive this object.
   BlockReadAhead(const Checkpoint& checkpoint, std::int64_t n_layers);
 
   // Requests the bytes of a layer, the first time it is called for that layer.

@@ -1,4 +1,4 @@
-// The caches that a model has, known before it is loaded.
+// Computes the caches that a model has, before it is loaded.
 #pragma once
 
 #include "checkpoint/model_config.h"
@@ -9,7 +9,7 @@ namespace fathom {
 
 struct DrafterKind;
 
-// The caches of a whole model with these options, and of the drafter unless it is null.
+// Returns the caches of a whole model with these options, and of the drafter unless it is null.
 CacheShape MakeCacheShape(const ModelConfig& config, const ModelOptions& options,
                           const DrafterKind* drafter = nullptr);
 

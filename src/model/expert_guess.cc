@@ -5,7 +5,7 @@
 namespace fathom {
 
 void GuessExperts(const Step& step, const BlockWeights& next, Matrix<const Bf16> streams) {
-  if (next.ffn.bias.empty()) return;  // the token alone chooses: no guess is needed
+  if (next.ffn.bias.empty()) return;  // only the token decides: no guess is needed
   const std::optional<GuessBuffers> buffers =
       step.store.BeginGuess(next.index, step.batch.n_tokens());
   if (!buffers) return;

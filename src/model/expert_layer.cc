@@ -3,8 +3,8 @@
 namespace fathom {
 namespace {
 
-// Each row is computed alone and all are added in the order of their ids afterwards: the result
-// does not depend on which experts come first, nor on how many come together.
+// Each row is computed on its own, and all rows are added in the order of their ids afterwards: the
+// result does not depend on which experts arrive first, nor on how many arrive together.
 struct RowsOfExperts {
   Backend& backend;
   Matrix<const Bf16> x;

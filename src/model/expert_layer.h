@@ -28,32 +28,33 @@ struct ExpertInput {
 class ExpertLayer {
  public:
   virtual ~ExpertLayer() = default;
-  // Before the blocks of a pass run; `whole` is the batch of all processes.
+  // Called before the blocks of a pass run; `whole` is the batch of all processes.
   virtual void BeginBlocks(Pass /*pass*/, const BatchView& /*whole*/) {}
-  // Between two blocks of a main pass: other passes run before its next block.
+  // Called between two blocks of a main pass: other passes run before its next block.
   virtual void PausePass() {}
-  // The next block is that of the pass that was paused last.
+  // Called before the next block of the pass that was paused last.
   virtual void ResumePass() {}
-  // Errors: those of the store and of `shared`; a process that cannot be reached.
+  // Errors: as the store and `shared`; a process that cannot be reached.
   virtual Status Run(const ExpertInput& input) = 0;
-  // After the blocks of a main pass: its sequences that need experts which a process cannot read,
-  // the same in all processes. Valid until the next pass begins. Errors: a process that cannot be
-  // reached; kIo: an expert that cannot be read, where the other sequences cannot go on.
+  // After the blocks of a main pass: returns its sequences that need experts that a process cannot
+  // read, the same in all processes. Valid until the next pass begins. Errors: a process that
+  // cannot be reached; kIo: an expert that cannot be read, where the other sequences cannot
+  // continue.
   virtual Result<std::span<const SequenceFailure>> Failures() = 0;
-  // Memory that this object has allocated.
+  // Returns the memory that this object has allocated.
   virtual std::int64_t bytes() const { return 0; }
 };
 
-// rows [t * k, d]: outputs of the experts that the routing names (Backend::ExpertRows).
-// `meanwhile` runs while experts that are not there are read.
+// Computes rows [t * k, d]: the outputs of the experts in the routing (Backend::ExpertRows).
+// `meanwhile` runs while missing experts are read.
 Status RunExperts(Backend& backend, ExpertStore& store, std::int64_t block, Matrix<const Bf16> x,
                   const Routing& routing, float swiglu_limit, Matrix<Bf16> rows,
                   const std::function<Status()>& meanwhile);
 
-// Computes all experts in this process. Backend and store outlive it.
+// Computes all experts in this process. Backend and store must outlive this object.
 class LocalExperts : public ExpertLayer {
  public:
-  // is_alone: no other process computes a part of the same sequences, so that some of them may
+  // is_alone: no other process computes a part of the same sequences, so that single sequences may
   // fail.
   LocalExperts(Backend& backend, ExpertStore& store, float swiglu_limit, bool is_alone = true)
       : backend_(backend), store_(store), swiglu_limit_(swiglu_limit), is_alone_(is_alone) {}

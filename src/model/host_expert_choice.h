@@ -1,4 +1,4 @@
-// Names who computes the routed experts that do not fit into the memory of a device.
+// Selects the computer of the routed experts that do not fit into the memory of a device.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ enum class HostExpertChoice : std::uint8_t {
   kGpu,   // the device, which reads them in memory of the host
   kCpu,   // the host
 };
-// For options.
+// Names of the choices for options.
 inline constexpr std::string_view kHostExpertNames[] = {"auto", "gpu", "cpu"};
 
 }  // namespace fathom

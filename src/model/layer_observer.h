@@ -1,4 +1,4 @@
-// LayerObserver: says which layer of a step begins, for measurements by layer.
+// LayerObserver: reports which layer of a step begins, for measurements by layer.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace fathom {
 
-// Called on the thread of the step. Missing: what follows belongs to no layer.
+// Called on the thread of the step. Missing: the following work belongs to no layer.
 using LayerObserver = std::function<void(std::optional<std::int64_t> layer)>;
 
 }  // namespace fathom

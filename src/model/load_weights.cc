@@ -36,7 +36,7 @@ Status HoldInMemory(ModelState& model, const LoadProgress& progress) {
   return {};
 }
 
-// Decides where the routed experts lie, if the backend has a memory of its own.
+// Decides on the memory of the routed experts, if the backend has a memory of its own.
 Status PlanExperts(ModelState& model) {
   Backend& backend = model.parts.tensor->backend();
   const std::optional<std::int64_t> free = backend.DeviceMemory();

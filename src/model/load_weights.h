@@ -7,11 +7,10 @@
 namespace fathom {
 
 // Binds model.weights, narrows them to this process's shard, checks their values and moves them to
-// where model.options.weights asks: names and shapes are checked before any value is read. A device
-// gets its weights, as model.memory_plan says. Binds
-// the store to the weights: the model must not move afterwards. Closes the checkpoint if all
-// weights have moved to memory. Errors: the checkpoint contradicts the configuration; out of
-// memory.
+// the memory that model.options.weights selects: names and shapes are checked before any value is
+// read. Copies weights to a device according to model.memory_plan. Binds the store to the weights:
+// the model must not move afterwards. Closes the checkpoint if all weights have moved to memory.
+// Errors: the checkpoint contradicts the configuration; out of memory.
 Status LoadWeights(ModelState& model, const LoadProgress& progress);
 
 }  // namespace fathom

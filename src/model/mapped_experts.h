@@ -2,10 +2,10 @@
 //
 // Routed experts are nearly all of a checkpoint, and a prompt needs few of them at first. Reading
 // their scales at load would read a sixteenth of the files; so an expert's scales are checked when
-// the expert is first acquired, and the disk is asked for all experts of a call before the first of
-// them is read. What every token reads of a block is requested while the block before it runs:
-// pages that are touched one after the other come from disk in small pieces. A device gets its
-// experts when they are bound, all of them: what is read whole can be checked whole.
+// the expert is first acquired, and all experts of a call are requested from disk before the first
+// of them is read. The weights that every token reads are requested while the block before theirs
+// runs: pages that are touched one after the other are read from disk in small pieces. A device
+// receives all its experts when they are bound, so that all can be checked then.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@
 
 namespace fathom {
 
-// Allocates in the constructor and in Bind only. The backend outlives it.
+// Allocates in the constructor and in Bind only. The backend must outlive this object.
 class MappedExperts : public ExpertStore {
  public:
   MappedExperts(Backend& backend, const ModelConfig& config, const Stage& stage);
@@ -30,13 +30,13 @@ class MappedExperts : public ExpertStore {
   Result<ExpertLease> Acquire(std::int64_t block, Matrix<std::int32_t> ids) override;
 
  protected:
-  // The experts of `block` that this process has, each once; all experts until the first call.
-  // Experts that were checked before stay checked: their values are the same wherever they lie.
+  // Sets the experts of `block` that this process has, each once; before the first call, it has
+  // all. Experts that were checked before stay checked: their values are the same in any memory.
   void SetPresent(std::int64_t block, std::span<const std::int32_t> experts);
   MoeWeights& Moe(std::int64_t block) const;
   std::int64_t n_blocks() const { return std::ssize(sets_); }  // NumBlocks
   std::int64_t n_experts() const { return n_experts_; }
-  // The blocks that this process has.
+  // Returns the blocks that this process has.
   std::vector<std::int64_t> LocalBlocks() const;
   Backend& backend_;
   ModelWeights* weights_ = nullptr;  // null before Bind
@@ -54,10 +54,10 @@ class MappedExperts : public ExpertStore {
   std::int64_t n_layers_;
   std::int64_t n_experts_;
   std::vector<std::uint8_t> is_checked_;   // [blocks, experts]
-  std::vector<std::int64_t> n_unchecked_;  // per block, of the experts that are present
-  std::vector<std::int32_t> fresh_;        // room for all experts of a block
-  std::vector<std::int32_t> host_ids_;     // of one call of Acquire
-  // Per block, bound at the first use after its experts have changed.
+  std::vector<std::int64_t> n_unchecked_;  // per block: present experts that are unchecked
+  std::vector<std::int32_t> fresh_;        // scratch: experts of a block to check
+  std::vector<std::int32_t> host_ids_;     // scratch of Acquire
+  // One per block, bound at the first use after its experts have changed.
   std::vector<std::optional<ExpertSet>> sets_;
   BlockReadAhead read_ahead_;
 };

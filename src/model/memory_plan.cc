@@ -18,11 +18,11 @@
 namespace fathom {
 namespace {
 
-// The part of the free memory that the driver may take later, for modules, stacks and what is lost
-// between allocations: one of so many.
+// The driver may take one of so many parts of the free memory later, for modules, stacks and gaps
+// between allocations.
 constexpr std::int64_t kKeptPart = 64;
 
-// Returns what the memory for imported weights takes.
+// Returns the bytes that imported weights need.
 std::int64_t ImportBytes(const ModelWeights& weights, WalkedWeights which) {
   const MemoryPieces pieces = WeightPieces(weights, which);
   return pieces.empty() ? 0 : GpuAllocationBytes(GpuPieceBytes(pieces));
@@ -37,8 +37,8 @@ void AddExperts(const BlockWeights& block, MemoryNeeds& needs) {
   }
 }
 
-// Returns how many experts each block gets: all of them get `level` as far as they have so many,
-// and the first ones one more.
+// Returns the number of experts of each block: `level` for all that have so many, and one more for
+// the first blocks.
 std::vector<std::int64_t> Distribute(std::int64_t n, const std::vector<std::int64_t>& experts) {
   const auto taken = [&](std::int64_t level) {
     std::int64_t sum = 0;
@@ -58,7 +58,7 @@ std::vector<std::int64_t> Distribute(std::int64_t n, const std::vector<std::int6
   return shares;
 }
 
-// "3.50 GB dense weights, 0.17 GB draft head, ...".
+// Returns "3.50 GB dense weights, 0.17 GB draft head, ...".
 std::string DescribeNeeds(const MemoryPlan& plan) {
   const MemoryNeeds& needs = plan.needs;
   const std::pair<std::int64_t, std::string_view> parts[] = {
@@ -67,7 +67,7 @@ std::string DescribeNeeds(const MemoryPlan& plan) {
   return DescribeParts(parts);
 }
 
-// "4", or "4 to 5".
+// Returns "4", or "4 to 5".
 std::string DescribeShares(const MemoryPlan& plan) {
   std::int64_t least = std::numeric_limits<std::int64_t>::max(), most = 0;
   for (std::size_t i = 0; i < plan.needs.experts.size(); ++i) {

@@ -25,11 +25,11 @@ struct MainPass {
 };
 
 struct Model::Impl : ModelState {
-  std::unique_ptr<Drafter> drafter;  // null: loaded without
+  std::unique_ptr<Drafter> drafter;  // null: loaded without one
   DraftCosts draft_costs;
-  std::vector<TokenChoice> choices;  // of the last StartTokens
+  std::vector<TokenChoice> choices;  // choices of the last StartTokens
   std::optional<MainPass> paused;    // between BeginPass and its end
-  ShouldStop should_stop;            // of that pass
+  ShouldStop should_stop;            // should_stop of that pass
 
   Result<MainPass> StartMainPass(const BatchView& whole);
   Status RunNextLayer(MainPass& pass);
@@ -54,7 +54,7 @@ Status CheckDraftStage(const ModelState& model) {
                    model.stage().end_layer - 1);
 }
 
-// A layer of a pass in pieces runs on all ranks at once.
+// All ranks must run a layer of a pass in pieces at the same time.
 Status CheckPauses(const ModelState& model) {
   if (model.options.pause_tokens == 0 || (model.stage().is_first && model.stage().is_last)) {
     return {};
@@ -219,7 +219,7 @@ PassProgress Model::Impl::Progress(const MainPass& pass) const {
           .layers = stage().end_layer - stage().first_layer};
 }
 
-// Ends the pause: the calls that come next use the workspace of the pass.
+// Ends the pause: the following calls use the workspace of the pass.
 MainPass Model::Impl::TakePaused() {
   MainPass pass = *std::move(paused);
   paused.reset();
@@ -253,7 +253,7 @@ Status Model::Impl::RunNextLayer(MainPass& pass) {
   return parts.tensor->PollLogits();
 }
 
-// `ran`: what its layers have returned.
+// `ran`: the result of its layers.
 Status Model::Impl::EndMainPass(const MainPass& pass, Status ran,
                                 std::vector<SequenceFailure>& failed) {
   if (layer_observer) layer_observer(std::nullopt);
@@ -272,8 +272,8 @@ Status Model::Impl::EndMainPass(const MainPass& pass, Status ran,
   return {};
 }
 
-// After a step has run. All ranks keep account of all sequences, so that they agree on what may
-// come next and on how much room is left.
+// Called after a step has run. All ranks track all sequences, so that they agree on which positions
+// may follow and on how much room is left.
 void Model::Impl::Finish(const BatchView& whole) {
   for (const Segment& segment : whole.segments) {
     cache->MarkComputed(segment.sequence, segment.first_position + segment.n_tokens);
@@ -288,7 +288,7 @@ Status Model::StartLogits(std::span<const std::int32_t> rows, int slot) {
   Status started =
       m.StartLogits(Pass::kMain, m.workspace->activations().streams, rows, m.head_weights(), slot);
   if (!started) {
-    // Operations of the step may find their fault only now, when its positions are counted.
+    // Operations of the step may report errors only now, after its positions have been counted.
     m.ResetSequences(m.main.positions);
   }
   return started;

@@ -1,4 +1,4 @@
-// Limits of a model: checks of options and batches, and the largest step.
+// Limits of a model: checks of options and batches, and the size of the largest step.
 #pragma once
 
 #include "base/result.h"
@@ -11,7 +11,7 @@ namespace fathom {
 
 struct DrafterKind;
 
-// The largest step of such a model.
+// Returns the size of the largest step of such a model.
 StepLimits MakeStepLimits(const ModelConfig& config, const ModelOptions& options,
                           const DrafterKind* drafter);
 
@@ -22,7 +22,7 @@ Status CheckOptions(const ModelConfig& config, const ModelOptions& options);
 Status CheckBatch(const BatchView& batch, const ModelConfig& config, const ModelOptions& options,
                   std::int64_t max_tokens);
 
-// Error: positions that do not follow what the sequences have.
+// Error: positions that do not follow the cached positions of the sequences.
 Status CheckOrder(const BatchView& batch, const SequenceCache& cache);
 
 }  // namespace fathom

@@ -1,4 +1,4 @@
-// ModelParts: what a model is put together from where one process and many differ.
+// ModelParts: the parts of a model that differ between one process and many.
 #pragma once
 
 #include <functional>
@@ -22,7 +22,7 @@ struct ModelParts {
   std::unique_ptr<ExpertStore> store;
   std::unique_ptr<ExpertLayer> experts;
 
-  // Between two blocks of a main pass that runs in pieces, and before its next block
+  // Called between two blocks of a main pass that runs in pieces, and before its next block
   // (ExpertStore::ResumePass).
   void PausePass();
   void ResumePass(const ShouldStop& should_stop);
@@ -32,7 +32,7 @@ struct ModelParts {
 using MakeModelParts = std::function<Result<ModelParts>(Backend& backend, const ModelConfig& config,
                                                         const ModelOptions& options)>;
 
-// The parts of a model that one process has as a whole.
+// Makes the parts of a model for a process that has the whole model.
 Result<ModelParts> MakeLocalParts(Backend& backend, const ModelConfig& config,
                                   const ModelOptions& options);
 

@@ -1,4 +1,4 @@
-// ModelState: what the forward passes of a model and of its drafter share.
+// ModelState: the state that the forward passes of a model and of its drafter share.
 #pragma once
 
 #include <cstdint>
@@ -35,10 +35,10 @@ struct PassRows {
 struct HeadWeights {
   const HcWeights& hc;
   std::span<const Bf16> norm;
-  Matrix<Bf16> hidden{};  // where the local rows before the norm are kept; empty: nowhere
+  Matrix<Bf16> hidden{};  // receives the local rows before the norm; empty: not stored
 };
 
-// Not moved once it is bound to the store. One thread at a time.
+// Must not be moved once it is bound to the store. One thread at a time.
 struct ModelState {
   Backend& backend;
   ModelOptions options;
@@ -48,30 +48,30 @@ struct ModelState {
   const DrafterKind* drafter_kind = nullptr;  // null: loaded without a drafter
   std::vector<std::string> warnings;
   ModelWeights weights;
-  std::optional<MemoryPlan> memory_plan;  // of a device with a memory of its own
+  std::optional<MemoryPlan> memory_plan;  // for a device with memory of its own
   std::optional<SequenceCache> cache;
-  std::optional<Workspace> workspace;        // of the calls that come next
+  std::optional<Workspace> workspace;        // workspace of the next calls
   std::optional<Workspace> other_workspace;  // with ModelOptions::pause_tokens
   std::optional<RopeTables> rope;
   RoutingObserver routing_observer;
   LayerObserver layer_observer;
-  PassRows main, draft;           // the last of each
-  std::vector<PieceCopy> copies;  // of one call of Backend::CopyPieces
+  PassRows main, draft;           // the last pass of each kind
+  std::vector<PieceCopy> copies;  // scratch of Backend::CopyPieces
 
-  // Allocates caches and workspaces of loaded weights.
+  // Allocates the caches and workspaces for loaded weights.
   Status Allocate();
-  // Most tokens of a batch, now.
+  // Returns the most tokens of a batch now.
   std::int64_t max_tokens() const { return workspace->activations().streams.rows; }
   // Error: a batch that is too large now, or numbers out of range.
   Status CheckBatch(const BatchView& batch) const;
   const Stage& stage() const { return parts.tensor->stage(); }
-  // The caches of this process. Error: that of TensorParallel::ShardCache.
+  // Returns the shape of this process's caches. Error: as TensorParallel::ShardCache.
   Result<CacheShape> ShapeOfCaches() const;
-  // The cache of a layer of this stage, or of a draft block.
+  // Returns the cache of a layer of this stage, or of a draft block.
   LayerCache& BlockCache(std::int64_t block);
-  // Room for the batch's positions in the caches.
+  // Makes room for the batch's positions in the caches.
   Status ExtendCache(const BatchView& batch);
-  // The first rank tells those that follow it what becomes of the blocks.
+  // Following ranks learn from the first rank which blocks are freed.
   void ForgetSequence(std::int32_t sequence) {
     if (!cache->follows()) cache->Release(sequence);
   }

@@ -1,4 +1,4 @@
-// PassProgress: how far a pass is that runs in pieces.
+// PassProgress: the progress of a pass that runs in pieces.
 #pragma once
 
 #include <cstdint>

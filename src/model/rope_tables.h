@@ -11,13 +11,13 @@
 
 namespace fathom {
 
-// One thread at a time, that of the backend.
+// To be used from one thread at a time, the thread of the backend.
 class RopeTables {
  public:
-  // The backend outlives the tables. Error: no memory.
+  // The backend must outlive the tables. Error: no memory.
   static Result<RopeTables> Create(Backend& backend, const ModelConfig& config);
 
-  // Memory of the backend.
+  // In memory of the backend.
   std::span<const float> compress_frequencies() const { return compress_.numbers; }
   // Fills a.window_cos, window_sin, compress_cos and compress_sin: a row per token.
   void Fill(const BatchView& batch, const Activations& a) const;

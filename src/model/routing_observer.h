@@ -1,4 +1,4 @@
-// RoutingObserver: reports the experts of a step, for measurements of what a step reads.
+// RoutingObserver: reports the experts of a step, to measure how much a step reads.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace fathom {
 using RoutingObserver = std::function<void(Matrix<const std::int32_t> ids)>;
 
 // Calls the observer with ids in memory of the backend; does nothing if the observer is empty.
-// Errors: those of Backend::Synchronize.
+// Errors: as Backend::Synchronize.
 Status ObserveRouting(Backend& backend, Matrix<const std::int32_t> ids,
                       const RoutingObserver& observer);
 

@@ -1,5 +1,5 @@
-// SequenceFailure: a sequence of a step that has failed while the others went on; ExpertFailure: an
-// expert that could not be read for some of them.
+// SequenceFailure: a sequence of a step that has failed while the others continued; ExpertFailure:
+// an expert that could not be read for some sequences.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// StreamingCounts: what streaming experts from disk did and cost since the start.
+// StreamingCounts: counts and times of streaming experts from disk since the start.
 #pragma once
 
 #include <chrono>
@@ -10,9 +10,9 @@ namespace fathom {
 // Experts that were guessed for the next layer while they were not in memory.
 struct GuessCounts {
   std::int64_t experts = 0;    // guesses: read, or only counted
-  std::int64_t useful = 0;     // those that the layer needed
-  std::int64_t reads = 0;      // those whose reads were queued
-  std::int64_t withdrawn = 0;  // those whose reads were taken back before they began
+  std::int64_t useful = 0;     // guesses that the layer needed
+  std::int64_t reads = 0;      // guesses whose reads were queued
+  std::int64_t withdrawn = 0;  // guesses whose reads were cancelled before they began
 };
 
 struct StreamingCounts {
@@ -24,25 +24,25 @@ struct StreamingCounts {
   std::int64_t read_experts = 0;
   std::int64_t read_bytes = 0;
   std::int64_t ahead_experts = 0;  // reads that began before the experts' layer
-  std::int64_t ahead_used = 0;     // those that the layer used
+  std::int64_t ahead_used = 0;     // early reads that the layer used
   GuessCounts guesses;
-  std::int64_t failed_reads = 0;  // not those of guesses
-  // When the last failed read but two failed; nullopt: there were fewer.
+  std::int64_t failed_reads = 0;  // without reads of guesses
+  // Time of the last failed read but two; nullopt: there were fewer.
   std::optional<std::chrono::steady_clock::time_point> third_last_failure;
-  std::int64_t tokens = 0;        // of all steps
+  std::int64_t tokens = 0;        // tokens of all steps
   double stall_seconds = 0;       // time that steps waited for the disk
-  double stall_busy_seconds = 0;  // the part of it with at least one read in flight
-  std::int64_t stall_bytes = 0;   // of reads that have ended in that time
+  double stall_busy_seconds = 0;  // the part of stall_seconds with at least one read in flight
+  std::int64_t stall_bytes = 0;   // bytes of reads that ended during stalls
   double disk_busy_seconds = 0;   // time with at least one read in flight
   std::int64_t policy_switches = 0;
-  // Now.
-  bool evicts_least_frequent = false;  // else: least recent
+  // The state now:
+  bool evicts_least_frequent = false;  // else: the least recently used
   std::int64_t slots = 0;
   std::int64_t used_slots = 0;
   std::int64_t slot_bytes = 0;
   std::int64_t read_threads = 0;
   bool reads_directly = false;
-  double measured_bytes_per_second = 0;  // at start; 0: not measured
+  double measured_bytes_per_second = 0;  // measured at start; 0: not measured
 
   // True if three reads have failed within a minute.
   bool DiskFails(std::chrono::steady_clock::time_point now) const {

@@ -1,8 +1,8 @@
 // TensorParallel: the points of a forward pass at which several processes share a model's work.
 //
 // The base class is one process with the whole model: each call is the plain operation, or nothing.
-// distributed/rank_tensor_parallel.h implements the calls for ranks. Every result has the bits that
-// one process computes (docs/numerics.md).
+// distributed/rank_tensor_parallel.h implements the calls for ranks. Every result equals the result
+// of one process bit for bit (docs/numerics.md).
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@
 
 namespace fathom {
 
-// The two forward passes of a step; the rows of both are remembered until the next step.
+// The two forward passes of a step; the rows of both are stored until the next step.
 enum class Pass { kMain, kDraft };
 
 // The blocks of this process.
@@ -55,73 +55,76 @@ struct IndexInput {
 // the same order, and every Status may be the error of a rank that cannot be reached.
 class TensorParallel {
  public:
-  // The backend outlives this object.
+  // The backend must outlive this object.
   TensorParallel(Backend& backend, const Stage& stage) : backend_(backend), stage_(stage) {}
   virtual ~TensorParallel() = default;
 
   // --- Loading ---
   Backend& backend() const { return backend_; }
   const Stage& stage() const { return stage_; }
-  // Whether this process has every weight of the model.
+  // Returns true if this process has every weight of the model.
   virtual bool is_whole() const { return true; }
   // Narrows bound weights to this process's shard.
   virtual void ShardWeights(ModelWeights& /*weights*/) const {}
-  // The shape of this process's caches, from that of the whole model.
+  // Returns the shape of this process's caches, given the shape for the whole model.
   virtual Result<CacheShape> ShardCache(CacheShape whole) const { return whole; }
-  // Memory that this object has allocated.
+  // Returns the memory that this object has allocated.
   virtual std::int64_t bytes() const { return 0; }
 
   // --- A step ---
-  // The rows of a checked batch that this process computes, valid until the next call for the pass.
+  // Returns the rows of a checked batch that this process computes, valid until the next call for
+  // the pass.
   virtual LocalRows Localize(Pass /*pass*/, const BatchView& whole) { return {whole, {}}; }
   virtual bool IsLocal(std::int32_t /*sequence*/) const { return true; }
-  // Before the blocks run, and before the next one of a pass that was paused.
+  // Called before the blocks run, and before the next block of a pass that was paused.
   virtual void BeginBlocks(const BatchView& /*local*/) {}
-  // Between two blocks of a main pass: other passes are localized before its next block.
+  // Called between two blocks of a main pass: other passes are localized before its next block.
   virtual void PausePass() {}
-  // The next block is that of the pass that was paused last; LocalRows of others are gone.
+  // Called before the next block of the pass that was paused last; LocalRows of others are invalid.
   virtual void ResumePass() {}
-  // out [t, c * d]: the embedding of each token, c times. table: this process's rows.
+  // Writes out [t, c * d]: the embedding of each token, c times. table: this process's rows.
   virtual Status Embed(const BatchView& batch, Matrix<const Bf16> table, const Activations& a,
                        Matrix<Bf16> out);
-  // a.streams before the first block of the stage: the embedding, or those of the stage before.
+  // Sets a.streams before the first block of the stage: to the embedding, or to the streams of the
+  // stage before.
   virtual Status BeginStreams(const BatchView& batch, Matrix<const Bf16> table,
                               const Activations& a) {
     return Embed(batch, table, a, a.streams);
   }
-  // Hands the streams to the next stage.
+  // Sends the streams to the next stage.
   virtual Status EndStreams(Matrix<Bf16> /*streams*/) { return {}; }
 
   // --- A block ---
-  // x [t, columns of this process], out [t, n]: x times a matrix whose sums the ranks share.
+  // Computes out [t, n] from x [t, columns of this process]: x times a matrix whose sums the ranks
+  // share.
   virtual Status RowParallelLinear(Matrix<const Bf16> x, const RowParallelWeight& weight,
                                    Matrix<Bf16> out);
-  // a.selected: the compressed rows each query attends to.
+  // Writes a.selected: the compressed rows each query attends to.
   virtual Status SelectRows(const IndexInput& input);
-  // Backend::SparseAttention; input.selected is a.selected or empty.
+  // Computes Backend::SparseAttention; input.selected is a.selected or empty.
   virtual Status SparseAttention(const AttentionInput& input, const BatchView& batch,
                                  const LayerCache& cache, const Activations& a, Matrix<Bf16> out);
 
   // --- The head ---
-  // out [n, d]: rows[i] is a row of the pass's whole batch. Before the call the first rows of out
-  // are those that are local, in order; after it out has all of them.
+  // Gathers out [n, d]: rows[i] is a row of the pass's whole batch. Before the call, the first rows
+  // of out are the local rows, in order; after it, out has all rows.
   virtual Status GatherRows(Pass /*pass*/, std::span<const std::int32_t> /*rows*/,
                             Matrix<Bf16> /*out*/) {
     return {};
   }
-  // Returns room for n rows of this process's logits: [n, its columns of the vocabulary].
+  // Returns memory for n rows of this process's logits: [n, its columns of the vocabulary].
   virtual Matrix<float> LocalLogits(std::int64_t n) const { return logits_.Rows(0, n); }
-  // Sends the n local rows to the process that wants logits; a slot (0 to most_in_flight() - 1) is
-  // taken until FinishLogits.
+  // Sends the n local rows to the process that needs logits; a slot (0 to most_in_flight() - 1) is
+  // in use until FinishLogits.
   virtual Status StartLogits(std::int64_t n, int slot);
-  // Moves logits that can be moved without waiting.
+  // Sends and receives logits without waiting.
   virtual Status PollLogits() { return {}; }
-  // n rows [vocabulary] valid until the next call of LocalLogits or FinishLogits; no rows on ranks
-  // other than 0.
+  // Returns n rows [vocabulary], valid until the next call of LocalLogits or FinishLogits; no rows
+  // on ranks other than 0.
   virtual Result<Matrix<const float>> FinishLogits(int slot);
-  // Steps whose logits can be awaited at once.
+  // Returns how many steps may have logits in flight.
   virtual int most_in_flight() const { return 1; }
-  // logits [rows, vocabulary] stay where they are as long as this object.
+  // Sets logits [rows, vocabulary], which must stay valid as long as this object.
   void set_logits(Matrix<float> logits) { logits_ = logits; }
 
  protected:

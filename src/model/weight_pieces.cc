@@ -11,15 +11,15 @@
 namespace fathom {
 namespace {
 
-// Calls visit(bytes) for every run of bytes of some weights, always in the same order. They are
-// from then on where it says; of constant weights it must say where they are.
+// Calls visit(bytes) for every run of bytes of some weights, always in the same order. visit
+// returns their new address; for constant weights it must return the present address.
 template <class Visit>
 class WeightWalk {
  public:
   WeightWalk(const Visit& visit, WalkedWeights which)
       : visit_(visit), which_(which), all_(which == WalkedWeights::kAll) {}
 
-  // ModelWeights, constant or not; so in the following.
+  // W: ModelWeights, constant or not; likewise below.
   template <class W>
   void Walk(W& weights) const {
     if (which_ != WalkedWeights::kDraft) {

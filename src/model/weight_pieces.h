@@ -1,4 +1,4 @@
-// The data of bound weights as pieces of memory: listing and moving them.
+// Lists and moves the data of bound weights as pieces of memory.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,15 @@ namespace fathom {
 
 enum class WalkedWeights {
   kAll,
-  kResident,  // without the routed experts and the embedding: what every token reads
+  kResident,  // without the routed experts and the embedding: the weights that every token reads
   kDense,     // without the drafter, the routed experts and the embedding
-  kDraft,     // those of the drafter, without its routed experts
+  kDraft,     // the weights of the drafter, without its routed experts
 };
 
-// Bound data, in files or copied, always in the same order; no piece is empty. The pieces of an
-// expert are in the order of MakeExpertLayout (experts/balance/expert_transfer.h).
+// Returns bound data, in files or copied, always in the same order; no piece is empty. The pieces
+// of an expert are in the order of MakeExpertLayout (experts/balance/expert_transfer.h).
 MemoryPieces WeightPieces(const ModelWeights& weights, WalkedWeights which = WalkedWeights::kAll);
-// Their bytes.
+// Returns the bytes of these pieces.
 std::int64_t WeightBytes(const ModelWeights& weights);
 
 // Points the weights to `places` in `memory`, to which HoldWeights has moved their pieces. With
@@ -29,9 +29,9 @@ std::int64_t WeightBytes(const ModelWeights& weights);
 void MoveWeights(ModelWeights& weights, WalkedWeights which, const MemoryPieces& places,
                  PageMemory memory);
 
-// Imports the weights into memory of the backend (Backend::Import), but for the routed experts,
-// which Backend::BindExperts readies, and the embedding, which the host may read. The weights stay
-// where they were, too. Error: no memory.
+// Imports the weights into memory of the backend (Backend::Import), except the routed experts,
+// which Backend::BindExperts prepares, and the embedding, which the host may read. The original
+// weights stay where they are, too. Error: no memory.
 Status ImportDenseWeights(ModelWeights& weights, Backend& backend);
 
 }  // namespace fathom

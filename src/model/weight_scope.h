@@ -27,7 +27,7 @@ struct WeightSource {
   WeightBinder& binder;
   std::vector<std::unique_ptr<std::byte[]>>& aligned_copies;
 
-  // The tensor's bytes at an address aligned for its elements; nullptr if there is none.
+  // Returns the tensor's bytes at an address aligned for its elements; nullptr: no tensor.
   const std::byte* Aligned(const TensorView* tensor) {
     if (tensor == nullptr || IsAligned(*tensor)) {
       return tensor == nullptr ? nullptr : tensor->bytes.data();
@@ -38,7 +38,7 @@ struct WeightSource {
     return aligned_copies.back().get();
   }
 
-  // The integers of 32 bits as integers of 64.
+  // Converts integers of 32 bits to integers of 64 bits.
   const std::byte* Widened(const TensorView& tensor) {
     const std::size_t n = tensor.bytes.size() / sizeof(std::uint32_t);
     aligned_copies.push_back(std::make_unique_for_overwrite<std::byte[]>(n * sizeof(std::int64_t)));
@@ -54,13 +54,13 @@ struct WeightSource {
   }
 };
 
-// Binds the tensors whose names begin with a prefix. The source outlives it.
+// Binds the tensors whose names begin with a prefix. The source must outlive this object.
 class WeightScope {
  public:
   WeightScope(WeightSource& source, std::string prefix)
       : source_(source), prefix_(std::move(prefix)) {}
 
-  // Without the dot at its end.
+  // Returns the prefix without the dot at its end.
   std::string Name() const { return prefix_.substr(0, prefix_.size() - 1); }
 
   WeightScope Inner(std::string_view name) const { return {source_, prefix_ + std::string(name)}; }
@@ -78,7 +78,7 @@ class WeightScope {
     return {reinterpret_cast<const T*>(data), rows, cols};
   }
 
-  // I64 in the published files; others write 32 bits.
+  // The ids are I64 in the published files; other writers use 32 bits.
   Matrix<const std::int64_t> Ids(std::string_view name, std::int64_t rows,
                                  std::int64_t cols) const {
     const TensorView* ids = Bind(name, {DType::kI64, DType::kI32, DType::kU32}, {rows, cols});
@@ -165,7 +165,7 @@ class WeightScope {
   std::string prefix_;
 };
 
-// The block whose tensors the scope names.
+// Binds the block whose tensors the scope names.
 BlockWeights BindBlock(const WeightScope& scope, const ModelConfig& config, std::int64_t index,
                        int ratio, bool hash_routed);
 

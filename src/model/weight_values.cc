@@ -39,7 +39,7 @@ std::optional<std::string> FindBadId(std::span<const std::byte> ids, std::int64_
   return std::nullopt;
 }
 
-// Nothing is said of values of a wrong type, which is reported where the tensor is bound.
+// Ignores values of a wrong type: the type is reported where the tensor is bound.
 std::optional<std::string> FindBadValue(const Checkpoint::Tensor& tensor,
                                         const ModelConfig& config) {
   const bool is_scale = IsScale(tensor.name);

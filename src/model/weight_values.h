@@ -17,7 +17,7 @@
 
 namespace fathom {
 
-// The first scale that is no number (E8M0 255, F32 that is not finite) in words: "expected finite
+// Describes the first scale that is no number (E8M0 255, F32 that is not finite): "expected finite
 // scales, found NaN (byte 255) at element 3"; nullopt if there is none. Any alignment.
 std::optional<std::string> FindBadScale(std::span<const std::byte> scales, ScaleFormat format);
 

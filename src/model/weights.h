@@ -1,12 +1,12 @@
 // The weights of a DeepSeek-V4 checkpoint, bound once by name and shape (docs/spec/checkpoint.md
 // 2).
 //
-// These are the shapes of the whole model; a rank of several has some rows or columns of a matrix
-// (distributed/weight_shard.h).
+// These are the shapes of the whole model; with several ranks, each has some rows or columns of a
+// matrix (distributed/weight_shard.h).
 //
 // Everything here is a view of the mapped files, used in place, unless all of it has moved to huge
 // pages (model/weight_pieces.h). The one exception: a tensor whose address is not a multiple of its
-// element size (the format allows it) is copied to one that is.
+// element size (the format allows it) is copied to an aligned one.
 // The format of every matrix follows from the types of its own tensors, never from config.json.
 #pragma once
 
@@ -49,7 +49,7 @@ struct IndexerWeights {
 // A matrix whose sum over k may be divided between processes.
 struct RowParallelWeight {
   Weight whole;               // without data where a process has parts of the matrix
-  std::vector<Weight> parts;  // of whole.k_parts, those of this process; empty if not divided
+  std::vector<Weight> parts;  // the parts of this process among whole.k_parts; empty if not divided
 };
 
 struct AttentionWeights {
@@ -81,7 +81,7 @@ struct MoeWeights {
 };
 
 struct BlockWeights {
-  std::int64_t index = 0;  // among all blocks: layers, then draft blocks
+  std::int64_t index = 0;  // index among all blocks: layers, then draft blocks
   int ratio = 0;
   std::span<const Bf16> attn_norm;  // [hidden]
   std::span<const Bf16> ffn_norm;
@@ -91,12 +91,12 @@ struct BlockWeights {
   MoeWeights ffn;
 };
 
-// The weights of a drafter (model/draft). Its blocks follow the layers; the drafter knows which of
-// its other weights is which.
+// The weights of a drafter (model/draft). Its blocks follow the layers; the drafter knows the
+// meaning of its other weights.
 struct DraftWeights {
   std::vector<BlockWeights> blocks;
   std::vector<Weight> matrices;
-  std::vector<std::size_t> vocabulary_matrices;  // those whose rows are divided as the head's
+  std::vector<std::size_t> vocabulary_matrices;  // matrices whose rows are divided like the head's
   std::vector<std::span<const Bf16>> vectors;    // [hidden] each
   HcWeights hc_head;
 };
@@ -109,20 +109,20 @@ struct ModelWeights {
   Weight head;                        // [vocab, hidden] BF16
   std::optional<DraftWeights> draft;  // without blocks where another stage has the drafter
   std::vector<std::unique_ptr<std::byte[]>> aligned_copies;
-  std::vector<std::unique_ptr<std::byte[]>> column_copies;  // of this rank's columns of matrices
+  std::vector<std::unique_ptr<std::byte[]>> column_copies;  // this rank's columns of matrices
   PageMemory memory;  // all weights, if they were moved; no other copies exist then
 };
 
-// The weight of another rank: shape and format without data.
+// Returns the weight as another rank's: shape and format without data.
 Weight WithoutData(Weight weight);
 ExpertWeights WithoutData(const ExpertWeights& expert);
 
-// Binds every tensor the configuration calls for, and those of a drafter unless it is null. A
-// tensor that is missing or wrong is recorded in the binder and left empty: call binder.Finish()
-// before use.
+// Binds every tensor that the configuration requires, and the tensors of a drafter unless it is
+// null. A tensor that is missing or wrong is recorded in the binder and left empty: call
+// binder.Finish() before use.
 ModelWeights BindWeights(const Checkpoint& checkpoint, const ModelConfig& config,
                          const DrafterKind* drafter, WeightBinder& binder);
-// Binds them without a list of problems. Errors: those of WeightBinder::Finish.
+// Binds the weights without a list of problems. Errors: as WeightBinder::Finish.
 Result<ModelWeights> BindWeights(const Checkpoint& checkpoint, const ModelConfig& config,
                                  const DrafterKind* drafter);
 

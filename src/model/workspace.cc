@@ -71,7 +71,7 @@ Matrix<float> LayOutLogits(BufferLayout& memory, const ModelConfig& config,
   return memory.Add<float>(shape.max_logit_rows, config.vocab_size);
 }
 
-// The first n rows of a scratch matrix.
+// Returns the first n rows of a scratch matrix.
 template <class T>
 Matrix<T> First(Matrix<T> scratch, std::int64_t n) {
   return scratch.Rows(0, n);

@@ -17,7 +17,7 @@ struct WorkspaceShape {
   std::int64_t max_tokens = 0;
   std::int64_t max_logit_rows = 0;
   const DrafterKind* drafter = nullptr;  // null: none
-  bool chooses_tokens = false;           // the backend does, from logits in its own memory
+  bool chooses_tokens = false;           // the backend chooses, from logits in its memory
 };
 
 // Matrices with max_tokens rows; a step uses the first n. Names follow docs/spec/model.md. d =
@@ -29,7 +29,7 @@ struct Activations {
   Matrix<float> hc_post;       // [t, 4]
   Matrix<float> hc_comb;       // [t, 16]
   Matrix<Bf16> u;              // [t, d]: input of a sub-layer
-  Matrix<Bf16> y;              // [t, d]: its output
+  Matrix<Bf16> y;              // [t, d]: output of a sub-layer
 
   // cos and sin of the two RoPE tables, [t, rope_dims / 2]: window layers and compressed layers.
   Matrix<float> window_cos, window_sin;
@@ -59,7 +59,7 @@ struct Activations {
   // The head, max_logit_rows rows.
   Matrix<Bf16> head_streams;     // [rows, 4 d]
   Matrix<Bf16> head_input;       // [rows, d]
-  Matrix<float> logits;          // [rows, vocab], in memory that the host reaches too
+  Matrix<float> logits;          // [rows, vocab], in memory that the host can access too
   Matrix<float> sampled_logits;  // [rows, vocab], from which the backend chooses tokens
   // Only for a drafter with embeddings (DraftSizes).
   Matrix<Bf16> draft_hidden;      // [rows, d]: the inputs of the head before their norm
@@ -69,7 +69,7 @@ struct Activations {
   Matrix<float> confidences;      // [rows, 1]
 };
 
-// A view of the activations with n rows, for a step of n tokens.
+// Returns a view of the activations with n rows, for a step of n tokens.
 Activations Trim(const Activations& full, std::int64_t n, std::int64_t experts_per_token);
 
 // Owns the memory of the activations. Must not outlive the backend.
@@ -92,7 +92,7 @@ class Workspace {
   LaidOutBuffer<Matrix<float>> logits_;
 };
 
-// Bytes Create would allocate.
+// Returns the bytes that Create would allocate.
 std::int64_t WorkspaceBytes(const ModelConfig& config, const WorkspaceShape& shape);
 
 }  // namespace fathom

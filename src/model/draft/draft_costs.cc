@@ -26,7 +26,7 @@ double SizeInBytes(const Weight& weight) {
   return Number(weight.n * weight.RowBytes() + std::ssize(weight.ScaleBytes()));
 }
 
-// The routed experts of the layers that this process has; all, if they are not in memory.
+// Returns the routed experts of this process's layers; of all layers if they are not in memory.
 double ExpertBytes(const ModelWeights& weights) {
   double here = 0;
   double all = 0;
@@ -40,7 +40,7 @@ double ExpertBytes(const ModelWeights& weights) {
   return here > 0 ? here : all;
 }
 
-// Experts of a layer that n_rows choose, if they choose independently.
+// Returns how many experts of a layer n_rows choose together, if they choose independently.
 double Union(const DraftCosts& costs, std::int64_t n_rows) {
   const double missed = 1 - Number(costs.n_chosen) / Number(costs.n_experts);
   return Number(costs.n_experts) * (1 - std::pow(missed, Number(n_rows)));
@@ -67,7 +67,7 @@ double DraftCosts::Ratio(std::int64_t n_sequences, std::int64_t n_drafts) const 
 DraftCosts ComputeDraftCosts(const ModelWeights& weights, const ModelConfig& config,
                              const DrafterKind* drafter) {
   if (drafter != nullptr && (!weights.draft || weights.draft->blocks.empty())) return {};
-  double tables = 0;  // of which a step reads some rows
+  double tables = 0;  // bytes of tables, of which a step reads some rows
   for (const BlockWeights& block : weights.layers) {
     tables += Number(std::ssize(AsBytes(block.ffn.tid2eid)));
   }

@@ -43,7 +43,7 @@ Status DraftRounds::Run(std::span<const DraftRequest> requests,
   return {};
 }
 
-// Has the next draft of all chosen, as many at a time as the head gives logits of.
+// Lets `choose` choose the next draft of all requests, a full call of the head at a time.
 Status DraftRounds::Choose(const Head& head, const ChooseDrafts& choose) {
   for (std::int64_t first = 0; first < std::ssize(drafting_);) {
     const auto n = std::min(max_logit_rows_, std::ssize(drafting_) - first);
@@ -69,7 +69,7 @@ Status DraftRounds::Choose(const Head& head, const ChooseDrafts& choose) {
   return {};
 }
 
-// The next pass: the drafts behind which further ones were asked for.
+// Prepares the next pass: the drafts after which further drafts were requested.
 void DraftRounds::PrepareNext() {
   std::erase_if(drafting_, [](const Drafting& drafting) {
     return drafting.token == kNoDraft || drafting.n_left == 1;

@@ -15,28 +15,28 @@
 
 namespace fathom {
 
-// Reused, it keeps its memory. One thread at a time.
+// Keeps its memory when it is reused. One thread at a time.
 class DraftRounds {
  public:
   // The passes of the head.
   struct Head {
-    // Logits of rows of the last pass, valid until the next call.
+    // Returns logits of rows of the last pass, valid until the next call.
     std::function<Result<Matrix<const float>>(std::span<const std::int32_t> rows)> logits;
-    // A pass whose row i follows the position of row stream_rows[i] of the last pass.
+    // Runs a pass whose row i follows the position of row stream_rows[i] of the last pass.
     std::function<Status(const Batch& next, std::span<const std::int32_t> stream_rows)> forward;
   };
 
-  // The most requests, sequences, and rows of one call of Head::logits.
+  // Limits: requests, sequences, and rows of one call of Head::logits.
   DraftRounds(std::int64_t max_requests, std::int64_t max_sequences, std::int64_t max_logit_rows);
 
-  // Drafter::Propose behind a pass with rows at `positions`.
+  // Implements Drafter::Propose after a pass with rows at `positions`.
   Status Run(std::span<const DraftRequest> requests, std::span<const TokenPosition> positions,
              const Head& head, const ChooseDrafts& choose);
 
  private:
   struct Drafting {
-    std::int32_t request = 0;  // index
-    std::int32_t row = 0;      // of the last pass
+    std::int32_t request = 0;  // index of the request
+    std::int32_t row = 0;      // row of the last pass
     TokenPosition at;
     std::int64_t n_left = 0;  // drafts that may follow, the next one included
     Token token = kNoDraft;   // the last draft

@@ -1,5 +1,5 @@
-// The tensors of draft heads, as data: what binds them, and what writes and weighs them without a
-// checkpoint, work for every head.
+// The tensors of draft heads, as data: the code that binds them, and the code that writes and
+// measures them without a checkpoint, work for every head.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,8 @@ struct DrafterKind;
 struct DraftWeights;
 struct ModelConfig;
 
-// A tensor of a head beside its blocks and the hyper-connection head ("hc_head") of its last stage.
+// A tensor of a head that is neither in its blocks nor in the hyper-connection head ("hc_head") of
+// its last stage.
 struct DraftTensor {
   enum class Kind {
     kVector,  // BF16 [rows]: a norm
@@ -25,9 +26,9 @@ struct DraftTensor {
   Kind kind = Kind::kVector;
   std::int64_t rows = 0;
   std::int64_t cols = 1;
-  // A rank has the rows of the tokens of which it has the head's.
+  // True: a rank has the rows of the tokens whose rows of the head it has.
   bool is_by_vocabulary = false;
-  std::int64_t products_per_token = 1;  // of a matrix
+  std::int64_t products_per_token = 1;  // products with the matrix per token
 };
 
 // Binds the weights of a drafter: its tensors in their order, as DraftWeights::vectors and

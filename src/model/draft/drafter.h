@@ -1,12 +1,12 @@
-// Drafter: drafts tokens behind the next one, from the hidden streams of the model.
+// Drafter: drafts tokens after the next one, from the hidden streams of the model.
 //
 // A step, for sequences whose next tokens are known after Model::Forward:
 //
 //   drafter.Commit(next tokens, rows of that Forward, StreamSource::kForward);
-//   drafter.Propose({row of the commit, number of drafts}, choose);  // for those that are drafted
+//   drafter.Propose({row of the commit, number of drafts}, choose);  // for drafted sequences
 //
-// A rejected draft needs no call that rolls it back: a draft writes behind the committed positions
-// only, and the next Commit overwrites what it wrote.
+// A rejected draft needs no call that rolls it back: a draft writes only after the committed
+// positions, and the next Commit overwrites these rows.
 #pragma once
 
 #include <cstdint>
@@ -26,36 +26,37 @@ struct Step;
 // The place of the hidden streams of committed positions.
 enum class StreamSource {
   kForward,  // in rows of the last Forward of the model
-  kKept,     // kept of the newest position of the sequence
+  kKept,     // stored for the newest position of the sequence
 };
 
-// Asks for drafts behind a token of the last Commit.
+// Requests drafts after a token of the last Commit.
 struct DraftRequest {
-  std::int32_t row = 0;       // of the last Commit
-  std::int64_t n_drafts = 0;  // at most; a drafter may draft fewer
+  std::int32_t row = 0;       // row of the last Commit
+  std::int64_t n_drafts = 0;  // the most drafts; a drafter may draft fewer
 };
 
-// Logits that choose drafts: row i those of the next draft for the request with the index
+// Logits that choose drafts: row i has the logits of the next draft for the request with the index
 // requests[i].
 struct DraftLogits {
   std::span<const std::int32_t> requests;
-  Matrix<const float> logits;            // with several ranks: no rows, but on rank 0
+  Matrix<const float> logits;            // with several ranks: rows only on rank 0
   bool every_rank_needs_tokens = false;  // the drafter computes further drafts from the tokens
-  // The drafter's opinion of each draft that is chosen now: the logit of the probability that it is
-  // right if those before it are. Empty where the drafter has none.
+  // The drafter's confidence in each draft that is chosen now: the logit of the probability that it
+  // is right if the drafts before it are. Empty where the drafter has no confidences.
   std::span<const float> confidences{};
 };
 
-// A request gets no more drafts.
+// The token that ends the drafts of a request.
 inline constexpr Token kNoDraft = -1;
 
 // Sets tokens[i] to the token that row i of the logits chooses, or to kNoDraft. Called on every
-// rank; if every rank needs the tokens, all set those that rank 0 chooses. An error ends Propose.
+// rank; if every rank needs the tokens, all set the tokens that rank 0 chooses. An error ends
+// Propose.
 using ChooseDrafts = std::function<Status(const DraftLogits& found, std::span<Token> tokens)>;
 
-// Propose where the backend chooses: what it is told of rows, and what it has chosen.
+// Callbacks of ProposeTokens, where the backend chooses: they describe rows, and receive choices.
 struct DraftSampling {
-  // Describes the next draft of each request; valid until the choices are taken.
+  // Describes the next draft of each request; valid until the choices are received.
   std::function<std::span<const SamplingRow>(std::span<const std::int32_t> requests)> describe;
   // Sets tokens[i] to the draft of requests[i], from choices[i], or to kNoDraft.
   std::function<void(std::span<const std::int32_t> requests, std::span<const TokenChoice> choices,
@@ -63,39 +64,39 @@ struct DraftSampling {
       take;
 };
 
-// Uses the model's state, which owns its weights and caches and outlives it. One thread at a time;
-// with several ranks, all call the same functions in the same order.
+// Uses the model's state, which owns its weights and caches and must outlive it. One thread at a
+// time; with several ranks, all call the same functions in the same order.
 class Drafter {
  public:
   virtual ~Drafter() = default;
 
-  // Tokens that can be drafted ahead of a verified one.
+  // Returns how many tokens can be drafted after a verified one.
   virtual int max_depth() const = 0;
 
-  // Called by Model::Forward behind each layer that this process has, before the batch counts as
-  // computed: reads what it will need of the layer's streams, step.a.streams, those of the rows of
-  // `whole` that this process computes.
+  // Called by Model::Forward after each layer that this process has, before the batch counts as
+  // computed: copies what the drafter will need from the layer's streams, step.a.streams, which are
+  // the rows of `whole` that this process computes.
   virtual void Tap(std::int64_t layer, const BatchView& whole, const Step& step) = 0;
 
-  // The checks and errors of Commit, and room in the caches; the same call of Commit finds it.
+  // Makes the checks of Commit, with its errors, and makes room in the caches for the same Commit.
   virtual Status Prepare(const Batch& next, std::span<const std::int32_t> stream_rows,
                          StreamSource source) = 0;
   // Row i of `next` is the token that follows a position whose hidden streams are known, at that
-  // position: the streams are those of row stream_rows[i] of the source (empty with kKept). Stores
-  // the drafter's keys. Errors: positions that are not those of the streams; those of
+  // position: the streams are in row stream_rows[i] of the source (empty with kKept). Stores the
+  // drafter's keys. Errors: positions that differ from the positions of the streams; as
   // Model::Forward.
   virtual Status Commit(const Batch& next, std::span<const std::int32_t> stream_rows,
                         StreamSource source) = 0;
-  // Drafts tokens behind rows of the last Commit, and has `choose` choose each of them from its
-  // logits; requests name a row once. Afterwards these rows are gone, unless each request asked for
-  // one draft. Errors: those of `choose` and of Model::Forward.
+  // Drafts tokens after rows of the last Commit, and lets `choose` choose each of them from its
+  // logits; a row may be in one request only. Afterwards these rows are lost, unless each request
+  // was for one draft. Errors: as `choose` and Model::Forward.
   virtual Status Propose(std::span<const DraftRequest> requests, const ChooseDrafts& choose) = 0;
-  // Propose for a model that ChoosesTokens: the logits stay on the backend.
+  // Like Propose, for a model that ChoosesTokens: the logits stay on the backend.
   virtual Status ProposeTokens(std::span<const DraftRequest> requests,
                                const DraftSampling& sampling) = 0;
 
-  // Records what later calls compute (dspark_trace.h); null: nothing. A drafter of another kind
-  // records nothing.
+  // Records the values that later calls compute (dspark_trace.h); null: stops. Other drafters
+  // record nothing.
   virtual void set_trace(DSparkTrace* /*trace*/) {}
 };
 

@@ -27,8 +27,8 @@ bool Contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
-// Copies of the embedding or the output head in the draft head: with "emb" in the name or ending in
-// "head.weight", but not of the Markov, confidence or hyper-connection head.
+// Finds copies of the embedding or the output head in the draft head: names with "emb" or ending in
+// "head.weight", except names of the Markov, confidence or hyper-connection head.
 bool IsUnusedCopy(std::string_view name) {
   for (const std::string_view used : {"markov_head", "confidence_head", "hc_head"}) {
     if (Contains(name, used)) return false;
@@ -36,7 +36,7 @@ bool IsUnusedCopy(std::string_view name) {
   return Contains(name, "emb") || name.ends_with("head.weight");
 }
 
-// The stages of the tensors whose names begin with a prefix.
+// Returns the stages of the tensors whose names begin with a prefix.
 std::set<unsigned> FindStages(const Checkpoint& checkpoint, std::string_view prefix) {
   std::set<unsigned> stages;
   for (const Checkpoint::Tensor& tensor : checkpoint.tensors()) {
@@ -47,7 +47,7 @@ std::set<unsigned> FindStages(const Checkpoint& checkpoint, std::string_view pre
   return stages;
 }
 
-// The marks of some kinds: "A (kind) or B (kind)".
+// Returns the marks of some kinds: "A (kind) or B (kind)".
 std::string Marks(std::span<const DrafterKind* const> kinds, std::string_view separator) {
   std::string text;
   for (const DrafterKind* kind : kinds) {

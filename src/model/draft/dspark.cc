@@ -10,7 +10,7 @@
 namespace fathom {
 namespace {
 
-// In the order of DSparkTensors.
+// Indices, in the order of DSparkTensors.
 enum DSparkMatrices {
   kMainProj,    // [hidden, targets * hidden]
   kMarkovW1,    // [vocab, rank]: a row for the token before a draft
@@ -19,10 +19,10 @@ enum DSparkMatrices {
 };
 enum DSparkVectors { kMainNorm, kLastNorm };  // [hidden]
 
-// More drafts than can be taken back cannot be verified.
+// Drafts that cannot be rolled back cannot be verified, so no more are made.
 constexpr int kMaxDepth = static_cast<int>(kRollbackTokens);
 
-// The drafter that is published for models of this size, which reads the last three layers.
+// Announces the published drafter for models of this size, which reads the last three layers.
 void AnnounceDSpark(ModelConfig& config) {
   constexpr std::int64_t kNoiseToken = 128'799;
   constexpr std::int64_t kFlashHidden = 4096;
@@ -91,11 +91,11 @@ DraftSizes SizesOfDSpark(const ModelConfig& config) {
       .embedding_columns = dspark.dspark_markov_rank,
       .max_linear_inputs = std::max(inputs, config.hidden_size + dspark.dspark_markov_rank),
       .max_block = dspark.dspark_block_size,
-      .unread_bytes = 2 * markov_bytes,  // w1, of which rows are read, and w2
+      .unread_bytes = 2 * markov_bytes,  // w1, of which only rows are read, and w2
       .bytes_per_draft = markov_bytes};
 }
 
-// The first n rows of a matrix with fewer columns, in its memory.
+// Returns the first n rows of a matrix with fewer columns, in its memory.
 template <class T>
 Matrix<T> WithColumns(Matrix<T> memory, std::int64_t n, std::int64_t cols) {
   return {memory.data, n, cols};
@@ -165,16 +165,16 @@ void DSparkDrafter::Tap(std::int64_t layer, const BatchView& whole, const Step& 
   if (stores_keys) AppendKeys(step);
 }
 
-// The place of the features of one of the newest positions.
+// Returns the place of the features of one of the newest positions.
 Bf16* DSparkDrafter::Features(std::int32_t sequence, std::int64_t position) const {
   const std::int64_t columns = model_.workspace->activations().draft_input.cols;
   return reinterpret_cast<Bf16*>(model_.cache->Deferred(sequence)) +
          position % model_.config.sliding_window * columns;
 }
 
-// Keeps the features of the step's positions, step.a.draft_input, where their keys are not stored
-// now, or some keys before them are missing: the kept positions of a sequence have no gap. Every
-// rank keeps account of all sequences.
+// Stores the features of the step's positions, step.a.draft_input, if their keys are not stored now
+// or some keys before them are missing: the positions with features of a sequence have no gap.
+// Every rank tracks all sequences.
 void DSparkDrafter::KeepFeatures(const BatchView& whole, const Step& step, bool stores_keys) {
   const std::int64_t window = model_.config.sliding_window;
   const Matrix<const Bf16> features = step.a.draft_input;
@@ -263,7 +263,7 @@ Status DSparkDrafter::Prepare(const Batch& next, std::span<const std::int32_t> s
   return CheckStreams(model_, view, stream_rows, source);
 }
 
-// Propose stores the keys that are missing.
+// Only checks and remembers the commit: Propose stores the keys that are missing.
 Status DSparkDrafter::Commit(const Batch& next, std::span<const std::int32_t> stream_rows,
                              StreamSource source) {
   if (Status prepared = Prepare(next, stream_rows, source); !prepared) return prepared;
@@ -292,7 +292,7 @@ Status DSparkDrafter::ProposeTokens(std::span<const DraftRequest> requests,
       });
 }
 
-// As many requests at a time as one pass has rows for, and one call of the head.
+// Runs as many requests at a time as one pass, and one call of the head, has rows for.
 Status DSparkDrafter::ForTiles(std::span<const DraftRequest> requests, bool on_device,
                                const ChooseDrafts& choose) {
   const std::int64_t block = config().dspark_block_size;
@@ -348,7 +348,7 @@ Status DSparkDrafter::DraftTile(bool on_device, const ChooseDrafts& choose) {
   return {};
 }
 
-// blocks_ -> a.draft_streams.
+// blocks_ -> a.draft_streams: runs all stages.
 Status DSparkDrafter::RunBlocks() {
   Result<Step> step = model_.MakeStep(Pass::kDraft, blocks_.View());
   if (!step) return Unexpected(step.error());
@@ -369,7 +369,7 @@ Status DSparkDrafter::RunBlocks() {
   return {};
 }
 
-// The logits of all drafts that are wanted, without the bias, into a.draft_logits.
+// Computes the logits of all requested drafts, without the bias, into a.draft_logits.
 Status DSparkDrafter::ComputeLogits() {
   rows_.clear();
   for (const Drafting& drafting : drafting_) {
@@ -437,7 +437,7 @@ void DSparkDrafter::ComputeConfidences(std::int64_t depth) {
   backend.Download(std::as_writable_bytes(std::span(confidences_)), a.confidences.data);
 }
 
-// Has the drafts at `depth` chosen.
+// Lets the drafts at `depth` be chosen.
 Status DSparkDrafter::Choose(std::int64_t depth, bool on_device, const ChooseDrafts& choose) {
   const std::int64_t n = std::ssize(drafting_);
   TensorParallel& tensor = *model_.parts.tensor;
@@ -478,7 +478,7 @@ Status DSparkDrafter::Choose(std::int64_t depth, bool on_device, const ChooseDra
   return {};
 }
 
-// --- Parts alone ---
+// --- Single parts, for goldens ---
 
 Status DSparkDrafter::StoreKeys(const Batch& batch, Matrix<const Bf16> features) {
   const Result<Step> step = model_.MakeStep(Pass::kMain, batch.View());

@@ -1,10 +1,11 @@
 // The DSpark drafter (docs/spec/mtp.md 2): blocks that draft several tokens in one pass.
 //
-// Every position has a key in every stage, which depends on the streams of some main layers alone.
-// Tap stores the keys of prompts and of verified drafts. In a step of single tokens they would cost
-// more than all that drafts cost while nothing is drafted, so Tap keeps the means of the streams of
-// the newest positions, a window of them, and Propose stores their keys when they are needed. Keys
-// of older positions stay missing: other sequences that begin behind these find fewer drafts right.
+// Every position has a key in every stage, which depends only on the streams of some main layers.
+// Tap stores the keys of prompts and of verified drafts. In steps of single tokens without drafts,
+// the keys would cost more than all other work for drafts, so Tap stores only the means of the
+// streams of the newest positions (a window), and Propose computes their keys when they are needed.
+// Keys of older positions stay missing: sequences that begin after these positions have a lower
+// acceptance.
 //
 // A block of rows, one per draft, then attends to these keys and to itself; a bias
 // that depends on the token before each draft is added as the drafts are chosen.
@@ -42,25 +43,25 @@ class DSparkDrafter : public Drafter {
   Status ProposeTokens(std::span<const DraftRequest> requests,
                        const DraftSampling& sampling) override;
 
-  // Records what later steps compute; null: nothing. On the host, so for one process and slow.
+  // Records the values that later steps compute; null: stops. On the host: slow, for one process.
   void set_trace(DSparkTrace* trace) override { trace_ = trace; }
 
-  // For comparison with goldens. Both take matrices of the host and leave the caches of the
-  // positions as they are computed from them.
+  // For comparison with goldens. Both take matrices of the host and write the caches of the
+  // positions that they compute.
   // features [t, targets * hidden]: stores the keys of the batch's positions, which are cached.
   Status StoreKeys(const Batch& batch, Matrix<const Bf16> features);
-  // Runs one stage on the streams [t, 4 * hidden] of blocks, in place. The blocks begin where their
-  // sequences end.
+  // Runs one stage on the streams [t, 4 * hidden] of blocks, in place. The blocks begin at the ends
+  // of their sequences.
   Status RunStage(std::int64_t stage, const Batch& blocks, Matrix<Bf16> streams);
 
  private:
-  // A request of Propose, while its drafts are chosen.
+  // A request of Propose whose drafts are being chosen.
   struct Drafting {
-    std::int32_t request = 0;     // index
+    std::int32_t request = 0;     // index of the request
     std::int32_t block_row = 0;   // first row of its block
-    std::int32_t logits_row = 0;  // of its first draft
+    std::int32_t logits_row = 0;  // logits row of its first draft
     std::int64_t n_left = 0;
-    Token token = kNoDraft;  // the last one: the anchor, then drafts
+    Token token = kNoDraft;  // the last token: the anchor, then drafts
   };
   const DraftWeights& weights() const;
   const DSparkConfig& config() const;
@@ -78,9 +79,10 @@ class DSparkDrafter : public Drafter {
   void ComputeConfidences(std::int64_t depth);
   Status Choose(std::int64_t depth, bool on_device, const ChooseDrafts& choose);
 
-  // The positions [first, end) of a sequence whose features are kept and whose keys may be missing.
+  // The positions [first, end) of a sequence whose features are stored and whose keys may be
+  // missing.
   struct Deferred {
-    std::int64_t n_starts = 0;  // SequenceState: of another start nothing is kept
+    std::int64_t n_starts = 0;  // SequenceState: the start to which the features belong
     std::int64_t first = 0;
     std::int64_t end = 0;
   };
@@ -88,8 +90,8 @@ class DSparkDrafter : public Drafter {
   ModelState& model_;
   DSparkTrace* trace_ = nullptr;
   std::vector<Deferred> deferred_;        // by sequence
-  std::vector<TokenPosition> committed_;  // of the last Commit
-  std::vector<Token> anchors_;            // the tokens behind these positions
+  std::vector<TokenPosition> committed_;  // positions of the last Commit
+  std::vector<Token> anchors_;            // the tokens after these positions
   // Scratch of one tile of Propose.
   Batch blocks_;
   std::vector<Token> block_tokens_;

@@ -1,4 +1,4 @@
-// DSparkTrace: what a DSpark drafter computes, for comparison with goldens of the official code.
+// DSparkTrace: the values of a DSpark drafter, for comparison with goldens of the official code.
 #pragma once
 
 #include <span>
@@ -10,8 +10,8 @@
 
 namespace fathom {
 
-// Memory of the host; for one process, and blocks of one request at a time. Slow: every call waits
-// for the backend.
+// In host memory; for one process, and blocks of one request at a time. Slow: every call waits for
+// the backend.
 struct DSparkTrace {
   std::vector<Bf16> main_x;  // [positions, hidden], appended by every forward pass
   // The last block:

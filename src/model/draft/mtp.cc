@@ -13,7 +13,7 @@
 namespace fathom {
 namespace {
 
-// In the order of MtpTensors.
+// Indices, in the order of MtpTensors.
 enum Vectors { kENorm, kHNorm, kNorm };  // [hidden]
 enum Matrices { kEProj, kHProj };        // [hidden, hidden]
 
@@ -87,8 +87,8 @@ MtpDrafter::MtpDrafter(ModelState& model)
   requests_.reserve(n_tokens);
 }
 
-// Keeps the streams behind the last layer that commits of later steps may need: those of the newest
-// position of each sequence, and of the last position of each block.
+// Stores the streams after the last layer that commits of later steps may need: the streams of the
+// newest position of each sequence, and of the last position of each block.
 void MtpDrafter::Tap(std::int64_t layer, const BatchView& whole, const Step& step) {
   if (layer + 1 < model_.config.num_hidden_layers) return;
   kept_streams_.clear();
@@ -120,8 +120,8 @@ Status MtpDrafter::Prepare(const Batch& next, std::span<const std::int32_t> stre
   return {};
 }
 
-// Stores keys alone: they depend on no output of the block, and of most rows nothing else is ever
-// wanted. Propose runs the block on the others.
+// Stores only keys: they depend on no output of the block, and most rows never need anything else.
+// Propose runs the block on the other rows.
 Status MtpDrafter::Commit(const Batch& next, std::span<const std::int32_t> stream_rows,
                           StreamSource source) {
   if (Status prepared = Prepare(next, stream_rows, source); !prepared) return prepared;
@@ -185,8 +185,8 @@ void MtpDrafter::Remember(const BatchView& committed) {
   }
 }
 
-// Whether all keys that a committed row sees are in the cache: rows far behind it may have taken
-// the place of those of its own segment.
+// Returns true if all keys that a committed row sees are in the cache: much later rows may have
+// overwritten keys of its own segment.
 bool MtpDrafter::SeesKeysInCache(std::int32_t row) const {
   const BatchView committed = committed_.View();
   const Segment& segment = committed.FindSegment(row);
@@ -196,7 +196,7 @@ bool MtpDrafter::SeesKeysInCache(std::int32_t row) const {
 }
 
 // Runs the block on the rows of requests_ if their keys are in the cache, or else on all committed
-// rows, which see the keys of each other; gives the requests their rows of the pass.
+// rows, which see the keys of each other; sets the rows of the requests in the pass.
 Status MtpDrafter::RunFirst() {
   const BatchView committed = committed_.View();
   const bool sees_keys = std::ranges::all_of(requests_, [&](const DraftRequest& request) {
@@ -213,7 +213,7 @@ Status MtpDrafter::RunFirst() {
   return RunHead(sees_keys ? first_.View() : committed, Wanted::kOutputs, /*has_inputs=*/true);
 }
 
-// first_rows_ and first_: the committed rows of requests_.
+// Sets first_rows_ and first_ to the committed rows of requests_.
 void MtpDrafter::ListRequestedRows() {
   const BatchView committed = committed_.View();
   first_.Clear();
@@ -228,7 +228,7 @@ void MtpDrafter::ListRequestedRows() {
   }
 }
 
-// Puts the inputs of the local ones of first_rows_ into a.draft_streams.
+// Copies the inputs of the local rows of first_rows_ to a.draft_streams.
 void MtpDrafter::CopyInputs() {
   const Activations& a = model_.workspace->activations();
   std::vector<PieceCopy>& copies = model_.copies;
@@ -251,14 +251,14 @@ Status MtpDrafter::DraftAgain(const Batch& next, std::span<const std::int32_t> s
   });
 }
 
-// Runs the head where it is; find_stream(i): the streams of a local row.
+// Runs the head on the process that has it; find_stream(i): the streams of a local row.
 template <class FindStream>
 Status MtpDrafter::Forward(const BatchView& next, Wanted wanted, const FindStream& find_stream) {
-  if (model_.stage().is_last) CopyStreams(next, find_stream);  // by the rows of the last step
+  if (model_.stage().is_last) CopyStreams(next, find_stream);  // indexed by rows of the last step
   return RunHead(next, wanted, /*has_inputs=*/false);
 }
 
-// Puts the streams of the local rows into a.draft_input.
+// Copies the streams of the local rows to a.draft_input.
 template <class FindStream>
 void MtpDrafter::CopyStreams(const BatchView& next, const FindStream& find_stream) {
   const Matrix<Bf16> to = model_.workspace->activations().draft_input;
@@ -273,7 +273,7 @@ void MtpDrafter::CopyStreams(const BatchView& next, const FindStream& find_strea
   model_.backend.CopyPieces(copies);
 }
 
-// Runs the head on a.draft_input; has_inputs: on the inputs of its block, a.draft_streams.
+// Runs the head on a.draft_input; has_inputs: on a.draft_streams, the inputs of its block.
 Status MtpDrafter::RunHead(const BatchView& next, Wanted wanted, bool has_inputs) {
   if (model_.stage().is_last) {
     const Result<Step> step = model_.MakeStep(Pass::kDraft, next);
@@ -311,7 +311,7 @@ Status MtpDrafter::Project(const Step& step) {
   return {};
 }
 
-// Keeps the inputs of the block in a.draft_input, for drafts.
+// Stores the keys, and copies the inputs of the block to a.draft_input, for drafts.
 Status MtpDrafter::StoreKeys(const Step& step) {
   const BlockWeights& block = model_.weights.draft->blocks.front();
   StoreWindowKeys(step, block, model_.BlockCache(block.index), step.a.draft_streams);

@@ -1,4 +1,5 @@
-// The MTP head (docs/spec/mtp.md 1): one block of ratio 0 behind the layers, and what feeds it.
+// The MTP head (docs/spec/mtp.md 1): one block of ratio 0 after the layers, and the code that makes
+// its inputs.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +33,7 @@ class MtpDrafter : public Drafter {
                        const DraftSampling& sampling) override;
 
  private:
-  // A pass of the head: what of its block is wanted.
+  // The results of the block that a pass of the head needs.
   enum class Wanted { kKeys, kOutputs };
 
   Status Draft(std::span<const DraftRequest> requests, const DraftRounds::Head& passes,
@@ -53,7 +54,7 @@ class MtpDrafter : public Drafter {
   Status RunHeadBlock(const Step& step);
   HeadWeights FinalWeights() const;
   Result<Matrix<const float>> Logits(std::span<const std::int32_t> rows);
-  // Logits that the host does not see.
+  // Computes logits that stay on the backend.
   Result<Matrix<const float>> SampledLogits(std::span<const std::int32_t> rows);
 
   ModelState& model_;
@@ -61,7 +62,7 @@ class MtpDrafter : public Drafter {
   const DraftRounds::Head passes_;
   const DraftRounds::Head sampled_passes_;
   std::vector<TokenChoice> choices_;
-  // The last commit: its rows, and where in a.draft_input the inputs of the block are; -1: in
+  // The last commit: its rows, and the rows of a.draft_input with the inputs of the block; -1: in
   // another process.
   Batch committed_;
   std::vector<std::int64_t> input_rows_;
@@ -69,7 +70,7 @@ class MtpDrafter : public Drafter {
   Batch first_;
   std::vector<std::int32_t> first_rows_;
   std::vector<DraftRequest> requests_;
-  std::vector<KeptStream> kept_streams_;  // of one call of Tap
+  std::vector<KeptStream> kept_streams_;  // scratch of Tap
 };
 
 }  // namespace fathom

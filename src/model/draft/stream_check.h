@@ -1,4 +1,4 @@
-// The positions that a drafter is told of must be those of known streams.
+// Checks that the positions passed to a drafter are positions of known streams.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace fathom {
 
-// Checks that every row of `next` stands at the position of its streams (Drafter::Commit). Error
-// (kInvalidArgument): it stands elsewhere.
+// Checks that every row of `next` is at the position of its streams (Drafter::Commit). Error
+// (kInvalidArgument): a row at another position.
 Status CheckStreams(const ModelState& model, const BatchView& next,
                     std::span<const std::int32_t> stream_rows, StreamSource source);
 
