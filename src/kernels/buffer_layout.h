@@ -1,6 +1,6 @@
 // BufferLayout: lays out matrices in one piece of memory.
 //
-// The code that hands out the matrices measures the memory they need, too: run it once on a
+// The code that lays out the matrices also measures the memory they need: run it once on a
 // BufferLayout without memory, allocate bytes(), run it again on the memory.
 #pragma once
 
@@ -17,11 +17,11 @@ class BufferLayout {
  public:
   // Only measures: the matrices have a null address.
   BufferLayout() = default;
-  // Lays out memory of a backend or of the host, which is aligned to 64 bytes and outlives the
-  // matrices. The memory itself is not touched.
+  // Lays out memory of a backend or of the host, which must be aligned to 64 bytes and outlive the
+  // matrices. Does not read or write the memory.
   BufferLayout(std::byte* address, std::int64_t size) : address_(address), size_(size) {}
 
-  // The next matrix, at a multiple of 64 bytes.
+  // Returns the next matrix, at a multiple of 64 bytes.
   template <class T>
   Matrix<T> Add(std::int64_t rows, std::int64_t cols) {
     const std::int64_t begin = bytes_;

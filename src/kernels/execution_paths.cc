@@ -3,7 +3,7 @@
 namespace fathom {
 namespace {
 
-// `only`: the one way that every backend has; kernels for tensor cores do not exist yet.
+// `only`: the path that every backend has; kernels for tensor cores do not exist yet.
 Result<std::string> ChoosePath(std::string_view option, const std::string& wanted,
                                std::string_view only, const Backend& backend) {
   if (wanted == "auto" || wanted == only) return std::string(only);

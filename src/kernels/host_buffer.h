@@ -9,9 +9,9 @@
 
 namespace fathom {
 
-// A Buffer of `bytes` (>= 0) zeros, aligned to a page; large ones lie in huge pages where the
-// kernel gives them (PageMemory). Pages take memory when they are first touched: a cache sized for
-// the longest context costs what is used of it. Fails with kOutOfMemory.
+// Allocates a Buffer of `bytes` (>= 0) zeros, aligned to a page; large buffers use huge pages where
+// the kernel provides them (PageMemory). Pages take memory when they are first touched: a cache
+// sized for the longest context costs only the memory it uses. Error: kOutOfMemory.
 Result<std::unique_ptr<Buffer>> AllocateHostBuffer(std::int64_t bytes);
 
 }  // namespace fathom

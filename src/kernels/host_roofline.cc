@@ -26,10 +26,10 @@ constexpr cpu::ReadPattern kPatterns[] = {{1, 0}, {1, 1024}, {1, 4096}, {1, 4096
                                           {4, 0}, {4, 1024}, {4, 4096}, {4, 4096, true}};
 constexpr int kReadRounds = 2;
 constexpr int kMultiplyRounds = 4;
-// Per thread: 5 ms of an AVX-512 core.
+// Multiply-adds per thread: 5 ms of an AVX-512 core.
 constexpr std::int64_t kMultiplyAdds = cpu::kMultiplyAddUnit << 20;
 
-// Plain loops, as in the reference backend: only the compiler's own vectors.
+// Reads in plain loops, as the reference backend does: with the compiler's own vectors only.
 std::int32_t ReadPlainly(const void* data, std::int64_t bytes, const cpu::ReadPattern&) {
   const auto* p = static_cast<const std::byte*>(data);
   std::uint64_t sum = 0;
@@ -117,7 +117,7 @@ class HostRooflineProbe final : public RooflineProbe {
   Result<Roofline> MeasureOnce(std::vector<std::vector<double>>& reads) override {
     return Roofline{.read_gb_s = MeasureReads(reads), .fma_gflop_s = MeasureMultiplyAdds()};
   }
-  // Returns the best.
+  // Returns the best measurement.
   double MeasureReads(std::vector<std::vector<double>>& reads);
   double MeasureMultiplyAdds();
 
@@ -128,7 +128,7 @@ class HostRooflineProbe final : public RooflineProbe {
   std::vector<std::int64_t> sink_;  // per thread: keeps the results alive
 };
 
-// Memory that was never written is a single page of zeros.
+// Writes the memory, because memory that was never written is a single page of zeros.
 void HostRooflineProbe::Fill() {
   Time(team_, [&](std::int64_t thread) {
     std::memset(memory_.bytes().data() + thread * part_bytes_, static_cast<int>(thread % 255 + 1),

@@ -1,4 +1,4 @@
-// The RooflineProbe of backends that run on the processors of this machine.
+// HostRooflineProbe: the RooflineProbe of backends that run on the processors of this machine.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ namespace fathom {
 
 // Measures with the loops of `isa` (kScalar: plain loops, as the reference backend) on n_threads >=
 // 1 threads of its own, the calling thread among them, each of which reads a contiguous part.
-// `processors`: as ThreadTeam. Errors: no memory of that size.
+// `processors`: as for ThreadTeam. Errors: no memory of that size.
 Result<std::unique_ptr<RooflineProbe>> MakeHostRooflineProbe(Isa isa, int n_threads,
                                                              std::span<const int> processors,
                                                              const RooflineOptions& options);

@@ -2,7 +2,7 @@
 //
 // A key has head_dim numbers, the last rope_dims of them rotated. The other numbers, FP8-simulated
 // (docs/numerics.md 4), are E4M3 codes times a power of two per 64 numbers, and are stored in this
-// form: nothing is lost. One row, for V4 of 448 + 128 + 7 + 1 = 584 bytes:
+// form without loss. One row, 448 + 128 + 7 + 1 = 584 bytes for V4:
 //
 //   [plain]            E4M3 codes; plain = head_dim - rope_dims
 //   [2 * rope_dims]    bf16
@@ -10,8 +10,8 @@
 //   zeros up to a multiple of 8
 //
 // The value of a code is E4m3ToFloat(code) * scale; the scale byte 255 is the infinity that
-// PowerOfTwoScale gives for infinite numbers, so that these come back as the simulation has them,
-// too.
+// PowerOfTwoScale returns for infinite numbers, so that infinite numbers also equal the
+// simulation's.
 //
 // `static`: see kernels/math.h.
 #pragma once

@@ -1,4 +1,4 @@
-// LaidOutBuffer: matrices, and the memory of a backend that they lie in.
+// LaidOutBuffer: matrices, and the memory of a backend that holds them.
 #pragma once
 
 #include <cstdint>

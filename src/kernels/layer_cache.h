@@ -1,6 +1,6 @@
 // The inputs and outputs of a step: the batch, and the cached state of a layer for the batch's
 // sequences. Plain views; kv_cache owns the memory, including the block tables. The memory belongs
-// to the backend: the host computes addresses of rows, and reads none.
+// to the backend: the host computes addresses of rows, but reads no rows.
 #pragma once
 
 #include <algorithm>
@@ -35,7 +35,7 @@ struct BatchView {
   const Segment& FindSegment(std::int64_t row) const {
     return segments[static_cast<std::size_t>(segment_of_row[static_cast<std::size_t>(row)])];
   }
-  // Returns some of the rows, with all segments, which count the rows of the whole batch.
+  // Returns some of the rows, with all segments, whose row numbers still count in the whole batch.
   BatchView Rows(std::int64_t first, std::int64_t count) const {
     const auto some = [&](auto of_rows) {
       return of_rows.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
@@ -50,23 +50,23 @@ struct RopeRows {
   Matrix<const float> sin;
 };
 
-// Rows of all sequences, in blocks of memory that lie anywhere in a pool and that sequences may
-// share: row r of sequence s is row r % rows_per_block of block
+// Rows of all sequences, in blocks of memory anywhere in a pool, which sequences may share: row r
+// of sequence s is row r % rows_per_block of block
 // table[s * table_width + r / rows_per_block].
 inline constexpr std::int32_t kNoBlock = -1;
-// Positions of a block: the smallest number that is a multiple of both ratios.
+// Positions of a block: the smallest multiple of both ratios.
 inline constexpr std::int64_t kBlockTokens = 128;
 struct BlockRows {
   std::uint8_t* data = nullptr;   // address of block 0
-  std::int64_t block_stride = 0;  // bytes from a block to the next
+  std::int64_t block_stride = 0;  // bytes between adjacent blocks
   std::int64_t rows_per_block = 1;
   std::int64_t row_bytes = 0;  // 0: there are no rows
   const std::int32_t* table = nullptr;
   std::int64_t table_width = 0;
 
-  // Rows that a sequence can have.
+  // Returns the most rows of a sequence.
   constexpr std::int64_t Capacity() const { return table_width * rows_per_block; }
-  // Null where the sequence has no block.
+  // Returns the address of a row; null where the sequence has no block.
   constexpr std::uint8_t* Row(std::int32_t sequence, std::int64_t row) const {
     const std::int32_t block = table[sequence * table_width + row / rows_per_block];
     return block == kNoBlock ? nullptr
@@ -76,7 +76,7 @@ struct BlockRows {
 
 // Cached keys, FP8-simulated: kernels/key_layout.h.
 struct KeyRows {
-  BlockRows blocks;  // rows of KeyBytes(layout)
+  BlockRows blocks;  // rows of KeyBytes(layout) bytes
   KeyLayout layout;
 
   constexpr std::uint8_t* Row(std::int32_t sequence, std::int64_t row) const {
@@ -85,12 +85,11 @@ struct KeyRows {
 };
 
 // The window keys of every sequence: position p is row p. A sequence has the blocks of positions
-// that a query may still see; what is stored elsewhere is dropped.
+// that a query may still see; keys stored at other positions are dropped.
 struct WindowCache {
   KeyRows rows;
   // Draft layers store the key of position p in row p + 1, since it depends on the token at p + 1:
-  // so the rows of a block depend on the tokens of this block and the blocks before, and on no
-  // others.
+  // so the rows of a block depend only on the tokens of this block and of the blocks before.
   std::int64_t row_of_position_0 = 0;
 
   constexpr std::uint8_t* Row(std::int32_t sequence, std::int64_t position) const {
@@ -98,8 +97,8 @@ struct WindowCache {
   }
 };
 
-// The rows of a sequence that a cache has: every n-th one, beginning with row `rank`. Other ranks
-// have the others.
+// The rows of a sequence that a cache has: every n-th row, beginning with row `rank`. Other ranks
+// have the other rows.
 struct CacheShard {
   int rank = 0;
   int n = 1;
@@ -130,21 +129,22 @@ struct CompressorInputs {
 struct CompressorCache {
   int ratio = 0;  // 4 (two overlapping windows, inputs of 2 * width) or 128 (inputs of width)
   CacheShard share;
-  // Finished rows: place i of the share is row i of the blocks. Exactly one of the two is set:
-  KeyRows rows;           // main
-  BlockRows packed_rows;  // indexer: 68 bytes a row, see kPackedIndexBytes
-  // Inputs of position p of sequence s are row s * tail_slots + p % tail_slots.
+  // Finished rows: place i of the share is row i of the blocks. Exactly one member is set:
+  KeyRows rows;           // of the main compressor
+  BlockRows packed_rows;  // of the indexer: 68 bytes a row, see kPackedIndexBytes
+  // The inputs of position p of sequence s are row s * tail_slots + p % tail_slots.
   Matrix<float> tail_values;  // u * wkv
   Matrix<float> tail_scores;  // u * wgate + ape[p % ratio]
   std::int64_t tail_slots = 0;
-  // Ratio 4: the same of the last 4 positions of every block, as far as the row behind the block
-  // needs it: `width` values, then as many scores, of the first half of the channels. A sequence
-  // that begins with a block of another finds them here. No rows: only the tail is used.
+  // Ratio 4: the inputs of the last 4 positions of every block, as far as the row after the block
+  // needs them: `width` values, then as many scores, of the first half of the channels. A sequence
+  // that begins with a block of another sequence finds them here. No rows: only the tail is used.
   BlockRows boundary_rows;
 
-  // The inputs of `position`, which a step that begins at first_position needs for its rows; of a
-  // position of an earlier block, the first half of the channels, or nulls where the block is not
-  // cached. Before, Keep and KeepBoundary are for backends that compute on the host.
+  // Returns the inputs of `position`, which a step that begins at first_position needs for its
+  // rows; for a position of an earlier block, only the first half of the channels, or nulls where
+  // the block is not cached. Before, Keep and KeepBoundary are for backends that compute on the
+  // host.
   CompressorInputs Before(std::int32_t sequence, std::int64_t position,
                           std::int64_t first_position) const {
     if (boundary_rows.row_bytes > 0 && position / kBlockTokens < first_position / kBlockTokens) {
@@ -153,15 +153,16 @@ struct CompressorCache {
     const std::int64_t row = sequence * tail_slots + position % tail_slots;
     return {tail_values.Row(row), tail_scores.Row(row)};
   }
-  // Keeps the inputs of `position`. Positions of one step, in ascending order, the newest
-  // tail_slots at least, after the step's rows are made.
+  // Stores the inputs of `position`. To be called for the positions of one step, at least the
+  // newest tail_slots, in ascending order, after the step's rows are made.
   void Keep(std::int32_t sequence, std::int64_t position, const float* values,
             const float* scores) const {
     const std::int64_t row = sequence * tail_slots + position % tail_slots;
     std::copy_n(values, tail_values.cols, tail_values.Row(row));
     std::copy_n(scores, tail_scores.cols, tail_scores.Row(row));
   }
-  // Keeps the rows behind blocks: of every position of a step that is among the last of its block.
+  // Stores the boundary rows of blocks: to be called for every position of a step that is among the
+  // last positions of its block.
   void KeepBoundary(std::int32_t sequence, std::int64_t position, const float* values,
                     const float* scores) const {
     const CompressorInputs kept = Boundary(sequence, position);
@@ -180,11 +181,11 @@ struct CompressorCache {
     return share.n * (IsPacked() ? packed_rows.Capacity() : rows.blocks.Capacity());
   }
   constexpr std::int64_t Overlap() const { return ratio == 4 ? 2 : 1; }
-  // Tokens that one row is made of.
+  // Returns the number of tokens that one row is made of.
   constexpr std::int64_t Span() const { return ratio * Overlap(); }
 
  private:
-  // Nulls where the sequence has no block.
+  // Returns the boundary inputs; nulls where the sequence has no block.
   CompressorInputs Boundary(std::int32_t sequence, std::int64_t position) const {
     const std::int64_t row = position / kBlockTokens * ratio + position % ratio;
     auto* values = reinterpret_cast<float*>(boundary_rows.Row(sequence, row));
@@ -205,19 +206,19 @@ struct LayerCache {
   CompressorCache indexer;     // ratio 4
 };
 
-// The slots that a ring of `window` positions has filled when it holds the positions before `end`,
-// and the position in one of them.
+// Returns the number of slots that a ring of `window` positions has filled when it holds the
+// positions before `end`, and the position in a slot.
 constexpr std::int32_t FilledSlots(std::int32_t end, std::int32_t window) {
   return end < window ? end : window;
 }
 constexpr std::int32_t PositionInRing(std::int32_t slot, std::int32_t end, std::int32_t window) {
-  // Without sign, which takes fewer registers of a GPU.
+  // Computed unsigned, which takes fewer registers of a GPU.
   const auto next_slot = static_cast<std::int32_t>(static_cast<std::uint32_t>(end) %
                                                    static_cast<std::uint32_t>(window));
   return end - next_slot + slot - (slot < next_slot ? 0 : window);
 }
 
-// Compressed rows that the query at `position` may see (docs/spec/model.md 5.4).
+// Returns how many compressed rows the query at `position` may see (docs/spec/model.md 5.4).
 constexpr std::int64_t VisibleRows(std::int64_t position, int ratio) {
   return ratio == 0 ? 0 : (position + 1) / ratio;
 }

@@ -63,7 +63,7 @@ static constexpr typename Ops::F Exp(typename Ops::F x) {
          Ops::FromBits(Ops::ToExponent(Ops::Add(second, bias)));
 }
 
-// log(1 + y) for y >= 0.
+// Computes log(1 + y) for y >= 0.
 template <class Ops>
 static constexpr typename Ops::F Log1p(typename Ops::F y) {
   using F = typename Ops::F;

@@ -18,7 +18,7 @@ std::int64_t SizeInBytes(const Matrix<T>& matrix) {
 inline std::int64_t SizeInBytes(const RopeRows& rope) {
   return SizeInBytes(rope.cos) + SizeInBytes(rope.sin);
 }
-// Nothing for weights that the backend does not have.
+// Returns 0 for weights that the backend does not have.
 inline std::int64_t SizeInBytes(const Weight& w) {
   return w.data == nullptr ? 0 : std::ssize(w.Bytes()) + std::ssize(w.ScaleBytes());
 }

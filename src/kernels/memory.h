@@ -1,8 +1,8 @@
-// Memory of a backend, and what is copied there and back.
+// The memory of a backend, and the records of copies within it.
 //
 // Operations find their matrices by addresses of the backend. On a device such an address means
-// nothing to the host: nothing above kernels/ reads or writes through one. Bytes travel by
-// Backend::Upload, Download and CopyPieces, or lie in memory that both sides share.
+// nothing to the host: no code outside kernels/ reads or writes through one. Bytes are copied by
+// Backend::Upload, Download and CopyPieces, or are in memory that both sides share.
 #pragma once
 
 #include <cstddef>
@@ -13,9 +13,9 @@ namespace fathom {
 
 enum class MemoryKind : std::uint8_t {
   kDevice,  // the memory that the operations read fastest
-  kShared,  // memory that the host reaches too, at the same address; slower for a device
-  // As kShared, for what operations only read: a device may keep it in its caches while operations
-  // run. The host writes it while none does.
+  kShared,  // memory that the host can access too, at the same address; slower for a device
+  // Like kShared, for data that operations only read: a device may keep it in its caches while
+  // operations run. The host writes it only while no operation runs.
   kSharedReadOnly,
 };
 
@@ -29,11 +29,12 @@ class Buffer {
   Buffer& operator=(const Buffer&) = delete;
   virtual ~Buffer() = default;
 
-  // The address that operations are given.
+  // Returns the address for operations.
   std::byte* address() const { return address_; }
   std::int64_t bytes() const { return bytes_; }
-  // The memory for the host, at address(); empty if the host cannot reach the memory. The host
-  // waits (Backend::Synchronize, Wait) for the operations that use the memory before it does.
+  // Returns the memory for the host, at address(); empty if the host cannot access the memory.
+  // Before the host uses the memory, it must wait (Backend::Synchronize, Wait) for the operations
+  // that use it.
   std::span<std::byte> host() const {
     return {on_host_ ? address_ : nullptr, on_host_ ? static_cast<std::size_t>(bytes_) : 0};
   }
@@ -62,7 +63,7 @@ struct TableChange {
   std::int32_t block = 0;
 };
 
-// A point in the order of the operations: all that were called before Backend::Mark.
+// A point in the order of the operations: after all that were called before Backend::Mark.
 struct Ticket {
   std::uint64_t number = 0;
 };

@@ -13,16 +13,16 @@ namespace fathom {
 
 class ProfileRecorder {
  public:
-  // Forgets everything.
+  // Removes all recorded work.
   void Clear() { *this = {}; }
   void EnterPart(std::string_view part);
-  // The number of the part that was entered last, for Add.
+  // Returns the number of the part that was entered last, for Add.
   std::size_t part() const { return part_; }
   // Adds work that began when the work before ended.
   void Add(std::size_t part, std::string_view name, double seconds, const WorkCost& cost);
   // Adds the time between two pieces of work.
   void AddBetween(double seconds);
-  // Returns the profile of all that was added, and forgets it.
+  // Returns the profile of all recorded work, and clears the recorder.
   Profile Take();
 
  private:
@@ -30,7 +30,7 @@ class ProfileRecorder {
   std::size_t part_ = 0;
   Profile profile_;
   std::unordered_map<std::string, std::size_t> rows_;  // by part and name: index of profile_.rows
-  double end_ = 0;                                     // of the work so far
+  double end_ = 0;                                     // end of the recorded work
 };
 
 }  // namespace fathom

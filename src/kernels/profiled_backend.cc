@@ -48,10 +48,10 @@ Result<std::unique_ptr<Profiler>> ProfiledBackend::MakeProfiler() {
   return std::make_unique<HostProfiler>(*this);
 }
 
-// Measures the operation that runs until its end, while a profile is taken.
+// Measures one operation, from construction to destruction, while a profile is taken.
 class ProfiledBackend::Timer {
  public:
-  // describe(): the piece. All time since the piece before is between.
+  // describe() returns the piece. The time since the piece before counts as between.
   template <class Describe>
   Timer(ProfiledBackend& backend, const Describe& describe) : backend_(backend) {
     if (!backend_.is_on_) return;
@@ -102,7 +102,7 @@ std::string_view Name(WeightFormat format) {
   return "";
 }
 
-// The checkpoint's order of the sizes: [n, k].
+// Names the sizes in the checkpoint's order: [n, k].
 std::string OperationName(std::string_view operation, const Weight& w) {
   return fmt::format("{} {} [{}, {}]", operation, Name(w.format), w.n, w.k);
 }
@@ -117,7 +117,7 @@ WorkCost CostOfGates(Matrix<const Bf16> streams, Matrix<Bf16> out, std::int64_t 
                   streams.rows * gates * streams.cols);
 }
 
-// The experts that rows choose, each once.
+// Counts each chosen expert once.
 WorkCost CostOfExperts(Matrix<const Bf16> x, const Routing& routing, const ExpertSet& experts,
                        Matrix<Bf16> rows) {
   std::vector<bool> is_chosen(experts.experts.size());
@@ -136,13 +136,13 @@ WorkCost CostOfExperts(Matrix<const Bf16> x, const Routing& routing, const Exper
   return Computes(bytes, multiply_adds);
 }
 
-// A score and a sum of values per key and number of every head.
+// Counts a score and a sum of values for each key and each number of every head.
 WorkCost CostOfAttention(const AttentionInput& input, const BatchView& batch,
                          const LayerCache& cache, Matrix<Bf16> out) {
   std::int64_t keys = 0;
   for (const std::int32_t position : batch.positions) {
     const std::int64_t visible = VisibleRows(position, cache.ratio);
-    // In blocks of drafts, the rows of the block itself are few.
+    // In blocks of drafts, the few rows of the block itself are ignored.
     keys += std::min<std::int64_t>(position + 1, input.sliding_window) +
             (input.selected.cols > 0 ? std::min(visible, input.selected.cols) : visible);
   }
@@ -285,7 +285,7 @@ void ProfiledBackend::WindowKeys(Matrix<Bf16> kv, std::span<const Bf16> norm, fl
   backend_->WindowKeys(kv, norm, eps, rope);
 }
 
-// The inputs are kept too.
+// Counts the inputs too, which are stored.
 void ProfiledBackend::Compress(const CompressorInput& input, const BatchView& batch,
                                CompressorCache& cache) {
   const Timer timer(*this, [&] {

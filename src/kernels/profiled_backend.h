@@ -1,9 +1,8 @@
-// ProfiledBackend: another backend whose operations are measured, by operation, while a profile is
-// taken.
+// ProfiledBackend: wraps another backend and measures its operations while a profile is taken.
 //
-// For backends of the host, where an operation has ended when its call returns. The time that the
-// profiler takes itself is left out. Bytes and operations are counted as in measure/bench/costs.h:
-// weights once per call, an expert's if a row chooses it, cached rows once per query.
+// For backends of the host, where an operation has ended when its call returns. The profiler's own
+// time is left out. Bytes and operations are counted as in measure/bench/costs.h: weights once per
+// call, an expert's weights if a row chooses it, cached rows once per query.
 #pragma once
 
 #include <chrono>
@@ -18,12 +17,12 @@ namespace fathom {
 
 class ProfiledBackend final : public Backend {
  public:
-  // `backend`: OnHost.
+  // `backend` must be OnHost.
   explicit ProfiledBackend(std::unique_ptr<Backend> backend);
 
   Result<std::unique_ptr<Profiler>> MakeProfiler() override;
 
-  // Not measured.
+  // --- Not measured ---
   std::string_view Name() const override { return backend_->Name(); }
   bool OnHost() const override { return true; }
   std::optional<std::int64_t> DeviceMemory() const override { return backend_->DeviceMemory(); }
@@ -106,13 +105,13 @@ class ProfiledBackend final : public Backend {
   class HostProfiler;
   using Clock = std::chrono::steady_clock;
 
-  struct Piece;  // of work: its name and cost
+  struct Piece;  // a piece of work: its name and cost
   class Timer;
 
   std::unique_ptr<Backend> backend_;
   bool is_on_ = false;
   ProfileRecorder recorder_;
-  Clock::time_point free_since_;  // what the profiler did for the piece before has ended
+  Clock::time_point free_since_;  // end of the profiler's own work for the piece before
 };
 
 }  // namespace fathom

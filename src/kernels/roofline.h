@@ -14,9 +14,9 @@ struct Roofline {
   double read_gb_s = 0;    // 1e9 bytes per second
   double fma_gflop_s = 0;  // 1e9 fp32 operations per second, two per multiply-add
   // GPUs only, else 0:
-  double copy_gb_s = 0;  // of a copy inside the device, bytes read and written together
-  // The time of one of many kernels without work, one after the other: enqueued one by one, and as
-  // a graph of the driver (0: the driver makes none).
+  double copy_gb_s = 0;  // for a copy inside the device, bytes read and written together
+  // The time of one empty kernel, among many that run one after the other: enqueued one by one, and
+  // as a graph of the driver (0: the driver makes no graphs).
   double launch_us = 0;
   double graph_launch_us = 0;
 };
@@ -36,30 +36,30 @@ class RooflineProbe {
   virtual ~RooflineProbe() = default;
 
   // Measures once: all read patterns, and a few rounds of multiply-adds; takes as long as reading
-  // the buffer a dozen times. Returns the best of each. Error: kUnavailable, the device fails; the
-  // processors of the host do not.
+  // the buffer a dozen times. Returns the best of each. Error: kUnavailable: the device fails;
+  // never on the processors of the host.
   Result<Roofline> Measure();
 
-  // Best and median over all measurements so far; at least one. Percentages refer to the median of
-  // the read pattern whose median is highest. The bandwidth of a shared machine drifts within
-  // minutes and comes in bursts; the best moment says little about what lasts.
+  // Return the best and the median of all measurements so far; at least one. Percentages refer to
+  // the median of the read pattern whose median is highest. The bandwidth of a shared machine
+  // drifts within minutes and comes in bursts; the best moment says little about lasting speed.
   Roofline Best() const;
   Roofline Median() const;
   int n_measurements() const { return static_cast<int>(measured_.size()); }
 
-  // The threads of the host that measure.
+  // Returns the number of host threads that measure.
   virtual int n_threads() const = 0;
-  // The size of the pages that the system gave, whether huge_pages was set or not; 0: memory of a
-  // GPU.
+  // Returns the size of the pages that the system provided, whether huge_pages was set or not; 0:
+  // memory of a GPU.
   virtual std::int64_t page_bytes() const = 0;
 
  private:
-  // Returns the best of each. Appends GB/s to reads[i] for each way i of reading, as often as it
-  // reads; there are always as many ways.
+  // Returns the best of each. Appends GB/s to reads[i] for each read in pattern i; the number of
+  // patterns is constant.
   virtual Result<Roofline> MeasureOnce(std::vector<std::vector<double>>& reads) = 0;
 
   std::vector<Roofline> measured_;
-  std::vector<std::vector<double>> reads_;  // GB/s of every way of reading
+  std::vector<std::vector<double>> reads_;  // GB/s of every read pattern
 };
 
 }  // namespace fathom

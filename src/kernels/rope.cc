@@ -30,7 +30,7 @@ double Log(double x) {
   return std::fma(static_cast<double>(e), kLogOf2, 2.0 * s * series);
 }
 
-// e^x for |x| < 700.
+// Computes e^x for |x| < 700.
 double Exp(double x) {
   const double n = std::floor(x / kLogOf2 + 0.5);
   double r = std::fma(n, -0x1.62e42fefa39efp-1, x);

@@ -10,7 +10,7 @@
 namespace fathom {
 
 // YaRN: dimensions that turn less than beta_slow times over the original length are slowed down by
-// `factor`, those that turn more than beta_fast times are left alone, linear in between.
+// `factor`, dimensions that turn more than beta_fast times are unchanged, linear in between.
 struct YarnScaling {
   float factor = 1.0f;
   float beta_fast = 32.0f;
@@ -18,10 +18,12 @@ struct YarnScaling {
   std::int64_t original_length = 0;  // 0: no scaling
 };
 
-// The rope_dims / 2 frequencies base^(-2k / rope_dims), in fp32 as the official code computes them.
+// Returns the rope_dims / 2 frequencies base^(-2k / rope_dims), in fp32 as the official code
+// computes them.
 std::vector<float> RopeFrequencies(std::int64_t rope_dims, float base, const YarnScaling& yarn);
 
-// cos and sin of fp32(position) * frequency, the product rounded to fp32; one pair per frequency.
+// Computes cos and sin of fp32(position) * frequency, the product rounded to fp32; one pair per
+// frequency.
 void RopeAngles(std::int64_t position, std::span<const float> frequencies, float* cos, float* sin);
 
 }  // namespace fathom

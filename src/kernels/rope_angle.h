@@ -12,8 +12,8 @@ namespace fathom {
 
 inline constexpr double kPi = 3.14159265358979323846;
 
-// sin and cos of |x| < 2^31. With r = x - k pi/2 (pi/2 in two parts, exact products by fma), the
-// quadrant k mod 4 says which of sin r and cos r is which.
+// Computes sin and cos of |x| < 2^31. With r = x - k pi/2 (pi/2 in two parts, exact products by
+// fma), the quadrant k mod 4 determines the assignment and the signs of sin r and cos r.
 template <class Ops>
 static constexpr void SinCos(double x, float* sin, float* cos) {
   const double k = Ops::Floor(x * (2.0 / kPi) + 0.5);
@@ -34,7 +34,7 @@ static constexpr void SinCos(double x, float* sin, float* cos) {
   *cos = static_cast<float>(quadrant == 1 || quadrant == 2 ? -c : c);
 }
 
-// cos and sin of fp32(position) * frequency, the product rounded to fp32.
+// Computes cos and sin of fp32(position) * frequency, the product rounded to fp32.
 template <class Ops>
 static constexpr void RopeAngle(int64_t position, float frequency, float* cos, float* sin) {
   const float angle = static_cast<float>(position) * frequency;

@@ -1,4 +1,4 @@
-// The order of chosen compressed rows (docs/numerics.md 7).
+// Defines the order of chosen compressed rows (docs/numerics.md 7).
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace fathom {
 
-// Rows [first, end) of a sequence's compressed rows, or of the part of them that a cache holds.
+// Rows [first, end) of a sequence's compressed rows, or of the part that a cache holds.
 struct RowRange {
   std::int64_t first = 0;
   std::int64_t end = 0;
@@ -21,9 +21,9 @@ struct RowRange {
 // both signs being equal, and for equal scores the lower row. Lists of different rows can thus be
 // merged without the scores.
 using ScoredRow = std::uint64_t;
-inline constexpr ScoredRow kNoScoredRow = ~ScoredRow{0};  // behind all rows
+inline constexpr ScoredRow kNoScoredRow = ~ScoredRow{0};  // after all rows
 
-// The score is not NaN.
+// Converts a score, which must not be NaN, and its row.
 constexpr ScoredRow ToScoredRow(float score, std::int64_t row) {
   const auto bits = std::bit_cast<std::uint32_t>(score + 0.0f);
   const std::uint32_t descending = (bits >> 31) != 0 ? bits : 0x7FFFFFFFu - bits;

@@ -156,7 +156,7 @@ void CheckAttention(const AttentionInput& input, const BatchView& batch, const L
   Check(input.q.rows == t && input.q.cols == heads * head_dim && out.rows == t &&
             out.cols == input.q.cols,
         "SparseAttention: shapes");
-  std::int64_t n_own = 0;  // tokens of the whole batch, of which these may be some
+  std::int64_t n_own = 0;  // tokens of the whole batch, which the rows may be a part of
   for (const Segment& segment : batch.segments) {
     n_own += segment.n_tokens;
   }

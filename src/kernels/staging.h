@@ -1,4 +1,4 @@
-// Rows of a backend for the host, and back: what ranks send each other.
+// Copies rows of a backend to the host and back, for exchanges between ranks.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 
 namespace fathom {
 
-// Rows that the host may read and write once it has waited: `rows` itself where the host reaches
-// the memory of the backend, else the first rows of `shared` (shared memory), with the numbers of
-// `rows`.
+// Returns rows that the host may read and write once it has waited: `rows` itself where the host
+// can access the memory of the backend, else the first rows of `shared` (shared memory), with the
+// numbers of `rows`.
 template <class T>
 Matrix<T> StageForHost(Backend& backend, Matrix<T> rows, Matrix<std::remove_const_t<T>> shared) {
   if (backend.OnHost()) return rows;
@@ -21,7 +21,7 @@ Matrix<T> StageForHost(Backend& backend, Matrix<T> rows, Matrix<std::remove_cons
   return {shared.data, rows.rows, rows.cols};
 }
 
-// The way back: rows gets the numbers of `staged`, which StageForHost returned for it.
+// Copies the numbers of `staged`, which StageForHost returned for `rows`, back to `rows`.
 template <class T>
 void UnstageFromHost(Backend& backend, Matrix<T> staged, Matrix<T> rows) {
   const PieceCopy copy = {rows.data, staged.data,

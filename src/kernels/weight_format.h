@@ -36,11 +36,11 @@ struct Weight {
   const std::byte* scales = nullptr;  // null for kF32 and kBf16
   std::int64_t n = 0;
   std::int64_t k = 0;
-  // The sum over k is divided into this many equal parts, each summed alone, then added by halves
-  // (docs/numerics.md 2): 2, 4 or 8 ranks can share the matrix and get the same bits.
+  // The sum over k is divided into this many equal parts, each summed on its own, then added by
+  // halves (docs/numerics.md 2): 2, 4 or 8 ranks can share the matrix and get the same bits.
   int k_parts = 1;
 
-  // True if activations are quantised for it.
+  // Returns true if activations are quantised for this weight.
   constexpr bool IsQuantized() const {
     return format == WeightFormat::kFp8 || format == WeightFormat::kFp4;
   }
@@ -63,13 +63,13 @@ struct Weight {
   std::span<const std::byte> Bytes() const {
     return {data, static_cast<std::size_t>(n * RowBytes())};
   }
-  // Empty for kF32 and kBf16.
+  // Returns the scales; empty for kF32 and kBf16.
   std::span<const std::byte> ScaleBytes() const {
     const std::int64_t rows = format == WeightFormat::kFp4 ? n : (n + kFp8Block - 1) / kFp8Block;
     const std::int64_t size = scale_format == ScaleFormat::kF32 ? 4 : 1;
     return {scales, scales == nullptr ? 0 : static_cast<std::size_t>(rows * ScaleColumns() * size)};
   }
-  // The scale of kFp8 block (row / 128, block).
+  // Returns the scale of kFp8 block (row / 128, block).
   float Fp8Scale(std::int64_t row, std::int64_t block) const {
     const std::int64_t i = row / kFp8Block * ScaleColumns() + block;
     return scale_format == ScaleFormat::kE8m0 ? E8m0ToFloat(static_cast<std::uint8_t>(scales[i]))
@@ -94,13 +94,13 @@ struct ExpertWeights {
   Weight w3;
 };
 
-// True if the experts have one shape and one format.
+// Returns true if the experts have one shape and one format.
 bool AreUniform(std::span<const ExpertWeights> experts);
 
 inline constexpr std::int32_t kRemoteExpert = -1;  // the id of an expert that another rank has
 
 // Hyper-connection parameters of one sub-layer (docs/spec/model.md 3): fn [24, 4 d] (rows: 4 pre, 4
-// post, 16 comb), base [24], scale [3]; of a head: fn [4, 4 d], base [4], scale [1].
+// post, 16 comb), base [24], scale [3]; for a head: fn [4, 4 d], base [4], scale [1].
 struct HcWeights {
   const float* fn = nullptr;
   const float* base = nullptr;

@@ -21,12 +21,12 @@ namespace fathom::emulator {
 namespace {
 
 constexpr std::int64_t kAlignment = 256;
-// AddressSanitizer reports who reads or writes between the end of an allocation and the next page.
+// AddressSanitizer reports reads and writes between the end of an allocation and the next page.
 constexpr std::int64_t kGap = 256;
 
 std::int64_t TakenBytes(std::int64_t bytes) { return RoundUp(bytes, kAlignment) + kGap; }
 
-// Addresses for the most allocations that `bytes` allow, each with a page that is filled in part.
+// Returns the addresses for the most allocations that `bytes` allow, each with a half-filled page.
 std::int64_t MostAddresses(std::int64_t bytes, std::int64_t page_bytes) {
   return RoundUp(bytes, page_bytes) + bytes / TakenBytes(1) * page_bytes;
 }
@@ -40,7 +40,7 @@ Arena::Arena(std::int64_t bytes)
   free_[0] = MostAddresses(bytes, page_bytes_);
 }
 
-// Other memory may get these addresses.
+// Unpoisons the memory, because other memory may get these addresses.
 Arena::~Arena() {
   ASAN_UNPOISON_MEMORY_REGION(addresses_.address(), static_cast<std::size_t>(used_end_));
 }

@@ -1,7 +1,7 @@
-// Arena: the memory of an emulated device, which the host can touch only while it is open.
+// Arena: the memory of an emulated device, which the host can access only while it is open.
 //
 // No two allocations share a page, so that the system can watch each of them (page_watch.h). They
-// take as many bytes as on a device, and more addresses.
+// count as many bytes as on a device, but take more addresses.
 #pragma once
 
 #include <cstddef>
@@ -14,27 +14,27 @@
 
 namespace fathom::emulator {
 
-// Threads: one at a time.
+// One thread at a time.
 class Arena {
  public:
-  // Allocations of at most `bytes` in all, each rounded up to 256 bytes, with a gap of 256.
+  // Limits all allocations to `bytes`, each rounded up to 256 bytes, with a gap of 256.
   explicit Arena(std::int64_t bytes);
   ~Arena();
 
-  // Zeroed memory, aligned to a page; null if there is no room.
+  // Returns zeroed memory, aligned to a page; null if there is no room.
   std::byte* Allocate(std::int64_t bytes);
   void Free(std::byte* memory);
   std::int64_t free_bytes() const { return free_bytes_; }
 
-  // All memory that has ever been allocated, in whole pages.
+  // Returns all memory that has ever been allocated, in whole pages.
   std::span<std::byte> used() const;
   bool HasUsed(const std::byte* address) const;
-  // Changes what is allowed with whole pages of used(), which is open.
+  // Changes the allowed access to whole pages of used(), which must be open.
   void Allow(std::span<std::byte> pages, ReservedAddresses::Access access);
   // Describes an address of used(), for errors: "byte 12 of an allocation of 400 bytes".
   std::string Describe(const std::byte* address) const;
 
-  // Opens the memory as long as it lives. May be nested.
+  // Opens the memory for the lifetime of this object. May be nested.
   class Opening {
    public:
     explicit Opening(Arena& arena);
@@ -48,7 +48,7 @@ class Arena {
 
  private:
   struct Allocation {
-    std::int64_t bytes = 0;      // that were asked for
+    std::int64_t bytes = 0;      // requested bytes
     std::int64_t addresses = 0;  // whole pages
   };
 

@@ -12,7 +12,7 @@
 namespace fathom::emulator {
 namespace {
 
-constexpr std::int32_t kSeveral = -1;  // readers of an element
+constexpr std::int32_t kSeveral = -1;  // several threads read an element
 
 std::string_view FileName(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
@@ -290,7 +290,7 @@ void Block::Meet(int size, void* argument, void (*run)(std::span<void* const>),
   met_[at] = argument;
   states_[at] = State::kInGroup;
   points_[at] = point;
-  // Waves and warpgroups are counted apart: other waves of a warpgroup may be ahead.
+  // Waves and warpgroups are counted separately: other waves of a warpgroup may be ahead.
   int& n_met = n_met_[2 * first + (size > running_->wave_size ? 1 : 0)];
   if (++n_met < size) {
     Pause();

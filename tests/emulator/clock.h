@@ -1,8 +1,8 @@
-// Clock: what a thread of a cluster can rely on to have happened.
+// Clock: the events that a thread of a cluster can rely on to have happened.
 //
-// Every thread and every barrier for copies counts; a thread that has met another one knows its
-// counts, and that all that was written below them is visible. A write without such a meeting is a
-// race, however the threads take turns.
+// Every thread and every barrier for copies has a count; a thread that has met another one knows
+// its counts, and that all writes below these counts are visible. A write without such a meeting is
+// a race, in whatever order the threads take turns.
 #pragma once
 
 #include <algorithm>
@@ -14,11 +14,12 @@ namespace fathom::emulator {
 
 class Clock {
  public:
-  // The count of `component` that is known: below it, everything has been seen.
+  // Returns the known count of `component`: everything below it has been seen.
   std::uint32_t Seen(std::size_t component) const {
     return component < seen_.size() ? seen_[component] : 0;
   }
-  // Returns the count behind a proxy fence, which copies and products beside the threads see.
+  // Returns the fenced count of `component`: asynchronous copies and products see everything below
+  // it.
   std::uint32_t Fenced(std::size_t component) const {
     return component < fenced_.size() ? fenced_[component] : 0;
   }
@@ -26,13 +27,13 @@ class Clock {
     if (component >= seen_.size()) seen_.resize(component + 1);
     seen_[component] = std::max(seen_[component], count);
   }
-  // All that is seen is fenced.
+  // Fences everything that is seen.
   void Fence() { Join(fenced_, seen_); }
   void Join(const Clock& other) {
     Join(seen_, other.seen_);
     Join(fenced_, other.fenced_);
   }
-  // Keeps what both know.
+  // Combines the knowledge of both.
   void Meet(const Clock& other) {
     Meet(seen_, other.seen_);
     Meet(fenced_, other.fenced_);

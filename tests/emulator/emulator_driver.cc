@@ -27,7 +27,7 @@ class EmulatorDriver;
 // Devices that run at the same time.
 struct Peers {
   std::vector<EmulatorDriver*> devices;
-  bool access = false;  // to each other's memory
+  bool access = false;  // access to each other's memory
 };
 
 class EmulatorDriver final : public GpuDriver {
@@ -57,7 +57,7 @@ class EmulatorDriver final : public GpuDriver {
 
   const GpuDevice& device() const override { return device_; }
   Result<std::unique_ptr<Buffer>> Allocate(std::int64_t bytes, MemoryKind kind) override;
-  // Kernels reach all memory of the host.
+  // Kernels can access all memory of the host.
   Status ReadInPlace(std::span<const std::span<const std::byte>>) override { return {}; }
   void Upload(void* to, std::span<const std::byte> from) override;
   void Download(std::span<std::byte> to, const void* from) override;
@@ -73,7 +73,7 @@ class EmulatorDriver final : public GpuDriver {
   class SharedBuffer;
   class Timer;
 
-  // Kernels expect the alignment of their struct.
+  // Aligned as kernels expect their argument struct to be.
   struct alignas(128) ArgumentPiece {
     std::byte bytes[128];
   };
@@ -93,23 +93,23 @@ class EmulatorDriver final : public GpuDriver {
 
   void Add(Work work);
   void AddOnce(std::function<void()> run);
-  // Runs the work of the first `number` calls, for which the host waits.
+  // Runs the work of the first `number` calls, which the host waits for.
   void RunUntil(std::uint64_t number);
   void RunWaiting(std::uint64_t number);
   bool HasRun(std::uint64_t number) const { return n_called_ - waiting_.size() >= number; }
-  // Lets the first piece of work go on. Returns false if nothing could.
+  // Runs the first piece of work for one turn. Returns false if it could not continue.
   bool Step();
-  // Lets the kernel that is the first piece of work go on.
+  // Runs the kernel that is the first piece of work for one turn.
   Progress RunKernel(const KernelCall& call);
   Progress StepKernel();
-  // Runs the part of a kernel that may come before earlier ones have ended.
+  // Runs the part of a kernel that may run before earlier kernels have ended.
   void RunEarly();
-  // A kernel that starts early may follow the first piece of work.
+  // Returns true if a kernel that starts early may follow the first piece of work.
   bool MayBeOverlapped() const;
-  // The memory that kernels can use.
+  // Returns the memory that kernels can use.
   std::vector<emulator::Arena*> Reachable() const;
   std::string Describe(std::byte* address) const;
-  // Unblocks kernels once no device can go on; reports a deadlock if none can be unblocked.
+  // Unblocks kernels once no device can continue; reports a deadlock if none can be unblocked.
   void Unblock();
 
   EmulatorOptions options_;
@@ -118,9 +118,9 @@ class EmulatorDriver final : public GpuDriver {
   emulator::Arena arena_;
   BlockRunner runner_;
   std::deque<Work> waiting_;
-  bool runs_kernel_ = false;           // the first piece of work is one that has begun
-  emulator::WrittenPages written_;     // by that kernel, if it may be overlapped
-  emulator::WrittenPages unfinished_;  // by earlier kernels that may still run
+  bool runs_kernel_ = false;           // the first piece of work is a kernel that has begun
+  emulator::WrittenPages written_;     // written by that kernel, if it may be overlapped
+  emulator::WrittenPages unfinished_;  // written by earlier kernels that may still run
   std::uint64_t n_called_ = 0;
   Status status_;  // the first error
 };
@@ -151,7 +151,7 @@ class EmulatorDriver::SharedBuffer : public Buffer {
   std::unique_ptr<Buffer> memory_;
 };
 
-// By the clock of the host, when the work runs.
+// Measures by the clock of the host, when the work runs.
 class EmulatorDriver::Timer : public GpuTimer {
  public:
   Timer(EmulatorDriver& driver, int n_marks)
@@ -235,11 +235,11 @@ void EmulatorDriver::AddOnce(std::function<void()> run) {
 }
 
 void EmulatorDriver::Add(Work work) {
-  // A kernel runs when it is known whether it will be overlapped.
+  // A kernel runs only when it is known whether it will be overlapped.
   const std::uint64_t runs_now = n_called_ + (work.is_kernel ? 0 : 1);
   ++n_called_;
   waiting_.push_back(std::move(work));
-  // The work of other devices that this may wait for comes later.
+  // With several devices, this may wait for work of other devices that is enqueued later.
   if (!options_.runs_when_awaited && peers_->devices.size() == 1) {
     RunUntil(runs_now);
   }
@@ -273,7 +273,7 @@ Progress EmulatorDriver::RunKernel(const KernelCall& call) {
   return progress;
 }
 
-// One device goes on alone; several take turns.
+// A single device runs to the end; several devices take turns.
 Progress EmulatorDriver::StepKernel() {
   Progress progress = runner_.Step();
   while (peers_->devices.size() == 1 &&
@@ -294,7 +294,7 @@ void EmulatorDriver::RunEarly() {
 
 bool EmulatorDriver::MayBeOverlapped() const {
   if (waiting_.size() > 1) return waiting_[1].starts_early;
-  // The host has awaited a kernel that runs without a next one, if no other device lets it run.
+  // The host has waited for a kernel that runs without a next one, if no other device lets it run.
   return peers_->devices.size() > 1;
 }
 

@@ -21,20 +21,20 @@ namespace fathom::emulator {
 namespace {
 
 constexpr std::size_t kStackBytes = std::size_t{256} << 10;
-// Below the stack: an overflow is a fault.
+// Guard pages below the stack, so that an overflow is a fault.
 constexpr std::size_t kGuardBytes = std::size_t{64} << 10;
-// Stacks begin at different offsets in their pages: all in one set of the caches, they would evict
-// each other.
+// Stacks begin at different offsets in their pages. Otherwise all would use the same cache sets and
+// evict each other.
 constexpr std::size_t kOffsets = 61;
 constexpr std::size_t kOffsetBytes = 192;
 
 }  // namespace
 
-// The state of a stack that does not run: what a switch saves and restores.
+// The state of a stack that is not running: the state that a switch saves and restores.
 #if defined(__x86_64__)
-using Context = void*;  // the stack pointer; the registers lie above it
+using Context = void*;  // the stack pointer; the registers are stored above it
 
-// Saves the registers that a call keeps, and the stack pointer in *from; goes on with `to`.
+// Saves the callee-saved registers, and the stack pointer in *from; continues with `to`.
 asm(R"(
 .pushsection .text
 .type fathom_switch_stack, @function
@@ -100,8 +100,8 @@ struct Fiber::State {
   }
 #endif
 
-  // Forgets frames that were left without a return. They lie above the stack pointer of the last
-  // switch: the whole stack would be a thousand times as much.
+  // Unpoisons frames that were left without a return. They are above the stack pointer of the last
+  // switch: unpoisoning the whole stack would be a thousand times as much.
   void UnpoisonStack() {
 #if defined(__SANITIZE_ADDRESS__) && defined(__x86_64__)
     if (inside == nullptr) return;
@@ -187,7 +187,7 @@ struct Fiber::State {
     HasArrived(fake);
   }
 
-  // Tells sanitizers which stack comes next.
+  // Tells sanitizers which stack runs next.
   static void BeginSwitch([[maybe_unused]] const State& next, [[maybe_unused]] void** fake) {
 #if defined(__SANITIZE_THREAD__)
     __tsan_switch_to_fiber(next.tsan_fiber, 0);
@@ -197,7 +197,7 @@ struct Fiber::State {
 #endif
   }
 
-  // Tells AddressSanitizer that the switch has happened, and learns the stack of Resume from it.
+  // Tells AddressSanitizer that the switch has happened, and gets the stack of Resume from it.
   void HasArrived([[maybe_unused]] void* fake) {
 #if defined(__SANITIZE_ADDRESS__)
     const void* left = nullptr;
@@ -213,8 +213,8 @@ struct Fiber::State {
   std::byte* guard = nullptr;
   std::byte* stack = nullptr;
   Context inside{};
-  Context* outside = nullptr;   // of the Resume that began the switches
-  bool learns_outside = false;  // the switch to here came from there
+  Context* outside = nullptr;   // the context of the Resume that began the switches
+  bool learns_outside = false;  // the switch to this stack came from there
   void (*body)(void*) = nullptr;
   void* argument = nullptr;
 #if defined(__SANITIZE_ADDRESS__)

@@ -1,7 +1,7 @@
 // Fiber: a function on a stack of its own, run piece by piece.
 //
 // A thread of an emulated block is a fiber: it runs until it waits for others, then the next one
-// runs. A switch costs about 10 ns on x86-64. Threads: the one that resumes it.
+// runs. A switch costs about 10 ns on x86-64. To be used from the thread that resumes it.
 #pragma once
 
 #include <cstddef>
@@ -16,15 +16,15 @@ class Fiber {
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
 
-  // Sets what the next Resume begins. A body that has not ended is forgotten, with no destructors
-  // run. The body must not throw.
+  // Sets the body that the next Resume begins. A body that has not ended is discarded without
+  // running destructors. The body must not throw.
   void Start(void (*body)(void*), void* argument);
-  // Runs the body until it calls Pause or ends. Not after it has ended.
+  // Runs the body until it calls Pause or ends. Must not be called after the body has ended.
   void Resume();
-  // Called by the body: returns to Resume, and from here at the next Resume.
+  // Called by the body: returns to Resume, and continues from here at the next Resume.
   void Pause();
-  // Called by the body: goes on with another fiber, which has not ended, as if Resume had been
-  // called for that one. From here at the next Resume, or SwitchTo, of this one.
+  // Called by the body: continues with another fiber, which has not ended, as if Resume had been
+  // called for that fiber. This fiber continues from here at its next Resume or SwitchTo.
   void SwitchTo(Fiber& next);
 
  private:

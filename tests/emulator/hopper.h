@@ -1,15 +1,15 @@
-// Hopper: what runs beside the threads of a cluster: barriers that count bytes, copies into shared
-// memory, products of warpgroups. The host's bodies of kernels/gpu/hopper.h.
+// Hopper: the asynchronous units of a cluster: barriers that count bytes, copies into shared
+// memory, products of warpgroups. The host's implementation of kernels/gpu/hopper.h.
 //
-// Every byte of shared memory knows who wrote it last. An error of the kernel, by name, is: a read
-// of what nobody has written; a use of what another thread or a copy writes without a meeting
-// between them (clock.h); a copy or product that reads what a thread wrote, without a proxy fence;
-// a use of the target of an unfinished copy, or a write of what an unfinished product reads; an
-// arrival that a barrier does not expect. A copy happens, and a product is computed, at the
-// earliest or the latest legal moment (Asynchrony).
+// Every byte of shared memory records its last writer. Errors of the kernel, reported by name: a
+// read of bytes that were never written; a use of bytes that another thread or a copy writes
+// without a meeting between them (clock.h); a copy or product that reads bytes a thread wrote,
+// without a proxy fence; a use of the target of an unfinished copy, or a write to bytes that an
+// unfinished product reads; an arrival that a barrier does not expect. A copy happens, and a
+// product is computed, at the earliest or the latest legal moment (Asynchrony).
 //
-// A shared address is that of PTX: 32 bits, the lower 24 in the block, from kFirstAddress on, the
-// upper 8 the block's rank in the cluster plus 1.
+// A shared address has the form of PTX: 32 bits, the lower 24 in the block, from kFirstAddress on,
+// the upper 8 the block's rank in the cluster plus 1.
 #pragma once
 
 #include <cstddef>
@@ -27,8 +27,8 @@
 
 namespace fathom::emulator {
 
-// Registers that a product of a warpgroup uses: not to be touched until it is awaited, nor between
-// a WgmmaFence and the product.
+// Registers that a product of a warpgroup uses: they must not be accessed until the product has
+// been waited for, nor between a WgmmaFence and the product.
 struct AsyncRegisters {
   int n_pending = 0;          // unfinished products
   std::uint64_t touched = 0;  // the thread's number of WgmmaFences at its last access
@@ -38,7 +38,7 @@ struct AsyncRegisters {
 struct WarpgroupProduct {
   int n = 0;  // columns: a multiple of 8 up to 256
   MatrixFormat format = MatrixFormat::kF16;
-  bool adds = false;  // to the accumulator; else it begins at +0
+  bool adds = false;  // adds to the accumulator; else the sum begins at +0
   AsyncRegisters* accumulator = nullptr;
   float* sums = nullptr;                 // n / 2 numbers
   AsyncRegisters* a = nullptr;           // null: A is in shared memory
@@ -55,7 +55,7 @@ class Hopper {
 
   Hopper(RunningKernel& running, std::size_t n_blocks);
 
-  // --- Shared memory; addresses may be those of other blocks of the cluster ---
+  // --- Shared memory; addresses may be in other blocks of the cluster ---
   static std::uint32_t SharedAddress(int rank, std::int64_t offset);
   void Read(Block& block, std::uint32_t address, std::span<std::byte> to);
   void Write(Block& block, std::uint32_t address, std::span<const std::byte> from);
@@ -85,11 +85,12 @@ class Hopper {
   // Waits until at most `n_pending` committed groups are unfinished.
   void WaitProducts(Block& block, int n_pending, const MeetingPoint& point);
 
-  // Sets the number of registers of each thread of the warpgroup. More are waited for.
+  // Sets the number of registers of each thread of the warpgroup. `more`: waits until they are
+  // free.
   void SetRegisters(Block& block, int count, bool more, const MeetingPoint& point);
 
   // --- Meetings ---
-  // All threads of a block have met.
+  // Records that all threads of a block have met.
   void PassBlockBarrier(int rank);
   // Waits for `count` threads at the block's barrier `number`.
   void SyncNamed(Block& block, int number, int count, const MeetingPoint& point);
@@ -102,8 +103,8 @@ class Hopper {
   struct Byte {
     enum class Writer : std::uint8_t { kNobody, kThread, kUnfinishedCopy, kCopy, kBarrier };
     Writer writer = Writer::kNobody;
-    std::uint16_t n_reading = 0;  // unfinished products that read it
-    std::uint32_t component = 0;  // of the clock: the thread, or the copy's barrier
+    std::uint16_t n_reading = 0;  // unfinished products that read the byte
+    std::uint32_t component = 0;  // component of the clock: the thread, or the copy's barrier
     std::uint32_t count = 0;
   };
   struct Window {
@@ -122,19 +123,19 @@ class Hopper {
   };
   struct Barrier {
     int count = 0;
-    int pending = 0;          // arrivals of this phase to come
-    std::int64_t bytes = 0;   // to come, less those that came unexpected
+    int pending = 0;          // arrivals of this phase still to come
+    std::int64_t bytes = 0;   // bytes still to come, less bytes that came unexpected
     std::uint32_t phase = 0;  // phases that have ended
-    bool awaited = true;      // the last phase's end has been seen
+    bool awaited = true;      // the end of the last phase has been seen
     std::size_t component = 0;
-    std::size_t owner = 0;  // the thread that has made it, and its count then
+    std::size_t owner = 0;  // the thread that made the barrier, and its count then
     std::uint32_t owner_count = 0;
-    Clock arrived;  // in this phase
-    Clock ended;    // of the last phase
+    Clock arrived;  // arrivals of this phase
+    Clock ended;    // end of the last phase
   };
   // 16 bytes of a copy: n_zeros, n_bytes of the matrix, and zeros.
   struct Piece {
-    std::size_t to = 0;  // in the window
+    std::size_t to = 0;  // offset in the window
     const std::byte* from = nullptr;
     std::size_t n_zeros = 0;
     std::size_t n_bytes = 0;
@@ -153,13 +154,13 @@ class Hopper {
   struct Product {
     int rank = 0;
     std::vector<WarpgroupProduct> threads;
-    std::vector<std::size_t> reads;  // the bytes of shared memory
+    std::vector<std::size_t> reads;  // offsets of the read bytes of shared memory
   };
   struct Warpgroup {
     std::deque<Product> products;
     std::deque<int> groups;  // products of each committed group
     int n_uncommitted = 0;
-    int registers = 0;  // of each thread
+    int registers = 0;  // registers of each thread
   };
 
   std::size_t Index(const Block& block) const { return Index(block.rank(), block.thread()); }
@@ -168,15 +169,15 @@ class Hopper {
   // Finds `bytes` bytes, or fails.
   Place Find(Block& block, std::uint32_t address, std::int64_t bytes, std::string_view what);
   Barrier& FindBarrier(Block& block, std::uint32_t address, std::string_view what);
-  // Fails unless `clock` allows to use what was written to the byte. `runs_beside`: a copy or
-  // product does.
+  // Fails unless `clock` allows using the value of the byte. `runs_beside`: a copy or product does
+  // so.
   void CheckWritten(Block& block, const Byte& byte, const Clock& clock, bool runs_beside,
                     std::string_view use, std::size_t offset);
   void CheckWritable(Block& block, const Byte& byte, const Clock& clock, bool runs_beside,
                      std::string_view use, std::size_t offset);
-  // Ends the phase of a barrier for which nothing is to come. Returns what is wrong, or nothing.
+  // Ends the phase of a barrier that expects nothing more. Returns the error, or nothing.
   std::string_view EndPhase(Barrier& barrier);
-  // Begins the last one of copies_.
+  // Begins the last copy of copies_.
   void BeginCopy(Block& block, std::string_view operation);
   void Finish(const Copy& copy);
   void SetError(std::string_view what);
@@ -197,7 +198,7 @@ class Hopper {
   std::map<int, Meeting> named_;  // by rank and number
   Meeting cluster_meeting_;
   std::vector<Warpgroup> warpgroups_;
-  Clock common_;  // of the threads of a product
+  Clock common_;  // clock of all threads of a product
 };
 
 }  // namespace fathom::emulator

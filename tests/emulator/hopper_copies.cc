@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t kPieceBytes = 16;
 constexpr std::int64_t kBarrierBytes = 8;
-constexpr std::int64_t kMostBytes = (1 << 20) - 1;  // that a barrier can expect
+constexpr std::int64_t kMostBytes = (1 << 20) - 1;  // the most that a barrier can expect
 
 }  // namespace
 
@@ -142,7 +142,7 @@ void Hopper::CopyTile(Block& block, std::uint32_t to, const TensorMap& map, std:
       const std::int64_t plain = address + r * line + c;
       const std::int64_t at = tile.swizzled != 0 ? plain ^ (plain >> 3 & 0x70) : plain;
       Piece piece = {.to = static_cast<std::size_t>(at - kFirstAddress)};
-      // The bytes of this piece that lie in the row.
+      // The part of this piece that is in the row.
       const std::int64_t start = column * tile.element_bytes + c;
       const std::int64_t begin = std::max<std::int64_t>(-start, 0);
       const std::int64_t end = std::min(tile.columns * tile.element_bytes - start, kPieceBytes);

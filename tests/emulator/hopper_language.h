@@ -1,4 +1,4 @@
-// Hopper's units on the host: what kernels/gpu/hopper.h maps to the emulator.
+// Hopper's units on the host: maps kernels/gpu/hopper.h to the emulator.
 #pragma once
 
 #include <cstring>

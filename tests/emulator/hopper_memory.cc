@@ -136,7 +136,7 @@ void Hopper::Write(Block& block, std::uint32_t address, std::span<const std::byt
 
 void Hopper::FenceProxy(Block& block) {
   FindThread(block).clock.Fence();
-  Tick(Index(block));  // what is written from here on is not fenced
+  Tick(Index(block));  // later writes are not fenced
 }
 
 void Hopper::PassBlockBarrier(int rank) {

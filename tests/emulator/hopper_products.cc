@@ -9,10 +9,10 @@ namespace fathom::emulator {
 namespace {
 
 constexpr int kTileRows = 64;
-constexpr int kTileDepth = 16;  // products of one instruction: 32 bytes of f16 or bf16
+constexpr int kTileDepth = 16;  // numbers of K per instruction: 32 bytes of f16 or bf16
 
-// A tile of 16-bit numbers in shared memory, as a descriptor of wgmma gives it: rows of K beside
-// each other, in groups of 8.
+// A tile of 16-bit numbers in shared memory, as a descriptor of wgmma gives it: rows of K side by
+// side, in groups of 8.
 struct SharedTile {
   explicit SharedTile(std::uint64_t descriptor)
       : start(static_cast<std::int64_t>(descriptor & 0x3FFF) << 4),
@@ -21,9 +21,10 @@ struct SharedTile {
         base_offset(static_cast<int>(descriptor >> 49 & 7)),
         swizzle(static_cast<int>(descriptor >> 62)) {}
 
-  // Only 128-byte swizzle and none, and tiles at the pattern's beginning, are known here.
+  // Only 128-byte swizzle and no swizzle, with tiles at the pattern's beginning, are implemented
+  // here.
   bool IsKnown() const { return base_offset == 0 && swizzle <= 1; }
-  // Where number k of a row lies.
+  // Returns the offset of number k of a row.
   std::int64_t Address(int row, int k) const {
     if (swizzle == 1) {
       const std::int64_t plain = start + row / 8 * stride + row % 8 * 128 + 2 * k;
@@ -33,13 +34,13 @@ struct SharedTile {
   }
 
   std::int64_t start;    // address
-  std::int64_t leading;  // bytes from 8 columns to the next 8, where nothing is swizzled
-  std::int64_t stride;   // bytes from 8 rows to the next 8
+  std::int64_t leading;  // bytes between groups of 8 columns, where nothing is swizzled
+  std::int64_t stride;   // bytes between groups of 8 rows
   int base_offset;
   int swizzle;
 };
 
-// The row and column of number i of a thread's sums, or of its pairs of A.
+// Return the row and column of number i of a thread's sums, or of its pairs of A.
 int FragmentRow(int thread, int i) { return thread / 32 * 16 + thread % 32 / 4 + i / 2 % 2 * 8; }
 int FragmentColumn(int thread, int i) { return thread % 4 * 2 + i / 4 * 8 + i % 2; }
 

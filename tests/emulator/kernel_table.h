@@ -1,4 +1,4 @@
-// Finds the kernels of the device sources, as they are compiled for the host.
+// Finds the kernels of the device sources as compiled for the host.
 #pragma once
 
 #include "kernels/gpu/kernel_list.h"

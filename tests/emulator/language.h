@@ -1,4 +1,4 @@
-// The language of the device sources on the host: what kernels/gpu/gpu.h maps to the emulator.
+// The language of the device sources on the host: maps kernels/gpu/gpu.h to the emulator.
 #pragma once
 
 #include <stdint.h>
@@ -13,7 +13,7 @@
 #define GPU_DEVICE inline
 #define GPU_ANYWHERE inline
 #define GPU_UNROLL
-// fathom_emulated_Name() is how the emulator finds the kernel.
+// The emulator finds the kernel as fathom_emulated_Name().
 #define GPU_KERNEL(Name, argument)                                 \
   static void Name(argument);                                      \
   extern "C" ::fathom::emulator::Kernel fathom_emulated_##Name() { \
@@ -75,7 +75,7 @@ inline float Div(float a, float b) { return a / b; }
 inline float Sqrt(float a) { return std::sqrt(a); }
 inline double Floor(double a) { return std::floor(a); }
 
-// Threads take turns: nothing comes between.
+// Atomic, because threads take turns.
 inline uint64_t CompareExchange(uint64_t* word, uint64_t expected, uint64_t desired) {
   const uint64_t found = *word;
   if (found == expected) {

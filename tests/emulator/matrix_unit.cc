@@ -11,10 +11,10 @@ namespace {
 
 using Kind = MatrixNumber::Kind;
 
-constexpr int kOperandBits = 10;  // of a significand behind the point
+constexpr int kOperandBits = 10;  // bits of a significand after the point
 constexpr int kProductBits = 2 * kOperandBits;
 constexpr int kFloatBits = 23;
-constexpr int kSmallestExponent = -126;  // of fp32
+constexpr int kSmallestExponent = -126;  // exponent of fp32
 
 struct Layout {
   int fraction_bits;
@@ -34,19 +34,19 @@ constexpr Layout FindLayout(MatrixFormat format) {
   __builtin_unreachable();
 }
 
-// value * 2^bits, cut toward zero.
+// Returns value * 2^bits, truncated toward zero.
 constexpr std::int64_t Shift(std::int64_t value, int bits) {
   if (bits >= 0) return value << bits;
   if (bits <= -63) return 0;
   return value < 0 ? -(-value >> -bits) : value >> -bits;
 }
 
-// value * 2^bits, rounded down.
+// Returns value * 2^bits, rounded down.
 constexpr std::int64_t ShiftDown(std::int64_t value, int bits) {
   return bits >= 0 ? value << bits : value >> std::min(-bits, 63);
 }
 
-// sum * 2^exponent with `bits` bits behind the point.
+// Returns sum * 2^exponent with `bits` bits after the point.
 float Round(std::int64_t sum, int exponent, int bits, bool toward_zero) {
   if (sum == 0) return 0.0f;
   const auto magnitude = static_cast<std::uint64_t>(std::abs(sum));
@@ -66,7 +66,7 @@ float Round(std::int64_t sum, int exponent, int bits, bool toward_zero) {
   return static_cast<float>(sum < 0 ? -rounded : rounded);
 }
 
-// Infinity or NaN, if the sum is neither finite nor cut.
+// Infinity or NaN, if the sum is neither finite nor truncated.
 struct Special {
   bool positive = false;
   bool negative = false;
@@ -88,7 +88,7 @@ void AddProduct(const MatrixNumber& a, const MatrixNumber& b, Special& special) 
   }
 }
 
-// One fused sum.
+// Computes one fused sum.
 float AddFused(const MatrixUnit& unit, const MatrixNumber* a, const MatrixNumber* b, float c) {
   const auto bits = std::bit_cast<std::uint32_t>(c);
   const int c_field = static_cast<int>(bits >> kFloatBits & 0xFF);

@@ -30,7 +30,7 @@ std::optional<bool> Wrote([[maybe_unused]] const void* context) {
 
 }  // namespace
 
-// A handler of a signal has no argument for an object: what it reads is global.
+// The state of the signal handlers. It is global, because a handler has no argument for an object.
 struct PageWatch::Signals {
   static void Handle(int signal, siginfo_t* info, void* context);
   static void Add(PageWatch* watch);
@@ -42,13 +42,13 @@ struct PageWatch::Signals {
   static inline struct sigaction before = {};
 };
 
-// Kernels touch memory outside of all locks, so that this may allocate.
+// Kernels access memory outside of all locks, so that the handler may allocate.
 void PageWatch::Signals::Handle(int signal, siginfo_t* info, void* context) {
   const int error = errno;
   const bool is_fault = info->si_code > 0;  // not sent by a process
   if (!is_fault || active == nullptr ||
       !active->Touch(static_cast<std::byte*>(info->si_addr), Wrote(context))) {
-    // When this returns, the instruction runs again and its signal does what it did before.
+    // After the return, the instruction runs again and its signal has its former effect.
     ::sigaction(signal, &before, nullptr);
     if (!is_fault) ::raise(signal);
   }
@@ -118,7 +118,7 @@ bool PageWatch::AllowPage(std::byte* page, Access access) {
 
 bool PageWatch::Touch(std::byte* address, std::optional<bool> wrote) {
   std::byte* const page = PageOf(address);
-  // A page that can be read faults for a write.
+  // A readable page faults for a write.
   const bool writes = wrote.value_or(!hidden_.contains(page));
   if (!AllowPage(page, writes ? Access::kWrite : Access::kRead)) return false;
   hidden_.erase(page);

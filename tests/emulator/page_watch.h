@@ -1,7 +1,7 @@
-// PageWatch: tells where the memory of emulated devices is written, and where hidden pages of it
-// are read.
+// PageWatch: reports writes to the memory of emulated devices, and reads of its hidden pages.
 //
-// Pages are closed to such a touch. The fault of the first one opens a page, and the touch goes on.
+// Watched pages are closed to such an access. The fault of the first access opens the page, and the
+// access is repeated.
 #pragma once
 
 #include <cstddef>
@@ -20,21 +20,21 @@ namespace fathom::emulator {
 // Pages by their first address, each with the name of a kernel that writes it.
 using WrittenPages = std::map<std::byte*, std::string_view>;
 
-// Threads: the one that has made it. One at a time on a thread.
+// To be used from the thread that made it. One at a time on a thread.
 class PageWatch {
  public:
-  // Runs in the handler of a signal, where a kernel has touched a page for the first time.
+  // Runs in the handler of a signal, when a kernel accesses a page for the first time.
   using OnTouch = std::function<void(std::byte* address, bool writes)>;
 
-  // Tells of writes to the arenas, which are open, and remain so for the life of this object.
+  // Reports writes to the arenas, which must be open for the life of this object.
   PageWatch(std::vector<Arena*> arenas, OnTouch on_touch);
   ~PageWatch();
   PageWatch(const PageWatch&) = delete;
   PageWatch& operator=(const PageWatch&) = delete;
 
-  // Tells of reads of these pages, too.
+  // Reports reads of these pages, too.
   void Hide(const WrittenPages& pages);
-  // Does not tell of writes to these pages any more.
+  // Stops reporting writes to these pages.
   void Ignore(const WrittenPages& pages);
 
   static std::byte* PageOf(std::byte* address);
@@ -42,8 +42,8 @@ class PageWatch {
  private:
   struct Signals;
 
-  // Opens the page of an address, and tells. Returns false if no arena has it. `wrote`: what the
-  // system says of the access, if it does.
+  // Opens the page of an address, and reports the access. Returns false if no arena has the page.
+  // `wrote`: whether the access was a write, if the system says so.
   bool Touch(std::byte* address, std::optional<bool> wrote);
   // Returns false if no arena has the page.
   bool AllowPage(std::byte* page, ReservedAddresses::Access access);

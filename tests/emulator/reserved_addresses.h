@@ -1,6 +1,7 @@
-// ReservedAddresses: a range of addresses that nobody can touch unless it is opened.
+// ReservedAddresses: a range of addresses that cannot be accessed unless it is opened.
 //
-// Memory of a device that is not there: the system kills whoever reads or writes it from the host.
+// Stands for the memory of an emulated device: the system kills a process that reads or writes it
+// from the host.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +13,8 @@ class ReservedAddresses {
  public:
   enum class Access : std::uint8_t { kNone, kRead, kWrite };  // kWrite: to read, too
 
-  // `bytes` (>= 0) of addresses, closed. Takes memory only where something is written. Aborts if
-  // the system has no such range.
+  // Reserves `bytes` (>= 0) of addresses, closed. Takes memory only where something is written.
+  // Aborts if the system has no such range.
   explicit ReservedAddresses(std::int64_t bytes);
   ~ReservedAddresses();
   ReservedAddresses(const ReservedAddresses&) = delete;
@@ -23,7 +24,7 @@ class ReservedAddresses {
   // Allows or forbids to read and write the first `bytes`.
   void Open(std::int64_t bytes) { Allow(0, bytes, Access::kWrite); }
   void Close(std::int64_t bytes) { Allow(0, bytes, Access::kNone); }
-  // Allows this access, and no more, to whole pages.
+  // Allows exactly this access to whole pages.
   void Allow(std::int64_t offset, std::int64_t bytes, Access access);
 
  private:

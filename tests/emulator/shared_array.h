@@ -1,8 +1,8 @@
 // SharedArray: an array in the shared memory of an emulated block, whose every use is checked.
 //
-// Between two barriers an element that one thread writes is no other thread's; what nobody has
-// written in this block is not read; indices are those of the array. Anything else is an error of
-// the kernel, and ends its run.
+// Between two barriers, an element that one thread writes must not be used by another thread; an
+// element that this block has not written must not be read; indices must be inside the array.
+// Anything else is an error of the kernel, and ends its run.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@ namespace fathom::emulator {
 struct ElementUse {
   std::uint64_t written = 0;  // the epoch (number of barriers so far); 0: never
   std::uint64_t read = 0;
-  std::int32_t writer = 0;  // threads
+  std::int32_t writer = 0;  // threads that wrote and read it
   std::int32_t reader = 0;
 };
 
-// An array of the block that runs.
+// An array of the running block.
 struct SharedMemory {
-  const void* site = nullptr;  // where the kernel declares it
+  const void* site = nullptr;  // the kernel's declaration
   std::string_view name;
   std::byte* data = nullptr;
   ElementUse* uses = nullptr;
@@ -35,7 +35,7 @@ SharedMemory& FindShared(const void* site, std::string_view name, std::int64_t c
 // Finds or makes an array in the block's dynamic shared memory.
 SharedMemory& FindDynamicShared(const void* site, std::string_view name, std::int64_t offset,
                                 std::int64_t count, std::int64_t element_bytes);
-// Check that the thread that runs may do it.
+// Check that the running thread may use the element.
 void CheckRead(const SharedMemory& memory, std::int64_t index);
 void CheckWrite(const SharedMemory& memory, std::int64_t index);
 

@@ -21,7 +21,7 @@ struct MatrixLoad {
   std::uint32_t* pairs;
   std::size_t n;
   bool transposed;
-  std::array<std::uint16_t, 8> row;  // that the thread's address gives
+  std::array<std::uint16_t, 8> row;  // at the address that the thread passes
 };
 
 std::uint32_t HalfOfPair(const std::uint32_t* pairs, int i) {

@@ -1,4 +1,4 @@
-// Matrices in the registers of a warp: the host's bodies of mma.sync and ldmatrix.
+// Matrices in the registers of a warp: the host's implementation of mma.sync and ldmatrix.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ void MultiplyByWarp(MatrixFormat format, std::span<float, 4> sums,
                     const MeetingPoint& point);
 
 // Loads 8 by 8 matrices of 16-bit numbers from shared memory, as ldmatrix does: one for each of
-// `pairs`. Thread 8 i + r of the warp gives the address of row r of matrix i, 16 bytes. A thread
+// `pairs`. Thread 8 i + r of the warp passes the address of row r of matrix i, 16 bytes. A thread
 // gets numbers 2 (lane % 4) and the next of row lane / 4, or of that column if `transposed`.
 void LoadMatrices(std::span<std::uint32_t> pairs, std::uint32_t address, bool transposed,
                   const MeetingPoint& point);

@@ -37,7 +37,7 @@ CudaArchitecture ParseArchitecture(std::string_view name) {
   return parsed;
 }
 
-// Code of a capability runs on the later ones of its generation, PTX on all later ones.
+// Code for a capability runs on later capabilities of its generation, PTX on all later ones.
 bool Runs(const CudaArchitecture& code, int capability) {
   if (code.is_specific) return code.capability == capability;
   if (code.capability > capability) return false;
@@ -53,7 +53,7 @@ Result<std::string> ChooseCudaArchitecture(const DriverApi& api, int device,
   if (error != 0) {
     return MakeError(ErrorCode::kUnavailable, "compute capability: {}", ErrorText(api, error));
   }
-  // The list has PTX behind the code that needs no compilation.
+  // The list has PTX after the code that needs no compilation.
   const auto found = std::ranges::find_if(architectures, [&](std::string_view name) {
     return Runs(ParseArchitecture(name), 10 * major + minor);
   });

@@ -17,20 +17,20 @@ constexpr int kMaxSharedMemoryPerBlock = 74;
 constexpr int kHipWarpSize = 87;
 // hipHostMallocPortable, _Mapped and _Coherent: kernels and host see each other's writes.
 constexpr unsigned kPortableMappedCoherent = 0x1 | 0x2 | 0x40000000;
-// hipHostMallocPortable, _Mapped and _NonCoherent: the device may keep in its caches what it reads.
-// Coherent memory is read anew, over the bus, by every load.
+// hipHostMallocPortable, _Mapped and _NonCoherent: the device may cache what it reads. Every load
+// of coherent memory reads again over the bus.
 constexpr unsigned kPortableMappedNonCoherent = 0x1 | 0x2 | 0x80000000;
 // hipHostRegisterPortable and _Mapped
 constexpr unsigned kRegistered = 0x1 | 0x2;
-// A launch has its threads in 32 bits: blocks in x times threads of a block.
+// The threads of a launch (blocks in x times threads per block) are counted in 32 bits.
 constexpr std::int64_t kMostGridThreads = (std::int64_t{1} << 32) - 1;
-// hipDeviceProp_tR0600: where the architecture's name is. The function's name fixes the layout of
+// hipDeviceProp_tR0600, which has the architecture's name. The function's name fixes the layout of
 // the 1,472 bytes that ROCm 6 fills; a later version may fill more.
 constexpr std::size_t kPropertiesBytes = 4096;
 constexpr std::size_t kArchitectureAt = 1160;
 constexpr std::size_t kArchitectureBytes = 256;
 
-// "gfx942" of "gfx942:sramecc+:xnack-": the code objects run with any setting.
+// Returns "gfx942" for "gfx942:sramecc+:xnack-": the code objects run with any setting.
 std::string_view WithoutSettings(std::string_view architecture) {
   return architecture.substr(0, architecture.find(':'));
 }

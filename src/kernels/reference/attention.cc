@@ -20,11 +20,11 @@ namespace {
 constexpr std::int64_t kBlock = 64;        // slots that share one maximum
 constexpr std::int64_t kScoreChain = 128;  // dimensions per fma chain of a score
 
-// The slots of a query in order: the key, which is also the value; empty where masked.
+// The slots of a query in order: each is the key, which is also the value; empty where masked.
 using Key = std::vector<Bf16>;
 using KeyList = std::vector<Key>;
 
-// Empty, as if masked, and a fault where the key is not cached.
+// Unpacks a key. Where the key is not cached, it is empty, as if masked, and a fault is set.
 Key Unpack(const std::uint8_t* packed, const KeyLayout& layout, std::int64_t row,
            FaultWord& fault) {
   if (packed == nullptr) {
@@ -36,8 +36,8 @@ Key Unpack(const std::uint8_t* packed, const KeyLayout& layout, std::int64_t row
   return key;
 }
 
-// The keys that a row of a block of drafts sees: the positions before it in the order of a ring,
-// then the block's own.
+// Finds the keys that a row of a block of drafts sees: the positions before the block in the order
+// of a ring, then the block's own positions.
 KeyList KeysOfBlock(const AttentionInput& input, const BatchView& batch, const LayerCache& cache,
                     std::int64_t row, FaultWord& fault) {
   const Segment& segment = batch.FindSegment(row);
@@ -56,7 +56,7 @@ KeyList KeysOfBlock(const AttentionInput& input, const BatchView& batch, const L
   return keys;
 }
 
-// The keys that row `row` of the batch sees.
+// Finds the keys that row `row` of the batch sees.
 KeyList FindKeys(const AttentionInput& input, const BatchView& batch, const LayerCache& cache,
                  std::int64_t row, FaultWord& fault) {
   if (input.sees_whole_segment) return KeysOfBlock(input, batch, cache, row, fault);
@@ -152,7 +152,7 @@ void AddBlock(const Bf16* q, std::span<const Key> keys, float scale, OnlineSoftm
   }
 }
 
-// out [head_dim]: the attention output of one head before the inverse rotation.
+// Computes out [head_dim]: the attention output of one head before the inverse rotation.
 void AttendHead(const Bf16* q, const KeyList& keys, float sink, std::int64_t head_dim, Bf16* out) {
   const auto scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_dim)));
   OnlineSoftmax state;

@@ -22,7 +22,7 @@ struct Slot {
   const float* scores = nullptr;
 };
 
-// The inputs of `position`, from the batch if it is there, else from the tail.
+// Returns the inputs of `position`, from the batch if it is there, else from the tail.
 Slot SlotAt(const CompressorInput& input, const Segment& segment, const CompressorCache& cache,
             std::int64_t position, FaultWord& fault) {
   if (position < 0) return {};
@@ -37,8 +37,8 @@ Slot SlotAt(const CompressorInput& input, const Segment& segment, const Compress
   return {kept.values, kept.scores};
 }
 
-// The softmax over the slots of one channel, applied to their values. Slot s of n reads column
-// read_channel(s).
+// Computes the softmax over the slots of one channel, applied to their values. Slot s of n reads
+// column read_channel(s).
 template <class ReadChannel>
 float Pool(const std::vector<Slot>& slots, const ReadChannel& read_channel) {
   float maximum = kMinusInfinity;

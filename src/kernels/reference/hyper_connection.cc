@@ -13,14 +13,14 @@ namespace {
 
 constexpr std::int64_t kMixChain = 192;  // numbers per fma chain
 
-// The product of the streams x [width] of one token with w [width], a row of fn or x itself.
+// Multiplies the streams x [width] of one token by w [width], a row of fn or x itself.
 template <class W>
 float MixProduct(const Bf16* x, std::int64_t width, const W& w) {
   return ChainProduct(
       width, kMixChain, [&](std::int64_t k) { return ToFloat(x[k]); }, w);
 }
 
-// m[i] of the first n rows of fn; x [width] are the streams of one token.
+// Computes m[i] of the first n rows of fn; x [width] are the streams of one token.
 void MixRow(const Bf16* x, std::int64_t width, const float* fn, float norm_eps, std::int64_t n,
             float* m) {
   const float sum = MixProduct(x, width, [&](std::int64_t k) { return ToFloat(x[k]); });
@@ -66,7 +66,7 @@ void Sinkhorn(float* c, std::int64_t iterations, float eps) {
   }
 }
 
-// out [d] = sum of pre[s] * stream s, pre from the mixes m [4].
+// Computes out [d] = sum of pre[s] * stream s, pre from the mixes m [4].
 void MixDown(const Bf16* x, std::int64_t d, const float* m, const HcWeights& w, float eps,
              Bf16* out) {
   float pre[kStreams];

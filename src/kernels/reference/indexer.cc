@@ -16,7 +16,7 @@
 namespace fathom {
 namespace {
 
-// The number at `i` of a packed vector, times 2: an integer.
+// Returns number `i` of a packed vector, times 2: an integer.
 int TwiceCode(const std::uint8_t* packed, std::int64_t i) {
   const int nibble = packed[i / 2] >> (4 * (i % 2)) & 15;
   return static_cast<int>(2.0f * E2m1ToFloat(static_cast<std::uint8_t>(nibble)));
@@ -26,7 +26,7 @@ float GroupScale(const std::uint8_t* packed, std::int64_t group) {
   return E8m0ToFloat(packed[kIndexDim / 2 + group]);
 }
 
-// The product of two packed vectors.
+// Returns the product of two packed vectors.
 float PackedProduct(const std::uint8_t* q, const std::uint8_t* k) {
   float d = 0.0f;
   for (std::int64_t group = 0; group < kIndexDim / kIndexGroup; ++group) {
@@ -41,7 +41,7 @@ float PackedProduct(const std::uint8_t* q, const std::uint8_t* k) {
   return d;
 }
 
-// The score of one row for one token. queries [heads * 68]; weights [heads], scaled.
+// Returns the score of one row for one token. queries [heads * 68]; weights [heads], scaled.
 float Score(std::span<const std::uint8_t> queries, const std::vector<float>& weights,
             const std::uint8_t* row) {
   const float sum = LaneSum(std::ssize(weights), [&](std::int64_t head) {
@@ -63,7 +63,7 @@ std::vector<float> ScaledHeadWeights(std::span<const Bf16> head_weights) {
   return scaled;
 }
 
-// The scores of the rows in these places of a sequence for one token.
+// Returns the scores of the rows in these places of a sequence for one token.
 std::vector<float> Scores(std::span<const std::uint8_t> queries, std::span<const Bf16> head_weights,
                           const BlockRows& rows, std::int32_t sequence, const RowRange& range) {
   const std::vector<float> weights = ScaledHeadWeights(head_weights);
@@ -74,7 +74,7 @@ std::vector<float> Scores(std::span<const std::uint8_t> queries, std::span<const
   return scores;
 }
 
-// The places of the `count` highest scores, best first, ties lowest place first.
+// Returns the places of the `count` highest scores, best first, ties lowest place first.
 std::vector<std::int32_t> Best(const std::vector<float>& scores, std::int64_t count) {
   std::vector<std::int32_t> places(scores.size());
   std::iota(places.begin(), places.end(), 0);

@@ -20,7 +20,7 @@ static inline float TreeSum(float* v, std::int64_t n) {
   return v[0];
 }
 
-// The sum of value(0) ... value(n - 1), in 16 plain lanes.
+// Returns the sum of value(0) ... value(n - 1), in 16 plain lanes.
 template <class Value>
 static inline float LaneSum(std::int64_t n, const Value& value) {
   float lane[kLanes] = {};
@@ -30,24 +30,24 @@ static inline float LaneSum(std::int64_t n, const Value& value) {
   return TreeSum(lane, kLanes);
 }
 
-// The sum of x(i) * w(i), i = 0 ... n - 1, in the order of BF16 weights: 32 lanes of fma chains.
+// Sums x(i) * w(i), i = 0 ... n - 1, in the order of BF16 weights: 32 lanes of fma chains.
 template <class X, class W>
 static inline float LaneProduct(std::int64_t n, const X& x, const W& w) {
   float lane[2 * kLanes] = {};
   for (std::int64_t i = 0; i < n; ++i) {
     lane[i % (2 * kLanes)] = std::fma(x(i), w(i), lane[i % (2 * kLanes)]);
   }
-  return TreeSum(lane, 2 * kLanes);  // whose first step adds lane i + 16 to lane i
+  return TreeSum(lane, 2 * kLanes);  // the first step of the tree adds lane i + 16 to lane i
 }
 
-// The sum of the squares of value(0) ... value(n - 1), as RMS norms need it.
+// Returns the sum of the squares of value(0) ... value(n - 1), as RMS norms need it.
 template <class Value>
 static inline float SumOfSquares(std::int64_t n, const Value& value) {
   return LaneProduct(n, value, value);
 }
 
-// The sum of x(i) * w(i), i = 0 ... n - 1, as one fma chain per block of `block` numbers, the
-// blocks added in order.
+// Returns the sum of x(i) * w(i), i = 0 ... n - 1, as one fma chain per block of `block` numbers,
+// the blocks added in order.
 template <class X, class W>
 static inline float ChainProduct(std::int64_t n, std::int64_t block, const X& x, const W& w) {
   float sum = 0.0f;

@@ -32,8 +32,8 @@ void Quantize(const Bf16* x, std::int64_t k, QuantizedRow& row) {
   }
 }
 
-// The sum over the weight's columns in its parts: part(first, end) is the sum of columns
-// [first, end).
+// Returns the sum over the weight's columns, computed in parts: part(first, end) is the sum of
+// columns [first, end).
 template <class Part>
 float SumOfParts(const Weight& w, const Part& part) {
   float sums[8] = {};
@@ -44,7 +44,7 @@ float SumOfParts(const Weight& w, const Part& part) {
   return TreeSum(sums, w.k_parts);
 }
 
-// x times row i of a kFp4 weight, columns [first, end).
+// Returns x times row i of a kFp4 weight, columns [first, end).
 float Fp4Product(const QuantizedRow& x, const Weight& w, std::int64_t i, std::int64_t first,
                  std::int64_t end) {
   const auto* nibbles = reinterpret_cast<const std::uint8_t*>(w.data + i * w.RowBytes());
@@ -71,8 +71,7 @@ float Fp4Product(const QuantizedRow& x, const Weight& w, std::int64_t i, std::in
   return TreeSum(lane, kLanes);
 }
 
-// The sum of x(k) * w(k) over the eight columns of lane c in the block of 128 columns from `first`
-// on.
+// Sums x(k) * w(k) over the eight columns of lane c in the block of 128 columns from `first` on.
 template <class X, class W>
 float LaneChain(std::int64_t first, std::int64_t c, const X& x, const W& w) {
   float chain = 0.0f;
@@ -83,7 +82,7 @@ float LaneChain(std::int64_t first, std::int64_t c, const X& x, const W& w) {
   return chain;
 }
 
-// x times row i of a kFp8 weight, columns [first, end).
+// Returns x times row i of a kFp8 weight, columns [first, end).
 float Fp8Product(const QuantizedRow& x, const Weight& w, std::int64_t i, std::int64_t first,
                  std::int64_t end) {
   const auto* codes = reinterpret_cast<const std::uint8_t*>(w.data + i * w.RowBytes());
@@ -100,7 +99,7 @@ float Fp8Product(const QuantizedRow& x, const Weight& w, std::int64_t i, std::in
     }
     sum = sum + TreeSum(chains, kLanes) * scale;
   }
-  // An arbitrary scale rounds once per block, a power of two not at all.
+  // Multiplying by an arbitrary scale rounds once per block, by a power of two not at all.
   return w.scale_format == ScaleFormat::kF32 ? sum : TreeSum(lane, kLanes);
 }
 
@@ -119,14 +118,14 @@ SplitScale Split(const Weight& w, std::int64_t i, std::int64_t block) {
           std::bit_cast<float>((bits & 0x807FFFFFu) | 0x3F800000u)};
 }
 
-// A number of a product by blocks: numbers below the limit count as zero.
+// Returns the number that a product by blocks uses: numbers below the limit count as zero.
 float Counted(Bf16 number) {
   const float value = ToFloat(number);
   return std::fabs(value) < 0x1p-50f ? 0.0f : value;
 }
 
-// x times row i of a kFp8 or kBf16 weight, columns [first, end), without quantisation of x. FP8
-// weights are bf16(e4m3 * scale).
+// Returns x times row i of a kFp8 or kBf16 weight, columns [first, end), without quantisation of x.
+// FP8 weights are bf16(e4m3 * scale).
 float BlockProduct(const Bf16* x, const Weight& w, std::int64_t i, std::int64_t first,
                    std::int64_t end) {
   const std::byte* row = w.data + i * w.RowBytes();
@@ -150,7 +149,7 @@ float BlockProduct(const Bf16* x, const Weight& w, std::int64_t i, std::int64_t 
   return TreeSum(lane, kLanes);
 }
 
-// x times row i of a kF32 or kBf16 weight, columns [first, end).
+// Returns x times row i of a kF32 or kBf16 weight, columns [first, end).
 float PlainProduct(const Bf16* x, const Weight& w, std::int64_t i, std::int64_t first,
                    std::int64_t end) {
   const std::byte* row = w.data + i * w.RowBytes();

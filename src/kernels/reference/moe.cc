@@ -23,7 +23,7 @@ float Activate(Bf16 gate, Bf16 up, float clamp) {
   return Silu<ScalarOps>(g) * v;
 }
 
-// The weights [k] of the chosen experts ids [k] of one token.
+// Computes the weights [k] of the chosen experts ids [k] of one token.
 void WeighExperts(std::span<const float> logits, std::span<const std::int32_t> ids, float scale,
                   float* weights) {
   float sum = 0.0f;
@@ -35,7 +35,7 @@ void WeighExperts(std::span<const float> logits, std::span<const std::int32_t> i
   }
 }
 
-// The ids.size() experts with the highest score + bias, ties lowest id; in ascending order.
+// Chooses the ids.size() experts with the highest score + bias, ties lowest id; in ascending order.
 void ChooseExperts(std::span<const float> logits, std::span<const float> bias,
                    std::span<std::int32_t> ids) {
   std::vector<float> choice;
@@ -87,7 +87,7 @@ void ReferenceBackend::RouteByToken(const BatchView& batch, Matrix<const float> 
     }
     const std::span<std::int32_t> ids = out.ids.RowSpan(row);
     for (std::int64_t i = 0; i < table.cols; ++i) {
-      std::int64_t id = 0;  // the table may lie at any address of its file
+      std::int64_t id = 0;  // the address of the table may be unaligned
       std::memcpy(&id, table.Row(token) + i, sizeof id);
       if (id < 0 || id >= logits.cols) {
         fault_.Set(Fault::kUnknownExpertInTable, row);

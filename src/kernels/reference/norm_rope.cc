@@ -11,7 +11,7 @@
 namespace fathom {
 namespace {
 
-// The unweighted norm of one query head, rounded to bf16 at every step.
+// Computes the unweighted norm of one query head, rounded to bf16 at every step.
 void NormalizeHead(Bf16* q, std::int64_t head_dim, float eps) {
   const float sum = LaneSum(head_dim, [&](std::int64_t i) {
     const float x = ToFloat(q[i]);

@@ -19,8 +19,8 @@ namespace fathom {
 
 inline constexpr std::int64_t kIndexGroup = 32;  // numbers that share a scale of index vectors
 
-// The largest magnitude of x [n], ignoring NaN. Magnitudes of bf16 are ordered like their bits,
-// whose maximum, unlike that of floats, the compiler computes in vectors.
+// Returns the largest magnitude of x [n], ignoring NaN. Magnitudes of bf16 are ordered like their
+// bits, whose maximum the compiler computes in vectors, unlike the maximum of floats.
 static inline float LargestMagnitude(const Bf16* x, std::int64_t n) {
   std::int16_t largest = 0;
   for (std::int64_t i = 0; i < n; ++i) {
@@ -31,7 +31,7 @@ static inline float LargestMagnitude(const Bf16* x, std::int64_t n) {
   return ToFloat(Bf16{static_cast<std::uint16_t>(largest)});
 }
 
-// x [n] as E4M3 codes [n]; returns their scale. value = code * scale.
+// Converts x [n] to E4M3 codes [n]; returns their scale. value = code * scale.
 static inline float QuantizeE4m3(const Bf16* x, std::int64_t n, std::uint8_t* codes) {
   const float scale = PowerOfTwoScale(LargestMagnitude(x, n), kE4m3Floor, kE4m3Maximum);
   const float inverse = 1.0f / scale;
@@ -52,8 +52,8 @@ static inline void SimulateFp8(Bf16* x, std::int64_t n) {
   }
 }
 
-// x [head_dim] in the layout of cached keys, its plain dimensions quantised. UnpackKey returns
-// simulated numbers bit for bit; other numbers come back simulated.
+// Packs x [head_dim] in the layout of cached keys, its plain dimensions quantised. UnpackKey
+// returns simulated numbers bit for bit, and other numbers simulated.
 static inline void PackKey(const Bf16* x, const KeyLayout& layout, std::uint8_t* packed) {
   const std::int64_t plain = PlainDims(layout);
   std::uint8_t* scales = packed + ScaleOffset(layout);
@@ -67,7 +67,7 @@ static inline void PackKey(const Bf16* x, const KeyLayout& layout, std::uint8_t*
   std::memcpy(packed + plain, x + plain, static_cast<std::size_t>(2 * layout.rope_dims));
 }
 
-// The numbers [head_dim] of a cached key.
+// Unpacks the numbers [head_dim] of a cached key.
 static inline void UnpackKey(const std::uint8_t* packed, const KeyLayout& layout, Bf16* x) {
   const std::int64_t plain = PlainDims(layout);
   const std::uint8_t* scales = packed + ScaleOffset(layout);
@@ -78,7 +78,7 @@ static inline void UnpackKey(const std::uint8_t* packed, const KeyLayout& layout
   std::memcpy(x + plain, packed + plain, static_cast<std::size_t>(2 * layout.rope_dims));
 }
 
-// The orthonormal Hadamard transform of x [128], in place. Its own inverse up to rounding.
+// Applies the orthonormal Hadamard transform to x [128], in place. Its own inverse up to rounding.
 static inline void RotateHadamard(Bf16* x) {
   float v[kIndexDim];
   for (std::int64_t i = 0; i < kIndexDim; ++i) {
@@ -99,7 +99,7 @@ static inline void RotateHadamard(Bf16* x) {
   }
 }
 
-// x [128] as FP4 codes and scales: the layout of kPackedIndexBytes.
+// Packs x [128] as FP4 codes and scales: the layout of kPackedIndexBytes.
 static inline void PackFp4(const Bf16* x, std::uint8_t* packed) {
   for (std::int64_t group = 0; group < kIndexDim / kIndexGroup; ++group) {
     const Bf16* in = x + group * kIndexGroup;

@@ -29,7 +29,7 @@ class ReferenceBackend : public Backend {
   Result<std::vector<const std::byte*>> Import(
       std::span<const std::span<const std::byte>> pieces) override;
   Status Reserve(const StepLimits& limits) override;
-  // On one thread.
+  // Measures on one thread.
   Result<std::unique_ptr<RooflineProbe>> MakeRooflineProbe(
       const RooflineOptions& options) const override;
   void Upload(void* to, std::span<const std::byte> from) override;

@@ -25,8 +25,8 @@ static inline void NormalizeRow(const Bf16* x, const Bf16* weight, float eps, st
   }
 }
 
-// Rotates the pairs (x[2k], x[2k + 1]), k < pairs, by the angles whose cos and sin [pairs] are
-// given; back with direction -1.
+// Rotates the pairs (x[2k], x[2k + 1]), k < pairs, by the angles with the given cos and sin
+// [pairs]; direction -1 rotates back.
 static inline void RotatePairs(Bf16* x, std::int64_t pairs, const float* cos, const float* sin,
                                float direction = 1.0f) {
   for (std::int64_t k = 0; k < pairs; ++k) {

@@ -9,17 +9,17 @@
 namespace fathom {
 
 struct CodeObject {
-  std::string_view architecture;  // empty: of all; the driver takes what fits the device
+  std::string_view architecture;  // empty: all; the driver selects fitting code
   const std::byte* begin = nullptr;
   const std::byte* end = nullptr;
 };
 
 struct CodeObjects {
-  std::span<const std::string_view> architectures;  // that the objects have code for
+  std::span<const std::string_view> architectures;  // architectures that the objects have code for
   std::span<const CodeObject> objects;
 };
 
-// The code objects of the module that this is linked into.
+// Returns the code objects of the module that this function is linked into.
 CodeObjects EmbeddedCodeObjects();
 
 }  // namespace fathom

@@ -1,11 +1,12 @@
-// CurrentDevice: the device that calls of a thread to the driver are for.
+// CurrentDevice: selects the device for a thread's calls to the driver.
 #pragma once
 
 #include "kernels/vendor/driver_api.h"
 
 namespace fathom {
 
-// Keeps what the driver holds for the device. Threads: any; each sets the device before its calls.
+// Owns the driver's state for the device. Any thread may use it, and sets the device before its
+// calls.
 class CurrentDevice {
  public:
   // `api` must outlive the object.
@@ -23,7 +24,7 @@ class CurrentDevice {
     if (error != 0 || api_.retain_context == nullptr) return error;
     return api_.retain_context(&context_, device_);
   }
-  // Makes it the device of the calling thread.
+  // Makes this device the current device of the calling thread.
   int Set() const {
     return api_.set_context != nullptr ? api_.set_context(context_) : api_.set_device(device_);
   }

@@ -1,8 +1,7 @@
-// DriverApi: the functions of a vendor's driver library, by the names that both vendors' functions
-// have in common.
+// DriverApi: the functions of a vendor's driver library, under common names for both vendors.
 //
-// CUDA's driver API and HIP have the same functions with the same arguments under names of their
-// own. They are declared here, so that a build needs no header of a vendor. Handles are pointers,
+// CUDA's driver API and HIP have the same functions with the same arguments under different names.
+// They are declared here, so that a build needs no header of a vendor. Handles are pointers,
 // devices are numbers; every function returns 0 or the number of an error.
 #pragma once
 
@@ -27,7 +26,7 @@ struct DriverApi {
   int (*device_attribute)(int* value, int attribute, int device) = nullptr;
   int (*device_properties)(void* properties, int device) = nullptr;  // HIP only
 
-  // The device that later calls of this thread are for: a context in CUDA, a number in HIP.
+  // Select the device for later calls of this thread: a context in CUDA, a number in HIP.
   int (*retain_context)(void** context, int device) = nullptr;  // CUDA only
   int (*release_context)(int device) = nullptr;                 // CUDA only
   int (*set_context)(void* context) = nullptr;                  // CUDA only
@@ -50,8 +49,8 @@ struct DriverApi {
   int (*free_stream)(void* stream) = nullptr;
   int (*make_event)(void** event, unsigned flags) = nullptr;
   int (*record_event)(void* event, void* stream) = nullptr;
-  // As record_event; with kRecordedByGraph during a capture the graph records the event, each time
-  // it runs. CUDA only.
+  // Like record_event; with kRecordedByGraph during a capture, the graph records the event each
+  // time it runs. CUDA only.
   int (*record_event_in_graph)(void* event, void* stream, unsigned flags) = nullptr;
   int (*wait_for_event)(void* event) = nullptr;
   int (*elapsed_time)(float* milliseconds, void* first, void* last) = nullptr;
@@ -65,8 +64,8 @@ struct DriverApi {
                 unsigned block_y, unsigned block_z, unsigned shared_bytes, void* stream,
                 void** arguments, void** extra) = nullptr;
 
-  // Between the first two, work that is enqueued becomes a graph instead. launch_graph enqueues all
-  // of it, of a graph that was made ready.
+  // Between the first two calls, enqueued work becomes a graph instead. launch_graph enqueues all
+  // work of an instantiated graph.
   int (*begin_capture)(void* stream, int mode) = nullptr;
   int (*end_capture)(void* stream, void** graph) = nullptr;
   int (*ready_graph)(void** ready, void* graph, unsigned long long flags) = nullptr;
@@ -74,16 +73,17 @@ struct DriverApi {
   int (*launch_graph)(void* ready, void* stream) = nullptr;
   int (*free_ready_graph)(void* ready) = nullptr;
 
-  // Numbers of errors that both vendors have.
+  // Numbers of errors, equal for both vendors.
   static constexpr int kOutOfMemory = 2;
   static constexpr int kNoDevice = 100;
-  // Flags that both have: a stream that does not wait for the default one, an event without time.
+  // Flags, equal for both vendors: a stream that does not wait for the default stream, an event
+  // without time.
   static constexpr unsigned kNonBlocking = 1;
   static constexpr unsigned kWithoutTime = 2;
   static constexpr unsigned kWithTime = 0;
   // A flag of record_event_in_graph.
   static constexpr unsigned kRecordedByGraph = 1;
-  // A mode of begin_capture: calls of other threads are as always.
+  // A mode of begin_capture: does not affect calls of other threads.
   static constexpr int kOfThisThread = 1;
 };
 

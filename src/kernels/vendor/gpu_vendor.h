@@ -1,4 +1,4 @@
-// GpuVendor: how NVIDIA's and AMD's drivers differ, apart from the names of their functions.
+// GpuVendor: the differences between NVIDIA's and AMD's drivers beyond the names of functions.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace fathom {
 
-// A version as a driver counts it: major * per_major + minor * per_minor.
+// A version number as a driver encodes it: major * per_major + minor * per_minor.
 struct DriverVersionUnits {
   int per_major = 1;
   int per_minor = 1;
@@ -21,8 +21,8 @@ struct DriverVersionUnits {
 
 struct GpuVendor {
   GpuVendorName name = GpuVendorName::kCuda;
-  std::string_view title;              // "CUDA", as users know it
-  std::vector<std::string> libraries;  // files of the driver, the first that is there is opened
+  std::string_view title;              // "CUDA", the name that users know
+  std::vector<std::string> libraries;  // files of the driver; the first existing one is opened
   std::string_view least_driver;       // for errors: "CUDA 13.0 (driver 580) or later"
   int least_major = 0;
   DriverVersionUnits version_units;
@@ -31,17 +31,17 @@ struct GpuVendor {
   int wave_size = 0;
   int shared_bytes = 0;
   int is_integrated = 0;
-  // Flags of allocate_host, mapped for all devices: memory that both sides write, and memory that
-  // the device only reads.
+  // Flags of allocate_host, which map the memory for all devices: for memory that both sides write,
+  // and for memory that the device only reads.
   unsigned host_flags = 0;
   unsigned read_only_host_flags = 0;
-  unsigned register_flags = 0;  // of register_host, for memory that the device only reads
-  // The most threads of a grid in x, blocks times threads of a block.
+  unsigned register_flags = 0;  // flags of register_host, for memory that the device only reads
+  // The most threads of a grid in x: blocks times threads per block.
   std::int64_t most_grid_threads = std::numeric_limits<std::int64_t>::max();
-  // The driver's graphs are known to compute what its launches do.
+  // True if the driver's graphs are known to compute the same as its launches.
   bool has_right_graphs = false;
-  // Returns the one of `architectures` that the device runs. Error: kUnsupported, with what was
-  // expected and found.
+  // Returns the one of `architectures` that the device runs. Error: kUnsupported, with the expected
+  // and the found architectures.
   Result<std::string> (*choose_architecture)(
       const DriverApi& api, int device, std::span<const std::string_view> architectures) = nullptr;
 };

@@ -13,11 +13,11 @@ namespace {
 // Graphs of marks that are kept until the device has run them.
 constexpr std::size_t kMostGraphsOfMarks = 64;
 
-// The bytes before the arguments of a launch. All bytes count when lists are compared.
+// Precedes the arguments of a launch. All bytes count when lists are compared.
 struct LaunchHeader {
-  void* function;  // of a mark: the event
+  void* function;  // for a mark: the event
   unsigned grid_x, grid_y, threads, shared_bytes;
-  std::uint32_t kernel;  // or kMark
+  std::uint32_t kernel;  // the kernel, or kMark
   std::uint32_t argument_bytes;
 };
 static_assert(std::has_unique_object_representations_v<LaunchHeader>);
@@ -97,7 +97,7 @@ LaunchGraphs::Failure LaunchGraphs::Flush(void* stream) {
   return failure;
 }
 
-// Two lists of one hash share a place: the one that came later takes it.
+// Two lists with one hash share a place: the later list replaces the earlier.
 void* LaunchGraphs::UseGraph(void* stream) {
   const std::uint64_t hash = HashOf(added_);
   const auto found = list_by_hash_.find(hash);
@@ -120,7 +120,7 @@ void* LaunchGraphs::UseGraph(void* stream) {
   return nullptr;
 }
 
-// The list that was used now stays.
+// Keeps the list that was used now.
 void LaunchGraphs::Shrink(void* stream) {
   while (lists_.size() > 1 && (lists_.size() > kMostLists || bytes_ > kMostBytes)) {
     Forget(lists_.back(), stream);
@@ -132,7 +132,7 @@ void LaunchGraphs::Shrink(void* stream) {
 void LaunchGraphs::Forget(const List& list, void* stream) {
   bytes_ -= list.launches.size();
   if (list.graph == nullptr) return;
-  api_.wait_for_stream(stream);  // an error of it is told by every later call
+  api_.wait_for_stream(stream);  // every later call reports its error, too
   api_.free_ready_graph(list.graph);
 }
 
@@ -146,7 +146,7 @@ void* LaunchGraphs::MakeGraphOfMarks(void* stream) {
   return graph;
 }
 
-// Nothing runs while the stream is captured.
+// Captures the launches; nothing runs while the stream is captured.
 void* LaunchGraphs::MakeGraph(void* stream) {
   void* graph = nullptr;
   void* ready = nullptr;

@@ -1,12 +1,12 @@
-// LaunchGraphs: launches that a device gets again and again, as one piece of work.
+// LaunchGraphs: turns lists of launches that repeat into graphs, which are enqueued by one call.
 //
-// Launches are collected until the caller flushes them. A list that comes a third time, with the
+// Launches are collected until the caller flushes them. A list that occurs a third time, with the
 // same kernels, grids and arguments byte by byte, becomes a graph of the driver, which is enqueued
-// by one call from then on. Steps of one size are such lists: what differs between them lies in
-// memory of the device (docs/gpu_kernels.md).
+// by one call from then on. Steps of one size are such lists: the data that differ between them are
+// in memory of the device (docs/gpu_kernels.md).
 //
-// Marks of a timer among the launches are graphs at once, used a single time: the device then
-// passes from launch to mark without waiting for the host.
+// Lists with marks of a timer become graphs immediately, and are used a single time: the device
+// then passes from launch to mark without waiting for the host.
 #pragma once
 
 #include <cstddef>
@@ -21,15 +21,16 @@
 
 namespace fathom {
 
-// Threads: one at a time, with the device set.
+// One thread at a time, with the device set.
 class LaunchGraphs {
  public:
-  // Shorter lists are launched one by one. Longer ones are divided, so that the device begins
-  // before the host has collected all.
+  // Shorter lists are launched one by one. Longer lists are divided, so that the device begins
+  // before the host has collected all launches.
   static constexpr std::size_t kLeastLaunches = 8;
   static constexpr std::size_t kMostLaunches = 256;
-  // Lists that are remembered, the ones used last: at most so many, whose launches take at most so
-  // many bytes. A step of one size is about eight lists; a batch has as many sizes as requests.
+  // Limits of the remembered lists, which are the most recently used ones: their number, and the
+  // bytes of their launches. A step of one size is about eight lists; a batch has as many sizes as
+  // requests.
   static constexpr std::size_t kMostLists = 4096;
   static constexpr std::size_t kMostBytes = std::size_t{128} << 20;
 
@@ -41,39 +42,39 @@ class LaunchGraphs {
     unsigned shared_bytes = 0;
     GpuKernel kernel{};  // for errors
   };
-  // An error of the driver, 0 for none, and where it happened.
+  // An error of the driver, 0 for none, and the launch that caused it.
   struct Failure {
     enum class Place : std::uint8_t { kLaunch, kGraph, kMark };
     int error = 0;
     Place place = Place::kLaunch;
-    Launch launch;  // of kLaunch
+    Launch launch;  // for kLaunch
   };
 
-  // `api` must outlive the object. makes_graphs: false: all launches are enqueued one by one.
+  // `api` must outlive this object. makes_graphs: false: all launches are enqueued one by one.
   LaunchGraphs(const DriverApi& api, bool makes_graphs) : api_(api), makes_graphs_(makes_graphs) {}
   LaunchGraphs(const LaunchGraphs&) = delete;
   LaunchGraphs& operator=(const LaunchGraphs&) = delete;
   ~LaunchGraphs() { Clear(); }
   bool makes_graphs() const { return makes_graphs_; }
-  // Forgets all lists. The device has done all its work.
+  // Removes all lists. The device must have finished all its work.
   void Clear();
 
-  // Adds a launch to those that the next Flush enqueues. `arguments` are read before it returns.
+  // Adds a launch to the list of the next Flush. `arguments` are read before the call returns.
   void Add(const Launch& launch, std::span<const std::byte> arguments);
-  // Adds a record of an event after the launches so far.
+  // Adds a record of an event after the launches added so far.
   void AddMark(void* event);
-  // How many launches and marks may be added before a Flush.
+  // Returns how many launches and marks may be added before a Flush.
   std::size_t room() const { return kMostLaunches - n_; }
-  // Enqueues what was added, in its order. A driver that cannot make a graph gets the launches one
-  // by one, and no graph is tried again.
+  // Enqueues the added launches, in their order. If a driver cannot make a graph, the launches are
+  // enqueued one by one, and graphs are not tried again.
   Failure Flush(void* stream);
 
-  // The bytes of the launches that are remembered.
+  // Returns the bytes of the remembered launches.
   std::size_t bytes() const { return bytes_; }
 
  private:
-  // A list that has come before. Its launches are kept from its second use on: lists that come once
-  // take nothing but their hash.
+  // A list that has occurred before. Its launches are stored from its second use on: a list that
+  // occurs once takes only its hash.
   struct List {
     std::uint64_t hash = 0;
     std::vector<std::byte> launches;
@@ -81,14 +82,14 @@ class LaunchGraphs {
   };
 
   bool HasMarks() const { return n_marks_ > 0; }
-  // Counts a use of the list that was added. Returns its graph from the third use on, or nullptr.
+  // Counts a use of the added list. Returns its graph from the third use on, or nullptr.
   void* UseGraph(void* stream);
-  // Forgets the lists used longest ago, until the rest is within the bounds.
+  // Removes the least recently used lists until the rest is within the limits.
   void Shrink(void* stream);
   void Forget(const List& list, void* stream);
   // Makes a graph that is launched once, for launches with marks.
   void* MakeGraphOfMarks(void* stream);
-  // Returns nullptr where the driver makes none.
+  // Returns nullptr if the driver makes no graph.
   void* MakeGraph(void* stream);
   void FreeGraphsOfMarks();
   Failure LaunchEach(void* stream, bool is_captured) const;
@@ -97,11 +98,11 @@ class LaunchGraphs {
   bool makes_graphs_ = true;
   std::vector<std::byte> added_;
   std::size_t n_ = 0;        // launches and marks in added_
-  std::size_t n_marks_ = 0;  // of them
-  std::list<List> lists_;    // the one used last first
+  std::size_t n_marks_ = 0;  // marks among them
+  std::list<List> lists_;    // the most recently used first
   std::unordered_map<std::uint64_t, std::list<List>::iterator> list_by_hash_;
   std::size_t bytes_ = 0;
-  std::vector<void*> graphs_of_marks_;  // that the device may still run
+  std::vector<void*> graphs_of_marks_;  // graphs that the device may still run
 };
 
 }  // namespace fathom

@@ -1,4 +1,4 @@
-// PagesInPlace: memory of the host that a device reads where it is.
+// PagesInPlace: lets a device read memory of the host in place.
 //
 // For devices that share the memory of the host: weights that the host has mapped need no copy. The
 // driver pins their pages and gives the device access at the same addresses.
@@ -12,20 +12,20 @@
 
 namespace fathom {
 
-// Threads: one at a time, with the device set.
+// One thread at a time, with the device set.
 class PagesInPlace {
  public:
-  // `api` must outlive the object. `flags`: of register_host, for memory that is only read.
+  // `api` must outlive this object. `flags`: for register_host, for memory that is only read.
   PagesInPlace(const DriverApi& api, unsigned flags) : api_(api), flags_(flags) {}
   PagesInPlace(const PagesInPlace&) = delete;
   PagesInPlace& operator=(const PagesInPlace&) = delete;
   ~PagesInPlace();
 
-  // Whether the driver can do it: tries with a page of a mapped file that is only read, as weights
-  // are.
+  // Returns true if the driver supports this: tries a page of a mapped file that is only read, like
+  // weights.
   bool IsPossible();
-  // Registers the pages of all pieces, each page once in all calls. Pieces that lie side
-  // by side are registered together. Returns 0 or an error of the driver.
+  // Registers the pages of all pieces, each page once in all calls. Adjacent pieces are registered
+  // together. Returns 0 or an error of the driver.
   int Add(std::span<const std::span<const std::byte>> pieces);
 
  private:

@@ -38,7 +38,7 @@ int StagingRing::Upload(std::byte* to, std::span<const std::byte> from, void* st
   return 0;
 }
 
-// Waiting for an event that was never recorded returns at once.
+// Waiting for an event that was never recorded returns immediately.
 int StagingRing::NextSegment(void* stream) {
   if (const int error = api_.record_event(ended_[segment_], stream); error != 0) return error;
   segment_ = (segment_ + 1) % kSegments;

@@ -1,5 +1,5 @@
-// StagingRing: pinned memory through which uploads go, so that the caller's bytes are read before
-// the device takes them.
+// StagingRing: copies uploads through pinned memory, so that the caller's bytes are read before the
+// device takes them.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 namespace fathom {
 
 // The memory is divided into segments that fill one after the other. A segment is written again
-// when the copies from it have ended. Threads: one at a time, with the device set.
+// when the copies from it have ended. One thread at a time, with the device set.
 class StagingRing {
  public:
   // `api` must outlive the ring.
@@ -35,9 +35,9 @@ class StagingRing {
 
   const DriverApi& api_;
   std::byte* memory_ = nullptr;
-  std::array<void*, kSegments> ended_{};  // events: the copies from a segment
+  std::array<void*, kSegments> ended_{};  // events: the copies of a segment ended
   std::size_t segment_ = 0;
-  std::size_t used_ = 0;  // bytes of the segment
+  std::size_t used_ = 0;  // used bytes of the segment
 };
 
 }  // namespace fathom

@@ -70,7 +70,7 @@ class VendorDriver : public GpuDriver {
 
   struct Kernel {
     void* function = nullptr;
-    std::int64_t allowed_shared_bytes = 0;  // dynamic ones, where a vendor wants them announced
+    std::int64_t allowed_shared_bytes = 0;  // dynamic, where a vendor must be told
   };
   // Tickets whose number is equal modulo kEvents share an event: waiting for an old ticket then
   // waits for the newer one.
@@ -82,17 +82,17 @@ class VendorDriver : public GpuDriver {
   int AllocateAddress(void** address, std::size_t bytes, MemoryKind kind) const;
   Error OutOfMemory(std::size_t bytes, MemoryKind kind) const;
   Error Failure(std::string_view what, int error) const;
-  // Keeps the first error of work. Returns whether there is none so far.
+  // Stores the first error of work. Returns true if there is none so far.
   bool Keep(std::string_view what, int error);
-  // Sets the device of the calling thread. Returns whether there was no error so far.
+  // Sets the device of the calling thread. Returns true if there was no error so far.
   bool SetDevice() { return failure_ && Keep("", current_.Set()); }
-  // Enqueues the launches that were collected. Returns whether the calling thread may enqueue more:
-  // there was no error.
+  // Enqueues the collected launches. Returns true if the calling thread may enqueue more: there was
+  // no error.
   bool Ready() { return SetDevice() && FlushLaunches(); }
   bool FlushLaunches();
-  // Keeps an error of a wait, which may be of any work before it.
+  // Stores an error of a wait, which may come from any work before the wait.
   bool KeepWaited(int error);
-  // Waits for a piece of work that was just enqueued, if every piece is awaited.
+  // Waits for the work that was just enqueued, if every piece is to be waited for.
   void WaitAfter(std::string_view what);
   Status CheckThreads(GpuKernel kernel, const GpuGrid& grid) const;
   Status AllowShared(Kernel& kernel, std::int64_t bytes);
@@ -117,12 +117,12 @@ class VendorDriver : public GpuDriver {
 // Memory of a device or pinned memory of the host.
 class VendorDriver::DriverBuffer : public Buffer {
  public:
-  // Takes the memory.
+  // Takes ownership of the memory.
   DriverBuffer(VendorDriver& driver, void* address, std::int64_t bytes, MemoryKind kind)
       : Buffer(static_cast<std::byte*>(address), bytes, IsOnHost(kind)),
         driver_(driver),
         free_(IsOnHost(kind) ? driver.api_.free_host : driver.api_.free) {}
-  // Launches that were collected may use the memory; the driver waits for what is enqueued.
+  // Collected launches may use the memory; the driver waits for enqueued work.
   ~DriverBuffer() override {
     if (!driver_.Ready()) driver_.current_.Set();
     free_(address());
@@ -140,7 +140,7 @@ class VendorDriver::Timer : public GpuTimer {
   Timer(VendorDriver& driver, bool is_enqueued_with_launches)
       : driver_(driver), is_enqueued_with_launches_(is_enqueued_with_launches) {}
   ~Timer() override {
-    driver_.Ready();  // marks that were collected use the events
+    driver_.Ready();  // collected marks use the events
     driver_.current_.Set();
     for (void* const event : events_) driver_.api_.free_event(event);
   }
@@ -158,7 +158,7 @@ class VendorDriver::Timer : public GpuTimer {
 
   void Mark(int mark) override {
     if (is_enqueued_with_launches_) {
-      const bool is_first = mark % 2 == 0;  // of the two around a launch, which stay together
+      const bool is_first = mark % 2 == 0;  // of the two marks around a launch, which stay together
       if (!driver_.SetDevice() ||
           (is_first && driver_.graphs_.room() < 3 && !driver_.FlushLaunches())) {
         return;
@@ -190,7 +190,7 @@ class VendorDriver::Timer : public GpuTimer {
   std::vector<void*> events_;
 };
 
-// Errors are of no use here: the device may be lost.
+// Ignores errors: the device may be lost.
 VendorDriver::~VendorDriver() {
   current_.Set();
   if (stream_ != nullptr) api_.wait_for_stream(stream_);
@@ -405,7 +405,7 @@ void VendorDriver::WaitAfter(std::string_view what) {
   if (waits_after_each_ && failure_) Keep(what, api_.wait_for_stream(stream_));
 }
 
-// Waits after an error too: copies to memory of the host may still be on their way.
+// Waits after an error too: copies to memory of the host may still be in flight.
 Status VendorDriver::Synchronize() {
   if (!Ready()) current_.Set();
   KeepWaited(api_.wait_for_stream(stream_));
@@ -420,7 +420,7 @@ Ticket VendorDriver::Mark() {
   return ticket;
 }
 
-// After an error the events are not recorded any more.
+// After an error, events are not recorded any more.
 Status VendorDriver::Wait(Ticket ticket) {
   if (!Ready()) return Synchronize();
   KeepWaited(api_.wait_for_event(events_[ticket.number % kEvents]));

@@ -14,7 +14,7 @@
 namespace fathom {
 namespace {
 
-// The driver library of this process: stays open.
+// Opens the driver library of this process, which stays open.
 Result<void*> OpenLibrary(const GpuVendor& vendor) {
   std::string reason;
   for (const std::string& file : vendor.libraries) {
@@ -27,7 +27,7 @@ Result<void*> OpenLibrary(const GpuVendor& vendor) {
                    vendor.title, vendor.least_driver, reason);
 }
 
-// Drivers tell their version before they are initialised.
+// The version of a driver can be read before the driver is initialised.
 Status CheckVersion(const GpuVendor& vendor, const DriverApi& api) {
   int version = 0;
   if (api.version == nullptr || api.version(&version) != 0) return {};
