@@ -11,7 +11,7 @@
 namespace fathom {
 namespace {
 
-constexpr std::int64_t kMaxChanges = std::int64_t{1} << 14;  // of one launch
+constexpr std::int64_t kMaxChanges = std::int64_t{1} << 14;  // changes of one launch
 
 template <class Arguments>
 void LaunchBlocks(GpuDriver& driver, GpuKernel kernel, std::int64_t blocks,
@@ -93,7 +93,7 @@ void DeviceSampler::Change(GpuDriver& driver, std::span<const SamplingRow> rows,
   FlushChanges(driver);
 }
 
-// A token may have changes of each kind, whose order counts: a launch for each.
+// A token may have changes of each kind, whose order matters: each kind has a launch.
 void DeviceSampler::ChangeLogits(GpuDriver& driver, std::span<const SamplingRow> rows) {
   using Kind = gpu::LogitChange::Kind;
   Change(driver, rows, [](const SamplingRow& row, const auto& add) {

@@ -15,20 +15,21 @@
 
 namespace fathom {
 
-// The driver is the one of the backend that Reserve is given. One thread at a time.
+// The driver must be the driver of the backend passed to Reserve. One thread at a time.
 class DeviceSampler {
  public:
   // Returns the bytes that Reserve allocates.
   static std::int64_t BytesFor(std::int64_t max_rows, std::int64_t vocabulary);
-  // Makes room for calls of so many rows. Error: kOutOfMemory.
+  // Makes room for calls of max_rows rows. Error: kOutOfMemory.
   Status Reserve(Backend& backend, std::int64_t max_rows, std::int64_t vocabulary);
-  // logits [rows.size(), vocabulary] of the device. Returns the choices [rows.size()] in memory of
-  // the device, until the next call. `rows` is read before the call returns. Allocates nothing.
+  // logits [rows.size(), vocabulary] in memory of the device. Returns the choices [rows.size()] in
+  // memory of the device, valid until the next call. `rows` is read before the call returns.
+  // Allocates nothing.
   const TokenChoice* Choose(GpuDriver& driver, Matrix<const float> logits,
                             std::span<const SamplingRow> rows);
 
  private:
-  // Holds max_rows rows.
+  // Has max_rows rows.
   struct Memory {
     Matrix<SamplingRule> rules;
     Matrix<float> changed;
@@ -43,15 +44,15 @@ class DeviceSampler {
   };
   static Memory LayOut(BufferLayout& buffer, std::int64_t rows, std::int64_t vocabulary);
   gpu::SamplingArguments Arguments(Matrix<const float> logits) const;
-  // All changes of one kind; `append(row, add)` calls add(change) for those of a row.
+  // Launches all changes of one kind; `append(row, add)` calls add(change) for each of a row.
   template <class Append>
   void Change(GpuDriver& driver, std::span<const SamplingRow> rows, const Append& append);
   void FlushChanges(GpuDriver& driver);
   void ChangeLogits(GpuDriver& driver, std::span<const SamplingRow> rows);
 
   LaidOutBuffer<Memory> memory_;
-  std::vector<SamplingRule> rules_;        // of a call
-  std::vector<gpu::LogitChange> changes_;  // of the next launch
+  std::vector<SamplingRule> rules_;        // rules of a call
+  std::vector<gpu::LogitChange> changes_;  // changes of the next launch
 };
 
 }  // namespace fathom

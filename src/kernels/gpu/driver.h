@@ -1,9 +1,9 @@
-// GpuDriver: what GpuBackend needs of a device: memory, kernels, and the order of both.
+// GpuDriver: the interface of a device for GpuBackend: memory, kernels, and their order.
 //
-// One per device. NVIDIA's and AMD's drivers are opened at run time (kernels/cuda, kernels/hip);
-// the emulator (tests/emulator) runs the same kernels on the host, for tests. Work runs in the
-// order of the calls, later than the calls as it may be. An error of work is kept, and returned by
-// every Synchronize and Wait from then on. Threads: one at a time.
+// One driver per device. NVIDIA's and AMD's drivers are opened at run time (kernels/cuda,
+// kernels/hip); the emulator (tests/emulator) runs the same kernels on the host, for tests. Work
+// runs in the order of the calls, possibly later than the calls. An error of work is stored, and
+// returned by every later Synchronize and Wait. One thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -20,44 +20,44 @@
 namespace fathom {
 
 struct GpuDevice {
-  std::string name;          // as the driver says: "NVIDIA H200"
-  std::string architecture;  // of the code object: "sm_90a", "gfx942"
+  std::string name;          // name from the driver: "NVIDIA H200"
+  std::string architecture;  // architecture of the code object: "sm_90a", "gfx942"
   int wave_size = 32;        // 32 or 64 threads run in step
   int n_multiprocessors = 0;
   std::int64_t memory_bytes = 0;
-  std::int64_t free_bytes = 0;    // when the driver was opened
-  std::int64_t shared_bytes = 0;  // most shared memory of a block
+  std::int64_t free_bytes = 0;    // free when the driver was opened
+  std::int64_t shared_bytes = 0;  // the most shared memory of a block
   bool is_integrated = false;     // shares the memory of the host
   // Set when the driver was opened:
-  bool uses_graphs = false;             // launches that come again become one piece of work
+  bool uses_graphs = false;             // repeated launches become one piece of work
   bool reads_weights_in_place = false;  // ReadInPlace can be called
 };
 
 struct GpuGrid {
   std::int64_t x = 1;  // blocks; 0: nothing runs
   int y = 1;
-  int threads = 1;                // of a block: a multiple of the wave size
+  int threads = 1;                // threads per block: a multiple of the wave size
   std::int64_t shared_bytes = 0;  // dynamic shared memory of a block
 };
 
 // The work between the marks of a timer.
 enum class TimedWork : std::uint8_t {
-  kLong,  // much work, as it is enqueued without marks
-  // Single launches, each between marks 2 i and 2 i + 1, for which the device must not have to
-  // wait: launches and marks are enqueued together, if the driver can.
+  kLong,  // much work, enqueued as it is without marks
+  // Single launches, each between marks 2 i and 2 i + 1. The device must not wait for the host in
+  // between: launches and marks are enqueued together, if the driver can.
   kSingleLaunches,
 };
 
-// Points in the order of a driver's work, and the time between them. Ends before its driver.
-// Threads: those of the driver.
+// Measures the time between points in the order of a driver's work. Must not outlive the driver. To
+// be used from the threads of the driver.
 class GpuTimer {
  public:
   virtual ~GpuTimer() = default;
-  // Notes when the work of all earlier calls ends. `mark`: from 0 to below the n_marks of
-  // MakeTimer; a mark that was noted before is noted anew.
+  // Records the time at which the work of all earlier calls ends. `mark`: 0 to n_marks - 1 of
+  // MakeTimer; a mark that was recorded before is replaced.
   virtual void Mark(int mark) = 0;
-  // Waits for both marks, which were noted. Returns the seconds from the first to the last. Errors:
-  // those of Synchronize.
+  // Waits for both marks, which must have been recorded. Returns the seconds from the first to the
+  // last. Errors: as Synchronize.
   virtual Result<double> SecondsBetween(int first, int last) = 0;
 };
 
@@ -66,18 +66,18 @@ class GpuDriver {
   virtual ~GpuDriver() = default;
   virtual const GpuDevice& device() const = 0;
 
-  // Zeroed memory, aligned to 256 bytes. kShared, kSharedReadOnly: pinned memory of the host, which
-  // kernels reach at the same address. Error: kOutOfMemory.
+  // Allocates zeroed memory, aligned to 256 bytes. kShared, kSharedReadOnly: pinned memory of the
+  // host, which kernels access at the same address. Error: kOutOfMemory.
   virtual Result<std::unique_ptr<Buffer>> Allocate(std::int64_t bytes, MemoryKind kind) = 0;
 
-  // Lets kernels read memory of the host, of read-only mappings too, at its own addresses, until
-  // the driver ends. Called only if device().reads_weights_in_place. Error: kOutOfMemory.
+  // Lets kernels read memory of the host, including read-only mappings, at its own addresses, until
+  // the driver is destroyed. Called only if device().reads_weights_in_place. Error: kOutOfMemory.
   virtual Status ReadInPlace(std::span<const std::span<const std::byte>> pieces) = 0;
 
   // `from` is read before the call returns.
   virtual void Upload(void* to, std::span<const std::byte> from) = 0;
-  // `to` is written when Synchronize, or Wait for a later ticket, returns. In memory of kShared:
-  // the call does not wait for the device.
+  // `to` is written when Synchronize, or Wait for a later ticket, returns. If `to` is kShared
+  // memory, the call does not wait for the device.
   virtual void Download(std::span<std::byte> to, const void* from) = 0;
   // Runs a kernel. `arguments` are the bytes of the kernel's argument struct, and read before the
   // call returns.
@@ -88,7 +88,7 @@ class GpuDriver {
   virtual Ticket Mark() = 0;
   virtual Status Wait(Ticket ticket) = 0;
 
-  // A timer with n_marks marks. Error: kUnavailable.
+  // Makes a timer with n_marks marks. Error: kUnavailable.
   virtual Result<std::unique_ptr<GpuTimer>> MakeTimer(int n_marks, TimedWork work) = 0;
 };
 

@@ -1,4 +1,4 @@
-// The language of the device sources: what nvcc, clang (AMD) and the emulator compile alike.
+// The language of the device sources, which nvcc, clang (AMD) and the emulator all compile.
 //
 // This header is the one place that names a vendor. A device source includes it, defines kernels
 // and uses:

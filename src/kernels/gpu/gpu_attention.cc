@@ -16,8 +16,8 @@ namespace fathom {
 namespace {
 
 constexpr std::int64_t kSharedAlignment = 16;
-// Rows are scored for so many at a time: a launch stays the same while a sequence grows by 2,048
-// tokens, and a driver knows it again.
+// Rows are scored in multiples of this number: a launch stays the same while a sequence grows by
+// 2,048 tokens, so that a driver recognises it.
 constexpr std::int64_t kScoredRows = 512;
 
 }  // namespace

@@ -13,9 +13,9 @@
 namespace fathom {
 namespace {
 
-constexpr std::int64_t kBytesOfBlock = std::int64_t{64} << 10;  // that one block copies
+constexpr std::int64_t kBytesOfBlock = std::int64_t{64} << 10;  // bytes that one block copies
 
-// Copies the changes, but of several of one entry the last one only: the threads that make them
+// Copies the changes, but only the last change of each entry: the threads that make the changes
 // have no order.
 void KeepLastChanges(std::span<const TableChange> changes, std::vector<TableChange>& kept) {
   kept.assign(changes.begin(), changes.end());
@@ -50,7 +50,7 @@ GpuBackend::GpuBackend(std::unique_ptr<GpuDriver> driver, MakeHostBackend make_h
       name_(driver_->device().name + ", " + driver_->device().architecture) {}
 
 GpuBackend::~GpuBackend() {
-  static_cast<void>(driver_->Synchronize());  // downloads end in memory of the backend
+  static_cast<void>(driver_->Synchronize());  // downloads write to memory of the backend
 }
 
 Status GpuBackend::AllocateTo(std::unique_ptr<Buffer>& buffer, std::int64_t bytes,
@@ -145,7 +145,7 @@ Result<std::unique_ptr<Profiler>> GpuBackend::MakeProfiler() {
 void GpuBackend::Upload(void* to, std::span<const std::byte> from) { driver_->Upload(to, from); }
 
 void GpuBackend::Download(std::span<std::byte> to, const void* from) {
-  if (ledger_.Has(to.data())) return driver_->Download(to, from);  // pinned
+  if (ledger_.Has(to.data())) return driver_->Download(to, from);  // the destination is pinned
   results_.Download(*driver_, to, from, n_marks_ + 1);
 }
 

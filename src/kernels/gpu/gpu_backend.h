@@ -1,10 +1,10 @@
-// GpuBackend: the operations on a GPU, with the bits of the CPU (docs/numerics.md).
+// GpuBackend: the operations on a GPU, equal to the CPU's bit for bit (docs/numerics.md).
 //
-// One backend for all devices: kernels of kernels/gpu/device, run by a GpuDriver. The fault word
-// lies in memory of the device and is read with each ticket. What the host reads comes through
-// pinned memory, so that only Synchronize and Wait wait. Operations allocate nothing: Reserve does.
-// The embedding, and routed experts, may lie in memory of the host: rows of the former are uploaded
-// with each step, BindExperts puts the latter where PlaceExperts says.
+// One backend for all devices: kernels of kernels/gpu/device, run by a GpuDriver. The fault word is
+// in memory of the device and is read with each ticket. Results for the host are copied through
+// pinned memory, so that only Synchronize and Wait wait. Operations allocate nothing; only Reserve
+// does. The embedding and the routed experts may be in memory of the host: rows of the embedding
+// are uploaded with each step, BindExperts copies experts to the memory that PlaceExperts selects.
 #pragma once
 
 #include <algorithm>
@@ -39,7 +39,7 @@ namespace fathom {
 // Contracts of the operations: kernels/backend.h.
 class GpuBackend final : public Backend {
  public:
-  // Makes the backend that computes the experts of the host. Called once, if there are any.
+  // Makes the backend that computes experts on the host. Called once, if there are any.
   using MakeHostBackend = std::function<Result<std::unique_ptr<Backend>>()>;
 
   // make_host: empty: the host computes no experts. Error: kOutOfMemory.
@@ -129,34 +129,34 @@ class GpuBackend final : public Backend {
                       Matrix<Bf16> out) override;
 
  private:
-  // The experts of a block, as kernels read them.
+  // The experts of a block, in the form that kernels read.
   struct BoundExperts {
-    std::unique_ptr<Buffer> table;  // ExpertWeights by id; without data: not for the device
-    // Copies of what lay in memory of the host; null: none.
+    std::unique_ptr<Buffer> table;  // ExpertWeights by id; without data: not computed by the device
+    // Copies of weights that were in memory of the host; null: none.
     std::unique_ptr<Buffer> on_device;
     std::unique_ptr<Buffer> shared;
     std::int64_t n = 0;
     std::int64_t width = 0;     // moe_intermediate
     bool is_quantized = false;  // FP8 or FP4
   };
-  // The point that a ticket stands for.
+  // The point in the work that a ticket refers to.
   struct MarkedPoint {
     std::uint64_t* fault = nullptr;  // the fault word at that point, in pinned memory
-    Ticket ticket;                   // of the driver
+    Ticket ticket;                   // ticket of the driver
   };
-  static constexpr std::size_t kTickets = 64;  // of which the points are kept
+  static constexpr std::size_t kTickets = 64;  // tickets whose points are stored
 
   GpuBackend(std::unique_ptr<GpuDriver> driver, MakeHostBackend make_host);
-  // Allocates what does not depend on the sizes of steps. Called once.
+  // Allocates the buffers that do not depend on the sizes of steps. Called once.
   Status AllocateFixed();
   Status AllocateTo(std::unique_ptr<Buffer>& buffer, std::int64_t bytes,
                     MemoryKind kind = MemoryKind::kDevice);
-  // Keeps a buffer that is large enough.
+  // Keeps a buffer that is large enough, or replaces it.
   Status EnsureBytes(std::unique_ptr<Buffer>& buffer, std::int64_t bytes,
                      MemoryKind kind = MemoryKind::kDevice);
   Status CopyExperts(std::int64_t block, std::span<const ExpertWeights> experts,
                      BoundExperts& bound);
-  // Runs a kernel if there are blocks.
+  // Runs a kernel unless there are no blocks.
   template <class Arguments>
   void Launch(GpuKernel kernel, std::int64_t blocks, const Arguments& arguments,
               std::int64_t shared_bytes = 0) {
@@ -166,23 +166,24 @@ class GpuBackend final : public Backend {
                  arguments);
     }
   }
-  // One thread for every number.
+  // Runs one thread for every number.
   template <class Arguments>
   void LaunchOnNumbers(GpuKernel kernel, std::int64_t n, const Arguments& arguments) {
     Launch(kernel, DivideUp(n, kMaxBlockThreads), arguments);
   }
-  // A group of kGroupThreads threads for every item.
+  // Runs a group of kGroupThreads threads for every item.
   template <class Arguments>
   void LaunchOnGroups(GpuKernel kernel, std::int64_t n, const Arguments& arguments) {
     LaunchOnNumbers(kernel, n * kGroupThreads, arguments);
   }
-  // The elements in memory of the device, until the next call. At most kGpuStagedBytes.
+  // Copies the elements to memory of the device, valid until the next call. At most
+  // kGpuStagedBytes.
   template <class T>
   const T* Stage(std::span<const T> elements) {
     driver_->Upload(staged_->address(), std::as_bytes(elements));
     return reinterpret_cast<const T*>(staged_->address());
   }
-  // Calls run(part) for all elements, so many at a time as Stage takes.
+  // Calls run(part) for all elements, as many at a time as Stage takes.
   template <class T, class Run>
   static void ForStageable(std::span<const T> elements, const Run& run) {
     constexpr auto kMost = static_cast<std::size_t>(kGpuStagedBytes) / sizeof(T);
@@ -190,24 +191,24 @@ class GpuBackend final : public Backend {
       run(elements.subspan(first, std::min(kMost, elements.size() - first)));
     }
   }
-  // Embed for a table in memory of the host.
+  // Computes Embed for a table in memory of the host.
   void EmbedFromHost(const BatchView& batch, Matrix<const Bf16> table, Matrix<Bf16> out);
-  // How many rows of `cols` numbers have room in codes_; at least one.
+  // Returns how many rows of `cols` numbers fit into codes_; at least one.
   std::int64_t RowsOfCodes(std::int64_t cols) const;
-  // Quantises at most so many rows into codes_ and scales_.
+  // Quantises at most RowsOfCodes rows into codes_ and scales_.
   void Quantize(Matrix<const Bf16> x);
   Matrix<std::uint8_t> Codes(std::int64_t rows, std::int64_t cols) const;
   Matrix<float> CodeScales(std::int64_t rows, std::int64_t cols) const;
   void LaunchLinear(GpuKernel kernel, const gpu::LinearArguments& arguments);
-  // One of out and exact has data.
+  // Either out or exact has data.
   void Multiply(Matrix<const Bf16> x, const Weight& w, Matrix<Bf16> out, Matrix<float> exact);
   void LaunchHcPre(Matrix<const Bf16> streams, const HcWeights& w, const HcOptions& options,
                    Matrix<Bf16> out, const HcMix& mix);
-  // Scores and chooses for all tokens of `call`, whose fields of tokens are set here. row_counts:
-  // of every token, the rows that are scored.
+  // Scores and chooses rows for all tokens of `call`, whose token fields are set here. row_counts:
+  // the number of rows to score for every token.
   void ChooseRows(gpu::ChooseRowsArguments call, std::span<const std::int64_t> row_counts,
                   std::span<const RowRange> ranges);
-  // The rows of tokens first, first + 1, ..., whose inputs are x.
+  // Computes the rows of tokens first, first + 1, ..., whose inputs are x.
   void ExpertTile(const BoundExperts& bound, std::int64_t first, Matrix<const Bf16> x,
                   const Routing& routing, float clamp, Matrix<Bf16> rows);
   std::uint64_t* fault() const { return reinterpret_cast<std::uint64_t*>(fault_->address()); }
@@ -220,25 +221,25 @@ class GpuBackend final : public Backend {
   StepBatch batch_;
   DeviceSampler sampler_;
   PinnedResults results_;
-  std::unique_ptr<Buffer> fault_;     // a word
-  std::unique_ptr<Buffer> faults_;    // pinned: the word of each of marks_
-  std::unique_ptr<Buffer> staged_;    // lists of the host, for the next kernel
-  std::unique_ptr<Buffer> codes_;     // of quantised activations
-  std::unique_ptr<Buffer> scales_;    // of the codes
-  std::unique_ptr<Buffer> embedded_;  // rows of an embedding of the host: [max_tokens, hidden]
-  std::unique_ptr<Buffer> hidden_;    // of experts: [rows, moe_intermediate]
-  std::unique_ptr<Buffer> scores_;    // of compressed rows, for some tokens
+  std::unique_ptr<Buffer> fault_;     // the fault word
+  std::unique_ptr<Buffer> faults_;    // pinned: the fault word of each of marks_
+  std::unique_ptr<Buffer> staged_;    // lists from the host, for the next kernel
+  std::unique_ptr<Buffer> codes_;     // codes of quantised activations
+  std::unique_ptr<Buffer> scales_;    // scales of the codes
+  std::unique_ptr<Buffer> embedded_;  // rows of an embedding in host memory: [max_tokens, hidden]
+  std::unique_ptr<Buffer> hidden_;    // [rows, moe_intermediate] of experts
+  std::unique_ptr<Buffer> scores_;    // scores of compressed rows, for some tokens
   std::vector<std::unique_ptr<Buffer>> imported_;
   ExpertPlaces places_;
-  std::optional<HostExperts> host_experts_;  // if the host computes some
+  std::optional<HostExperts> host_experts_;  // set if the host computes some
   std::vector<BoundExperts> experts_;        // by block
-  std::vector<Bf16> host_rows_;              // on their way to embedded_
-  std::vector<std::int64_t> row_counts_;     // of the tokens of a call
-  std::vector<TableChange> table_changes_;   // of a launch, each entry once
-  Status kept_;                              // an error of an operation that returns none
+  std::vector<Bf16> host_rows_;              // to be copied to embedded_
+  std::vector<std::int64_t> row_counts_;     // for the tokens of a call
+  std::vector<TableChange> table_changes_;   // changes of a launch, each entry once
+  Status kept_;                              // the error of an operation that returns none
   FaultWord fault_word_;
   std::uint64_t n_marks_ = 0;
-  std::array<MarkedPoint, kTickets> marks_{};  // by number
+  std::array<MarkedPoint, kTickets> marks_{};  // by number of the ticket
 };
 
 }  // namespace fathom

@@ -16,10 +16,10 @@
 namespace fathom {
 namespace {
 
-// Bytes of weights in memory of the host that are copied to one buffer, one behind the other.
+// Bytes of weights in memory of the host that are copied to one buffer, one after the other.
 class CopiedPieces {
  public:
-  // `data`: an address in a table of experts, which becomes that of the copy.
+  // `data`: an address in a table of experts, which becomes the address of the copy.
   void Add(const std::byte*& data, std::span<const std::byte> from) {
     if (from.empty()) return;
     pieces_.push_back({&data, from, bytes_});
@@ -51,7 +51,7 @@ class CopiedPieces {
   struct Piece {
     const std::byte** data = nullptr;
     std::span<const std::byte> from;
-    std::int64_t offset = 0;  // of the copy
+    std::int64_t offset = 0;  // offset of the copy
   };
 
   std::vector<Piece> pieces_;
@@ -156,7 +156,7 @@ Status GpuBackend::CopyExperts(std::int64_t block, std::span<const ExpertWeights
         [&](std::byte* to, std::span<const std::byte> from) { driver_->Upload(to, from); });
   }
   if (shared.bytes() > 0) {
-    if (Status s = Synchronize(); !s) return s;  // operations may read what is overwritten
+    if (Status s = Synchronize(); !s) return s;  // operations may read memory that is overwritten
     if (Status s = EnsureBytes(bound.shared, shared.bytes(), MemoryKind::kSharedReadOnly); !s) {
       return s;
     }

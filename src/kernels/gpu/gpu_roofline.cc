@@ -13,13 +13,13 @@
 namespace fathom {
 namespace {
 
-// Blocks of a multiprocessor: how many read fastest differs between devices.
+// Blocks per multiprocessor: the number that reads fastest differs between devices.
 constexpr std::int64_t kBlocksPerUnit[] = {2, 4, 8, 16};
 constexpr std::int64_t kMostBlocksPerUnit = 16;
 constexpr int kRounds = 3;
-constexpr std::int64_t kLeastChain = 64;  // of multiply-adds, doubled until they take:
+constexpr std::int64_t kLeastChain = 64;  // multiply-adds, doubled until they take:
 constexpr double kLeastSeconds = 1e-3;
-constexpr int kLaunches = 256;  // of a kernel without work
+constexpr int kLaunches = 256;  // launches of an empty kernel
 // The driver makes a graph at the third use, which takes time; the fourth use launches it.
 constexpr int kUsesBeforeGraph = 3;
 constexpr auto kVectorBytes = static_cast<std::int64_t>(sizeof(gpu::MemoryVector));
@@ -37,14 +37,14 @@ class GpuRooflineProbe final : public RooflineProbe {
 
  private:
   Result<Roofline> MeasureOnce(std::vector<std::vector<double>>& reads) override;
-  // Returns the seconds that the kernel takes, run n_launches times.
+  // Returns the seconds that the kernel takes for n_launches launches.
   template <class Arguments>
   Result<double> Time(GpuKernel kernel, std::int64_t blocks, const Arguments& arguments,
                       int n_launches = 1);
   Result<double> MeasureRead(std::int64_t blocks);
   Result<double> MeasureCopy(std::int64_t blocks);
   Result<double> MeasureMultiplyAdds();
-  // Returns the microseconds of one of kLaunches launches, which have come n_uses times before.
+  // Returns the microseconds of one of kLaunches launches that were made n_uses times before.
   Result<double> MeasureLaunch(int n_uses);
   gpu::MemoryVector* memory() const {
     return reinterpret_cast<gpu::MemoryVector*>(memory_->address());
@@ -56,7 +56,7 @@ class GpuRooflineProbe final : public RooflineProbe {
 
   GpuDriver& driver_;
   const std::int64_t units_;
-  std::int64_t n_vectors_ = 0;  // even
+  std::int64_t n_vectors_ = 0;  // an even number
   std::int64_t chain_ = kLeastChain;
   std::int64_t n_launch_measurements_ = 0;
   std::unique_ptr<Buffer> memory_;
@@ -101,7 +101,7 @@ Result<double> GpuRooflineProbe::MeasureRead(std::int64_t blocks) {
   return 1e-9 * static_cast<double>(n_vectors_ * kVectorBytes) / *seconds;
 }
 
-// One half to the other: as many bytes as a read of both, half of them written.
+// Copies one half to the other: as many bytes as a read of both halves, half of them written.
 Result<double> GpuRooflineProbe::MeasureCopy(std::int64_t blocks) {
   const std::int64_t half = n_vectors_ / 2;
   const Result<double> seconds = Time(GpuKernel::kCopyMemory, blocks,
@@ -125,7 +125,7 @@ Result<double> GpuRooflineProbe::MeasureMultiplyAdds() {
   }
 }
 
-// Launches that differ from all before are enqueued one by one; the ones that come again become a
+// Launches that differ from all earlier ones are enqueued one by one; repeated launches become a
 // graph.
 Result<double> GpuRooflineProbe::MeasureLaunch(int n_uses) {
   const gpu::MultiplyAddsArguments arguments = {0, sums<float>() + n_launch_measurements_++};

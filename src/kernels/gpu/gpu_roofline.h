@@ -1,4 +1,4 @@
-// The RooflineProbe of GPUs.
+// GpuRooflineProbe: the RooflineProbe of GPUs.
 #pragma once
 
 #include <memory>
@@ -9,8 +9,8 @@
 
 namespace fathom {
 
-// Measures by the device's clock. The driver must outlive the probe; page sizes are the device's
-// own business. Errors: no memory of that size, and those of MakeTimer.
+// Measures by the device's clock. The driver must outlive the probe; the device chooses its page
+// sizes. Errors: no memory of that size; as MakeTimer.
 Result<std::unique_ptr<RooflineProbe>> MakeGpuRooflineProbe(GpuDriver& driver,
                                                             const RooflineOptions& options);
 

@@ -1,4 +1,4 @@
-// Hopper's units in PTX: the device's bodies of hopper.h.
+// Hopper's units in PTX: the device's implementation of hopper.h.
 #pragma once
 
 #include <stdint.h>
@@ -39,7 +39,7 @@ class SharedWindow {
   }
 
  private:
-  // The place in another block, as a generic address.
+  // Returns the place in another block, as a generic address.
   GPU_DEVICE unsigned char* Remote(int rank, int64_t offset) const {
     uint64_t address;
     asm volatile("mapa.u64 %0, %1, %2;"

@@ -32,7 +32,7 @@
 #define WGMMA_SUMS_128(d, i) WGMMA_SUMS_64(d, i), WGMMA_SUMS_64(d, i + 64)
 // clang-format on
 
-// An instruction with n sums; a, b and predicate are the names of the operands behind these.
+// An instruction with n sums; a, b and predicate are the names of the operands after the sums.
 #define WGMMA(shape, type, n, a, b, predicate, transpositions, ...)                    \
   asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " predicate                           \
                ", 0;\nwgmma.mma_async.sync.aligned." shape ".f32." type "." type       \

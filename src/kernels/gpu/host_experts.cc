@@ -7,7 +7,7 @@
 namespace fathom {
 namespace {
 
-// The first rows of a buffer as a matrix.
+// Returns the first rows of a buffer as a matrix.
 template <class T>
 Matrix<T> RowsIn(const std::unique_ptr<Buffer>& buffer, std::int64_t rows, std::int64_t cols) {
   Check(buffer != nullptr && rows * cols * static_cast<std::int64_t>(sizeof(T)) <= buffer->bytes(),

@@ -23,12 +23,12 @@ namespace fathom {
 namespace gpu {
 namespace {
 
-// Reads lists of the device.
+// Reads lists in memory of the device.
 class DeviceReader {
  public:
   explicit DeviceReader(GpuDriver& driver) : driver_(driver) {}
 
-  // Empty if the device fails.
+  // Returns an empty list if the device fails.
   template <class T>
   std::vector<T> Read(const T* from, std::int64_t n) {
     std::vector<T> elements(static_cast<std::size_t>(n));
@@ -101,7 +101,7 @@ std::int64_t AddPositionBytes(Call, const CompressArguments& a) {
   return SumOfSizes(a.scores, a.scores) +
          a.cache.ratio * a.scores.cols * static_cast<std::int64_t>(sizeof(float));
 }
-// The inputs of the rows that tokens complete, and these rows.
+// Counts the inputs of the rows that tokens complete, and these rows.
 std::int64_t CompressBytes(Call call, const CompressArguments& a) {
   const std::vector<std::int32_t> positions = call.device.Read(a.batch.positions, a.scores.rows);
   const std::int64_t n_rows = std::ranges::count_if(
@@ -116,7 +116,7 @@ std::int64_t KeepBytes(Call, const CompressArguments& a) {
 }
 
 std::int64_t Bytes(Call, const IndexQueriesArguments& a) { return SumOfSizes(a.q, a.rope, a.out); }
-// The rows that the tokens of a call score, all tokens together.
+// Returns the number of rows that the tokens of a call score, all tokens together.
 std::int64_t ScoredRows(Call call, const ChooseRowsArguments& a) {
   std::int64_t n = 0;
   if (a.ranges != nullptr) {
@@ -147,7 +147,7 @@ std::int64_t Bytes(Call call, const AttentionArguments& a) {
   std::int64_t keys = 0;
   for (const std::int32_t position : call.device.Read(a.batch.positions, a.out.rows)) {
     const std::int64_t visible = VisibleRows(position, a.ratio);
-    // With blocks of drafts, the own keys of a row's block are few.
+    // With blocks of drafts, the few own keys of a row's block are ignored.
     keys += std::min<std::int64_t>(position + 1, a.sliding_window) +
             (a.selected.cols > 0 ? std::min(visible, a.selected.cols) : visible);
   }
@@ -166,7 +166,7 @@ std::int64_t Bytes(Call, const RouteByTokenArguments& a) {
   return SumOfSizes(a.logits, a.ids, a.weights) +
          a.ids.rows * a.table.cols * static_cast<std::int64_t>(sizeof(std::int64_t));
 }
-// The experts that rows choose, each once.
+// Counts each chosen expert once.
 template <class SizeOfExpert>
 std::int64_t ChosenExpertBytes(Call call, const ExpertArguments& a, const SizeOfExpert& size) {
   const std::vector<std::int32_t> ids = call.device.Read(a.ids.data, a.ids.rows * a.ids.cols);
@@ -195,7 +195,7 @@ std::int64_t Bytes(Call, const CopyMemoryArguments& a) {
   return 2 * a.n * static_cast<std::int64_t>(sizeof(MemoryVector));
 }
 
-// A copy of the struct at any address.
+// Copies the struct from any address.
 template <class Arguments>
 Arguments At(const std::byte* bytes) {
   Arguments arguments;

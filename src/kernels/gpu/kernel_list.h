@@ -7,7 +7,7 @@
 
 namespace fathom {
 
-// Calls X(Name) for every kernel. GPU_KERNEL gives the kernel this name in the code object.
+// Calls X(Name) for every kernel. GPU_KERNEL uses this name in the code object.
 // clang-format off
 #define FATHOM_GPU_KERNELS(X) \
   X(Embed) X(SwiGlu) X(CopyPieces) X(ChangeTables) \

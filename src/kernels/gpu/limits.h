@@ -6,7 +6,7 @@
 namespace fathom {
 
 inline constexpr int kMaxBlockThreads = 256;
-inline constexpr int kGroupThreads = 16;  // threads of a wave that sum together, a lane each
-inline constexpr int64_t kMaxSharedBytes = int64_t{48} << 10;  // of a block, dynamic or not
+inline constexpr int kGroupThreads = 16;  // threads of a wave that sum together; each has a lane
+inline constexpr int64_t kMaxSharedBytes = int64_t{48} << 10;  // per block, dynamic or not
 
 }  // namespace fathom

@@ -1,5 +1,4 @@
-// MemoryLedger: which addresses are memory of the backend, so that memory of the host is told
-// apart.
+// MemoryLedger: records the addresses of the backend's memory, to distinguish it from host memory.
 #pragma once
 
 #include <cstddef>
@@ -14,9 +13,9 @@ namespace fathom {
 
 class MemoryLedger {
  public:
-  // The buffer, known until it is freed. The ledger must outlive it.
+  // Records the buffer until it is freed. The ledger must outlive the buffer.
   std::unique_ptr<Buffer> Add(std::unique_ptr<Buffer> buffer);
-  // True if the address lies in a buffer that was added.
+  // Returns true if the address is in a recorded buffer.
   bool Has(const void* address) const;
 
  private:

@@ -8,7 +8,7 @@
 namespace fathom {
 namespace {
 
-constexpr std::int64_t kScoreBytes = std::int64_t{64} << 20;  // of compressed rows, at most
+constexpr std::int64_t kScoreBytes = std::int64_t{64} << 20;  // the most for scores of rows
 
 }  // namespace
 
@@ -55,7 +55,8 @@ GpuScratchSizes GpuScratchFor(const StepLimits& limits) {
           .sampler = DeviceSampler::BytesFor(limits.max_logit_rows, limits.vocabulary)};
 }
 
-// A block that gets only some of its experts can lose as much as one of all of them: up to a page.
+// A block with only some of its experts can waste as much as a block with all of them: up to a
+// page.
 std::int64_t GpuListBytes(std::span<const std::int64_t> block_experts, std::int64_t n_experts) {
   constexpr auto kRow = static_cast<std::int64_t>(sizeof(ExpertWeights));
   std::int64_t bytes =

@@ -10,8 +10,8 @@
 namespace fathom {
 namespace {
 
-constexpr std::int64_t kCopyAlignment = 64;  // of a copy in pinned memory
-constexpr std::size_t kCopies = 256;         // for which there is room without allocating
+constexpr std::int64_t kCopyAlignment = 64;  // alignment of copies in pinned memory
+constexpr std::size_t kCopies = 256;         // copies for which there is room without allocating
 
 }  // namespace
 

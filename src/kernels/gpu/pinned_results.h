@@ -1,9 +1,9 @@
-// PinnedResults: results that travel from a device to memory of the caller without making the host
-// wait for the device.
+// PinnedResults: copies results from a device to memory of the caller without making the host wait
+// for the device.
 //
-// A driver that copies to ordinary memory of the host waits in the call until the device has come
-// there. The copies here end in pinned memory, and go on to the caller's memory once the caller has
-// waited for a ticket after them.
+// A driver that copies to ordinary memory of the host waits in the call until the device has
+// reached the copy. The copies here write to pinned memory, and Deliver copies the results to the
+// caller's memory once the caller has waited for a later ticket.
 #pragma once
 
 #include <cstddef>
@@ -24,12 +24,12 @@ class PinnedResults {
 
   // Allocates the pinned memory, once. Error: kOutOfMemory.
   Status Allocate(GpuDriver& driver);
-  // Enqueues a copy, which Deliver brings to `to`. `ticket`: the first ticket after the copy. What
-  // has no room beside the copies that were not delivered waits for these.
+  // Enqueues a copy, which Deliver writes to `to`. `ticket`: the first ticket after the copy. A
+  // copy that finds no room waits for the delivery of earlier copies.
   void Download(GpuDriver& driver, std::span<std::byte> to, const void* from, std::uint64_t ticket);
   // Writes the results of the copies before this ticket, for which the caller has waited.
   void Deliver(std::uint64_t ticket);
-  // Forgets all copies: the device has failed.
+  // Drops all copies: the device has failed.
   void Drop();
 
  private:

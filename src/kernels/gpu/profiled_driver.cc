@@ -8,7 +8,7 @@
 namespace fathom {
 namespace {
 
-constexpr std::size_t kMaxPieces = 2048;  // whose marks are kept
+constexpr std::size_t kMaxPieces = 2048;  // pieces whose marks are stored
 constexpr std::string_view kUploads = "(copies to the device)";
 constexpr std::string_view kDownloads = "(copies from the device)";
 

@@ -1,8 +1,8 @@
-// ProfiledDriver: a driver that measures its work, by kernel, while it is asked to.
+// ProfiledDriver: wraps a driver and measures its work, by kernel, while a profile is taken.
 //
-// Every piece of work lies between two marks of the device's clock; what lies between two pieces is
-// a row of its own. Where the bytes of a launch depend on what the device has computed, the driver
-// waits and reads it; that time is left out.
+// Every piece of work is between two marks of the device's clock; the time between two pieces is a
+// row of its own. Where the bytes of a launch depend on results of the device, the driver waits and
+// reads them; that time is left out.
 #pragma once
 
 #include <cstddef>
@@ -23,10 +23,10 @@ namespace fathom {
 class ProfiledDriver final : public GpuDriver {
  public:
   explicit ProfiledDriver(std::unique_ptr<GpuDriver> driver) : driver_(std::move(driver)) {}
-  // The driver whose work is not measured.
+  // Returns the driver whose work is not measured.
   GpuDriver& inner() const { return *driver_; }
 
-  // Contracts: Profiler.
+  // Implement the contracts of Profiler.
   Status StartProfile();
   void EnterPart(std::string_view part) { recorder_.EnterPart(part); }
   Result<Profile> StopProfile();
@@ -53,7 +53,7 @@ class ProfiledDriver final : public GpuDriver {
   struct Piece {
     std::string_view name;
     std::optional<double> bytes;
-    std::size_t part = 0;  // of the model
+    std::size_t part = 0;  // part of the model
     bool follows = true;   // the time since the piece before counts
   };
 
@@ -61,11 +61,11 @@ class ProfiledDriver final : public GpuDriver {
   // Runs `work` between two marks.
   template <class Work>
   void Measure(Piece piece, const Work& work);
-  // Tells the recorder the times of all pieces.
+  // Passes the times of all pieces to the recorder.
   void Collect();
 
   std::unique_ptr<GpuDriver> driver_;
-  std::unique_ptr<GpuTimer> timer_;  // while a profile is taken
+  std::unique_ptr<GpuTimer> timer_;  // set while a profile is taken
   std::vector<Piece> pieces_;
   bool has_waited_ = true;  // since the last piece
   ProfileRecorder recorder_;

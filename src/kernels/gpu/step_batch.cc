@@ -16,7 +16,7 @@ std::int64_t ArrayBytes(std::int64_t n, std::size_t element) {
   return RoundUp(n * static_cast<std::int64_t>(element), kArrayAlignment);
 }
 
-// The bytes of the arrays of a batch, which lie one behind the other.
+// The bytes of the arrays of a batch, which follow each other.
 struct ArraySizes {
   ArraySizes(std::int64_t n_tokens, std::int64_t n_segments)
       : tokens(ArrayBytes(n_tokens, sizeof(Token))),
@@ -37,7 +37,7 @@ gpu::DeviceBatch ArraysAt(const std::byte* memory, const ArraySizes& sizes) {
           .segments = reinterpret_cast<const Segment*>(numbers + 2 * sizes.numbers)};
 }
 
-// `to`: of the header's memory.
+// `to`: an address in the header's memory.
 template <class T>
 void CopyArray(std::span<const T> from, const T* to) {
   std::ranges::copy(from, const_cast<T*>(to));

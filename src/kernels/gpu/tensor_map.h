@@ -1,4 +1,4 @@
-// TensorMap: a matrix in memory of the device, and the tile that a copy takes from it (hopper.h).
+// TensorMap: a matrix in memory of the device, and the tiles that copies read of it (hopper.h).
 //
 // Passed to kernels in their argument struct. The driver of the device makes the content
 // (cuTensorMapEncodeTiled); the emulator has its own (tests/emulator/tensor_tile.h).

@@ -10,8 +10,8 @@
 namespace fathom::gpu {
 namespace {
 
-// The key of a slot, which is also its value: numbers of the batch, or a cached key. Neither where
-// the slot is masked.
+// The key of a slot, which is also its value: numbers of the batch, or a cached key; neither if the
+// slot is masked.
 struct SlotKey {
   const Bf16* own = nullptr;
   const uint8_t* cached = nullptr;
@@ -83,8 +83,8 @@ GPU_DEVICE float ReadNumber(const SlotKey& key, const KeyLayout& layout, int64_t
   return ToFloat(key.own != nullptr ? key.own[i] : KeyNumber(key.cached, layout, i));
 }
 
-// The sum of n <= 64 numbers in 32 lanes (slot mod 32): the quarters of eight lanes in order, then
-// the eight lanes in order.
+// Sums n <= 64 numbers in 32 lanes (slot mod 32): the quarters of eight lanes in order, then the
+// eight lanes in order. the eight lanes in order.
 template <class P>
 GPU_DEVICE float SumOfProbabilities(const P& p, int n) {
   const auto lane = [&](int i) {
@@ -123,7 +123,7 @@ GPU_DEVICE void Attend(const AttentionArguments& a) {
     o[i] = 0.0f;
   }
   float maximum = kMinusInfinity;
-  float sum = 0.0f;  // in thread 0
+  float sum = 0.0f;  // only in thread 0
   for (int64_t first = 0; first < n_slots; first += kAttentionBlock) {
     const int64_t rest = n_slots - first;
     const int n = static_cast<int>(rest < kAttentionBlock ? rest : kAttentionBlock);

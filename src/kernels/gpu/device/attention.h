@@ -13,11 +13,11 @@ namespace fathom::gpu {
 inline constexpr int kAttentionBlock = 64;        // slots that share one maximum
 inline constexpr std::int64_t kScoreChain = 128;  // dimensions per fma chain of a score
 
-// A block per head of a row. Dynamic shared memory: floats, first [kAttentionBlock, chains of
+// Runs a block per head of a row. Dynamic shared memory: floats, first [kAttentionBlock, chains of
 // head_dim], then [head_dim].
 struct AttentionArguments {
   Matrix<const Bf16> q;     // [t, heads * head_dim]
-  Matrix<const Bf16> keys;  // the batch's own [rows of the batch, head_dim]
+  Matrix<const Bf16> keys;  // the batch's own keys [rows of the batch, head_dim]
   Matrix<const std::int32_t> selected;
   Matrix<const std::uint8_t> gathered;
   const float* sinks = nullptr;
@@ -33,14 +33,14 @@ struct AttentionArguments {
   std::uint64_t* fault = nullptr;
 };
 
-// A block per row of keys.
+// Runs a block per row of keys.
 struct AppendWindowArguments {
   Matrix<const Bf16> keys;
   DeviceBatch batch;
   WindowCache cache;
 };
 
-// A block per row of out.
+// Runs a block per row of out.
 struct CopyRowsArguments {
   const SequenceRow* rows = nullptr;
   KeyRows cached;

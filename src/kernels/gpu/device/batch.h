@@ -13,8 +13,8 @@ GPU_DEVICE const Segment& FindSegment(const DeviceBatch& batch, int64_t row) {
   return batch.segments[batch.segment_of_row[row]];
 }
 
-// Sets the word unless there is a fault already; of one fault the lowest row is kept, whatever the
-// order of the threads. The word is that of FaultWord (kernels/fault.h).
+// Sets the word unless there is a fault already; for equal faults the lowest row is kept, whatever
+// the order of the threads. The word has the format of FaultWord (kernels/fault.h).
 GPU_DEVICE void SetFault(uint64_t* word, Fault fault, int64_t row) {
   const uint64_t code = static_cast<uint64_t>(fault) << 32;
   const uint64_t desired = code | static_cast<uint32_t>(row);

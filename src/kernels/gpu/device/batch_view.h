@@ -1,4 +1,4 @@
-// The batch of a step, as kernels see it.
+// The batch of a step, in the form that kernels read.
 #pragma once
 
 #include <stdint.h>

@@ -1,4 +1,4 @@
-// Numbers of all threads of a block made one.
+// Reductions over the threads of a block, whose result all threads get.
 #pragma once
 
 #include <stdint.h>
@@ -7,8 +7,9 @@
 
 namespace fathom::gpu {
 
-// Replaces each of n numbers by what `combine`, which knows no order, makes of those of all
-// threads. The block has kMaxBlockThreads threads; `shared` is memory for the numbers of all.
+// Replaces each of n numbers by the combination of the numbers of all threads. `combine` must be
+// associative and commutative. The block has kMaxBlockThreads threads; `shared` is memory for the
+// numbers of all threads.
 template <int n, class Shared, class Combine>
 GPU_DEVICE void ReduceOfBlock(uint64_t (&numbers)[n], Shared& shared, const Combine& combine) {
   constexpr int kParts = 16;

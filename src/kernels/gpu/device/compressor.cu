@@ -19,14 +19,14 @@ struct InputRows {
   const float* scores = nullptr;
 };
 
-// The kept inputs of a position among the last of its block; null where the sequence has no block.
+// Returns the stored inputs of a position among the last of its block; null: no block.
 GPU_DEVICE float* BoundaryValues(const CompressorCache& cache, int32_t sequence, int64_t position) {
   const int64_t row = position / kBlockTokens * cache.ratio + position % cache.ratio;
   return reinterpret_cast<float*>(cache.boundary_rows.Row(sequence, row));
 }
 
-// The inputs of `position`, from the batch if it is there, else from the tail or the end of an
-// earlier block.
+// Returns the inputs of `position`, from the batch if it is there, else from the tail or the end of
+// an earlier block.
 GPU_DEVICE InputRows InputsAt(const CompressArguments& a, const Segment& segment,
                               int64_t position) {
   if (position < 0) return {};
@@ -47,8 +47,8 @@ GPU_DEVICE InputRows InputsAt(const CompressArguments& a, const Segment& segment
   return {a.cache.tail_values.Row(row), a.cache.tail_scores.Row(row)};
 }
 
-// The softmax over the slots of one channel, applied to their values. Slots of the second window
-// read the second half of the channels.
+// Computes the softmax over the slots of one channel, applied to their values. Slots of the second
+// window read the second half of the channels.
 template <class Values, class Scores>
 GPU_DEVICE float Pool(const CompressArguments& a, const Values& values, const Scores& scores,
                       int64_t channel) {

@@ -9,15 +9,15 @@
 
 namespace fathom::gpu {
 
-// out [t, c * d]: the row of each token, c times. A thread per number.
+// out [t, c * d]: the row of each token, c times. Runs a thread per number.
 struct EmbedArguments {
-  const Token* tokens = nullptr;  // [t]; null: row i of the table is that of token i
+  const Token* tokens = nullptr;  // [t]; null: row i of the table is the row of token i
   Matrix<const Bf16> table;
   Matrix<Bf16> out;
   std::uint64_t* fault = nullptr;
 };
 
-// A thread per number.
+// Runs a thread per number.
 struct SwiGluArguments {
   const Bf16* gate = nullptr;
   const Bf16* up = nullptr;
@@ -26,13 +26,13 @@ struct SwiGluArguments {
   std::int64_t n = 0;
 };
 
-// Copies pieces: `splits` blocks for each.
+// Copies pieces: runs `splits` blocks for each.
 struct CopyPiecesArguments {
   const PieceCopy* pieces = nullptr;
   std::int64_t splits = 1;
 };
 
-// Writes the entries of block tables, in their order: one thread.
+// Writes the entries of block tables, in their order: runs one thread.
 struct ChangeTablesArguments {
   const TableChange* changes = nullptr;
   std::int64_t n = 0;

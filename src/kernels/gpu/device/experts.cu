@@ -12,9 +12,9 @@ namespace {
 // The work of a group: an output of one expert for one token.
 struct ExpertItem {
   int64_t row = 0;
-  int64_t i = 0;  // output
+  int64_t i = 0;  // index of the output
   bool is_real = true;
-  bool is_known = false;                  // the id is that of an expert of the table
+  bool is_known = false;                  // the id is an expert of the table
   const ExpertWeights* expert = nullptr;  // null: unknown, or another device or the host has it
 };
 
@@ -30,7 +30,7 @@ GPU_DEVICE ExpertItem MakeExpertItem(const ExpertArguments& a, int64_t n_outputs
           is_here ? a.experts + id : nullptr};
 }
 
-// The product of a row of activations, in either form, with row i of any weight. In lane 0.
+// Returns the product of a row of activations, in either form, with row i of any weight. In lane 0.
 GPU_DEVICE float MultiplyRow(const PlainRows& x, const QuantizedRows& quantized, int64_t row,
                              const Weight& w, int64_t i) {
   float sum = 0.0f;

@@ -1,5 +1,5 @@
 // Arguments of the kernels in experts.cu. A row is an expert of a token: row i * k + j is the j-th
-// of token i.
+// expert of token i.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct ExpertArguments {
   const float* weights = nullptr;          // [tokens, k]
   const ExpertWeights* experts = nullptr;  // [n_experts]
   std::int64_t n_experts = 0;
-  std::int64_t first_token = 0;  // what ids count from, for faults
+  std::int64_t first_token = 0;  // token from which ids count, for faults
   float clamp = 0.0f;
   Matrix<Bf16> hidden;  // [rows, moe_intermediate]
   Matrix<Bf16> rows;    // [rows, d]

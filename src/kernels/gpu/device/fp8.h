@@ -26,7 +26,7 @@ struct E4m3Fnuz {
   static constexpr uint32_t Zero(uint32_t) { return 0; }
 };
 
-// The number of a code (0 to 255). NaN is quiet; NaN of FN keeps its sign, NaN of FNUZ has none.
+// Decodes a code (0 to 255). NaN is quiet; NaN of FN keeps its sign, NaN of FNUZ has none.
 template <class Kind>
 constexpr float Fp8ToFloat(uint32_t code) {
   if (Kind::IsNan(code)) {
@@ -46,15 +46,15 @@ constexpr float Fp8ToFloat(uint32_t code) {
   return __builtin_bit_cast(float, sign | biased << 23 | (fraction & 7) << 20);
 }
 
-// The code of the nearest number, ties to even; beyond the largest number, the largest. NaN becomes
-// NaN, and -0 becomes +0 where there is no -0.
+// Returns the code of the nearest number, ties to even; beyond the largest number, the largest. NaN
+// becomes NaN, and -0 becomes +0 where there is no -0.
 template <class Kind>
 constexpr uint8_t FloatToFp8(float x) {
   const auto bits = __builtin_bit_cast(uint32_t, x);
   const uint32_t sign = bits >> 24 & 0x80;
   const uint32_t magnitude = bits & 0x7FFFFFFF;
   if (magnitude > 0x7F800000) return static_cast<uint8_t>(Kind::Nan(sign));
-  // The exponent above that of the smallest normal number. Numbers below have its step.
+  // The exponent above that of the smallest normal number. Smaller numbers have the same step.
   const int32_t above = static_cast<int32_t>(magnitude >> 23) - 127 - (1 - Kind::kBias);
   const int32_t shift = 20 + (above < 0 ? -above : 0);
   uint32_t code = 0;
@@ -64,7 +64,7 @@ constexpr uint8_t FloatToFp8(float x) {
     const uint32_t rest = significand - (whole << shift);
     const uint32_t half = 1u << (shift - 1);
     const bool up = rest > half || (rest == half && (whole & 1) != 0);
-    // Normal numbers have 8 to 15 steps in each power of two, so a carry gives the next one.
+    // Normal numbers have 8 to 15 steps in each power of two, so a carry yields the next power.
     code = whole + (up ? 1 : 0) + (above > 0 ? static_cast<uint32_t>(above) << 3 : 0);
   }
   if (code > Kind::kLargest) {
@@ -73,7 +73,7 @@ constexpr uint8_t FloatToFp8(float x) {
   return static_cast<uint8_t>(code == 0 ? Kind::Zero(sign) : sign | code);
 }
 
-// The code that is half the number of `code` in FNUZ: its scale is doubled. Exact for every code.
+// Returns the FNUZ code of half the number of `code`, whose scale is doubled. Exact for every code.
 constexpr uint8_t FnToHalfFnuz(uint8_t code) {
   if (E4m3Fn::IsNan(code)) return static_cast<uint8_t>(E4m3Fnuz::Nan(0));
   return code == 0x80 ? uint8_t{0} : code;

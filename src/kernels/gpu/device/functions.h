@@ -18,7 +18,7 @@ struct GpuDoubleOps {
 
 inline constexpr float kMinusInfinity = -__builtin_inff();
 
-// The number of tiles of `tile` that n fills.
+// Returns the number of tiles of `tile` that n fills.
 constexpr int64_t TileCount(int64_t n, int64_t tile) { return (n + tile - 1) / tile; }
 
 // silu(min(gate, clamp)) * clamp(up). NaN stays NaN.

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kMixes = 2 * kStreams + kStreams * kStreams;  // rows of fn
 
-// The sum of four numbers with a distance.
+// Returns the sum of four numbers, `stride` apart.
 GPU_DEVICE float SumOfFour(const float* c, int stride) {
   return ((c[0] + c[stride]) + c[2 * stride]) + c[3 * stride];
 }
@@ -56,7 +56,7 @@ GPU_DEVICE void Sinkhorn(float* c, int64_t iterations, float eps) {
   }
 }
 
-// The gates of the row for HcPost, by one thread. m(i): mix i.
+// Computes the gates of the row for HcPost, by one thread. m(i): mix i.
 template <class M>
 GPU_DEVICE void ComputeGates(const HcPreArguments& a, const M& m, int64_t row) {
   GPU_UNROLL
@@ -82,7 +82,7 @@ GPU_DEVICE void ComputeGates(const HcPreArguments& a, const M& m, int64_t row) {
 GPU_KERNEL(HcPre, HcPreArguments a) {
   const int64_t width = a.streams.cols;
   const int64_t n_chains = TileCount(width, kMixChain);
-  const int n_rows = a.post.data == nullptr ? kStreams : kMixes;  // of fn; the next is x itself
+  const int n_rows = a.post.data == nullptr ? kStreams : kMixes;  // rows of fn, then x
   const int64_t n_items = n_chains * (n_rows + 1);
   GPU_DYNAMIC_SHARED(float, chains, 0, n_items);
   GPU_SHARED(float, sums, kMixes + 1);

@@ -25,7 +25,7 @@ struct HcPreArguments {
   Matrix<float> comb;  // [t, 16]
 };
 
-// A thread per number of y.
+// Runs a thread per number of y.
 struct HcPostArguments {
   Matrix<const Bf16> y;
   Matrix<const float> post;
@@ -33,20 +33,20 @@ struct HcPostArguments {
   Matrix<Bf16> streams;
 };
 
-// A thread per number of the streams.
+// Runs a thread per number of the streams.
 struct AddToStreamsArguments {
   Matrix<const Bf16> x;
   Matrix<Bf16> streams;
 };
 
-// A thread per number of a mean.
+// Runs a thread per number of a mean.
 struct MeanOfStreamsArguments {
   Matrix<const Bf16> streams;
   std::int64_t first_column = 0;
   Matrix<Bf16> out;
 };
 
-// A thread per number of out.
+// Runs a thread per number of out.
 struct AddArguments {
   Matrix<const float> x;
   Matrix<const float> y;

@@ -11,7 +11,7 @@ namespace fathom::gpu {
 inline constexpr int kIndexGroupNumbers = 32;  // numbers that share a scale
 
 // Packs the 128 numbers x[i], shared memory of Bf16, in the layout of kPackedIndexBytes. `v` is
-// shared memory for 128 floats. All threads of the block call it, behind a barrier; at least 64.
+// shared memory for 128 floats. All threads of the block, at least 64, call it after a barrier.
 template <class X, class V>
 GPU_DEVICE void PackIndexVector(const X& x, V& v, uint8_t* packed) {
   for (int i = ThreadX(); i < kIndexDim; i += BlockThreads()) {
@@ -28,7 +28,7 @@ GPU_DEVICE void PackIndexVector(const X& x, V& v, uint8_t* packed) {
     }
     SyncBlock();
   }
-  // 64 threads, whole waves: each has two numbers, 16 have a group.
+  // 64 threads, whole waves: each thread has two numbers, 16 threads have a group.
   if (ThreadX() >= kIndexDim / 2) return;
   const Bf16 low = ToBf16(v[2 * ThreadX()] * 0.08838834764831845f);
   const Bf16 high = ToBf16(v[2 * ThreadX() + 1] * 0.08838834764831845f);

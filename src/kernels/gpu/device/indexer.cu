@@ -12,7 +12,7 @@
 namespace fathom::gpu {
 namespace {
 
-// The product of two packed vectors.
+// Returns the product of two packed vectors.
 GPU_DEVICE float PackedProduct(const uint8_t* q, const uint8_t* k) {
   constexpr int kBytes = kIndexGroupNumbers / 2;
   float d = 0.0f;
@@ -30,15 +30,15 @@ GPU_DEVICE float PackedProduct(const uint8_t* q, const uint8_t* k) {
   return d;
 }
 
-// The places of the sequence's rows that are scored for the i-th token of the call.
+// Returns the places of the sequence's rows that are scored for the i-th token of the call.
 GPU_DEVICE RowRange FindRange(const ChooseRowsArguments& a, int64_t i) {
   if (a.ranges != nullptr) return a.ranges[i];
   const int64_t visible = VisibleRows(a.batch.positions[a.first_token + i], a.ratio);
   return {0, visible > a.chosen.cols ? visible : 0};
 }
 
-// Gives all threads the sum of a number of each thread. `sums` is shared memory for as many as the
-// block has threads.
+// Returns the sum of one number of each thread to all threads. `sums` is shared memory for a number
+// per thread of the block.
 template <class Sums>
 GPU_DEVICE int32_t SumOfBlock(int32_t number, Sums& sums) {
   SyncBlock();
@@ -53,7 +53,7 @@ GPU_DEVICE int32_t SumOfBlock(int32_t number, Sums& sums) {
   return sums[0];
 }
 
-// How many scores the thread finds that are at most `limit`.
+// Returns how many scores among the thread's are at most `limit`.
 GPU_DEVICE int32_t CountUpTo(const uint32_t* scores, int64_t n, uint32_t limit) {
   int32_t count = 0;
   for (int64_t i = ThreadX(); i < n; i += BlockThreads()) {
@@ -74,7 +74,7 @@ GPU_DEVICE uint32_t FindScore(const uint32_t* scores, int64_t n, int64_t count, 
   return found;
 }
 
-// Sorts n numbers of shared memory, n a power of two, ascending. Behind a barrier.
+// Sorts n numbers of shared memory, n a power of two, ascending. To be called after a barrier.
 template <class Numbers>
 GPU_DEVICE void SortOfBlock(Numbers& numbers, int64_t n) {
   for (int64_t size = 2; size <= n; size *= 2) {
@@ -117,7 +117,7 @@ GPU_KERNEL(IndexQueries, IndexQueriesArguments a) {
   PackIndexVector(x, rotated, a.out.Row(row) + head * kPackedIndexBytes);
 }
 
-// A group per token and row.
+// Runs a group per token and row.
 GPU_KERNEL(IndexScores, ChooseRowsArguments a) {
   const int64_t rows_of_block = BlockThreads() / kGroupThreads;
   const int64_t tiles = TileCount(a.most_rows, rows_of_block);
@@ -143,8 +143,8 @@ GPU_KERNEL(IndexScores, ChooseRowsArguments a) {
   }
 }
 
-// A block per token: the best rows in order, ties lowest row first. Dynamic shared memory: `sorted`
-// scored rows.
+// Runs a block per token, which writes the best rows in order, ties lowest row first. Dynamic
+// shared memory: `sorted` scored rows.
 GPU_KERNEL(ChooseRows, ChooseRowsArguments a) {
   GPU_SHARED(int32_t, sums, kMaxBlockThreads);
   GPU_SHARED(int32_t, tie_sums, kMaxBlockThreads);
@@ -167,7 +167,7 @@ GPU_KERNEL(ChooseRows, ChooseRowsArguments a) {
   }
   if (count > 0) {
     const uint32_t last = FindScore(scores, n, count, sums);
-    // Every thread has neighbouring rows: those above the last score, and ties in their order.
+    // Every thread handles neighbouring rows: rows better than the last, and ties in order.
     const int64_t first = n * ThreadX() / BlockThreads();
     const int64_t end = n * (ThreadX() + 1) / BlockThreads();
     int32_t n_better = 0;

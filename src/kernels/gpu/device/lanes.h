@@ -10,11 +10,11 @@
 
 namespace fathom::gpu {
 
-// The thread's lane in its group.
+// Returns the thread's lane in its group.
 GPU_DEVICE int GroupLane() { return ThreadX() % kGroupThreads; }
 
-// The item that a group works on, if every group of the grid has one. Groups without an item do the
-// work of the last one, to meet the others, and store nothing.
+// The item that a group works on, if every group of the grid has an item. Groups without an item do
+// the work of the last item, to meet the other groups, and store nothing.
 struct GroupItem {
   int64_t index = 0;
   bool is_real = true;

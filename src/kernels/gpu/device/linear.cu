@@ -50,7 +50,7 @@ GPU_DEVICE void Multiply(const LinearArguments& a, const LinearItem& item,
   Store(a, item, sums);
 }
 
-// The columns of x that belong to the group of the item's row of w.
+// Returns the columns of x that belong to the group of the item's row of w.
 GPU_DEVICE PlainRows MakePlainRows(const LinearArguments& a, const LinearItem& item) {
   return {a.x, item.i / (a.w.n / a.groups) * a.w.k};
 }
@@ -58,7 +58,7 @@ GPU_DEVICE PlainRows MakePlainRows(const LinearArguments& a, const LinearItem& i
 }  // namespace
 
 GPU_KERNEL(QuantizeRows, QuantizeRowsArguments a) {
-  constexpr int kEach = kFp8Block / kGroupThreads;  // numbers of a thread
+  constexpr int kEach = kFp8Block / kGroupThreads;  // numbers per thread
   const GroupItem item = ItemOfGroup(a.scales.rows * a.scales.cols);
   const int64_t first = item.index * kFp8Block + kEach * GroupLane();
   int32_t largest = 0;

@@ -9,7 +9,7 @@
 
 namespace fathom::gpu {
 
-// Quantises rows for FP8 and FP4 weights: a group of 16 threads per 128 columns.
+// Quantises rows for FP8 and FP4 weights: runs a group of 16 threads per 128 columns.
 struct QuantizeRowsArguments {
   Matrix<const Bf16> x;
   Matrix<std::uint8_t> codes;
@@ -19,15 +19,15 @@ struct QuantizeRowsArguments {
 // Rows of activations that a group multiplies with its row of weights.
 inline constexpr int kProductTokens = 4;
 
-// Products of x and w: a group of 16 threads per row of w and kProductTokens rows of x.
+// Products of x and w: runs a group of 16 threads per row of w and kProductTokens rows of x.
 struct LinearArguments {
   Matrix<const Bf16> x;        // for F32 and BF16 weights, and products by blocks; [t, groups * k]
   Matrix<std::uint8_t> codes;  // for FP8 and FP4 weights, from QuantizeRows
   Matrix<float> scales;
   Weight w;
   std::int64_t groups = 1;  // group g of x is multiplied with rows g * n / groups ... of w
-  std::int64_t n_rows = 0;  // of x
-  Matrix<Bf16> out;         // one of the two has data
+  std::int64_t n_rows = 0;  // rows of x
+  Matrix<Bf16> out;         // either out or the next member has data
   Matrix<float> exact;
 };
 

@@ -28,8 +28,8 @@ GPU_KERNEL(RmsNorm, RmsNormArguments a) {
   }
 }
 
-// The unweighted norm of every head, rounded to bf16 at every step. A thread reads and writes
-// numbers of its own.
+// Computes the unweighted norm of every head, rounded to bf16 at every step. A thread reads and
+// writes only its own numbers.
 GPU_KERNEL(QueryHeads, QueryHeadsArguments a) {
   const int64_t heads = a.q.cols / a.head_dim;
   const GroupItem item = ItemOfGroup(a.q.rows * heads);
@@ -58,8 +58,8 @@ GPU_KERNEL(QueryHeads, QueryHeadsArguments a) {
   }
 }
 
-// Norm, RoPE, then FP8 simulation of the other dimensions. A thread reads and writes numbers of its
-// own once the sum is there.
+// Norm, RoPE, then FP8 simulation of the other dimensions. After the sum, a thread reads and writes
+// only its own numbers.
 GPU_KERNEL(WindowKeys, WindowKeysArguments a) {
   const GroupItem item = ItemOfGroup(a.kv.rows);
   Bf16* const x = a.kv.Row(item.index);

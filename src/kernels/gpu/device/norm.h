@@ -9,7 +9,7 @@
 
 namespace fathom::gpu {
 
-// A block per row.
+// Runs a block per row.
 struct RmsNormArguments {
   Matrix<const Bf16> x;
   const Bf16* weight = nullptr;
@@ -17,7 +17,7 @@ struct RmsNormArguments {
   Matrix<Bf16> out;
 };
 
-// A group of 16 threads per head of a row.
+// Runs a group of 16 threads per head of a row.
 struct QueryHeadsArguments {
   Matrix<Bf16> q;
   std::int64_t head_dim = 0;
@@ -25,7 +25,7 @@ struct QueryHeadsArguments {
   RopeRows rope;
 };
 
-// A group of 16 threads per row.
+// Runs a group of 16 threads per row.
 struct WindowKeysArguments {
   Matrix<Bf16> kv;
   const Bf16* norm = nullptr;
@@ -33,7 +33,7 @@ struct WindowKeysArguments {
   RopeRows rope;
 };
 
-// A thread per number.
+// Runs a thread per number.
 struct RopeRowsArguments {
   const std::int32_t* positions = nullptr;  // [rows]
   const float* frequencies = nullptr;

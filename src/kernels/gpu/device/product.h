@@ -1,9 +1,9 @@
-// Rows of activations times a row of weights, in the order of docs/numerics.md 2, by the threads of
-// a group.
+// Multiplies rows of activations by a row of weights, in the order of docs/numerics.md 2, by the
+// threads of a group.
 //
-// A format has a type Input (the activations), and Part(), which gives lane 0 of the group the sums
-// of kTokens rows of activations over columns [first, end) of row i of the weight; the rows are
-// first_row, first_row + 1, ..., none beyond the last. All threads of the wave meet in it.
+// A format has a type Input (the activations), and Part(), which returns to lane 0 of the group the
+// sums of kTokens rows of activations over columns [first, end) of row i of the weight; the rows
+// are first_row, first_row + 1, ..., none beyond the last. All threads of the wave meet in it.
 #pragma once
 
 #include "base/float_types.h"
@@ -26,13 +26,13 @@ GPU_DEVICE int64_t RowInRange(int64_t row, int64_t n_rows) {
   return row < n_rows ? row : n_rows - 1;
 }
 
-// Activations as they are: columns column, column + 1, ... of the rows.
+// Unquantised activations: columns column, column + 1, ... of the rows.
 struct PlainRows {
   Matrix<const Bf16> x;
   int64_t column = 0;
 };
 
-// Four bytes as a number, the first one lowest, at any address.
+// Reads four bytes as a number, the first byte lowest, at any address.
 GPU_DEVICE uint32_t LoadWord(const uint8_t* bytes) {
   if (reinterpret_cast<uintptr_t>(bytes) % 4 == 0) {
     uint32_t word = 0;
@@ -47,7 +47,7 @@ GPU_DEVICE const uint8_t* WeightRow(const Weight& w, int64_t i) {
   return reinterpret_cast<const uint8_t*>(w.data) + i * w.RowBytes();
 }
 
-// The scale of kFp8 block (row / 128, block).
+// Returns the scale of kFp8 block (row / 128, block).
 GPU_DEVICE float Fp8Scale(const Weight& w, int64_t row, int64_t block) {
   const int64_t i = row / kFp8Block * w.ScaleColumns() + block;
   return w.scale_format == ScaleFormat::kE8m0
@@ -55,7 +55,7 @@ GPU_DEVICE float Fp8Scale(const Weight& w, int64_t row, int64_t block) {
              : reinterpret_cast<const float*>(w.scales)[i];
 }
 
-// Column j of the eight that lane c owns in the block of 128 columns from `first` on.
+// Returns column j of the eight that lane c owns in the block of 128 columns from `first` on.
 GPU_DEVICE int64_t LaneColumn(int64_t first, int64_t j) {
   return first + 64 * (j / 4) + 4 * GroupLane() + j % 4;
 }
@@ -92,7 +92,7 @@ struct Fp8Product {
           chain = j == 0 ? number * b[0] : Fma(number, b[j], chain);
         }
         const float scale = x.scales.Row(row)[block] * weight_scale;
-        // An arbitrary scale rounds once per block, a power of two not at all.
+        // Multiplying by an arbitrary scale rounds once per block, by a power of two not at all.
         lane[t] = exact_scales ? Fma(chain, scale, lane[t]) : lane[t] + TreeOfGroup(chain) * scale;
       }
     }
@@ -140,7 +140,7 @@ struct Fp4Product {
   }
 };
 
-// kF32 and kBf16 weights, activations as they are: 32 lanes, of which a thread has two.
+// kF32 and kBf16 weights, unquantised activations: 32 lanes, of which a thread has two.
 struct PlainProduct {
   using Input = PlainRows;
 
@@ -175,9 +175,9 @@ struct PlainProduct {
   }
 };
 
-// kFp8 and kBf16 weights of wo_a, activations as they are (docs/numerics.md 2). Numbers below 2^-50
-// count as zero. FP8 weights are bf16(e4m3 * factor), the power of two of the scale is multiplied
-// in behind the chain.
+// kFp8 and kBf16 weights of wo_a, unquantised activations (docs/numerics.md 2). Numbers below 2^-50
+// count as zero. FP8 weights are bf16(e4m3 * factor); the chain is multiplied by the scale's power
+// of two at its end.
 struct BlockProduct {
   using Input = PlainRows;
 
@@ -230,8 +230,8 @@ struct BlockProduct {
   }
 };
 
-// Gives lane 0 of the group the products of kTokens rows of x with row i of the weight, whose parts
-// of k are summed alone and added by halves.
+// Returns to lane 0 of the group the products of kTokens rows of x with row i of the weight, whose
+// parts of k are summed separately and added by halves.
 template <class Format, int kTokens>
 GPU_DEVICE void Products(const typename Format::Input& x, int64_t first_row, const Weight& w,
                          int64_t i, float* sums) {
@@ -239,7 +239,7 @@ GPU_DEVICE void Products(const typename Format::Input& x, int64_t first_row, con
     Format::template Part<kTokens>(x, first_row, w, i, 0, w.k, sums);
     return;
   }
-  // Lane p keeps part p.
+  // Lane p holds part p.
   const int64_t width = w.k / w.k_parts;
   for (int part = 0; part < w.k_parts; ++part) {
     float of_part[kTokens];

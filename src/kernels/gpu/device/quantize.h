@@ -1,5 +1,5 @@
-// Quantisation by the threads of a group (docs/numerics.md 2 and 4): what
-// kernels/reference/quantize.h does on the host, number by number.
+// Quantisation by the threads of a group (docs/numerics.md 2 and 4): like
+// kernels/reference/quantize.h on the host, number by number.
 #pragma once
 
 #include "base/float_types.h"
@@ -9,7 +9,7 @@
 
 namespace fathom::gpu {
 
-// The magnitude of x, 0 for NaN: numbers that are ordered like magnitudes.
+// Returns the magnitude of x, 0 for NaN: numbers that are ordered like magnitudes.
 GPU_DEVICE int32_t Magnitude(Bf16 x) {
   const int32_t bits = x.bits & 0x7FFF;
   return bits > 0x7F80 ? 0 : bits;
@@ -23,8 +23,8 @@ GPU_DEVICE uint8_t ExponentByte(float scale) {
   return static_cast<uint8_t>(__builtin_bit_cast(uint32_t, scale) >> 23);
 }
 
-// The code of x in a group whose scale is 1 / inverse. NaN, and infinity times zero, are other bits
-// on other devices; their codes are those of the CPU.
+// Returns the code of x in a group whose scale is 1 / inverse. NaN, and infinity times zero, have
+// different bits on different devices; their codes equal the CPU's.
 GPU_DEVICE uint8_t E4m3Code(Bf16 x, float inverse) {
   const int32_t magnitude = x.bits & 0x7FFF;
   if (magnitude == 0x7F80) return 0xFF;
@@ -32,7 +32,7 @@ GPU_DEVICE uint8_t E4m3Code(Bf16 x, float inverse) {
   return FloatToE4m3(ToFloat(x) * inverse);
 }
 
-// The scale of up to 64 numbers x(first) ... x(first + n - 1): all threads of the group get it.
+// Returns the scale of up to 64 numbers x(first) ... x(first + n - 1) to all threads of the group.
 template <class X>
 GPU_DEVICE float SimulationScale(const X& x, int64_t first, int64_t n) {
   int32_t largest = 0;
@@ -74,7 +74,7 @@ GPU_DEVICE void PackKeyOfBlock(const X& x, const KeyLayout& layout, uint8_t* pac
   }
 }
 
-// Number i of a cached key.
+// Returns number i of a cached key.
 GPU_DEVICE Bf16 KeyNumber(const uint8_t* packed, const KeyLayout& layout, int64_t i) {
   const int64_t plain = PlainDims(layout);
   if (i >= plain) {

@@ -5,7 +5,7 @@
 
 namespace fathom::gpu {
 
-// The bytes that one thread reads at once.
+// The bytes that one thread reads in one load.
 struct alignas(16) MemoryVector {
   std::uint32_t words[4] = {};
 };

@@ -1,4 +1,4 @@
-// The rotation of a pair by its position (docs/numerics.md 3).
+// Rotates a pair by its position (docs/numerics.md 3).
 #pragma once
 
 #include "base/float_types.h"

@@ -21,7 +21,7 @@ GPU_DEVICE void SortAscending(int32_t* ids, int64_t n) {
   }
 }
 
-// The weights of the chosen experts of one token, by one thread.
+// Computes the weights of the chosen experts of one token, by one thread.
 GPU_DEVICE void WeighExperts(const float* logits, const int32_t* ids, int64_t n, float scale,
                              float* weights) {
   float sum = 0.0f;

@@ -7,7 +7,7 @@
 
 namespace fathom::gpu {
 
-// A block per token. Dynamic shared memory: a float and an int32_t per expert, the second ones from
+// Runs a block per token. Dynamic shared memory: a float and an int32_t per expert, the latter from
 // a multiple of 16 bytes on.
 struct RouteArguments {
   Matrix<const float> logits;  // [t, experts]
@@ -17,7 +17,7 @@ struct RouteArguments {
   Matrix<float> weights;     // [t, k]
 };
 
-// A thread per token.
+// Runs a thread per token.
 struct RouteByTokenArguments {
   const Token* tokens = nullptr;  // [t]
   Matrix<const float> logits;

@@ -1,4 +1,4 @@
-// The token of each row: the largest logit, or the largest sum of z and noise.
+// Chooses the token of each row: the largest logit, or the largest sum of z and noise.
 #include "kernels/gpu/device/block_reduce.h"
 #include "kernels/gpu/device/sample_row.h"
 #include "kernels/gpu/device/sampling.h"
@@ -38,8 +38,8 @@ GPU_DEVICE DrawnRow FindDrawnRow(const SamplingArguments& a, int64_t row) {
   return drawn;
 }
 
-// Tokens are offered in fours, which have their noise together. The best token, offered first by
-// every thread, puts most of the vocabulary out of reach.
+// Tokens are offered in fours, whose noise is computed together. Every thread offers the best token
+// first, so that most of the vocabulary cannot win any more.
 GPU_DEVICE NoisyMaximum DrawFromTile(const DrawnRow& drawn, const Tile& tile,
                                      const GumbelNoise& noise) {
   NoisyMaximum maximum;
@@ -73,7 +73,7 @@ GPU_DEVICE NoisyMaximum DrawFromTile(const DrawnRow& drawn, const Tile& tile,
 
 }  // namespace
 
-// A block per tile.
+// Runs a block per tile.
 GPU_KERNEL(DrawTokens, SamplingArguments a) {
   GPU_SHARED(uint64_t, numbers, kMaxBlockThreads);
   static_assert(kTileTokens % 4 == 0);
@@ -93,7 +93,7 @@ GPU_KERNEL(DrawTokens, SamplingArguments a) {
   }
 }
 
-// A thread per row.
+// Runs a thread per row.
 GPU_KERNEL(TakeTokens, SamplingArguments a) {
   const int64_t i = BlockX() * BlockThreads() + ThreadX();
   if (i >= a.logits.rows) return;

@@ -1,4 +1,4 @@
-// A row, as the kernels that choose tokens see it.
+// A row, in the form that the kernels that choose tokens read.
 #pragma once
 
 #include <bit>
@@ -10,7 +10,7 @@
 namespace fathom::gpu {
 
 inline constexpr uint32_t kDroppedKey = 0xFFFFFFFFu;
-inline constexpr OrderedToken kLastOfAll = 0x7F800000FFFFFFFFu;  // behind z = -inf
+inline constexpr OrderedToken kLastOfAll = 0x7F800000FFFFFFFFu;  // after z = -inf
 
 // z <= 0; zeros of both signs are equal.
 constexpr uint32_t SortKey(float z) { return std::bit_cast<uint32_t>(0.0f - z); }
@@ -37,9 +37,9 @@ GPU_DEVICE Tile FindTile(const SamplingArguments& a) {
 }
 
 struct SampledRow {
-  const float* logits = nullptr;  // changed, if the row has changes
+  const float* logits = nullptr;  // the changed logits, if the row has changes
   float largest = 0.0f;
-  Token best = 0;              // the lowest token that has it
+  Token best = 0;              // the lowest token with this logit
   Token first_bad = kNoToken;  // among the logits before their changes
 
   GPU_DEVICE bool HasToken() const { return first_bad == kNoToken && IsFinite(largest); }
@@ -58,7 +58,7 @@ GPU_DEVICE SampledRow FindRow(const SamplingArguments& a, int64_t row) {
   return found;
 }
 
-// Whether min-p, top-k or top-p drop tokens of the row.
+// Returns true if min-p, top-k or top-p drop tokens of the row.
 GPU_DEVICE bool Truncates(const SamplingRule& rule) { return rule.truncates && !rule.is_greedy; }
 
 }  // namespace fathom::gpu

@@ -6,8 +6,9 @@
 
 namespace fathom::gpu {
 
-// A block per tile. The first scan, of all rows, also finds what is not finite, and copies rows
-// that will be changed; the second one, of these rows, only finds the largest logit.
+// Runs a block per tile. The first scan, over all rows, also finds logits that are not finite, and
+// copies rows that will be changed; the second scan, over the changed rows, only finds the largest
+// logit.
 GPU_KERNEL(ScanLogits, SamplingArguments a) {
   GPU_SHARED(uint64_t, numbers, kMaxBlockThreads);
   const Tile tile = FindTile(a);

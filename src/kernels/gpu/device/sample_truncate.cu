@@ -1,4 +1,4 @@
-// min-p, top-k and top-p: the last token, in the order of truncation, that may be drawn.
+// min-p, top-k and top-p: find the last token, in the order of truncation, that may be drawn.
 //
 // The host sums the weights of bins and sorts one of them (engine/truncation.cc); here the last key
 // is found two bits at a time. Weights are integers, so both keep the same tokens.
@@ -11,7 +11,7 @@
 namespace fathom::gpu {
 namespace {
 
-constexpr int kDigits = 3;  // of the values 0 ... 3 of two bits; the last one needs no sum
+constexpr int kDigits = 3;  // digits of the values 0 ... 3 of two bits; the last value needs no sum
 
 // A key, and the weight of all tokens with smaller keys.
 struct FoundKey {
@@ -19,8 +19,8 @@ struct FoundKey {
   uint64_t before = 0;
 };
 
-// Finds the smallest key with which the weights of all tokens up to it are at least `wanted`, which
-// is not more than the weights of all.
+// Finds the smallest key such that the weights of all tokens up to it are at least `wanted`, which
+// is at most the weight of all tokens.
 template <class ReadWeight, class Shared>
 GPU_DEVICE FoundKey FindKey(const uint32_t* keys, int64_t n, uint64_t wanted,
                             const ReadWeight& read_weight, Shared& shared) {
@@ -51,11 +51,11 @@ GPU_DEVICE FoundKey FindKey(const uint32_t* keys, int64_t n, uint64_t wanted,
   return found;
 }
 
-// Returns the count-th token with this key, count >= 1: there are as many.
+// Returns the count-th token with this key, count >= 1; so many must exist.
 template <class Shared>
 GPU_DEVICE Token FindTie(const uint32_t* keys, int64_t n, uint32_t key, uint64_t count,
                          Shared& shared) {
-  // Every thread has neighbouring tokens.
+  // Every thread handles neighbouring tokens.
   const int64_t first = n * ThreadX() / BlockThreads();
   const int64_t end = n * (ThreadX() + 1) / BlockThreads();
   uint64_t ties = 0;
@@ -102,7 +102,7 @@ GPU_DEVICE double LargestKeptWeight(const KeptTokens& kept) {
 
 }  // namespace
 
-// A block per tile: the keys of its candidates, and their number.
+// Runs a block per tile, which writes the keys of its candidates, and their number.
 GPU_KERNEL(OrderTokens, SamplingArguments a) {
   GPU_SHARED(uint64_t, numbers, kMaxBlockThreads);
   const Tile tile = FindTile(a);
@@ -125,7 +125,7 @@ GPU_KERNEL(OrderTokens, SamplingArguments a) {
   }
 }
 
-// A block per row.
+// Runs a block per row.
 GPU_KERNEL(KeepTopK, SamplingArguments a) {
   GPU_SHARED(uint64_t, numbers, kDigits * kMaxBlockThreads);
   const int64_t row = BlockX();
@@ -149,7 +149,7 @@ GPU_KERNEL(KeepTopK, SamplingArguments a) {
   }
 }
 
-// A block per tile.
+// Runs a block per tile.
 GPU_KERNEL(WeighTokens, SamplingArguments a) {
   const Tile tile = FindTile(a);
   const SamplingRule& rule = a.rules[tile.row];
@@ -162,7 +162,7 @@ GPU_KERNEL(WeighTokens, SamplingArguments a) {
   }
 }
 
-// A block per row.
+// Runs a block per row.
 GPU_KERNEL(KeepTopP, SamplingArguments a) {
   GPU_SHARED(uint64_t, numbers, kDigits * kMaxBlockThreads);
   const int64_t row = BlockX();
@@ -176,7 +176,7 @@ GPU_KERNEL(KeepTopP, SamplingArguments a) {
   }
   SumOfBlock(total, numbers);
   const uint64_t wanted = WeightOfTopP(rule.top_p, total[0]);
-  if (wanted > total[0]) return;  // by rounding: nothing is dropped
+  if (wanted > total[0]) return;  // only by rounding: nothing is dropped
   const uint32_t* const keys = a.keys.Row(row);
   const FoundKey found = FindKey(
       keys, n, wanted, [weights](int64_t i) { return weights[i]; }, numbers);

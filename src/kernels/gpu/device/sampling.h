@@ -12,18 +12,18 @@
 
 namespace fathom::gpu {
 
-inline constexpr std::int64_t kTileTokens = 4096;  // of a row, that one block reads
+inline constexpr std::int64_t kTileTokens = 4096;  // tokens of a row that one block reads
 
 using OrderedToken = std::uint64_t;
 
 // The scan of a tile of a row.
 struct LogitScan {
-  ScoredRow best = kNoScoredRow;  // the largest logit and the lowest token that has it
+  ScoredRow best = kNoScoredRow;  // the largest logit and the lowest token with this logit
   Token first_bad = 0;            // the first NaN or infinity; kNoToken: none
 };
 inline constexpr Token kNoToken = 0x7FFFFFFF;
 
-// The best token of a tile. Smaller is a larger score.
+// The best token of a tile. A smaller number is a larger score.
 struct Draw {
   std::uint64_t order = 0;
   Token token = kNoToken;
@@ -32,7 +32,7 @@ struct Draw {
 // The tokens of a row that may be drawn: all up to the last one.
 struct KeptTokens {
   OrderedToken last = 0;
-  std::int64_t n = 0;  // before top-p
+  std::int64_t n = 0;  // number before top-p
 };
 
 struct SamplingArguments {
@@ -40,11 +40,11 @@ struct SamplingArguments {
   const SamplingRule* rules = nullptr;
   bool changed_only = false;      // ScanLogits: rows whose logits have been changed
   Matrix<float> changed;          // the logits of these rows
-  Matrix<std::uint32_t> keys;     // of z, smaller for a larger z; kDroppedKey: not a candidate
-  Matrix<std::uint64_t> weights;  // of the candidates' probabilities
+  Matrix<std::uint32_t> keys;     // keys of z, smaller for a larger z; kDroppedKey: not a candidate
+  Matrix<std::uint64_t> weights;  // weights of the candidates' probabilities
   // [n, tiles]
   Matrix<LogitScan> scans;
-  Matrix<std::int32_t> counts;  // of candidates
+  Matrix<std::int32_t> counts;  // candidates
   Matrix<Draw> draws;
   // [n]
   KeptTokens* kept = nullptr;
@@ -61,7 +61,7 @@ struct LogitChange {
   float bias = 0.0f;
 };
 
-// No logit is changed twice, but by kExclude. A thread per change.
+// No logit is changed twice, except by kExclude. Runs a thread per change.
 struct ChangeLogitsArguments {
   const LogitChange* changes = nullptr;
   std::int64_t n = 0;
