@@ -12,18 +12,18 @@ namespace {
 
 constexpr int64_t kBlock = cpu::kAttentionBlock;
 constexpr int64_t kChain = cpu::kAttentionChain;
-constexpr int64_t kTile = cpu::kAttentionTile;  // slots whose keys are transposed at once
+constexpr int64_t kTile = cpu::kAttentionTile;  // slots whose keys are transposed together
 constexpr int64_t kChunk = 2 * kLanes;          // dimensions of a register of bf16
-// Slots from one chunk of the unpacked keys to the next: one more than there are, because a power
-// of two would put the chunks of a key in the same set of the first-level cache.
+// Distance, in slots, between chunks of the unpacked keys: one more than the number of slots,
+// because a power of two would put the chunks of a key in the same set of the first-level cache.
 constexpr int64_t kChunkStride = cpu::kAttentionValueSlots * kChunk;
-constexpr int64_t kPartStride = cpu::kAttentionPartStride;  // from head to head of a part of q
+constexpr int64_t kPartStride = cpu::kAttentionPartStride;  // between the heads of a part of q
 
-// A block of slots, and which of them have a key.
+// A block of slots, and the slots among them that have a key.
 struct Block {
-  int64_t count = 0;  // of keys
+  int64_t count = 0;  // number of keys
   int64_t slots[kBlock];
-  int64_t end = 0;  // behind the last slot with a key, a multiple of kLanes
+  int64_t end = 0;  // after the last slot with a key, a multiple of kLanes
 };
 
 // The pieces of a task's scratch memory.
@@ -44,15 +44,15 @@ struct Workspace {
 
 // --- Unpacking
 
-// E4M3 numbers times 2^-120, as ExpandFp8Pairs gives them -> their values times scale.
+// Converts E4M3 numbers times 2^-120, as ExpandFp8Pairs returns them, to their values times scale.
 F32 ScaleCodes(F32 x, F32 scale) {
   const F32 value = x * Set(0x1p120f);
   const I32 sign = And(Bits(value), SetInt(static_cast<int32_t>(0x80000000u)));
-  const I32 nan = Or(sign, SetInt(0x7FC00000));  // where a code would be 480
+  const I32 nan = Or(sign, SetInt(0x7FC00000));  // for the code that would be 480
   return FromBits(SelectLess(Set(448.0f), Abs(value), nan, Bits(value))) * scale;
 }
 
-// The numbers are bf16 already.
+// Joins numbers that are bf16 already.
 I32 JoinPairs(F32 even, F32 odd) { return Or(ShiftRight<16>(Bits(even)), Bits(odd)); }
 
 void UnpackKey(const uint8_t* packed, const KeyLayout& layout, uint16_t* values) {
@@ -109,7 +109,7 @@ Block UnpackBlock(const cpu::AttentionTask& task, int64_t first, const Workspace
 
 // --- Scores
 
-// columns[i][j] = dimension first + i of slot tile + j; what is in slots without a key is not used.
+// columns[i][j] = dimension first + i of slot tile + j; slots without a key have unused content.
 void TransposeTile(const uint16_t* values, int64_t first, int64_t n, int64_t slots,
                    float* columns) {
   for (int64_t i = 0; i < n; i += 8) {
@@ -124,7 +124,7 @@ void TransposeTile(const uint16_t* values, int64_t first, int64_t n, int64_t slo
   }
 }
 
-// The scores of all heads; -inf where masked.
+// Computes the scores of all heads; -inf where masked.
 void ScoreBlock(const cpu::AttentionTask& task, const Block& block, const Workspace& work) {
   for (int64_t i = 0; i < task.heads * kBlock; i += kLanes) {
     Store(work.z + i, Zero());

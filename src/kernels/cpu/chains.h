@@ -1,4 +1,4 @@
-// Chain products of many rows with many columns (docs/numerics.md 1), shared by the scores of
+// Chain products of many rows by many columns (docs/numerics.md 1), shared by the scores of
 // attention and the gates of the hyper-connections.
 #pragma once
 
@@ -68,7 +68,7 @@ void AddChains(const float* rows, const float* columns, int64_t n, float* sums,
   }
 }
 
-// AddChains for `n_rows` rows and `n_columns` columns, a multiple of kLanes.
+// AddChains for `n_rows` rows and `n_columns` columns, n_columns a multiple of kLanes.
 template <int64_t kRowStride, int64_t kColumnStride>
 void AddAllChains(const float* rows, int64_t n_rows, const float* columns, int64_t n_columns,
                   int64_t n, float* sums, int64_t sums_stride) {

@@ -1,4 +1,4 @@
-// The softmax over the slots of a compressed row, channel by channel (docs/numerics.md 6).
+// Computes the softmax over the slots of a compressed row, channel by channel (docs/numerics.md 6).
 #include "kernels/cpu/isa_functions.h"
 #include "kernels/cpu/simd.h"
 #include "kernels/math.h"

@@ -11,12 +11,12 @@ namespace fathom {
 namespace {
 
 constexpr std::int64_t kExpWork = 64;
-constexpr std::int64_t kSlotWork = 8;  // work per number of a key, for one head
+constexpr std::int64_t kSlotWork = 8;  // per number of a key, for one head
 
 const std::uint8_t* Bytes(const Bf16* x) { return reinterpret_cast<const std::uint8_t*>(x); }
 
-// ListKeys of a row of a block of drafts: the positions before the block in the order of a ring,
-// then the block's own.
+// ListKeys for a row of a block of drafts: the positions before the block in the order of a ring,
+// then the block's own positions.
 void ListKeysOfBlock(const AttentionInput& input, const Segment& segment, const LayerCache& cache,
                      std::int64_t row, std::span<const std::uint8_t*> keys,
                      cpu::AttentionTask& task, FaultWord& fault) {
@@ -40,7 +40,7 @@ void ListKeysOfBlock(const AttentionInput& input, const Segment& segment, const 
 }
 
 // Writes the addresses of the keys that row `row` of the batch sees, null where masked, and their
-// slots to the task. Masked slots behind the last key are left out: they change nothing.
+// slots to the task. Masked slots after the last key are left out: they change nothing.
 void ListKeys(const AttentionInput& input, const BatchView& batch, const LayerCache& cache,
               std::int64_t row, std::span<const std::uint8_t*> keys, cpu::AttentionTask& task,
               FaultWord& fault) {

@@ -71,7 +71,8 @@ void CpuBackend::HyperGates(const cpu::HyperWeights& w, cpu::HyperRows rows) {
   rows.chains = scratch_.hyper_chains.data();
   for (std::int64_t left = rows.count; left > 0; left -= rows.count) {
     rows.count = std::min(left, most);
-    // Up to eight rows fill lanes of 8, and so do the 24 gates of a few (hyper_connection.cc).
+    // Up to eight rows fill registers of 8 lanes, and so do the 24 gates of a few rows
+    // (hyper_connection.cc).
     const cpu::Kernels& kernels = rows.count <= 8 ? avx2::Table() : kernels_;
     const std::int64_t tiles = (rows.count + cpu::kHyperTile - 1) / cpu::kHyperTile;
     const std::int64_t tile_rows = std::min(rows.count, cpu::kHyperTile);

@@ -1,5 +1,5 @@
-// CpuBackend: the reference backend with vector kernels and threads for most operations. The same
-// bits (docs/numerics.md; tests/kernels/conformance.h).
+// CpuBackend: the reference backend with vector kernels and threads for most operations, and with
+// equal bits (docs/numerics.md; tests/kernels/conformance.h).
 //
 // The kernels (kernels.h) are built once per instruction set; this class, built for the baseline,
 // checks shapes, divides the work among the threads and lays out scratch memory. Shapes without a
@@ -30,7 +30,7 @@ inline constexpr std::int64_t kActivationWork = 64;
 // reserved limits is a broken invariant and aborts.
 class CpuBackend final : public ReferenceBackend {
  public:
-  // isa: any but kScalar, present on this machine (registry.h checks); processors: as ThreadTeam.
+  // isa: any but kScalar, present on this machine (registry.h checks); processors: see ThreadTeam.
   CpuBackend(Isa isa, int n_threads, std::span<const int> processors = {});
   std::string_view Name() const override { return name_; }
   Status Reserve(const StepLimits& limits) override;
@@ -111,12 +111,12 @@ class CpuBackend final : public ReferenceBackend {
   void SortPairs(const Routing& routing, std::int64_t n_experts);
   void MultiplyHidden(std::span<const ExpertWeights> experts, Matrix<Bf16> rows);
   void MultiplyInputs(std::span<const ExpertWeights> experts);
-  // Gates of all rows; the mixes of a few wide rows are shared among the threads.
+  // Computes the gates of all rows; the mixes of a few wide rows are shared among the threads.
   void HyperGates(const cpu::HyperWeights& w, cpu::HyperRows rows);
   // A thread's part in choosing rows.
   struct IndexWorker {
     int piece = 0;             // index of its scratch memory
-    bool shares_rows = false;  // on the calling thread: all threads share the rows
+    bool shares_rows = false;  // true: on the calling thread, and all threads share the rows
   };
   struct IndexInput;
   std::span<const ScoredRow> ChooseBestRows(const IndexInput& input, std::int64_t token,
@@ -132,16 +132,16 @@ class CpuBackend final : public ReferenceBackend {
 
   const Isa isa_;
   const cpu::Kernels& kernels_;
-  const std::vector<int> processors_;  // of the threads; empty: not bound
+  const std::vector<int> processors_;  // processors of the threads; empty: not bound
   ThreadTeam team_;
   std::string name_;
   Scratch scratch_;
-  // Kernels::workspace_bytes per thread, or null. Like the threads' stacks, which they spare, they
-  // are not part of the memory that is planned.
+  // Kernels::workspace_bytes per thread, or null. They replace memory on the threads' stacks and,
+  // like the stacks, are not part of the planned memory.
   std::unique_ptr<Buffer> workspaces_;
 };
 
-// Kernels know bf16 numbers as uint16_t.
+// Kernels see bf16 numbers as uint16_t.
 inline const std::uint16_t* Bits(const Bf16* x) {
   return reinterpret_cast<const std::uint16_t*>(x);
 }
@@ -152,7 +152,7 @@ inline cpu::RotaryRow RotaryRowAt(const RopeRows& rope, std::int64_t row) {
 }
 
 // Describes the product of w with prepared rows; the caller sets x, t and the output. quantize:
-// whether FP8 weights take quantised activations.
+// true if FP8 weights take quantised activations.
 cpu::Product MakeProduct(const Weight& w, bool quantize);
 
 }  // namespace fathom

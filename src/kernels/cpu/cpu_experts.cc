@@ -10,7 +10,8 @@
 namespace fathom {
 namespace {
 
-// The ids.size() largest of choice [n], ties lowest id; in ascending order. Overwrites choice.
+// Finds the ids.size() largest of choice [n], ties lowest id; in ascending order. Overwrites
+// choice.
 void ChooseLargest(std::span<float> choice, std::span<std::int32_t> ids) {
   constexpr float kTaken = -std::numeric_limits<float>::infinity();
   for (std::size_t chosen = 0; chosen < ids.size(); ++chosen) {

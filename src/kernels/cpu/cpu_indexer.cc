@@ -1,4 +1,4 @@
-// The indexer: packing queries, scoring compressed rows, choosing the best.
+// The indexer: packs queries, scores compressed rows and chooses the best.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -10,13 +10,13 @@
 namespace fathom {
 namespace {
 
-constexpr std::int64_t kGroups = 4;         // of 32 numbers that share a scale
-constexpr std::int64_t kMaxHeadGroups = 8;  // of 16 heads; V4 has 64 heads
-constexpr int kRowOffset = 12;              // the kernel's addend to twice the value of a row
+constexpr std::int64_t kGroups = 4;         // groups of 32 numbers that share a scale
+constexpr std::int64_t kMaxHeadGroups = 8;  // groups of 16 heads; V4 has 64 heads
+constexpr int kRowOffset = 12;              // added to twice the value of a row
 constexpr std::int64_t kScoreWork = 64;     // work per head and row, in multiply-adds of a product
 constexpr std::int64_t kPackWork = 64 * kIndexDim;
 
-// The queries of one token as Kernels::index_scores reads them.
+// The queries of one token in the layout that Kernels::index_scores reads.
 struct IndexQueryBlock {
   alignas(64) std::array<std::int8_t, kMaxHeadGroups * cpu::kIndexGroupBytes> bytes;
   alignas(64) std::array<std::int32_t, kMaxHeadGroups * kGroups * cpu::kIndexLanes> offsets;
@@ -61,7 +61,7 @@ void LayOutQueries(std::span<const std::uint8_t> queries, std::span<const Bf16> 
 
 // Returns the finite or infinite bf16 number of this rank; rank 0 is -inf.
 float NumberOfRank(int rank) {
-  constexpr int kNumbers = 0x7F81;  // of either sign, zero and infinity included
+  constexpr int kNumbers = 0x7F81;  // of both signs, zero and infinity included
   const int magnitude = rank < kNumbers ? kNumbers - 1 - rank : rank - kNumbers;
   return ToFloat(Bf16{static_cast<std::uint16_t>(magnitude | (rank < kNumbers ? 0x8000 : 0))});
 }
@@ -93,7 +93,7 @@ Threshold FindThreshold(const cpu::Kernels& kernels, std::span<const float> scor
 }
 
 // Sets best to the best of these rows, in order. best.size() is at most the number of rows. scores:
-// of the rows from place `first` of the share on.
+// the scores of the rows from place `first` of the share on.
 void ChooseBest(const cpu::Kernels& kernels, std::span<const float> scores, const CacheShard& share,
                 std::int64_t first, std::span<ScoredRow> best) {
   const Threshold threshold = FindThreshold(kernels, scores, std::ssize(best));
@@ -138,7 +138,7 @@ struct CpuBackend::IndexInput {
   const BatchView& batch;
   const CompressorCache& cache;
 
-  // The reference handles more heads than this.
+  // Returns true if there are more heads than the kernels handle: the reference handles them.
   bool IsTooWide() const { return head_weights.cols > kMaxHeadGroups * cpu::kIndexLanes; }
 };
 
@@ -188,7 +188,7 @@ void CpuBackend::ForTokens(const IndexInput& input, std::int64_t n_best, const C
     }
     return;
   }
-  // At least about as many rows are scored as are chosen.
+  // About as many rows are scored as are chosen, or more.
   ForItems(t, n_best * input.head_weights.cols * kScoreWork,
            [&](std::int64_t first, std::int64_t end, int piece) {
              for (std::int64_t token = first; token < end; ++token) {

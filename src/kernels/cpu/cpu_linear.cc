@@ -13,7 +13,7 @@ namespace {
 // Returns the multiply-adds of one output column, including the cost of expanding its weights.
 std::int64_t ColumnWork(const cpu::Product& product) { return product.k * (product.t + 2); }
 
-// Columns that are multiplied together: a piece of a product does not end inside a group.
+// The columns that are multiplied together: a piece of a product does not end inside such a group.
 constexpr std::int64_t kColumnGroup = 16;
 
 bool IsFp8(cpu::ProductFormat format) {
@@ -64,12 +64,12 @@ std::int64_t CpuBackend::TileRows(std::int64_t k) const {
   return std::min(scratch_.tile_rows, fitting);
 }
 
-// A piece makes anew what its columns share of the activations: packed tiles, or rows with folded
-// factors. It should have enough columns for that.
+// Each piece makes its own copy of the data that its columns share: packed tiles of activations, or
+// rows with folded factors. A piece should have enough columns to make up for that.
 std::int64_t CpuBackend::PieceWork(std::span<const cpu::Product> products,
                                    std::int64_t work) const {
   std::int64_t columns = 0;
-  std::int64_t pairs = 0;  // of rows and columns
+  std::int64_t pairs = 0;  // pairs of rows and columns
   for (const cpu::Product& product : products) {
     columns += product.n;
     pairs += product.n * product.t;
@@ -77,10 +77,10 @@ std::int64_t CpuBackend::PieceWork(std::span<const cpu::Product> products,
   if (columns == 0) return kShareWork;
   std::int64_t together = 1;
   if (kernels_.workspace_bytes > 0 && pairs >= 4 * columns) {
-    together = 64;  // what packing takes, in the time of columns of several rows
+    together = 64;  // packing takes the time of so many columns with several rows
   } else if (IsFp8(products.front().format) && pairs >= 20 * columns) {
     together = kernels_.sharing_columns;
-    // Threads that end apart cost more than shares that are made twice.
+    // Threads that end at different times cost more than shared data that are made twice.
     while (together > kColumnGroup && columns < 4 * team_.n_threads() * together) {
       together /= 2;
     }
@@ -115,7 +115,7 @@ void CpuBackend::Multiply(std::span<const cpu::Product> products) {
 void CpuBackend::Prepare(cpu::ProductFormat format, const Bf16* x, std::int64_t x_stride,
                          std::int64_t count, std::int64_t k, float* out, float* scales,
                          Matrix<const std::int32_t> ids) {
-  constexpr std::int64_t kWork = 8;  // per number
+  constexpr std::int64_t kWork = 8;  // work per number
   const auto is_needed = [&](std::int64_t row) {
     return ids.rows == 0 || std::ranges::any_of(ids.RowSpan(row), [](std::int32_t id) {
              return id != kRemoteExpert;
@@ -163,7 +163,7 @@ void CpuBackend::Linear(Matrix<const Bf16> x, const Weight& w, Matrix<float> out
 }
 
 // Prepares every (row, group) as a row of its own; the groups of a chunk are products that run as
-// one loop. A chunk has as many groups as leave room for all rows, so that weights are read once.
+// one loop. A chunk has only so many groups that all rows fit, so that weights are read once.
 void CpuBackend::GroupedLinear(Matrix<const Bf16> x, const Weight& w, std::int64_t groups,
                                Matrix<Bf16> out) {
   CheckGroupedLinear(x, w, groups, out);

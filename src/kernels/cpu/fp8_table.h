@@ -1,4 +1,4 @@
-// E4M3 numbers as bf16 numbers, for instructions that look up bytes.
+// Converts E4M3 numbers to bf16 numbers, for instructions that look up bytes.
 #pragma once
 
 #include <stdint.h>
@@ -12,13 +12,13 @@ struct Fp8Table {
   alignas(64) uint8_t low[128];
 };
 
-// Numbers are times 2^exponent.
+// Multiplies the numbers by 2^exponent.
 constexpr Fp8Table MakeFp8Table(int exponent) {
   Fp8Table table = {};
   for (int code = 1; code < 128; ++code) {
     int power = (code >> 3) - 7;
     int mantissa = 8 | (code & 7);
-    if (code < 8) {  // code * 2^-9
+    if (code < 8) {  // value: code * 2^-9
       power = -6;
       for (mantissa = code; mantissa < 8; mantissa *= 2) {
         --power;

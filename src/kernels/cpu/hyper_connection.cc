@@ -16,15 +16,15 @@ constexpr int64_t kRowStride = kChain + 4;      // rows of fn in different sets 
 constexpr int64_t kGateGroup = 12;              // gates whose chains are in registers together
 constexpr int64_t kPiece = 16;                  // columns: a cache line of weights
 constexpr int64_t kAheadColumns = 16 * kPiece;  // prefetch distance of a few tokens; measured
-// With up to kFewTokens the gates are the lanes, where they fill registers: 24 are three of 8, but
-// one and a half of 16.
+// With up to kFewTokens tokens the gates are the lanes, if they fill registers: 24 gates are three
+// registers of 8 lanes, but one and a half of 16.
 constexpr int64_t kFewTokens = kGates % kLanes == 0 ? 4 : 0;
 
-// A block of columns of the weights and of the tokens' streams, and where its chains are written.
+// A block of columns of the weights and of the tokens' streams, and the destination of its chains.
 struct ColumnBlock {
-  const float* fn;          // the first row's
-  int64_t width;            // between rows
-  const uint16_t* streams;  // the first token's
+  const float* fn;          // row of the first gate
+  int64_t width;            // distance between rows
+  const uint16_t* streams;  // streams of the first token
   int64_t columns;          // at most kChain, a multiple of kPiece
   float* chains;            // [gates + 1, stride]
   int64_t stride;
@@ -32,7 +32,7 @@ struct ColumnBlock {
 
 // --- A few tokens: gates in the lanes. Weights are transposed in registers.
 
-// Computes all chains of kRows tokens, of a block.
+// Computes all chains of a block for kRows tokens.
 template <int kRows>
 void ComputeFewChains(const ColumnBlock& block) {
   constexpr int kVectors = kGates / kLanes;
@@ -83,10 +83,10 @@ void ComputeFewChains(const ColumnBlock& block) {
   }
 }
 
-// --- More tokens: they are the lanes. Streams are transposed.
+// --- More tokens: the tokens are the lanes. Streams are transposed.
 
 // Copies of weights and streams are needed because rows that are a power of two apart share a few
-// sets of the caches: thus only kGateGroup rows of weights are read at once.
+// sets of the caches: thus only kGateGroup rows of weights are read at a time.
 struct alignas(64) TileBlock {
   float fn[kGateGroup][kRowStride];
   uint16_t x[kLanes][kChain + 8];
@@ -102,8 +102,8 @@ void LoadGates(const float* fn, int64_t width, int64_t gates, int64_t columns, T
   }
 }
 
-// Transposes the columns of `count` tokens, at most kLanes; the last token is repeated. Returns the
-// chains of the squares.
+// Transposes the columns of `count` tokens, at most kLanes; repeats the last token to fill the
+// lanes. Returns the chains of the squares.
 F32 LoadTokens(const uint16_t* streams, int64_t width, int64_t count, int64_t columns,
                TileBlock& tile, float (*transposed)[kLanes]) {
   for (int64_t t = 0; t < kLanes; ++t) {
@@ -125,8 +125,8 @@ F32 LoadTokens(const uint16_t* streams, int64_t width, int64_t count, int64_t co
   return chain;
 }
 
-// Computes the chains of kCount gates for the tokens in the lanes. Prefetches, unless it is null,
-// the rows at `next` meanwhile, which are copied next.
+// Computes the chains of kCount gates for the tokens in the lanes. Meanwhile prefetches the rows at
+// `next`, unless null, which are copied next.
 template <int kCount>
 void ComputeChains(const TileBlock& tile, const float (*transposed)[kLanes], int64_t columns,
                    const float* next, int64_t width, F32 (&chains)[kCount][1]) {
@@ -171,11 +171,11 @@ void ComputeTile(const ColumnBlock& block, int64_t count, TileBlock& tile) {
 
 // --- Gates
 
-// Adds the chains of at most kLanes rows from `first` over all blocks: tokens are the lanes.
+// Adds the chains of at most kLanes rows from `first` on over all blocks: tokens are the lanes.
 // sums [gates + 1].
 void SumChains(const cpu::HyperRows& rows, int64_t blocks, int64_t gates, int64_t first, int count,
                F32* sums) {
-  constexpr int kCount = 5;  // 25 and 5 chains are multiples
+  constexpr int kCount = 5;  // divides 25 and 5 chains
   for (int64_t gate = 0; gate <= gates; gate += kCount) {
     const float* chains = rows.chains + gate * rows.count + first;
     F32 sum[kCount];
@@ -236,8 +236,8 @@ void Sinkhorn(typename Ops::F* c, int64_t iterations, float eps) {
   }
 }
 
-// gates [24]: mixes on entry; on return pre [4], post [4], comb [16]. Scalars for one token,
-// vectors for as many as they have lanes.
+// gates [24]: mixes on entry; on return pre [4], post [4], comb [16]. Scalars compute one token,
+// vectors one token per lane.
 template <class Ops>
 void ComputeGates(const cpu::HyperWeights& w, typename Ops::F* gates) {
   using F = typename Ops::F;
@@ -256,10 +256,10 @@ void ComputeGates(const cpu::HyperWeights& w, typename Ops::F* gates) {
   }
 }
 
-// The gates of the tokens in the lanes, `count` of them, in m[token].
+// Computes the gates of the `count` tokens in the lanes, in m[token].
 void ComputeAllGates(const cpu::HyperWeights& w, int64_t width, int64_t count, const F32* sums,
                      float (*m)[kGates]) {
-  constexpr int64_t kVectorTokens = 4;  // below, scalars are faster
+  constexpr int64_t kVectorTokens = 4;  // with fewer tokens, scalars are faster
   const F32 r =
       Set(1.0f) / SquareRoot(sums[w.gates] / Set(static_cast<float>(width)) + Set(w.norm_eps));
   F32 gates[kGates];

@@ -1,5 +1,5 @@
 // Index scores (docs/numerics.md 7). 16 heads are the 16 lanes: a row's bytes are broadcast, four
-// columns at a time, and multiplied with those of all heads. The sums of products are integers.
+// columns at a time, and multiplied with the bytes of all heads. The sums of products are integers.
 #include "kernels/cpu/isa_functions.h"
 #include "kernels/cpu/simd.h"
 
@@ -7,8 +7,8 @@ namespace fathom::KERNEL_ISA {
 namespace {
 
 constexpr int64_t kIndexDim = 128;
-constexpr int64_t kGroups = 4;  // of 32 columns
-constexpr int64_t kQuads = 8;   // of 4 columns in a group
+constexpr int64_t kGroups = 4;  // groups of 32 columns
+constexpr int64_t kQuads = 8;   // quads of 4 columns in a group
 constexpr int64_t kPackedBytes = 68;
 
 // One row of the index: twice its values + 12, which makes them unsigned, in the order of
@@ -39,7 +39,7 @@ void WeighHeads(const cpu::IndexTask& task, int64_t heads, int part, const Index
     product = Zero();
   }
   for (int64_t g = 0; g < kGroups; ++g) {
-    I32 sums[kRows];  // of at most 8 * 2 * 24 * 12 = 4608 in 16 bits
+    I32 sums[kRows];  // sums of at most 8 * 2 * 24 * 12 = 4608 in 16 bits
     for (I32& sum : sums) {
       sum = SetInt(0);
     }
@@ -65,7 +65,7 @@ void WeighHeads(const cpu::IndexTask& task, int64_t heads, int part, const Index
   }
 }
 
-// The scores of rows [first, first + kRows).
+// Computes the scores of rows [first, first + kRows).
 template <int kRows>
 void ScoreRows(const cpu::IndexTask& task, int64_t first) {
   IndexRow rows[kRows];

@@ -7,13 +7,13 @@
 namespace fathom {
 namespace {
 
-// Linux gives a process the registers of tiles when it asks for them, which may be any number of
-// times.
+// Requests the tile registers, which Linux grants to a process on request. May be called
+// repeatedly.
 bool AllowsTiles() {
 #if defined(SYS_arch_prctl)
   constexpr int kRequestComponent = 0x1023;  // ARCH_REQ_XCOMP_PERM
   constexpr int kTileData = 18;              // XFEATURE_XTILEDATA
-  // Not every compiler's builtin knows them.
+  // Not every compiler's builtin knows the tiles.
   constexpr unsigned kTiles = 1u << 24;
   constexpr unsigned kTilesOfBf16 = 1u << 22;
   unsigned a = 0, b = 0, c = 0, d = 0;

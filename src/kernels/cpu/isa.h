@@ -1,4 +1,4 @@
-// The instruction sets of the CPU kernels, and which of them this machine has.
+// The instruction sets of the CPU kernels, and the sets that this machine has.
 #pragma once
 
 #include <string_view>
@@ -13,12 +13,12 @@ enum class Isa {
   kAvx2,        // AVX2, FMA
   kAvx512,      // AVX-512 F, BW, VL, DQ
   kAvx512Bf16,  // also AVX-512 BF16, VNNI, VBMI
-  kAmx,         // AVX-512 as kAvx512, products on AMX's matrix unit for BF16
+  kAmx,         // AVX-512 as in kAvx512, BF16 products on AMX's matrix unit
 };
 inline constexpr Isa kAllIsas[] = {Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Bf16,
                                    Isa::kAmx};
 
-// "scalar", "avx2", "avx512", "avx512_bf16", "amx"
+// Returns "scalar", "avx2", "avx512", "avx512_bf16" or "amx".
 std::string_view Name(Isa isa);
 // Parses the name of an instruction set; the error lists the known names.
 Result<Isa> ParseIsa(std::string_view text);

@@ -51,7 +51,7 @@ void RotateHadamard(F32 (&v)[kIndexVectors]) {
   }
 }
 
-// The scale of a group of the FP8 simulation.
+// Returns the scale of a group of the FP8 simulation.
 float GroupScale(const uint16_t* x) {
   F32 largest = Zero();
   for (int64_t i = 0; i < kSimulationGroup; i += kLanes) {
@@ -60,7 +60,7 @@ float GroupScale(const uint16_t* x) {
   return PowerOfTwoScale(MaxLanes(largest), 1e-4f, 448.0f);
 }
 
-// The codes of x as FloatToE4m3 gives them. Times 2^-120 an E4M3 value has its exponent and
+// Returns the codes of x, as FloatToE4m3 does. Times 2^-120 an E4M3 value has its exponent and
 // mantissa bits in the upper half of an fp32, subnormals included.
 I32 E4m3Codes(F32 x) {
   const I32 bits = ShiftRight<20>(Bits(RoundToE4m3(x) * Set(0x1p-120f)));
@@ -68,7 +68,7 @@ I32 E4m3Codes(F32 x) {
   return Or(magnitude, And(ShiftRight<24>(Bits(x)), SetInt(0x80)));
 }
 
-// E2M1 codes: the magnitudes 0, 0.5, 1, 1.5, 2, 3, 4, 6 with ties to the even code.
+// Returns E2M1 codes: the magnitudes 0, 0.5, 1, 1.5, 2, 3, 4, 6 with ties to the even code.
 I32 E2m1Codes(F32 x) {
   const I32 one = SetInt(1);
   const I32 zero = SetInt(0);

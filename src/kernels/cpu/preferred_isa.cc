@@ -15,8 +15,8 @@ using Clock = std::chrono::steady_clock;
 
 // 50 to 200 us: longer than a timer's ticks, shorter than a turn of the scheduler.
 constexpr std::int64_t kCount = cpu::kMultiplyAddUnit << 13;
-// The first round raises the clock and wakes the wide registers; a round without interruption
-// is among the others.
+// The first round raises the clock and wakes the wide registers; one of the others is not
+// interrupted.
 constexpr int kTimings = 8;
 
 double Seconds(const cpu::Kernels& kernels, volatile std::int32_t& sink) {
@@ -25,8 +25,9 @@ double Seconds(const cpu::Kernels& kernels, volatile std::int32_t& sink) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// Zen 4 does twice as many multiply-adds with pairs of bf16, Sapphire and Emerald Rapids half as
-// many. Processors are measured instead of recognised, since virtual machines hide their names.
+// Zen 4 does twice as many multiply-adds with pairs of bf16 as with fp32, Sapphire and Emerald
+// Rapids half as many. Processors are measured instead of recognised, since virtual machines hide
+// their names.
 bool PairsAreSlower() {
   double pairs = std::numeric_limits<double>::infinity();
   double floats = std::numeric_limits<double>::infinity();

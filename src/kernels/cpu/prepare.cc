@@ -3,8 +3,8 @@
 // The prepared row holds, per block of 128 columns, the operands of every slice of lanes
 // (product_formats.h): [slice][operand][kLanes].
 //   kF32   the numbers in their order.
-//   kBf16  the slices of even columns, then those of odd columns: a register of bf16 pairs is split
-//          by a shift and a mask.
+//   kBf16  the slices of even columns, then of odd columns: a register of bf16 pairs is split by a
+//          shift and a mask.
 //   kFp8, kFp8AsBf16, kBf16ByBlocks, kFp4
 //          lanes of kOperandColumns columns each (simd_*_operands.h). Lane l of operand j has, with
 //          one column per lane,
@@ -31,7 +31,7 @@ constexpr int64_t kBlock = cpu::kProductBlock;
 // fma(0, -0, a) = a for every a, even -0: the padding that changes nothing.
 constexpr float kPadding = -0.0f;
 
-// The E4M3 values of 128 numbers; returns their scale.
+// Quantises 128 numbers to E4M3 values; returns their scale.
 float QuantizeBlock(const uint16_t* x, float* values) {
   F32 largest = Zero();
   for (int64_t i = 0; i < kBlock; i += kLanes) {
@@ -45,8 +45,8 @@ float QuantizeBlock(const uint16_t* x, float* values) {
   return scale;
 }
 
-// values times factor, column 0 ... 127, as operands: columns(j, lane, i) is the column in place i
-// of a lane, upper half first.
+// Stores values times factor, column 0 ... 127, as operands: columns(j, lane, i) is the column in
+// place i of a lane, upper half first.
 template <class Columns>
 void StoreOperands(const float* values, float factor, float* out, const Columns& columns) {
   constexpr int kOperands = 8 / kOperandColumns;
@@ -75,8 +75,8 @@ void PrepareFp8(const uint16_t* x, int64_t k, float* out, float* scales) {
   }
 }
 
-// Without quantisation: the numbers as in Bf16ByBlocks, times a power of two where operands are
-// fp32.
+// Prepares without quantisation: the numbers as in Bf16ByBlocks, times a power of two where
+// operands are fp32.
 void PrepareByBlocks(const uint16_t* x, int64_t k, float factor, float* out, float* scales) {
   for (int64_t block = 0; block < k / kBlock; ++block) {
     for (int part = 0; part < kParts; ++part) {
@@ -108,11 +108,11 @@ void PrepareFp4Pairs(const uint16_t* x, int64_t k, float* out, float* scales) {
 uint32_t StoreIntegers(const float* values, float scale, float* out) {
   uint32_t marked = 0;
   for (int slice = 0; slice < kParts; ++slice) {
-    F32 halves[2][4];  // of a lane's columns
+    F32 halves[2][4];  // halves of a lane's columns
     LoadColumns(values + 8 * kLanes * slice, 8, halves[0]);
     LoadColumns(values + 8 * kLanes * slice + 4, 8, halves[1]);
     F32 largest = Zero();
-    F32 nan = Zero();  // what is not a number makes the lane's worth none
+    F32 nan = Zero();  // a number that is NaN or infinite makes the lane's worth NaN
     for (const auto& half : halves) {
       for (const F32& x : half) {
         largest = Max(Abs(x), largest);
@@ -155,7 +155,7 @@ void PrepareFp4Integers(const uint16_t* x, int64_t k, float* out, float* scales)
 }
 
 void PreparePairs(const uint16_t* x, int64_t k, float* out) {
-  constexpr int64_t kStep = 2 * kLanes;  // columns of a register of pairs
+  constexpr int64_t kStep = 2 * kLanes;  // columns in a register of pairs
   for (int64_t block = 0; block < k; block += kBlock) {
     uint16_t padded[kBlock];
     const uint16_t* columns = x + block;

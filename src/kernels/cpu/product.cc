@@ -1,7 +1,7 @@
 // Matrix products (docs/numerics.md 2). With few rows of activations a row of weights is expanded
 // in registers, block by block, and multiplied with all of them: one sequential stream of weights.
-// With many, product_panel.h, product_folded.h and product_scaled.h; with one, where registers are
-// few, product_one_row.h.
+// With many rows: product_panel.h, product_folded.h and product_scaled.h; with one row, where
+// registers are few: product_one_row.h.
 #include "kernels/cpu/isa_functions.h"
 #include "kernels/cpu/product_folded.h"
 #include "kernels/cpu/product_formats.h"
@@ -17,8 +17,8 @@ namespace {
 constexpr int64_t kTileBytes = 128 * 1024;  // of weights that stay in the second-level cache while
                                             // groups of activation rows pass over them
 
-// Where registers are few, operands of weights are made when they are multiplied: all of a block
-// would go to the stack and back.
+// Where registers are few, operands of weights are made when they are multiplied: the operands of a
+// whole block would be spilled to the stack and reloaded.
 template <class Format>
 constexpr bool kMakesOneByOne = kRegisters == 16 && Format::kOneByOne;
 
@@ -34,12 +34,12 @@ constexpr int kFewRows<Format> = Scaled<Format>::kFewestRows - 1;
 template <class Format>
 constexpr bool kHasOneRow = kMakesOneByOne<Format> && !Format::kWholeBlocks;
 
-// Weight rows at once: those of a group, where their sums fit the registers or operands are made
-// one by one.
+// Weight rows that are summed together: a whole group, where its sums fit the registers or operands
+// are made one by one.
 template <class Format, int kRows>
 constexpr int kColumnsOf = kRegisters == 16 && kRows > 1 && !kMakesOneByOne<Format> ? 1 : kGroup;
 
-// Whether weights are prefetched into the first-level cache, too. Measured: with more rows this
+// True if weights are prefetched into the first-level cache, too. Measured: with more rows this
 // pays only where blocks are long.
 template <class Format, int kRows>
 constexpr bool kPrefetchesTwice = kRegisters == 32 && (kRows <= 2 || !Format::kByBlocks);
@@ -109,7 +109,7 @@ template <class Format, int kRows, int kColumns>
                                            int part, const ProductRow (&rows)[kRows],
                                            int64_t x_block, Sums<Format, kRows, kColumns>& sums) {
   if constexpr (kMakesOneByOne<Format>) {
-    constexpr int kOpen = kColumns / kRows;  // up to four chains at once
+    constexpr int kOpen = kColumns / kRows;  // up to four chains in turn
 #pragma GCC unroll 4
     for (int c = 0; c < kColumns; c += kOpen) {
       AddOneByOne<Format, kRows, kColumns, kOpen>(weights, c, block, part, rows, x_block, sums);
@@ -150,8 +150,8 @@ template <class Format, int kRows, int kColumns>
   }
 }
 
-// Sets `sums` to those of blocks [first, end) of kColumns weight rows, and with `rest` the columns
-// behind the last block.
+// Sets `sums` to the sums of blocks [first, end) of kColumns weight rows, and with `rest` of the
+// columns after the last block, too.
 template <class Format, int kRows, int kColumns>
 [[gnu::always_inline]] inline void SumBlocks(const cpu::Product& product,
                                              const WeightRow (&weights)[kColumns],
@@ -186,7 +186,7 @@ template <class Format, int kRows, int kColumns>
   }
 }
 
-// SumBlocks, to the sums of the group's columns from `column`.
+// SumBlocks into the sums of the group's columns from `column` on.
 template <class Format, int kRows, int kColumns>
 void SumColumns(const cpu::Product& product, const WeightRow (&weights)[kColumns],
                 const ProductRow (&rows)[kRows], int64_t first, int64_t end, bool rest,
@@ -206,7 +206,7 @@ struct Group {
   int64_t stride;
   int count;
 
-  // An absent column repeats the last one.
+  // An absent column repeats the last column.
   int64_t Row(int column) const { return first + (column < count ? column : count - 1) * stride; }
 };
 
@@ -214,7 +214,7 @@ struct Group {
 template <int kRows>
 using PartSums = float[kMaxParts][kRows][kGroup];
 
-// One part of k of a group's columns.
+// Computes one part of k of a group's columns.
 template <class Format, int kRows>
 void SumPart(const cpu::Product& product, const WeightRow (&weights)[kGroup],
              const ProductRow (&rows)[kRows], int64_t first, int64_t end, bool rest,
@@ -226,9 +226,9 @@ void SumPart(const cpu::Product& product, const WeightRow (&weights)[kGroup],
   }
 }
 
-// All parts of k of a group's columns. Sums of many rows are in memory already, and added over the
-// lanes while they are in the first-level cache. Those of few rows wait until all parts are summed:
-// a tree between parts would hold up the stream of weights.
+// Computes all parts of k of a group's columns. Sums of many rows are in memory already, and are
+// added over the lanes while they are in the first-level cache. Sums of few rows wait until all
+// parts are summed: a tree between parts would hold up the stream of weights.
 template <class Format, int kRows>
 [[gnu::always_inline]] inline void SumParts(const cpu::Product& product, const Group& group,
                                             const ProductRow (&rows)[kRows],
@@ -278,9 +278,9 @@ void MultiplyGroup(const cpu::Product& product, const Group& group,
   }
 }
 
-// Weight rows [first, end) against kRows activation rows. The rows of a group are a quarter of the
-// range apart: four sequential streams are read faster than one, and than four rows side by side,
-// whose pages follow each other too closely. Measured.
+// Multiplies weight rows [first, end) by kRows activation rows. The rows of a group are a quarter
+// of the range apart: four sequential streams are read faster than one, and than four rows side by
+// side, whose pages follow each other too closely. Measured.
 template <class Format, int kRows>
 void MultiplyFewRows(const cpu::Product& product, int64_t first, int64_t end) {
   ProductRow rows[kRows];
@@ -306,13 +306,13 @@ void MultiplyFew(const cpu::Product& product, int64_t first, int64_t end) {
       product.t, [&](auto rows) { MultiplyFewRows<Format, rows.kValue>(product, first, end); });
 }
 
-// Tiles of weights and blocks of activations that fit the second-level cache together.
+// Multiplies tiles of weights by blocks of activations that fit the second-level cache together.
 template <class Format>
 void MultiplyMany(const cpu::Product& product, int64_t first, int64_t end) {
   const int64_t row_bytes =
       (product.k / kBlock + 1) * kBlockFloats<Format> * static_cast<int64_t>(sizeof(float));
   const int64_t fitting = kRowBytes / row_bytes;
-  // Where sums are in memory, those of more rows leave the first-level cache.
+  // Where sums are in memory, the sums of more rows would not fit the first-level cache.
   constexpr int64_t kMost = kScales<Format> ? kPanelRows / 2 : kPanelRows;
   const int64_t most = fitting < 16 ? 16 : fitting < kMost ? fitting : kMost;
   const int64_t row_blocks = (product.t + most - 1) / most;
@@ -354,7 +354,7 @@ void MultiplyRows(const cpu::Product& product, int64_t first, int64_t end) {
     case cpu::ProductFormat::kFp8:
       return product.e8m0_scales ? MultiplyFormat<Fp8>(product, first, end)
                                  : MultiplyFormat<Fp8WholeBlocks>(product, first, end);
-    case cpu::ProductFormat::kFp8AsBf16:  // times a power of two an E4M3 number is a bf16 number
+    case cpu::ProductFormat::kFp8AsBf16:  // times a power of two, an E4M3 number is a bf16 number
       return product.e8m0_scales ? MultiplyFormat<Fp8>(product, first, end)
                                  : MultiplyFormat<Fp8AsBf16>(product, first, end);
     case cpu::ProductFormat::kFp4:

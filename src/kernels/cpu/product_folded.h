@@ -1,11 +1,12 @@
 // Products with many rows of activations, where the factors of blocks can be folded into the
 // activations (kFolds).
 //
-// 128 rows of weights have their scales in common: for these, some blocks of the activations at a
-// time are copied in the order in which tiles read them, multiplied by the scales of both sides.
-// Then a block's chain is added to its sum as it is: an addition is faster than a fused one, which
-// competes with the products. The sums of all 128 rows wait in the second-level cache, so that one
-// expansion serves kPanelRows rows of activations however long they are.
+// 128 rows of weights have their scales in common: for these rows, some blocks of the activations
+// at a time are copied in the order in which tiles read them, multiplied by the scales of both
+// sides. Then a block's chain is added to its sum without a factor: an addition is faster than a
+// fused multiply-add, which competes with the products. The sums of all 128 rows wait in the
+// second-level cache, so that one expansion serves kPanelRows rows of activations however long they
+// are.
 #pragma once
 
 #include "kernels/cpu/product_formats.h"
@@ -22,7 +23,7 @@ const Folding& FindFolding(const cpu::Product& product) {
   return product.format == cpu::ProductFormat::kFp8 ? Format::kQuantized : Format::kUnquantized;
 }
 
-// The activations of kPanelBlocks blocks: per tile, block, slice and operand those of all rows.
+// The activations of kPanelBlocks blocks: per tile, block, slice and operand, for all rows.
 template <class Format>
 struct FoldedRows {
   F32 x[kPanelRows * kPanelBlocks<Format> * Format::kSlices * Format::kOperands];
@@ -55,7 +56,7 @@ bool FoldRows(const Folding& folding, const WeightRow& weights, int64_t first, i
   return fits;
 }
 
-// Adds `count` blocks of the panel to the sums of kRows rows, or with `starts` to zeros.
+// Adds `count` blocks of the panel to the sums of kRows rows; with `starts` the sums begin at zero.
 template <class Format, int kRows>
 [[gnu::noinline]] void AddFolded(const Panel<Format>& panel, int64_t count, const F32* x,
                                  bool starts, RowSums<Format>* sums) {
@@ -99,10 +100,10 @@ struct FoldedColumns {
   int groups;
 };
 
-// The products of rows of activations and weights that share their scales.
+// The products of rows of activations by weights that share their scales.
 using SharedValues = float[kPanelRows][kBlock];
 
-// Makes `values` of blocks [first, end) of k, at least one; `sums` is space for
+// Computes `values` of blocks [first, end) of k, at least one; `sums` is space for
 // [groups][count_rows]. Sums begin and end while they are in the first-level cache.
 template <class Format>
 void SumFolded(const cpu::Product& product, const FoldedColumns& columns, int64_t first,
@@ -142,13 +143,13 @@ void SumFolded(const cpu::Product& product, const FoldedColumns& columns, int64_
   }
 }
 
-// Columns [n, n + count), which share their scales.
+// Computes columns [n, n + count), which share their scales.
 template <class Format>
 void MultiplyShared(const cpu::Product& product, int64_t n, int count, int64_t first_row,
                     const ProductRow* rows, int count_rows) {
   FoldedColumns columns;
   columns.groups = (count + kGroup - 1) / kGroup;
-  for (int c = 0; c < columns.groups * kGroup; ++c) {  // an absent column repeats the last one
+  for (int c = 0; c < columns.groups * kGroup; ++c) {  // an absent column repeats the last
     columns.weights[c / kGroup][c % kGroup] = WeightRowAt(product, n + (c < count ? c : count - 1));
   }
   const int64_t blocks = product.k / kBlock;
@@ -164,7 +165,7 @@ void MultiplyShared(const cpu::Product& product, int64_t n, int count, int64_t f
   }
 }
 
-// Columns [first, end) of all rows.
+// Computes columns [first, end) of all rows.
 template <class Format>
 void MultiplyManyFolded(const cpu::Product& product, int64_t first, int64_t end) {
   const int64_t row_blocks = (product.t + kPanelRows - 1) / kPanelRows;

@@ -1,21 +1,21 @@
 // The weight formats: each is expanded and summed by blocks of 128 columns, for product.cc (few
 // rows of activations) and product_panel.h (many).
 //
-// A format's sums are kSlices registers, slices of the lanes that docs/numerics.md names: slice p,
-// or slices p and kParts + p, for part p of 16 lanes. Per block and slice there are kOperands
+// A format's sums are kSlices registers, slices of the lanes of docs/numerics.md: slice p, or
+// slices p and kParts + p, for part p of 16 lanes. Per block and slice there are kOperands
 // operands, in the order in which they are added.
 //   Block     the operands of one row of weights, for one block and slice, and its scale;
 //   Expand    loads the blocks of a part's slices;
-//   XOffset   where a slice's operands begin in a block of prepared activations; they are kXStride
-//             floats apart;
+//   XOffset   the offset of a slice's operands in a block of prepared activations; they are
+//             kXStride floats apart;
 //   Add       adds the products of a block and slice of kRows rows of activations and kColumns rows
 //             of weights; weight(j, c) is operand j of row c. Formats that are not summed by blocks
-//             (kByBlocks) have one chain for all of them, AddChains;
-//   Finish    the sums over all lanes of four products.
+//             (kByBlocks) have one chain for all blocks, AddChains;
+//   Finish    returns the sums over all lanes of four products.
 // kSharedScale: 128 rows of the weight have their scales in common.
 // kIntegers: sums stay in registers from block to block (AddTo).
 // kOneByOne: the operands of one row of weights for one block and slice can be made one after the
-// other, in fewer registers than all of them take: Open begins, Next(j) is called with 0 ...
+// other, in fewer registers than all of them need: Open begins, Next(j) is called with 0 ...
 // kOperands - 1, once or in rounds.
 // kFolds: see product_folded.h.
 // kWholeBlocks: Add leaves the chains of one block, which Close adds to one more register, kTotal,
@@ -31,7 +31,7 @@ namespace {
 // One row of a weight.
 struct WeightRow {
   const uint8_t* bytes;
-  const uint8_t* scales;  // of this row; null if the format has none
+  const uint8_t* scales;  // scales of this row; null if the format has none
   bool e8m0_scales;
 };
 
@@ -42,7 +42,7 @@ inline float Fp8Scale(const WeightRow& row, int64_t block) {
   return scale;
 }
 
-// Gives Add the scales of a block's rows: scale(c). kShared: all rows have the first row's scale.
+// The scales of a block's rows for Add: scale(c). kShared: all rows have the first row's scale.
 template <class Scale, bool kSharedByAll>
 struct PanelScales {
   static constexpr bool kShared = kSharedByAll;
@@ -94,14 +94,14 @@ struct CommonFormat {
   static constexpr int64_t kPanelBlocks = 4 * kOperandColumns;  // 8 to 10 KiB of expanded weights
   static constexpr int kSlicesPerPart = 1;
   static constexpr int kSlices = kParts;
-  static constexpr int kSums = kSlices;      // registers of a product
+  static constexpr int kSums = kSlices;      // registers per product
   static constexpr int kChains = 1;          // per product
-  static constexpr int64_t kScaleBytes = 0;  // of a block, where every row has scales of its own
+  static constexpr int64_t kScaleBytes = 0;  // bytes per block, where every row has its own scales
 
   static void Finish(const F32 (&a)[4][kSums], float* out) { TreeSums(a, out); }
 };
 
-// FP4 where operands are pairs; elsewhere see product_integers.h. A template because only
+// FP4 where operands are pairs; elsewhere see product_integers.h. It is a template because only
 // instruction sets that use it have its ExpandFp4.
 template <class Pairs>
 struct Fp4Pairs : CommonFormat {
@@ -126,7 +126,7 @@ struct Fp4Pairs : CommonFormat {
   }
 
   // Sums of four products are exact, the sum of two such sums is rounded once. Starting from +0
-  // keeps a sum of zeros +0, as that of integers is. The scale of x is part of x.
+  // keeps a sum of zeros +0, like a sum of integers. The scale of x is part of x.
   template <int kRows, int kColumns, class Weights, class Scales>
   [[gnu::always_inline]] static void Add(const Weights& weight, const Scales& scale,
                                          const float* const (&x)[kRows],
@@ -172,12 +172,12 @@ template <class T, int kCount>
   }
 }
 
-// How scales are folded into activations: weights are multiplied by `weights`, activations by their
-// factor / `weights`, if the factor is in [least, most]. With fewer rows of activations the order
-// in which weights are read costs more than it saves. Measured.
+// Parameters for folding scales into activations: weights are multiplied by `weights`, activations
+// by their factor / `weights`, if the factor is in [least, most]. With fewer rows of activations
+// the order in which weights are read costs more than folding saves. Measured.
 //
-// Weights times 2^-120 would do, but a few of them are subnormal numbers, with which an instruction
-// of Intel's processors takes some 150 cycles, for every row of activations.
+// Weights times 2^-120 would suffice, but a few of them are subnormal numbers, which cost an
+// instruction of Intel's processors some 150 cycles, for every row of activations.
 struct Folding {
   int64_t fewest_rows;
   float weights;
@@ -233,8 +233,9 @@ struct Fp8 : CommonFormat {
     out.scale = Fp8Scale(row, block);
   }
 
-  // Folded, the chain is the true one times the scales. For these factors nothing in it overflows
-  // or loses bits. Activations that are not quantised leave no room for their factor, 2^60 or so.
+  // Folded, the chain is the true chain times the scales. For these factors nothing in the chain
+  // overflows or loses bits. Activations that are not quantised leave no room for their factor,
+  // about 2^60.
   static constexpr bool kFolds = kOperandColumns == 1;
   static constexpr Folding kQuantized = {12, 0x1p60f, 0x1p-100f, 1.0f};
   static constexpr Folding kUnquantized = {20, 0x1p60f, 0x1p-20f, 0x1p60f};
@@ -359,7 +360,7 @@ struct Bf16Pairs : CommonFormat {
   static constexpr int kOperands = 4;
   static constexpr int kXStride = kLanes;
   using Value = F32;
-  using Scale = char;  // none
+  using Scale = char;  // no scales
   struct Block {
     Value w[kOperands];
   };
@@ -393,7 +394,7 @@ struct Bf16Pairs : CommonFormat {
   }
 };
 
-// 32 lanes in natural order: those below 16 first.
+// 32 lanes in natural order: lanes below 16 first.
 struct Plain : Bf16Pairs {
   static constexpr int64_t kBlockBytes = 512;
   static constexpr int kXStride = 32;

@@ -1,4 +1,4 @@
-// FP4 products where operands are fp32: computed in integers, with fewer instructions and the same
+// FP4 products where operands are fp32: computed in integers, with fewer instructions and equal
 // bits.
 //
 // 512 x is an integer of 19 bits, twice a weight an integer of 5 bits, and the sum of their
@@ -14,9 +14,9 @@
 // in the upper byte of 16 bits. A prepared block is, per slice of kLanes lanes,
 //   4 kLanes pairs of int16: the high parts,
 //   kLanes floats: what a sum is worth,
-//   kLanes words: the low parts of operand j, in bits 4 j and 16 + 4 j.
+//   kLanes words: the low parts of operand j, in bits 4 j and 16 + 4 j on.
 // The bits of the row's scale of the block are its marks: bit 4 s + j is operand j of slice s. Bit
-// kNanMark tells that some number of the block is NaN.
+// kNanMark says that some number of the block is NaN.
 #pragma once
 
 #include "kernels/cpu/product_formats.h"
@@ -31,7 +31,7 @@ struct Fp4Integers : CommonFormat {
   static constexpr int64_t kScaleBytes = 4;
   static constexpr int64_t kScalesPerBlock = 4;
   static constexpr int kOperands = 4;
-  static constexpr int kWorth = kOperands * kLanes;  // where they are in a prepared slice
+  static constexpr int kWorth = kOperands * kLanes;  // offset in a prepared slice
   static constexpr int kLow = kWorth + kLanes;
   static constexpr int kSliceFloats = kLow + kLanes;
   static constexpr int64_t kXFloats = kSlices * kSliceFloats;
@@ -45,7 +45,7 @@ struct Fp4Integers : CommonFormat {
 
   static constexpr int XOffset(int slice) { return slice * kSliceFloats; }
 
-  static constexpr int32_t kLowBits = 0x00070007;  // of both columns of an operand
+  static constexpr int32_t kLowBits = 0x00070007;  // bits of both columns of an operand
   // Returns the low parts of operand j.
   static I32 LowParts(I32 low, int j) { return And(ShiftRightBy(low, 4 * j), SetInt(kLowBits)); }
 
@@ -106,7 +106,7 @@ struct Fp4Integers : CommonFormat {
     }
   }
 
-  // Add, to sums that are in registers.
+  // Like Add, for sums that are in registers.
   template <int kRows, int kColumns, class Weights, class Scales>
   [[gnu::always_inline]] static void AddTo(const Weights& weight, const Scales& scale,
                                            const float* const (&x)[kRows],
@@ -173,7 +173,7 @@ struct Fp4Integers : CommonFormat {
     }
   }
 
-  // Adds the low parts of marked rows: add(m, x, operands), the bits of operands with marks.
+  // Adds the low parts of marked rows by add(m, x, operands); the bits of `operands` are the marks.
   template <int kRows, class AddRow>
   [[gnu::always_inline]] static void ForMarked(const float* const (&x)[kRows],
                                                const float* const (&marks)[kRows], int slice,
@@ -231,13 +231,13 @@ struct Fp4Integers : CommonFormat {
   }
 };
 
-// Fp4Integers with many rows of activations, where two factors are powers of two, what a sum is
-// worth and the scale of the weights: their exponents are added, as integers, since the units that
+// Fp4Integers for many rows of activations, where two factors, the worth of a sum and the scale of
+// the weights, are powers of two: their exponents are added, as integers, since the units that
 // multiply have most to do. Sums are in memory: with four rows of weights for each load of
-// activations there are fewer loads, those of sums included.
+// activations there are fewer loads, even counting loads of sums.
 struct Fp4Powers : Fp4Integers {
   static constexpr bool kIntegers = false;
-  using Scale = I32;  // the bits of the scale, less those of 1
+  using Scale = I32;  // the bits of the scale, less the bits of 1
   struct Block {
     Value w[kOperands];
     Scale scale;
@@ -277,8 +277,8 @@ struct Fp4Powers : Fp4Integers {
   }
 
  private:
-  // SumHigh with each operand of weights loaded when it is multiplied. Where products are of a few
-  // rows, that order costs up to 15 %. Measured.
+  // SumHigh with each operand of weights loaded when it is multiplied. For products of a few rows,
+  // this order costs up to 15 %. Measured.
   template <int kRows, int kColumns, class Weights>
   [[gnu::always_inline]] static void SumTile(const Weights& weight, const float* const (&x)[kRows],
                                              I32 (&totals)[kRows][kColumns]) {
@@ -304,7 +304,7 @@ struct Fp4Powers : Fp4Integers {
     }
   }
 
-  // Adds an eighth of the products of one row's low parts. Nearly always one operand has them.
+  // Adds an eighth of the products of one row's low parts. Nearly always one operand has any.
   template <int kColumns, class Weights>
   [[gnu::always_inline]] static void AddMarked(const Weights& weight, const float* x,
                                                uint32_t operands, I32 (&totals)[kColumns]) {
@@ -321,7 +321,7 @@ struct Fp4Powers : Fp4Integers {
   }
 };
 
-// Whether a format has one whose factors are multiplied by adding exponents: Fp4Powers.
+// True if a format has a variant that multiplies its factors by adding exponents: Fp4Powers.
 template <class Format>
 constexpr bool kHasPowers = kRegisters == 16 && __is_same(Format, Fp4Integers);
 

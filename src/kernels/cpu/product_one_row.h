@@ -1,8 +1,8 @@
-// Products of FP4 and FP8 weights with one row of activations, as in decoding, where registers are
+// Products of FP4 and FP8 weights by one row of activations, as in decoding, where registers are
 // few: the sums of product.cc in the same order, with fewer instructions between the blocks.
 //
 // A thread reads kGroup streams of weights, one block of each in turn (MultiplyFewRows in
-// product.cc says why). Between one row of weights and the next little may happen, because the
+// product.cc says why). There must be few instructions between rows of weights, because the
 // processor does not look far enough ahead to begin with the next row meanwhile: addresses are
 // advanced instead of computed, the factors of FP8's blocks are made for 128 rows at once, and the
 // sums of some rows wait in the first-level cache until they are added over the lanes and written
@@ -16,14 +16,14 @@
 namespace fathom::KERNEL_ISA {
 namespace {
 
-// Rows, or parts of rows, whose sums wait.
+// The number of rows, or parts of rows, whose sums wait.
 constexpr int64_t kWaitingSums = 16;
 static_assert(kWaitingSums >= kMaxParts);
 
 // The longest row, in blocks.
 constexpr int64_t kMostStreamBlocks = 128;
 
-// Where the next blocks of the streams and their scales are.
+// The addresses of the next blocks of the streams and of their scales.
 struct Streams {
   const uint8_t* bytes[kGroup];
   const uint8_t* scales[kGroup];
@@ -69,7 +69,7 @@ template <class Format>
   }
 }
 
-// Sets sums[p] to those of the p-th part of `blocks` blocks.
+// Sets sums[p] to the sums of the p-th part of `blocks` blocks.
 template <class Format>
 [[gnu::noinline]] void SumStreams(const Streams& start, int parts, int64_t blocks,
                                   StreamInput input, StreamSums<Format>* sums) {
@@ -120,8 +120,8 @@ class OneRow {
   }
 
  private:
-  // Multiplies weight rows [first, end) and those c * stride further on, c < streams. Streams
-  // behind the last one repeat a row.
+  // Multiplies weight rows [first, end) and the rows c * stride further on, c < streams. Streams
+  // after the last one repeat a row.
   void MultiplyStreams(int64_t first, int64_t end, int64_t stride, int streams) {
     const int64_t most = kWaitingSums / product_.k_parts;
     for (int64_t i = first; i < end;) {
@@ -194,8 +194,8 @@ class OneRow {
   const cpu::Product& product_;
   const ProductRow row_;
   const int64_t blocks_;
-  const uint8_t* factored_[kGroup] = {};      // the scales that factors_ was made of
-  float factors_[kMostStreamBlocks][kGroup];  // FP8: of blocks
+  const uint8_t* factored_[kGroup] = {};      // the scales of the factors in factors_
+  float factors_[kMostStreamBlocks][kGroup];  // FP8: factors of blocks
 };
 
 }  // namespace

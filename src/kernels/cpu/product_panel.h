@@ -1,6 +1,6 @@
 // Products with many rows of activations: a panel of kGroup weight rows is expanded into the
 // first-level cache, some blocks of k at a time, and tiles of rows of activations pass over it.
-// Sums live in memory between the panels of a k range; they are the sums of product.cc in the same
+// Sums stay in memory between the panels of a k range; they are the sums of product.cc in the same
 // order.
 #pragma once
 
@@ -13,7 +13,7 @@ namespace {
 
 template <class Format>
 constexpr int64_t kPanelBlocks = Format::kPanelBlocks;
-constexpr int kPanelRows = 64;  // of activations that share an expansion
+constexpr int kPanelRows = 64;  // rows of activations that share an expansion
 constexpr int64_t kRowBytes =
     512 * 1024;  // bytes of these rows: they stay in the second-level cache
 
@@ -40,11 +40,11 @@ struct Panel {
   }
 };
 
-// Registers of the sums of one row.
+// The number of registers for the sums of one row.
 template <class Format>
 using RowSums = F32[kGroup][Format::kSums];
 
-// Expands a block of the panel's rows. `change` makes of an operand what the panel holds.
+// Expands a block of the panel's rows. `change` turns an operand into the panel's form.
 template <class Format, class Change>
 void ExpandBlock(const WeightRow (&rows)[kGroup], int64_t block, int64_t to, Panel<Format>& panel,
                  const Change& change) {
@@ -87,8 +87,8 @@ void ExpandPanel(const WeightRow (&rows)[kGroup], int64_t row_bytes, int64_t fir
   }
 }
 
-// Prefetches into the first-level cache what a panel of the rows `skipped` further on is expanded
-// from, beginning with `block`: the tiles in between take as long as it does.
+// Prefetches into the first-level cache the weights of the panel whose rows are `skipped` further
+// on, beginning with `block`: the tiles in between take as long as the prefetch.
 template <class Format>
 void PrefetchBlocks(const WeightRow (&rows)[kGroup], const cpu::Product& product, int64_t skipped,
                     int64_t block) {
@@ -151,7 +151,7 @@ template <class Format, int kRows>
   }
 }
 
-// Sums stay in registers.
+// For sums that stay in registers.
 template <class Format, int kRows>
 [[gnu::noinline]] void AddTile(const Panel<Format>& panel, int64_t first, int64_t count,
                                const ProductRow* rows,
@@ -188,7 +188,7 @@ template <class Format, int kRows>
   }
 }
 
-// Not by blocks: the chains stay in registers.
+// For formats that are not summed by blocks: the chains stay in registers.
 template <class Format, int kRows>
 [[gnu::noinline]] void AddTile(const Panel<Format>& panel, int64_t first, int64_t count,
                                const ProductRow* rows,
@@ -218,8 +218,8 @@ template <class Format, int kRows>
   }
 }
 
-// Calls tile(m, height), height a constant, for tiles of about equal height of `count_rows` rows;
-// m: the first row.
+// Calls tile(m, height), height a constant, for tiles of about equal height that cover `count_rows`
+// rows; m: the first row.
 template <int kMost, class Tile>
 [[gnu::always_inline]] inline void ForTiles(int count_rows, const Tile& tile) {
   int tiles = (count_rows + kMost - 1) / kMost;
@@ -249,9 +249,9 @@ void ClearSums(RowSums<Format>* sums, int count_rows) {
   }
 }
 
-// Sets the sums to those of blocks [first, end) of k and of the columns behind the last whole block
-// of the product. With `scaled`, weights are multiplied by their scales as they are expanded, or
-// scales by adding their exponents.
+// Sets the sums to the sums of blocks [first, end) of k and of the columns after the last whole
+// block of the product. With `scaled`, weights are multiplied by their scales as they are expanded,
+// or scales by adding their exponents.
 template <class Format>
 void SumRange(const WeightRow (&weights)[kGroup], bool scaled, const cpu::Product& product,
               int64_t first, int64_t end, const ProductRow* rows, int count_rows,
@@ -293,13 +293,13 @@ void SumRange(const WeightRow (&weights)[kGroup], bool scaled, const cpu::Produc
 constexpr int kStrip = 16;
 using StripValues = float[kPanelRows][kStrip + kGroup];
 
-// Sets values[..][column ...] to columns [n, n + count), count <= kGroup, of all rows; columns
-// behind these are undefined.
+// Sets values[..][column ...] to columns [n, n + count), count <= kGroup, of all rows; later
+// columns are undefined.
 template <class Format>
 void SumPanel(const cpu::Product& product, int64_t n, int count, const ProductRow* rows,
               int count_rows, bool rows_fit, StripValues& values, int64_t column) {
   WeightRow weights[kGroup];
-  for (int c = 0; c < kGroup; ++c) {  // an absent column repeats the last one
+  for (int c = 0; c < kGroup; ++c) {  // an absent column repeats the last
     weights[c] = WeightRowAt(product, n + (c < count ? c : count - 1));
   }
   const int64_t blocks = product.k / kBlock;
@@ -320,7 +320,7 @@ void SumPanel(const cpu::Product& product, int64_t n, int count, const ProductRo
   }
 }
 
-// Whether the format's sums of these rows of activations may be made with `scaled` (SumRange).
+// True if the sums of these rows of activations may be made with `scaled` (SumRange).
 template <class Format>
 bool RowsFit(const ProductRow* rows, int count_rows, int64_t blocks) {
   uint32_t marks = 0;
@@ -334,7 +334,8 @@ bool RowsFit(const ProductRow* rows, int count_rows, int64_t blocks) {
   return (marks & Fp4Integers::kNanMark) == 0;
 }
 
-// Columns [first, end) of activation rows [first_row, first_row + count_rows), at most kPanelRows.
+// Computes columns [first, end) of activation rows [first_row, first_row + count_rows), at most
+// kPanelRows.
 template <class Format>
 void MultiplyManyRows(const cpu::Product& product, int64_t first, int64_t end, int64_t first_row,
                       int count_rows) {

@@ -8,7 +8,7 @@ namespace fathom::KERNEL_ISA {
 namespace {
 
 constexpr int64_t kBlock = cpu::kProductBlock;
-constexpr int kMaxParts = 8;  // of k
+constexpr int kMaxParts = 8;  // parts of k
 
 // One prepared row of activations, and its scales.
 struct ProductRow {
@@ -16,7 +16,7 @@ struct ProductRow {
   const float* scales;
 };
 
-// Floats of a prepared row per block.
+// Returns the floats of a prepared row per block.
 template <class Format>
 constexpr int64_t kBlockFloats = kBlock / (Format::kByBlocks ? kOperandColumns : 1);
 template <>
@@ -34,7 +34,7 @@ ProductRow RowOfActivations(const cpu::Product& product, int64_t i) {
 inline WeightRow WeightRowAt(const cpu::Product& product, int64_t n) {
   const int64_t scale_bytes =
       product.scale_columns * (product.e8m0_scales ? 1 : static_cast<int64_t>(sizeof(float)));
-  // FP8 scales belong to 128 weight rows, FP4 scales to one.
+  // FP8 scales belong to 128 weight rows, FP4 scales to one row.
   const int64_t rows_per_scale = product.format == cpu::ProductFormat::kFp4 ? 1 : kBlock;
   const uint8_t* scales =
       product.scales == nullptr ? nullptr : product.scales + n / rows_per_scale * scale_bytes;
@@ -44,11 +44,11 @@ inline WeightRow WeightRowAt(const cpu::Product& product, int64_t n) {
 // Prefetch distance, into the second-level cache: the first-level cache has room for a shorter
 // distance only, which does not cover the time of a page walk. Measured.
 constexpr int64_t kPrefetchBytes = 4096;
-// With one or two rows, distance of a second prefetch, into the first-level cache: it pays where a
-// block takes few instructions for its bytes. Measured.
+// The distance of a second prefetch with one or two rows, into the first-level cache: it pays where
+// a block takes few instructions for its bytes. Measured.
 constexpr int64_t kSecondPrefetchBytes = 1024;
 
-// Prefetches what is read after `line` of a stream of weights; kTwice: into both caches.
+// Prefetches the bytes after `line` of a stream of weights; kTwice: into both caches.
 template <bool kTwice>
 [[gnu::always_inline]] inline void PrefetchAhead(const uint8_t* line) {
   __builtin_prefetch(line + kPrefetchBytes, 0, 2);
@@ -81,8 +81,7 @@ inline bool BytesWithin(const uint8_t* bytes, int64_t count, uint8_t least, uint
   return smallest == least && largest == most;
 }
 
-// Columns [n, end of group): up to kMost that are summed together, with a scale in common if the
-// format shares it.
+// The most columns that are summed together, with a scale in common if the format shares it.
 constexpr int kGroup = 4;
 template <class Format, int64_t kMost = kGroup>
 int GroupSize(int64_t n, int64_t end) {
@@ -91,7 +90,7 @@ int GroupSize(int64_t n, int64_t end) {
   return static_cast<int>(last - n < kMost ? last - n : kMost);
 }
 
-// Copies the columns behind the last whole block into a block filled up with zeros. The activations
+// Copies the columns after the last whole block into a block padded with zeros. The activations
 // there are -0, and fma(0, -0, a) is a.
 template <class Format>
 struct PaddedBlock {

@@ -1,6 +1,6 @@
-// Products of several and many rows of activations with weights that are multiplied by their scales
-// as they are expanded (scaled_formats.h): a block of kGroup weight rows stays in registers while
-// all rows of activations pass over it.
+// Products of several or many rows of activations by weights that are multiplied by their scales as
+// they are expanded (scaled_formats.h): a block of kGroup weight rows stays in registers while all
+// rows of activations pass over it.
 #pragma once
 
 #include "kernels/cpu/product_rows.h"
@@ -9,8 +9,8 @@
 namespace fathom::KERNEL_ISA {
 namespace {
 
-// Whether the format has one with scales in the weights, or one that adds exponents, which the
-// scales of `blocks` blocks of the weights fit, at least one.
+// True if the format has a variant with scales in the weights, or one that adds exponents, and the
+// scales of `blocks` blocks of the weights, at least one, are in its range.
 template <class Format>
 bool ScalesFit(const WeightRow (&weights)[kGroup], int64_t blocks) {
   bool fit = blocks > 0 && (kScales<Format> || kHasPowers<Format>);
@@ -45,7 +45,7 @@ template <class Format, bool kStarts>
   }
 }
 
-// Sets the sums of all rows to those of blocks [first, end), at least one.
+// Sets the sums of all rows to the sums of blocks [first, end), at least one.
 template <class Format>
 void SumScaledBlocks(const WeightRow (&weights)[kGroup], int64_t row_bytes, int64_t first,
                      int64_t end, const ProductRow* rows, int count_rows,

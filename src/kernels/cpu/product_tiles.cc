@@ -1,11 +1,11 @@
-// Products of quantised weights with many rows of activations on the matrix unit of AMX.
+// Products of quantised weights by many rows of activations on the matrix unit of AMX.
 //
-// tdpbf16ps adds to each of 16 x 16 sums the products of up to 16 pairs of bf16 numbers: those of
-// the lower halves as one chain of fused multiply-adds from zero, those of the upper halves as
-// another; the two are added, then their sum to the sum in the tile. This order is part of the
-// architecture (Intel's manual, TDPBF16PS). With the pairs of tile_formats.h it is one lane and
-// block of docs/numerics.md 2: a tile holds the sums of one lane for 16 rows of weights and 16
-// tokens, and needs no more memory until the tree over the lanes.
+// tdpbf16ps adds to each of 16 x 16 sums the products of up to 16 pairs of bf16 numbers: the
+// products of the lower halves as one chain of fused multiply-adds from zero, the products of the
+// upper halves as another; the two are added, then their sum to the sum in the tile. This order is
+// part of the architecture (Intel's manual, TDPBF16PS). With the pairs of tile_formats.h it is one
+// lane and block of docs/numerics.md 2: a tile holds the sums of one lane for 16 rows of weights
+// and 16 tokens, and needs no more memory until the tree over the lanes.
 //
 // An instruction takes 16 cycles however few of the 16 pairs are used; with 4 (FP4) or 8 halves
 // (FP8) it does four times as many multiply-adds per cycle as fp32 registers.
@@ -16,10 +16,10 @@ namespace fathom::KERNEL_ISA {
 namespace {
 
 constexpr int kLaneCount = 16;
-constexpr int kQuarters = 4;  // of the lanes
+constexpr int kQuarters = 4;  // quarters of the lanes
 constexpr int kQuarterLanes = kLaneCount / kQuarters;
-constexpr int kPanelTiles = 2;      // of weight rows, expanded together
-constexpr int kMostTokenTiles = 4;  // that share an expansion
+constexpr int kPanelTiles = 2;      // tiles of weight rows that are expanded together
+constexpr int kMostTokenTiles = 4;  // token tiles that share an expansion
 constexpr int kTileFloats = kTileSide * kTileSide;
 
 // Blocks that are expanded before they are multiplied, so that the stores are done by then.
@@ -35,11 +35,11 @@ struct Workspace {
 };
 static_assert(sizeof(Workspace) <= cpu::kTileWorkspace);
 
-// Bytes of a tile of weights or activations: 16 rows of kSteps pairs, or kSteps of 16.
+// Bytes of a tile of weights or activations: 16 rows of kSteps pairs, or kSteps rows of 16 pairs.
 template <class Format>
 constexpr int64_t kTileBytes = Format::kSteps*(kTileSide * 4);
 template <class Format>
-constexpr int64_t kTileRowBytes = Format::kSteps * 4;  // of weights
+constexpr int64_t kTileRowBytes = Format::kSteps * 4;  // bytes per row of a tile of weights
 // Bytes of the activations of 16 tokens, all lanes, per block of k.
 template <class Format>
 constexpr int64_t kTokenTileBytes = kTileBytes<Format>*(kLaneCount / Format::kShared);
@@ -58,7 +58,7 @@ void Configure() {
     shapes.row_bytes[tile] = tile == 4 || tile == 5 ? 4 * Format::kSteps : 4 * kTileSide;
     shapes.rows[tile] = tile < 6 ? kTileSide : Format::kSteps;
   }
-  ForgetMemory();  // the compiler does not know that the instruction reads all of it
+  ForgetMemory();  // the compiler does not know that the instruction reads the whole struct
   _tile_loadconfig(&shapes);
 }
 
@@ -78,8 +78,9 @@ inline void StoreSums(float* first, float* second, float* third, float* fourth) 
   ForgetMemory();
 }
 
-// Sums of one lane, for two tiles of weights and two of activations: each is loaded once for two
-// products. weight_bytes, token_bytes, weight_sums, token_sums: from one to the other.
+// Adds to the sums of one lane, for two tiles of weights and two of activations: each tile is
+// loaded once for two products. weight_bytes, token_bytes, weight_sums, token_sums: the distance
+// between the two tiles.
 template <class Format>
 void SumSquare(const uint8_t* weights, int64_t weight_bytes, const uint8_t* activations,
                int64_t token_bytes, int64_t blocks, float* sums, int64_t weight_sums,
@@ -107,7 +108,7 @@ void SumSquare(const uint8_t* weights, int64_t weight_bytes, const uint8_t* acti
 template <class Format>
 [[gnu::always_inline]] inline void AddLanesOfBlock(const uint8_t* w, const uint8_t* x,
                                                    int64_t activation_bytes) {
-  constexpr int64_t kWeightLane = kTileRowBytes<Format>;  // lanes side by side in a row
+  constexpr int64_t kWeightLane = kTileRowBytes<Format>;  // the lanes are side by side in a row
   constexpr int64_t kRow = kQuarterLanes * kWeightLane;
   ForgetMemory();
   _tile_loadd(4, w, kRow);
@@ -139,10 +140,10 @@ struct Task {
   Workspace& workspace;
   int64_t first_token;
   int tokens;
-  int64_t blocks;  // of k
+  int64_t blocks;  // blocks of k
 
   int TokenTiles() const { return (tokens + kTileSide - 1) / kTileSide; }
-  // Bytes of packed activations of the lanes that share them, and of a tile of tokens.
+  // Return the bytes of packed activations of the lanes that share them, and of a tile of tokens.
   int64_t LaneBytes() const { return blocks * kTileBytes<Format>; }
   int64_t TokenTileBytes() const { return blocks * kTokenTileBytes<Format>; }
   const uint8_t* Activations(int token_tile, int lane, int64_t block) const {
@@ -171,7 +172,7 @@ float PackActivations(const Task<Format>& task) {
     for (int64_t block = 0; block < task.blocks; ++block, to += kTileBytes<Format>) {
       for (int i = 0; i < count; ++i) {
         const float scale = Format::Pack(rows[i], block, numbers + i * kFloats);
-        largest = scale <= largest ? largest : scale;  // NaN stays
+        largest = scale <= largest ? largest : scale;  // keeps NaN
       }
       for (int step = 0; step < Format::kSteps; ++step) {
         for (int column = 0; column < kColumns; column += 4) {
@@ -201,7 +202,7 @@ struct WeightTile {
   const uint8_t* bytes;
   const uint8_t* scales;
   int64_t row_bytes;
-  int64_t scale_bytes;  // from one row's scales to the next one's
+  int64_t scale_bytes;  // between the scales of adjacent rows
 };
 
 // Expands a block of one quarter of the lanes.
@@ -209,7 +210,7 @@ template <class Format, int64_t kLaneBytes>
 [[gnu::always_inline]] inline void ExpandBlock(const WeightTile& tile, int64_t block, int quarter,
                                                int64_t lane_bytes, uint8_t* out) {
   constexpr int64_t kRow = kLaneBytes == 0 ? kTileRowBytes<Format> : kQuarterLanes * kLaneBytes;
-  // A copy, since the stores might change what is not.
+  // A copy, because the compiler must assume that the stores change `tile`.
   const WeightTile rows = tile;
   const uint8_t* bytes = rows.bytes;
   const uint8_t* scales = rows.scales;
@@ -234,8 +235,8 @@ template <class Format>
   }
 }
 
-// Expands the blocks of a range of rows in the order in which one tile of tokens needs them: tile
-// of rows, part of k, quarter of the lanes, block; each into the next place of a ring.
+// Expands the blocks of a range of rows in the order in which one tile of tokens needs them (by
+// tile of rows, part of k, quarter of the lanes, block), each into the next place of a ring.
 template <class Format>
 class WeightStream {
  public:
@@ -299,13 +300,13 @@ class WeightStream {
   int part_ = 0;
   int quarter_ = 0;
   int64_t block_ = 0;
-  int64_t end_block_;  // of the part
+  int64_t end_block_;  // end block of the part
   int64_t piece_ = 0;
   uint64_t expanded_ = 0;
   uint64_t taken_ = 0;
 };
 
-// The tree over the lanes of one tile.
+// Adds the lanes of one tile by the tree.
 void AddLanes(const float (&lanes)[kLaneCount][kTileFloats], float* out) {
   for (int row = 0; row < kTileFloats; row += kLanes) {
     F32 v[kLaneCount];
@@ -321,7 +322,7 @@ void AddLanes(const float (&lanes)[kLaneCount][kTileFloats], float* out) {
   }
 }
 
-// Writes a tile, [row of weights][token], of which `tokens` exist.
+// Writes a tile, [row of weights][token], for its first `tokens` tokens.
 void WriteTile(const cpu::Product& product, int64_t first_token, int tokens, int64_t first_row,
                const float* tile) {
   alignas(64) float turned[kTileFloats];
@@ -353,7 +354,7 @@ void WriteRows(const Task<Format>& task, int64_t n, int tiles) {
   }
 }
 
-// Rows [first, end) with one tile of tokens: blocks are expanded beside the products of others.
+// Computes rows [first, end) with one tile of tokens: blocks are expanded beside products.
 template <class Format>
 void MultiplyOneTile(const Task<Format>& task, int64_t first, int64_t end) {
   Workspace& space = task.workspace;
@@ -378,8 +379,8 @@ void MultiplyOneTile(const Task<Format>& task, int64_t first, int64_t end) {
   }
 }
 
-// Sets space.sums to those of all lanes over the blocks of one part of k, for kPanelTiles tiles of
-// rows from row n on.
+// Sets space.sums to the sums of all lanes over the blocks of one part of k, for kPanelTiles tiles
+// of rows from row n on.
 template <class Format>
 void SumPanel(const Task<Format>& task, int64_t n, int part) {
   Workspace& space = task.workspace;
@@ -403,7 +404,7 @@ void SumPanel(const Task<Format>& task, int64_t n, int part) {
     for (int i = 0; i < kQuarterLanes; ++i) {
       const int lane = quarter * kQuarterLanes + i;
       const uint8_t* weights = space.weights + i * lane_bytes;
-      // An odd number of tiles: the last two once more.
+      // With an odd number of tiles, the last two are computed once more.
       for (int token = 0; token < token_tiles; token += 2) {
         const int at = token + 2 <= token_tiles ? token : token_tiles - 2;
         SumSquare<Format>(weights, tile_bytes, task.Activations(at, lane, first),
@@ -414,8 +415,8 @@ void SumPanel(const Task<Format>& task, int64_t n, int part) {
   }
 }
 
-// Rows [first, end), a multiple of kPanelTiles tiles, with several tiles of tokens: these share an
-// expansion.
+// Computes rows [first, end), a multiple of kPanelTiles tiles, with several tiles of tokens, which
+// share an expansion.
 template <class Format>
 void MultiplyPanels(const Task<Format>& task, int64_t first, int64_t end) {
   Workspace& space = task.workspace;
@@ -452,7 +453,7 @@ cpu::Product WithTokens(cpu::Product product, int64_t first, int64_t count) {
   return product;
 }
 
-// Rows [first, end) of the weight, whole tiles.
+// Computes rows [first, end) of the weight, whole tiles.
 template <class Format>
 void MultiplyTask(const Task<Format>& task, int64_t first, int64_t end) {
   Configure<Format>();
@@ -472,13 +473,13 @@ void MultiplyTiles(const cpu::Product& product, int64_t first, int64_t end) {
   const int64_t fitting = static_cast<int64_t>(sizeof(space.activations)) / tile_bytes;
   const int64_t tiles = (product.t + kTileSide - 1) / kTileSide;
   const int64_t most = fitting < kMostTokenTiles ? fitting : kMostTokenTiles;
-  const int64_t groups = (tiles + most - 1) / most;  // of about equal size
+  const int64_t groups = (tiles + most - 1) / most;  // groups of about equal size
   for (int64_t g = 0; g < groups; ++g) {
     const int64_t begin = tiles * g / groups * kTileSide;
     const int64_t limit = tiles * (g + 1) / groups * kTileSide;
     const int64_t count = (limit < product.t ? limit : product.t) - begin;
     const Task<Format> task = {product, space, begin, static_cast<int>(count), blocks};
-    // Panels are several tiles; what is left over of the rows is not many.
+    // Panels are several tiles; the remaining rows are few.
     const int64_t rows = (task.TokenTiles() == 1 ? 1 : kPanelTiles) * kTileSide;
     int64_t tiled = first + (end - first) / rows * rows;
     if (tiled > first && PackActivations(task) <= kLargestActivationScale) {
@@ -492,7 +493,7 @@ void MultiplyTiles(const cpu::Product& product, int64_t first, int64_t end) {
   }
 }
 
-// Whether the scales of rows [first, end) of the weight are in the range of tile_formats.h.
+// Returns true if the scales of rows [first, end) of the weight are in the range of tile_formats.h.
 bool ScalesFit(const cpu::Product& product, int64_t first, int64_t end) {
   const int64_t rows_per_scale = product.format == cpu::ProductFormat::kFp4 ? 1 : kBlock;
   const uint8_t* scales = product.scales + first / rows_per_scale * product.scale_columns;
@@ -501,7 +502,7 @@ bool ScalesFit(const cpu::Product& product, int64_t first, int64_t end) {
   return BytesWithin(scales, count, kSmallestScale, kLargestTileScale);
 }
 
-// Whether tiles compute most of the product's rows [first, end).
+// Returns true if tiles compute most of the product's rows [first, end).
 bool TilesCompute(const cpu::Product& product, int64_t first, int64_t end) {
   const bool is_fp4 = product.format == cpu::ProductFormat::kFp4;
   const bool is_fp8 = product.format == cpu::ProductFormat::kFp8 ||

@@ -6,7 +6,7 @@ namespace fathom::KERNEL_ISA {
 namespace {
 
 constexpr int64_t kCacheLine = 64;
-constexpr int64_t kStep = 4 * kCacheLine;  // bytes of a stream that are read before the next one's
+constexpr int64_t kStep = 4 * kCacheLine;  // bytes that are read of each stream in turn
 
 template <int kStreams>
 int32_t ReadStreams(const uint8_t* data, int64_t bytes, const cpu::ReadPattern& pattern) {
@@ -41,7 +41,7 @@ int32_t ReadStreams(const uint8_t* data, int64_t bytes, const cpu::ReadPattern& 
 // Runs chains of step(chain), each of `work` multiply-adds, until `count` are done.
 template <class Step>
 float RunChains(int64_t count, int64_t work, const Step& step) {
-  constexpr int kChains = 12;  // more than latency times units
+  constexpr int kChains = 12;  // more than latency times the number of units
   F32 chains[kChains];
   for (int i = 0; i < kChains; ++i) {
     chains[i] = Set(static_cast<float>(i));
@@ -78,7 +78,7 @@ float OperandMultiplyAdds(int64_t count) {
   Operand b;
   LoadTo(zeros, a);
   LoadTo(zeros, b);
-  Keep(a);  // numbers that the compiler does not know
+  Keep(a);  // the compiler must not know the numbers
   Keep(b);
   return RunChains(count, kLanes * kOperandColumns, [&](F32 chain) { return MulAdd(a, b, chain); });
 }

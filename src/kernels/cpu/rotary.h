@@ -1,4 +1,4 @@
-// Rotation of pairs (docs/numerics.md 3), shared by the kernels that rotate.
+// Rotates pairs (docs/numerics.md 3), shared by the kernels that rotate.
 #pragma once
 
 #include "kernels/cpu/kernels.h"

@@ -1,5 +1,6 @@
-// The scales that weights are multiplied by before they are summed (scaled_formats.h), and that
-// Fp4Powers adds to the exponents of what sums are worth (product_integers.h).
+// The range of the scales by which weights are multiplied before they are summed
+// (scaled_formats.h), and whose exponents Fp4Powers adds to the exponents of the worth of sums
+// (product_integers.h).
 #pragma once
 
 #include <stdint.h>

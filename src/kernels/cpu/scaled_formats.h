@@ -1,15 +1,16 @@
 // FP8 and FP4 weights times their scales, as pairs of bf16 numbers: a block's chain is added to its
-// sum as it is. An addition does not compete with the products for a unit of the processor; a fused
-// multiply-add with the scale does, and takes a fifth of the time of several rows of activations.
+// sum without a factor. An addition does not compete with the products for a unit of the processor;
+// a fused multiply-add with the scale does, and takes a fifth of the time of several rows of
+// activations.
 //
-// The sums are those of the formats without scales (product_formats.h), since a power of two moves
-// through a chain unless a number overflows or becomes subnormal. Scales are at most 1, so that
-// nothing overflows that did not before, and at least 2^-60: activations are multiples of 2^-57
-// (quantised: of 2^-32) and codes of 2^-9, so that nothing but zero is below 2^-126. Rows with
-// other scales are multiplied as usual.
-//   kFewestRows      of activations, from which these formats are faster; measured,
-//   kScalesPerBlock  of a row,
-//   AddScaled        adds a block of one row of activations to its sums, or with kStarts sets them.
+// The sums equal the sums of the formats without scales (product_formats.h), since a power of two
+// commutes with a chain unless a number overflows or becomes subnormal. Scales are at most 1, so
+// that nothing overflows that did not before, and at least 2^-60: activations are multiples of
+// 2^-57 (quantised: of 2^-32) and codes of 2^-9, so that nothing but zero is below 2^-126. Rows
+// with other scales are multiplied as usual.
+//   kFewestRows      rows of activations from which on these formats are faster; measured,
+//   kScalesPerBlock  scales per row and block,
+//   AddScaled        adds a block of one row of activations to its sums; with kStarts sets them.
 #pragma once
 
 #include "kernels/cpu/product_formats.h"
@@ -18,8 +19,8 @@
 namespace fathom::KERNEL_ISA {
 namespace {
 
-// Adds the chains of one row of activations and kColumns weight rows to their sums, or with kStarts
-// to zeros.
+// Adds the chains of one row of activations and kColumns weight rows to their sums; with kStarts
+// the sums begin at zero.
 template <bool kStarts, int kColumns>
 [[gnu::always_inline]] inline void AddAsTheyAre(const F32 (&chains)[kColumns],
                                                 F32 (&sums)[kColumns][1]) {

@@ -11,15 +11,15 @@ namespace fathom {
 namespace {
 
 constexpr std::int64_t kMaxTileRows = 512;
-// For one token, all groups of wo_a at once, each of which counts as a row; for more tokens, fewer
-// groups at once.
+// Room for all groups of wo_a together for one token, each of which counts as a row; for more
+// tokens, fewer groups at a time.
 constexpr std::int64_t kMinTileRows = 16;
 
 std::int64_t TileRows(const StepLimits& limits) {
   return std::clamp(limits.max_tokens, kMinTileRows, kMaxTileRows);
 }
 
-// The pieces; their memory comes from `memory`, which may only measure.
+// Lays out the pieces; their memory comes from `memory`, which may only measure.
 void LayOut(const StepLimits& limits, std::int64_t threads, BufferLayout& memory, Scratch& s) {
   const auto take = [&]<class T>(std::int64_t count, std::span<T>& piece) {
     T* const data = memory.Add<T>(count, 1).data;

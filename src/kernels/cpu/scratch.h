@@ -24,7 +24,7 @@ struct Scratch {
   std::span<float> activations;  // prepared rows: [tile_rows, PreparedStride(max_linear_inputs)]
   std::span<float> scales;       // their scales: [tile_rows, max_linear_inputs / 128]
 
-  std::span<float> hyper_chains;  // of several rows: kernels.h
+  std::span<float> hyper_chains;  // chains of several rows: kernels.h
 
   // Experts, per (token, slot) of a tile of tokens, sorted by expert.
   std::span<Bf16> gate;                 // [pairs, moe_intermediate]
@@ -36,7 +36,7 @@ struct Scratch {
   std::span<std::int32_t> first_pair;   // [n_experts + 1]
   std::span<cpu::Product> products;     // [2 * n_experts]
 
-  std::span<const std::uint8_t*> keys;  // per thread: of one row
+  std::span<const std::uint8_t*> keys;  // per thread: keys of one row
   std::span<float> attention;           // per thread: AttentionScratch(head_dim)
   std::span<float> row_scores;          // per thread: [max_compressed_rows]
   std::span<std::uint64_t> row_order;   // per thread: [max_compressed_rows]
@@ -45,7 +45,7 @@ struct Scratch {
   std::span<Bf16> row;                  // per thread: [max(head_dim, 128)]
 };
 
-// Piece `index` of `count` equal pieces.
+// Returns piece `index` of `count` equal pieces.
 template <class T>
 std::span<T> Piece(std::span<T> all, int index, int count) {
   const std::size_t size = all.size() / static_cast<std::size_t>(count);

@@ -1,4 +1,4 @@
-// The size of the CPU backend's working memory, known before there is a backend.
+// Computes the size of the CPU backend's working memory without a backend.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
-// The vector vocabulary of the CPU kernels: the only place that names an instruction set.
+// The vector functions of the CPU kernels: the only place that names an instruction set.
 //
-// Kernels are written once in this vocabulary and compiled once per instruction set, each time with
-// its own KERNEL_ISA as namespace. docs/numerics.md sums in 16 lanes; a register holds kLanes of
-// them, and kParts registers together are the 16 lanes, part p holding lanes p * kLanes ....
+// Kernels are written once with these functions and compiled once per instruction set, each time
+// with its own KERNEL_ISA as namespace. docs/numerics.md sums in 16 lanes; a register holds kLanes
+// of them, and kParts registers together are the 16 lanes, part p holding lanes p * kLanes ....
 //
 // Everything here has internal linkage: an object built for AVX-512 must not export a function that
 // the linker could pick for all machines. For the same reason, files that include this one include
@@ -42,8 +42,8 @@ struct VectorOps {
   static I ToExponent(I a) { return ShiftLeft<23>(a); }
 };
 
-// Makes the compiler assume that memory has changed: GCC otherwise keeps sums that outnumber the
-// registers in copies on the stack, which it stores beside the originals.
+// Makes the compiler assume that memory has changed: otherwise, if sums outnumber the registers,
+// GCC keeps copies of them on the stack, which it stores beside the originals.
 [[gnu::always_inline]] inline void ForgetMemory() { asm volatile("" : : : "memory"); }
 
 // --- Scalars: the conversions of base/float_types.h, whose inline functions must not be
@@ -95,11 +95,11 @@ inline F32 RoundNumberToBf16(F32 x) {
 
 inline F32 Abs(F32 x) { return FromBits(And(Bits(x), SetInt(0x7FFFFFFF))); }
 
-// The E4M3 value nearest to x, clamped to +-448 (FloatToE4m3 and back).
+// Returns the E4M3 value nearest to x, clamped to +-448 (FloatToE4m3 and back).
 inline F32 RoundToE4m3(F32 x) {
   const I32 sign = And(Bits(x), SetInt(static_cast<int32_t>(0x80000000u)));
   const F32 magnitude = Abs(x);
-  // Below 2^-6 the steps are 2^-9: adding 2^14 rounds at that bit, taking it away is exact.
+  // Below 2^-6 the steps are 2^-9: adding 2^14 rounds at that bit, subtracting it is exact.
   const F32 subnormal = (magnitude + Set(0x1p14f)) - Set(0x1p14f);
   const I32 bits = Bits(magnitude);
   const I32 odd = And(ShiftRight<20>(bits), SetInt(1));
@@ -170,7 +170,7 @@ inline void StoreSome(float* p, F32 x, int n) { n == kLanes ? Store(p, x) : Stor
 
 // --- Packed FP4 vectors of the indexer
 
-// 16 bytes of E2M1 pairs -> 32 bytes: twice their values + 12, the 16 low nibbles first.
+// Converts 16 bytes of E2M1 pairs to 32 bytes: twice their values + 12, the 16 low nibbles first.
 inline void ExpandTwice(const uint8_t* p, void* out) {
   const __m128i table = _mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0);
   const __m128i nibble = _mm_set1_epi8(15);
@@ -181,14 +181,14 @@ inline void ExpandTwice(const uint8_t* p, void* out) {
                    _mm_shuffle_epi8(table, _mm_and_si128(_mm_srli_epi16(v, 4), nibble)));
 }
 
-// --- Operands of products: F32, and what the files below call Operand
+// --- Operands of products: F32, and the type that the files below call Operand
 
 inline void LoadTo(const float* p, F32& x) { x = Load(p); }
 inline F32 Multiply(F32 a, F32 b) { return a * b; }
 
 // E4M3: lane l has 4 bytes, as bf16 numbers times 2^-120: bytes 0 and 2, bytes 1 and 3. Shifting
-// the sign and the seven other bits into place gives exactly that, subnormals included (they become
-// fp32's).
+// the sign and the seven other bits into place gives exactly this value, subnormals included (they
+// become subnormal fp32 numbers).
 struct Fp8Bytes {
   I32 even;
   I32 odd;
@@ -201,7 +201,7 @@ inline Fp8Bytes LoadFp8(const uint8_t* p) {
           And(ShiftRightSigned16<4>(bytes), mask)};
 }
 
-// The values of byte j times 2^-120.
+// Returns the values of byte j times 2^-120.
 inline F32 Fp8Operand(const Fp8Bytes& bytes, int j) {
   const I32 pair = j % 2 == 0 ? bytes.even : bytes.odd;
   return FromBits(j < 2 ? ShiftLeft<16>(pair)

@@ -1,5 +1,5 @@
-// The vocabulary on AVX2 with FMA: two registers are the 16 lanes. Included by simd.h only.
-// The contract of every function is in simd_avx512.h.
+// Vector functions on AVX2 with FMA: two registers are the 16 lanes. Included by simd.h only. The
+// contract of every function is in simd_avx512.h.
 #pragma once
 
 namespace fathom::KERNEL_ISA {
@@ -190,7 +190,7 @@ inline F32 Exchange(F32 a) {
 inline F32 ExpandFp4Scales(const uint8_t* p, int part) {
   int32_t bytes;
   __builtin_memcpy(&bytes, p, 4);
-  // Each lane's byte to bits 16 ... 23, then to the exponent.
+  // Shifts each lane's byte to bits 16 ... 23, then to the exponent.
   const __m256i first = _mm256_set1_epi32(static_cast<int32_t>(0x80008080));
   const __m256i second = _mm256_set1_epi32(static_cast<int32_t>(0x80018080));
   const __m256i select =

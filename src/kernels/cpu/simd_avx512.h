@@ -1,4 +1,4 @@
-// The vocabulary on AVX-512 (F, BW, VL, DQ): a register is the 16 lanes. Included by simd.h only.
+// Vector functions on AVX-512 (F, BW, VL, DQ): a register is the 16 lanes. Included by simd.h only.
 #pragma once
 
 namespace fathom::KERNEL_ISA {
@@ -18,7 +18,7 @@ inline F32 Set(float x) { return {_mm512_set1_ps(x)}; }
 inline F32 Zero() { return {_mm512_setzero_ps()}; }
 inline I32 SetInt(int32_t x) { return {_mm512_set1_epi32(x)}; }
 
-// Memory need not be aligned. With n: the first n lanes; the others read as +0 and are not written.
+// Memory need not be aligned. With n: the first n lanes; others read as +0 and are not written.
 inline __mmask16 FirstLanes(int n) { return static_cast<__mmask16>((1u << n) - 1u); }
 inline F32 Load(const float* p) { return {_mm512_loadu_ps(p)}; }
 inline F32 Load(const float* p, int n) { return {_mm512_maskz_loadu_ps(FirstLanes(n), p)}; }
@@ -90,7 +90,7 @@ inline F32 LoadBf16(const uint16_t* p, int n) {
   const __m256i half = _mm256_maskz_loadu_epi16(FirstLanes(n), p);
   return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16))};
 }
-// The upper halves of the lanes.
+// Stores the upper halves of the lanes.
 inline void StoreHigh16(uint16_t* p, I32 x) {
   const __m256i half = _mm512_cvtepi32_epi16(_mm512_srli_epi32(x.v, 16));
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), half);
@@ -99,7 +99,7 @@ inline void StoreHigh16(uint16_t* p, I32 x, int n) {
   _mm256_mask_storeu_epi16(p, FirstLanes(n), _mm512_cvtepi32_epi16(_mm512_srli_epi32(x.v, 16)));
 }
 
-// The tree of 16.
+// Returns the tree of the 16 lanes.
 inline float TreeSum(const F32 (&lanes)[1]) {
   const __m256 v =
       _mm256_add_ps(_mm512_castps512_ps256(lanes[0].v), _mm512_extractf32x8_ps(lanes[0].v, 1));
@@ -107,7 +107,7 @@ inline float TreeSum(const F32 (&lanes)[1]) {
   w = _mm_add_ps(w, _mm_movehl_ps(w, w));
   return _mm_cvtss_f32(_mm_add_ss(w, _mm_movehdup_ps(w)));
 }
-// The trees of four times 16 lanes.
+// Writes the trees of four times 16 lanes.
 inline void TreeSums(const F32 (&lanes)[4][1], float* sums) {
   const auto halves = [](__m512 a, __m512 b) {  // lanes i and i + 8 of a, then of b
     return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xEE));
@@ -118,7 +118,7 @@ inline void TreeSums(const F32 (&lanes)[4][1], float* sums) {
   __m512 w = _mm512_add_ps(_mm512_shuffle_f32x4(ab, cd, 0x88), _mm512_shuffle_f32x4(ab, cd, 0xDD));
   w = _mm512_add_ps(w, _mm512_permute_ps(w, 0x4E));
   w = _mm512_add_ps(w, _mm512_permute_ps(w, 0xB1));
-  // Not to memory directly: that instruction takes a hundred cycles on some processors.
+  // Not to memory directly: such an instruction takes a hundred cycles on some processors.
   _mm_storeu_ps(sums, _mm512_castps512_ps128(_mm512_maskz_compress_ps(0x1111, w)));
 }
 inline float FirstLane(F32 a) { return _mm512_cvtss_f32(a.v); }
@@ -136,7 +136,7 @@ inline void Transpose(const __m512 (&rows)[4], F32 (&columns)[4]) {
   columns[3].v = _mm512_castpd_ps(_mm512_unpackhi_pd(high01, high23));
 }
 
-// 4 numbers of kLanes rows, `stride` floats apart.
+// Loads 4 numbers of kLanes rows, `stride` floats apart.
 inline void LoadColumns(const float* p, int64_t stride, F32 (&columns)[4]) {
   __m512 rows[4];
   for (int i = 0; i < 4; ++i) {
@@ -149,7 +149,7 @@ inline void LoadColumns(const float* p, int64_t stride, F32 (&columns)[4]) {
   Transpose(rows, columns);
 }
 
-// 8 bf16 numbers of kLanes rows, `stride` numbers apart.
+// Loads 8 bf16 numbers of kLanes rows, `stride` numbers apart.
 inline void LoadBf16Columns(const uint16_t* p, int64_t stride, F32 (&columns)[8]) {
   const auto load = [&](int l) {
     return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p + l * stride));
@@ -173,7 +173,7 @@ inline void LoadBf16Columns(const uint16_t* p, int64_t stride, F32 (&columns)[8]
   }
 }
 
-// Lane i becomes lane (i ^ kStride).
+// Moves lane i to lane (i ^ kStride).
 template <int kStride>
 inline F32 Exchange(F32 a) {
   if constexpr (kStride == 8) {
@@ -185,12 +185,12 @@ inline F32 Exchange(F32 a) {
   }
 }
 
-// The scales of 128 FP4 columns from their 4 E8M0 bytes: lane l has the scale of byte l / 4. Byte
-// 0: +0.
+// Returns the scales of 128 FP4 columns from their 4 E8M0 bytes: lane l has the scale of byte l /
+// 4. Byte 0: +0.
 inline F32 ExpandFp4Scales(const uint8_t* p, int) {
   int32_t bytes;
   __builtin_memcpy(&bytes, p, 4);
-  // Each lane's byte to bits 16 ... 23, then to the exponent.
+  // Shifts each lane's byte to bits 16 ... 23, then to the exponent.
   const int32_t select = static_cast<int32_t>(0x80008080);
   const __m512i selects = _mm512_setr_epi32(
       select, select, select, select, select + 0x10000, select + 0x10000, select + 0x10000,
@@ -200,7 +200,7 @@ inline F32 ExpandFp4Scales(const uint8_t* p, int) {
   return {_mm512_castsi512_ps(_mm512_slli_epi32(moved, 7))};
 }
 
-// 2 * kLanes E4M3 bytes, times 2^-120: even and odd indices.
+// Expands 2 * kLanes E4M3 bytes, times 2^-120: even and odd indices.
 inline void ExpandFp8Pairs(const uint8_t* p, F32& even, F32& odd) {
   const __m512i v = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
   const __m512i mask = _mm512_set1_epi32(static_cast<int32_t>(0x87F00000u));
@@ -210,7 +210,7 @@ inline void ExpandFp8Pairs(const uint8_t* p, F32& even, F32& odd) {
       _mm512_castsi512_ps(_mm512_and_si512(_mm512_srai_epi32(_mm512_slli_epi32(v, 16), 4), mask));
 }
 
-// 2 * kLanes 32-bit words: even and odd indices.
+// Loads 2 * kLanes 32-bit words: even and odd indices.
 inline void LoadWords(const void* p, I32& even, I32& odd) {
   const __m512i index =
       _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
@@ -219,14 +219,14 @@ inline void LoadWords(const void* p, I32& even, I32& odd) {
   even.v = _mm512_permutex2var_epi32(a, index, b);
   odd.v = _mm512_permutex2var_epi32(a, _mm512_add_epi32(index, _mm512_set1_epi32(1)), b);
 }
-// 16-bit numbers: zero where all bits but the uppermost are a number below `limit`.
+// Sets 16-bit numbers to zero if all their bits but the uppermost are a number below `limit`.
 inline I32 ZeroBelow16(I32 pairs, int16_t limit) {
   const __m512i magnitudes = _mm512_and_si512(pairs.v, _mm512_set1_epi16(0x7FFF));
   const __mmask32 kept = _mm512_cmpge_epi16_mask(magnitudes, _mm512_set1_epi16(limit));
   return {_mm512_maskz_mov_epi16(kept, pairs.v)};
 }
 
-// The sum of the products of a lane's two signed numbers of 16 bits.
+// Returns the sum of the products of a lane's two signed numbers of 16 bits.
 inline I32 MultiplyPairs16(I32 a, I32 b) { return {_mm512_madd_epi16(a.v, b.v)}; }
 template <int kBits>
 inline I32 ShiftLeft16(I32 a) {
@@ -237,7 +237,7 @@ inline I32 ShiftRightSigned16(I32 a) {
   return {_mm512_srai_epi16(a.v, kBits)};
 }
 
-// Bytes: products of unsigned a and signed b, added in pairs to 16-bit numbers; 16-bit addition;
+// On bytes: products of unsigned a and signed b, added in pairs to 16-bit numbers; 16-bit addition;
 // and the sum of a lane's two 16-bit numbers.
 inline I32 MultiplyBytes(I32 a, I32 b) { return {_mm512_maddubs_epi16(a.v, b.v)}; }
 inline I32 Add16(I32 a, I32 b) { return {_mm512_add_epi16(a.v, b.v)}; }
@@ -256,7 +256,7 @@ inline I32 AddByteProducts(I32 sums, I32 a, I32 b) { return Add16(sums, Multiply
 inline I32 SumOfByteProducts(I32 sums) { return SumHalves16(sums); }
 #endif
 
-// Byte i: table[index byte i], of indices 0 ... 15.
+// Sets byte i to table[index byte i], for indices 0 ... 15.
 inline I32 LookUpBytes(const uint8_t (&table)[16], I32 index) {
   const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(table));
   return {_mm512_shuffle_epi8(_mm512_broadcast_i32x4(bytes), index.v)};

@@ -16,22 +16,22 @@ namespace {
 struct Operand {
   __m512i v;
 };
-inline constexpr int kOperandColumns = 2;  // per lane
+inline constexpr int kOperandColumns = 2;  // columns per lane
 
 inline void LoadTo(const float* p, Operand& x) { x.v = _mm512_loadu_si512(p); }
 inline void Keep(Operand& x) { asm("" : "+v"(x.v)); }
 
-// fma(a.low, b.low, fma(a.high, b.high, c)) per lane.
+// Returns fma(a.low, b.low, fma(a.high, b.high, c)) per lane.
 inline F32 MulAdd(Operand a, Operand b, F32 c) {
   return {_mm512_dpbf16_ps(c.v, reinterpret_cast<__m512bh>(a.v), reinterpret_cast<__m512bh>(b.v))};
 }
 
-// The first product of a chain: adding -0 changes no product, not even the sign of a zero.
+// Returns the first product of a chain: adding -0 changes no product, not even the sign of a zero.
 inline F32 Multiply(Operand a, Operand b) { return MulAdd(a, b, Set(-0.0f)); }
 
 // FP4: lane l has columns 8l ... 8l+7; w[j] has twice the values of columns 8l+j (low) and 8l+j+4.
-// The permutation looks at the low five bits of a word only: the fifth is another nibble's, so the
-// table is there twice.
+// The permutation reads only the low five bits of a word: the fifth belongs to another nibble, so
+// the table is stored twice.
 inline void ExpandFp4(const uint8_t* p, Operand (&w)[4]) {
   const __m256i values = _mm256_setr_epi16(
       0, 0x3F80, 0x4000, 0x4040, 0x4080, 0x40C0, 0x4100, 0x4140, static_cast<int16_t>(0x8000),
@@ -46,8 +46,8 @@ inline void ExpandFp4(const uint8_t* p, Operand (&w)[4]) {
   w[3].v = _mm512_permutexvar_epi16(_mm512_srli_epi16(v, 12), table);
 }
 
-// The bf16 numbers of 64 codes: words[0] has bytes 0 ... 7 of every quarter, words[1] bytes 8 ...
-// 15.
+// Looks up the bf16 numbers of 64 codes: words[0] has bytes 0 ... 7 of every quarter, words[1]
+// bytes 8 ... 15.
 inline void LookUpFp8(__m512i codes, const Fp8Table& table, __m512i (&words)[2]) {
   const __m512i high = _mm512_permutex2var_epi8(_mm512_load_si512(table.high), codes,
                                                 _mm512_load_si512(table.high + 64));
@@ -87,13 +87,13 @@ constexpr ScaledFp8Tables MakeScaledFp8Tables() {
 }
 constexpr ScaledFp8Tables kScaledFp8 = MakeScaledFp8Tables();
 
-// ExpandFp8, times a scale.
+// Like ExpandFp8, times a scale.
 inline void ExpandScaledFp8(const uint8_t* p, uint8_t scale, Operand (&w)[2]) {
   ExpandFp8(p, kScaledFp8.of[scale - kSmallestScale], w);
 }
 
-// ExpandFp4, times the scales of the block; -0 is 0. The table's numbers are times the largest
-// scale: taking the rest of the exponent away with saturation leaves zeros alone.
+// Like ExpandFp4, times the scales of the block; -0 is 0. The table's numbers are times the largest
+// scale: subtracting the rest of the exponent with saturation leaves zeros unchanged.
 inline void ExpandScaledFp4(const uint8_t* p, const uint8_t* scales, Operand (&w)[4]) {
   const __m256i values = _mm256_setr_epi16(
       0, 0x3F80, 0x4000, 0x4040, 0x4080, 0x40C0, 0x4100, 0x4140, 0, static_cast<int16_t>(0xBF80),
@@ -101,7 +101,7 @@ inline void ExpandScaledFp4(const uint8_t* p, const uint8_t* scales, Operand (&w
       static_cast<int16_t>(0xC0C0), static_cast<int16_t>(0xC100), static_cast<int16_t>(0xC140));
   static_assert(kLargestScale == 127);
   const __m512i table = _mm512_inserti64x4(_mm512_castsi256_si512(values), values, 1);
-  // Each quarter has a scale; its byte to the lower half of every word.
+  // Each quarter has a scale, whose byte goes to the lower half of every word.
   const __m512i order = _mm512_inserti64x4(
       _mm512_castsi256_si512(_mm256_setr_m128i(_mm_set1_epi16(-0x8000), _mm_set1_epi16(-0x7FFF))),
       _mm256_setr_m128i(_mm_set1_epi16(-0x7FFE), _mm_set1_epi16(-0x7FFD)), 1);

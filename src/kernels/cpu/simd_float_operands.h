@@ -6,7 +6,7 @@ namespace fathom::KERNEL_ISA {
 namespace {
 
 using Operand = F32;
-inline constexpr int kOperandColumns = 1;  // per lane
+inline constexpr int kOperandColumns = 1;  // columns per lane
 
 inline void StoreTo(float* p, Operand x) { Store(p, x); }
 

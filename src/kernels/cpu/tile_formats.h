@@ -6,16 +6,16 @@
 // block, [kSteps][token] pairs.
 //   FP4: a lane is 8 columns, four pairs. Both chains of a pair's halves are exact.
 //   FP8: a lane is 8 columns. Two lanes share a tile of activations, the first in the lower halves
-//   of its pairs; weights of each are beside zeros, which leave the other lane out.
+//   of its pairs; the weights of each lane are beside zeros, which leave the other lane out.
 // A format has
 //   kSteps   pairs per lane and block,
 //   kShared  lanes that share a tile of activations,
-//   kPlaces  where a quarter's four lanes are, where they are expanded side by side,
-//   kFewestRows  of activations, from which tiles are faster; measured,
-//   Codes    what is the same for all rows of a block, made from a byte of its scales,
-//   Expand   the four lanes of a block of kRowsAtOnce rows; the lanes are kLaneBytes apart or, if
-//            that is 0, lane_bytes,
-//   Pack     one token's block, as [kSteps][16 / kShared] pairs; returns at least its scale.
+//   kPlaces  the places of a quarter's four lanes, where they are expanded side by side,
+//   kFewestRows  rows of activations from which on tiles are faster; measured,
+//   Codes    the data that all rows of a block share, made from a byte of its scales,
+//   Expand   expands the four lanes of a block of kRowsAtOnce rows; the lanes are kLaneBytes apart
+//            or, if that is 0, lane_bytes,
+//   Pack     packs one token's block, as [kSteps][16 / kShared] pairs; returns at least its scale.
 #pragma once
 
 #include "kernels/cpu/fp8_table.h"
@@ -29,12 +29,13 @@ namespace {
 constexpr int kTileSide = 16;  // rows of weights, and tokens, of a tile
 
 // From kSmallestScale to this scale of the weights nothing overflows or becomes subnormal, with
-// scales of activations up to kLargestActivationScale; those are at least 2^-22 (docs/numerics.md
-// 2).
+// scales of activations up to kLargestActivationScale; scales of activations are at least 2^-22
+// (docs/numerics.md 2).
 constexpr uint8_t kLargestTileScale = 127 + 30;
 constexpr float kLargestActivationScale = 0x1p60f;
 
-// Per byte of a scale: subtracted from a pair of bf16 numbers times 2^60, multiplies them by it.
+// Per byte of a scale: a number whose subtraction from a pair of bf16 numbers times 2^60 multiplies
+// them by the scale.
 struct LessTable {
   uint32_t pairs[256];
 };
@@ -48,8 +49,8 @@ constexpr LessTable MakeLessTable() {
 }
 constexpr LessTable kLess = MakeLessTable();
 
-// Stores a quarter or a half of a register, not through another one: that would take the port of
-// the tiles.
+// Stores a quarter or a half of a register directly: extracting it to another register first would
+// take the port of the tiles.
 template <int kQuarter>
 inline void StoreQuarter(uint8_t* p, __m512i x) {
   asm("vextracti32x4 %2, %1, %0" : "=m"(*reinterpret_cast<__m128i*>(p)) : "v"(x), "i"(kQuarter));
@@ -65,8 +66,8 @@ struct Fp4Tiles {
   static constexpr int kFewestRows = 7;
   static constexpr int64_t kBlockBytes = 64;
 
-  // The values of codes 0 ... 15, twice, times 2^60; -0 is 0. Taking the rest of the exponent away
-  // with saturation leaves zeros alone.
+  // The values of codes 0 ... 15, twice, times 2^60; -0 is 0. Subtracting the rest of the exponent
+  // with saturation leaves zeros unchanged.
   static __m512i Table() {
     constexpr int kUnit = (127 + 60) << 7;
     constexpr auto at = [](int exponent, int mantissa) {
@@ -160,14 +161,15 @@ struct Fp8Tiles {
     __m512i low[2];
   };
 
-  // The order of a quarter's codes of two rows, 16 + 16 of each: per row lanes 0 and 1, then lanes
-  // 2 and 3, alternating. Where bytes become words, a half of 128 bits has the first row's.
+  // The order of a quarter's codes of two rows, 16 + 16 from each: per row lanes 0 and 1, then
+  // lanes 2 and 3, alternating. Where bytes become words, a half of 128 bits has the first row's
+  // codes.
   static __m512i Order() {
     alignas(64) uint8_t order[64] = {};
     for (int i = 0; i < 64; ++i) {
       const int row = i % 16 / 8;
       const int lane = i / 32 * 2 + i % 2;
-      const int half = i / 16 % 2;  // of a lane's eight columns
+      const int half = i / 16 % 2;  // half of a lane's eight columns
       order[i] = static_cast<uint8_t>(32 * row + 16 * half + 4 * lane + i % 8 / 2);
     }
     return _mm512_load_si512(order);
