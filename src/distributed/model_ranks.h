@@ -1,9 +1,8 @@
 // ModelRanks: one rank's shard of a model, and the communicators to the other ranks
 // (docs/spec/parallel.md).
 //
-//   stages        layers [first_layer, end_layer). The residual streams are sent from stage to
-//   stage.
-//                 The first stage embeds; the last has the head and the draft block.
+//   stages        layers [first_layer, end_layer). Each stage sends the residual streams to the
+//                 next. The first stage embeds; the last has the head and the draft block.
 //   tensor ranks  of a stage divide the query heads with their sinks and output groups, the columns
 //                 of the shared expert, and the vocabulary. All have the same tokens, choose
 //                 compressed rows together (distributed/index_partition.h) and compute the rest

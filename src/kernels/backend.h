@@ -8,11 +8,11 @@
 //   shapes     t is the number of rows (tokens) of the call and may be 0; shapes are given as
 //              [rows, cols] and checked on entry; outputs do not alias inputs unless "in place" is
 //              said.
-//   memory Matrices, vectors, caches and weights are in memory of the backend (memory.h) or at the
-//   addresses of Import; the host neither reads nor writes there. BatchView, and spans of ranges,
-//   rows and pieces, are in memory of the host. The views of a batch are the views passed to
-//   BeginStep, or their Rows; other host arguments are read before the call returns. Nothing is
-//   allocated.
+//   memory     Matrices, vectors, caches and weights are in memory of the backend (memory.h) or at
+//              the addresses of Import; the host neither reads nor writes there. BatchView, and
+//              spans of ranges, rows and pieces, are in memory of the host. The views of a batch
+//              are the views passed to BeginStep, or their Rows; other host arguments are read
+//              before the call returns. Nothing is allocated.
 //   order      Operations run in the order of the calls, possibly later than the calls. The
 //              host sees their results, in shared memory and by Download, after Synchronize or
 //              Wait.

@@ -130,8 +130,8 @@ struct CompressorCache {
   int ratio = 0;  // 4 (two overlapping windows, inputs of 2 * width) or 128 (inputs of width)
   CacheShard share;
   // Finished rows: place i of the share is row i of the blocks. Exactly one member is set:
-  KeyRows rows;           // of the main compressor
-  BlockRows packed_rows;  // of the indexer: 68 bytes a row, see kPackedIndexBytes
+  KeyRows rows;           // main compressor
+  BlockRows packed_rows;  // indexer: 68 bytes a row, see kPackedIndexBytes
   // The inputs of position p of sequence s are row s * tail_slots + p % tail_slots.
   Matrix<float> tail_values;  // u * wkv
   Matrix<float> tail_scores;  // u * wgate + ape[p % ratio]

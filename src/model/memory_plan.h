@@ -36,7 +36,7 @@ struct MemoryNeeds {
   std::int64_t caches = 0;            // caches of sequences
   std::int64_t staging = 0;           // buffers of the uploads of a step, and tables
   std::int64_t expert = 0;            // the largest routed expert
-  std::vector<std::int64_t> experts;  // of this process, in each block; draft blocks follow layers
+  std::vector<std::int64_t> experts;  // by block: experts of this process; draft blocks last
 
   std::int64_t WithoutExperts() const { return dense + draft + activations + caches + staging; }
 };

@@ -38,7 +38,7 @@ struct PageWatch::Signals {
 
   static inline constinit thread_local PageWatch* active = nullptr;
   static inline std::mutex mutex;
-  static inline int n_watches = 0;  // of all threads
+  static inline int n_watches = 0;  // watches of all threads
   static inline struct sigaction before = {};
 };
 

@@ -61,7 +61,7 @@ void LayOutQueries(std::span<const std::uint8_t> queries, std::span<const Bf16> 
 
 // Returns the finite or infinite bf16 number of this rank; rank 0 is -inf.
 float NumberOfRank(int rank) {
-  constexpr int kNumbers = 0x7F81;  // of both signs, zero and infinity included
+  constexpr int kNumbers = 0x7F81;  // both signs, zero and infinity included
   const int magnitude = rank < kNumbers ? kNumbers - 1 - rank : rank - kNumbers;
   return ToFloat(Bf16{static_cast<std::uint16_t>(magnitude | (rank < kNumbers ? 0x8000 : 0))});
 }

@@ -14,7 +14,7 @@
 namespace fathom::KERNEL_ISA {
 namespace {
 
-constexpr int64_t kTileBytes = 128 * 1024;  // of weights that stay in the second-level cache while
+constexpr int64_t kTileBytes = 128 * 1024;  // weights that stay in the second-level cache while
                                             // groups of activation rows pass over them
 
 // Where registers are few, operands of weights are made when they are multiplied: the operands of a

@@ -112,7 +112,7 @@ template <class Format, int kRows>
                                const ProductRow* rows,
                                RowSums<Format>* sums) requires(Format::kByBlocks &&
                                                                !Format::kIntegers) {
-  const float* x[kRows];  // operands of a slice follow those of the slice before
+  const float* x[kRows];  // operands of a slice follow the operands of the slice before
   const float* x_scales[kRows];
   for (int m = 0; m < kRows; ++m) {
     x[m] = rows[m].x + first * kBlockFloats<Format>;

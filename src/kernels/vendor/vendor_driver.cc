@@ -158,7 +158,7 @@ class VendorDriver::Timer : public GpuTimer {
 
   void Mark(int mark) override {
     if (is_enqueued_with_launches_) {
-      const bool is_first = mark % 2 == 0;  // of the two marks around a launch, which stay together
+      const bool is_first = mark % 2 == 0;  // marks 2 i and 2 i + 1 stay together
       if (!driver_.SetDevice() ||
           (is_first && driver_.graphs_.room() < 3 && !driver_.FlushLaunches())) {
         return;
