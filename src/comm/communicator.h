@@ -33,7 +33,7 @@ struct Incoming {
 class Exchange {
  public:
   virtual ~Exchange() = default;
-  // Moves what can be moved without waiting. True: all have arrived.
+  // Sends and receives what is possible without waiting. True: all messages have arrived.
   virtual Result<bool> Poll() = 0;
   // Returns when all messages have arrived, or when an incoming message has arrived since the last
   // call.

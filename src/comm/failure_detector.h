@@ -1,4 +1,4 @@
-// FailureDetector: watches whether the ranks of a run are alive, in the launcher that started the
+// FailureDetector: checks that the ranks of a run are alive, in the launcher that started the
 // ranks, or in the first rank if MPI started them.
 #pragma once
 
@@ -32,7 +32,7 @@ class WatchedRank {
       : control_(std::move(control)), last_sign_(Clock::now()) {}
 
   int control() const { return control_.get(); }
-  // Reads what the rank has sent. False: the rank has closed its end.
+  // Reads the lines that the rank has sent. False: the rank has closed its end.
   bool Hear();
   // Fails the rank if it has been silent for too long.
   void FindSilence(Clock::time_point now);

@@ -33,7 +33,7 @@ namespace fathom {
 // The path of tokens to the experts of other ranks, and of the outputs back.
 enum class ExpertPath {
   kGather,  // all tokens and outputs to all ranks, before and after the products
-  kFused,   // outputs to the token's owner alone, while other products are computed
+  kFused,   // outputs only to the token's owner, while other products are computed
 };
 
 // Scores (of one head and one row) that dividing the choice of rows must save a rank

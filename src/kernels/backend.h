@@ -42,7 +42,7 @@
 
 namespace fathom {
 
-// The size of the largest call to a backend, which sizes its scratch memory accordingly, once.
+// The largest call that a backend will see. The backend sizes its scratch memory for it, once.
 struct StepLimits {
   std::int64_t max_tokens = 0;         // rows of any call, before the factors below
   std::int64_t max_linear_inputs = 0;  // widest k of any Weight

@@ -7,8 +7,9 @@
 //                                 1 / n of the compressed and of the indexer rows
 //                 tail            [tail_slots, 2 * 128] fp32 values, and as many scores
 //
-// Slots are what a position may need plus the positions that may be rolled back. State that grows
-// with the positions is stored in blocks of kBlockTokens positions (sequence_cache.h):
+// The slots are the positions that a position may need plus the positions that may be rolled back.
+// State that grows with the positions is stored in blocks of kBlockTokens positions
+// (sequence_cache.h):
 //
 //   history block  per layer its compressed rows, then its indexer rows
 //   window block   per layer its window keys, then the boundary rows of its compressors of ratio 4

@@ -63,9 +63,10 @@ struct KeptStream {
 };
 
 // Owns the memory; hands out one LayerCache per layer here of the shape, which stay valid. Each
-// addresses the sequences of this data rank only, by their own slots. Nothing is ever cleared: what
-// a query may see follows from its position, and every row is written before it becomes visible, so
-// a block is reused as it is. Must not outlive the backend. One thread at a time.
+// addresses the sequences of this data rank only, by their own slots. Nothing is ever cleared: the
+// position of a query determines the rows that it may see, and every row is written before it
+// becomes visible, so a block is reused as it is. Must not outlive the backend. One thread at a
+// time.
 //
 // Rows, tails and streams are in memory of the backend; the host copies them there, and reads none.
 // Block tables are in host memory: the backend has a copy, which each step updates

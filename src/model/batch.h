@@ -1,4 +1,4 @@
-// Batch: the tokens of one step, put together piece by piece.
+// Batch: collects the tokens of one step, piece by piece.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Selects the computer of the routed experts that do not fit into the memory of a device.
+// Chooses whether device or host computes the routed experts that do not fit into a device's
+// memory.
 #pragma once
 
 #include <cstdint>

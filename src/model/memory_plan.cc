@@ -18,8 +18,8 @@
 namespace fathom {
 namespace {
 
-// The driver may take one of so many parts of the free memory later, for modules, stacks and gaps
-// between allocations.
+// The driver may take 1 / kKeptPart of the free memory later, for modules, stacks and gaps between
+// allocations.
 constexpr std::int64_t kKeptPart = 64;
 
 // Returns the bytes that imported weights need.
@@ -37,8 +37,8 @@ void AddExperts(const BlockWeights& block, MemoryNeeds& needs) {
   }
 }
 
-// Returns the number of experts of each block: `level` for all that have so many, and one more for
-// the first blocks.
+// Returns how many of n experts each block gets: `level`, or all if it has fewer; the first blocks
+// that have more get one more.
 std::vector<std::int64_t> Distribute(std::int64_t n, const std::vector<std::int64_t>& experts) {
   const auto taken = [&](std::int64_t level) {
     std::int64_t sum = 0;

@@ -49,7 +49,7 @@ struct ModelOptions {
   // Memory of all caches together; 0: as much as all sequences can need at the same time.
   std::int64_t kv_memory_bytes = 0;
   WeightMemory weights;  // whether Load reads them, and their destination
-  // Chooses the computer of experts that do not fit into the memory of a device.
+  // Chooses whether device or host computes experts that do not fit into the device's memory.
   HostExpertChoice host_experts = HostExpertChoice::kAuto;
   int n_load_threads = 1;  // threads of Load
   // Makes the parts that differ between one process and many; empty: MakeLocalParts.

@@ -75,7 +75,7 @@ struct ModelState {
   void ForgetSequence(std::int32_t sequence) {
     if (!cache->follows()) cache->Release(sequence);
   }
-  // Forgets the sequences of a step that failed halfway and has overwritten their caches. `rows`:
+  // Releases the sequences of a step that failed halfway and has overwritten their caches. `rows`:
   // the segments or the positions of the step.
   template <class Rows>
   void ResetSequences(const Rows& rows) {

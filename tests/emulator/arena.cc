@@ -26,7 +26,7 @@ constexpr std::int64_t kGap = 256;
 
 std::int64_t TakenBytes(std::int64_t bytes) { return RoundUp(bytes, kAlignment) + kGap; }
 
-// Returns the addresses for the most allocations that `bytes` allow, each with a half-filled page.
+// Returns the addresses for the most allocations that `bytes` allow, each with a partial page.
 std::int64_t MostAddresses(std::int64_t bytes, std::int64_t page_bytes) {
   return RoundUp(bytes, page_bytes) + bytes / TakenBytes(1) * page_bytes;
 }

@@ -33,7 +33,7 @@ class Clock {
     Join(seen_, other.seen_);
     Join(fenced_, other.fenced_);
   }
-  // Combines the knowledge of both.
+  // Keeps only the counts that both know.
   void Meet(const Clock& other) {
     Meet(seen_, other.seen_);
     Meet(fenced_, other.fenced_);

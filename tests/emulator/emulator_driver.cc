@@ -273,7 +273,7 @@ Progress EmulatorDriver::RunKernel(const KernelCall& call) {
   return progress;
 }
 
-// A single device runs to the end; several devices take turns.
+// A single device runs until it ends or is stuck; several devices take turns.
 Progress EmulatorDriver::StepKernel() {
   Progress progress = runner_.Step();
   while (peers_->devices.size() == 1 &&

@@ -18,7 +18,7 @@ using Access = ReservedAddresses::Access;
 
 std::size_t PageBytes() { return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)); }
 
-// Returns whether the access of a fault was a write, where the system says so.
+// Returns true if the access of a fault was a write; nullopt: the system does not say.
 std::optional<bool> Wrote([[maybe_unused]] const void* context) {
 #if defined(__x86_64__)
   constexpr greg_t kWrite = 2;  // a bit of the processor's error code

@@ -7,7 +7,7 @@
 // kGather sends all tokens and outputs to all ranks, and computes when everything has arrived.
 // kFused sends each token and output only to the ranks that need it, and computes meanwhile.
 //
-// d: hidden size; k: experts per token; N: ranks. What rank r sends in one layer, in bytes:
+// d: hidden size; k: experts per token; N: ranks. Bytes that rank r sends in one layer:
 //
 //   kFused, own tokens (t of them on this rank)
 //     out    8 to every other rank, if t > 0

@@ -1,4 +1,4 @@
-// ReadQueue: many reads of experts in flight at once, each by a thread that waits for the disk.
+// ReadQueue: many concurrent reads of experts, each by a thread that waits for the disk.
 //
 // A disk is fast only with many requests: experts are divided into pieces, and the threads read the
 // pieces of all wanted experts. Blocking reads work everywhere; io_uring, which would save the

@@ -213,9 +213,7 @@ void StreamedExperts::ResizePool() {
   if (directory_.n_slots() > wanted) preparer_.Stop();  // else retired slots get memory again
   while (directory_.n_slots() > wanted) {
     const std::uint32_t slot = directory_.Retire();
-    if (slot == SlotDirectory::kNone)
-      break;  // the others are being filled: the next step
-              // continues
+    if (slot == SlotDirectory::kNone) break;  // the next step retires the others
     ReleasePages({SlotMemory(slot), Index(files().slot_bytes())});
   }
   const std::lock_guard lock(mutex_);

@@ -36,7 +36,7 @@ struct StreamingOptions {
   std::int64_t slots = 0;
   ReadMode mode = ReadMode::kMeasured;
   int n_read_threads = 0;          // reads in flight; 0: measured at start
-  double calibration_seconds = 1;  // most time that measuring at start takes
+  double calibration_seconds = 1;  // limit of the time for measuring at start
   // A directory with copies of the shards on another drive, which is read as well; empty: none.
   std::filesystem::path mirror{};
   bool prefetch = true;  // read experts of hash layers as soon as their tokens are known

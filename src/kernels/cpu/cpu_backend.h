@@ -94,7 +94,7 @@ class CpuBackend final : public ReferenceBackend {
     team_.For(count, grain > 0 ? grain : 1, body);
   }
 
-  // Returns how many prepared rows of k numbers are processed at once; at least 1.
+  // Returns how many prepared rows of k numbers are processed together; at least 1.
   std::int64_t TileRows(std::int64_t k) const;
   // Returns the least work of a piece of products that take `work` together.
   std::int64_t PieceWork(std::span<const cpu::Product> products, std::int64_t work) const;

@@ -13,7 +13,7 @@
 // holds an even column in its lower half and an odd one in its upper half). Weights are times 2^9,
 // in the upper byte of 16 bits. A prepared block is, per slice of kLanes lanes,
 //   4 kLanes pairs of int16: the high parts,
-//   kLanes floats: what a sum is worth,
+//   kLanes floats: the worth of each sum,
 //   kLanes words: the low parts of operand j, in bits 4 j and 16 + 4 j on.
 // The bits of the row's scale of the block are its marks: bit 4 s + j is operand j of slice s. Bit
 // kNanMark says that some number of the block is NaN.

@@ -4,7 +4,7 @@
 // A thread reads kGroup streams of weights, one block of each in turn (MultiplyFewRows in
 // product.cc says why). There must be few instructions between rows of weights, because the
 // processor does not look far enough ahead to begin with the next row meanwhile: addresses are
-// advanced instead of computed, the factors of FP8's blocks are made for 128 rows at once, and the
+// advanced instead of computed, the factors of FP8's blocks are made for 128 rows together, and the
 // sums of some rows wait in the first-level cache until they are added over the lanes and written
 // together.
 #pragma once

@@ -74,8 +74,8 @@ class Drafter {
   virtual int max_depth() const = 0;
 
   // Called by Model::Forward after each layer that this process has, before the batch counts as
-  // computed: copies what the drafter will need from the layer's streams, step.a.streams, which are
-  // the rows of `whole` that this process computes.
+  // computed: copies the numbers that the drafter will need from the layer's streams,
+  // step.a.streams: the rows of `whole` that this process computes.
   virtual void Tap(std::int64_t layer, const BatchView& whole, const Step& step) = 0;
 
   // Makes the checks of Commit, with its errors, and makes room in the caches for the same Commit.

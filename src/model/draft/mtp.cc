@@ -297,7 +297,7 @@ Status MtpDrafter::Project(const Step& step) {
   const std::int64_t n = step.batch.n_tokens();
   const std::int64_t d = step.config.hidden_size;
   const float eps = step.config.rms_norm_eps;
-  // The norm and h_proj work on every stream alone: [t, 4 d] seen as [4 t, d].
+  // The norm and h_proj work on every stream separately: [t, 4 d] seen as [4 t, d].
   const Matrix<Bf16> normed = {a.draft_input.data, n * kStreams, d};
   const Matrix<Bf16> projected = {a.draft_streams.data, n * kStreams, d};
   backend.RmsNorm(normed, weights.vectors[kHNorm], eps, normed);
