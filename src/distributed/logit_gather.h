@@ -32,7 +32,7 @@ class LogitGather {
   // Sends the n rows of Shard(n) to rank 0; rank 0 begins to receive n rows. A slot (0 to
   // LogitSlots - 1) is in use until Finish.
   Status Start(std::int64_t n, int slot);
-  // Progresses the messages without waiting.
+  // Advances the messages without waiting.
   Status Poll();
   // Returns n rows [vocabulary] on rank 0, valid until the next Shard or Finish; elsewhere no rows.
   Result<Matrix<const float>> Finish(int slot);

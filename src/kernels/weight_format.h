@@ -4,8 +4,7 @@
 //   kFp8         [n, k] E4M3 bytes; one scale per block of 128 x 128: scales [n/128, k/128] (each
 //                rounded up), E8M0 or F32. value(i, j) = e4m3 * scale[i / 128][j / 128].
 //   kFp4         [n, k/2] bytes, two E2M1 values each: column 2j in the low nibble, 2j+1 in the
-//   high;
-//                one E8M0 scale per row and 32 columns: scales [n, k/32].
+//                high; one E8M0 scale per row and 32 columns: scales [n, k/32].
 //                value(i, j) = e2m1 * scale[i][j / 32].
 //
 // Nothing is converted or repacked: a Weight points into the mapped file (docs/spec/checkpoint.md

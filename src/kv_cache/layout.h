@@ -7,7 +7,7 @@
 //                                 1 / n of the compressed and of the indexer rows
 //                 tail            [tail_slots, 2 * 128] fp32 values, and as many scores
 //
-// The slots are the positions that a position may need plus the positions that may be rolled back.
+// Slots hold the positions that a query may need plus the positions that may be rolled back.
 // State that grows with the positions is stored in blocks of kBlockTokens positions
 // (sequence_cache.h):
 //

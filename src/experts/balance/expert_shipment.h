@@ -61,7 +61,7 @@ class ExpertShipment {
   // --- Within a step ---
   // Start, Poll and Wait fail if a rank cannot be reached; then no rank may run another step.
   Status Start();
-  // Progresses the messages without waiting.
+  // Advances the messages without waiting.
   Status Poll();
   Status Wait();
 

@@ -46,7 +46,7 @@ class Outbox {
  public:
   explicit Outbox(Communicator& ranks) : ranks_(ranks) {}
   Status Send(std::span<const Outgoing> messages);
-  // Progresses the messages without waiting.
+  // Advances the messages without waiting.
   Status Poll();
   // Waits until all messages have been sent.
   Status Finish();
@@ -81,7 +81,7 @@ class RowReceiver {
   // views must stay valid until Finish.
   Status Begin(Matrix<const std::int32_t> ids, Matrix<const std::int32_t> homes,
                const ExpertOrder& order, Matrix<Bf16> rows);
-  // Progresses the messages without waiting.
+  // Advances the messages without waiting.
   Status Poll();
   // Waits until more rows have arrived, or all.
   Status WaitForMore();

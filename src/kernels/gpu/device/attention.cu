@@ -84,7 +84,7 @@ GPU_DEVICE float ReadNumber(const SlotKey& key, const KeyLayout& layout, int64_t
 }
 
 // Sums n <= 64 numbers in 32 lanes (slot mod 32): the quarters of eight lanes in order, then the
-// eight lanes in order. the eight lanes in order.
+// eight lanes in order.
 template <class P>
 GPU_DEVICE float SumOfProbabilities(const P& p, int n) {
   const auto lane = [&](int i) {

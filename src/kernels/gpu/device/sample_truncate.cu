@@ -11,7 +11,7 @@
 namespace fathom::gpu {
 namespace {
 
-constexpr int kDigits = 3;  // digits of the values 0 ... 3 of two bits; the last value needs no sum
+constexpr int kDigits = 3;  // sums for the values 0 ... 3 of two bits; the last needs none
 
 // A key, and the weight of all tokens with smaller keys.
 struct FoundKey {
