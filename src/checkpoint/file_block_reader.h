@@ -28,8 +28,8 @@ class FileBlockReader : public BlockReader {
       const std::filesystem::path& directory, const Checkpoint& checkpoint,
       std::function<void(const std::string&)> warn);
 
-  // From now on, reads directly if the file system can; otherwise through the page cache, whose
-  // pages are dropped after each read.
+  // Sets whether later reads are direct, where the file system can read so. All other reads go
+  // through the page cache, and drop its pages afterwards.
   void SetDirect(bool direct) { direct_ = direct; }
   // Returns true if reads are direct: requested and not refused.
   bool IsDirect() const { return direct_ && !refused_; }
