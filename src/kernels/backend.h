@@ -5,14 +5,9 @@
 // (docs/numerics.md fixes every sum and every rounding).
 //
 // Contract of every operation
-//   shapes     t is the number of rows (tokens) of the call and may be 0; shapes are given as
-//              [rows, cols] and checked on entry; outputs do not alias inputs unless "in place" is
-//              said.
-//   memory     Matrices, vectors, caches and weights are in memory of the backend (memory.h) or at
-//              the addresses of Import; the host neither reads nor writes there. BatchView, and
-//              spans of ranges, rows and pieces, are in memory of the host. The views of a batch
-//              are the views passed to BeginStep, or their Rows; other host arguments are read
-//              before the call returns. Nothing is allocated.
+//   operands   operations.h says what they are. The views of a batch are the views passed to
+//              BeginStep, or their Rows; other operands in memory of the host are read before the
+//              call returns. Nothing is allocated.
 //   order      Operations run in the order of the calls, possibly later than the calls. The
 //              host sees their results, in shared memory and by Download, after Synchronize or
 //              Wait.
@@ -30,15 +25,10 @@
 #include <string_view>
 #include <vector>
 
-#include "base/check.h"
-#include "base/float_types.h"
 #include "base/result.h"
-#include "base/tensor.h"
-#include "kernels/layer_cache.h"
 #include "kernels/memory.h"
-#include "kernels/row_choice.h"
-#include "kernels/weight_format.h"
-#include "sampling/sampling_row.h"
+#include "kernels/operations.h"
+#include "kernels/shape_checks.h"
 
 namespace fathom {
 
@@ -56,60 +46,6 @@ struct StepLimits {
   std::int64_t max_block = 0;            // rows of a segment with sees_whole_segment
   std::int64_t max_logit_rows = 0;       // rows of one call of ChooseTokens
   std::int64_t vocabulary = 0;
-};
-
-// Gates of a token: pre [4], post [4] and comb [16].
-inline constexpr int kHcGates = 2 * kStreams + kStreams * kStreams;
-
-// The gates that HcPre computes for HcPost: [t, 4] and [t, 16], comb[4 i + j] from source stream i
-// to stream j.
-struct HcMix {
-  Matrix<float> post;
-  Matrix<float> comb;
-};
-
-struct HcOptions {
-  std::int64_t sinkhorn_iterations = 20;
-  float eps = 1e-6f;
-  float norm_eps = 1e-6f;
-};
-
-struct CompressorInput {
-  Matrix<const float> values;  // u * wkv [t, overlap * width]
-  Matrix<float> scores;        // u * wgate [t, overlap * width]; Compress adds ape in place
-  const float* ape = nullptr;  // [ratio, overlap * width]
-  std::span<const Bf16> norm;  // [width]
-  float norm_eps = 1e-6f;
-  std::span<const float> frequencies;  // frequencies of the layer's RoPE: [rope_dims / 2]
-};
-
-struct AttentionInput {
-  Matrix<const Bf16> q;  // [t, heads * head_dim], from QueryHeads
-  // From WindowKeys: the batch's own keys [t, head_dim]; with BatchView::Rows the keys of all its
-  // rows.
-  Matrix<const Bf16> keys;
-  Matrix<const std::int32_t> selected;  // [t, index_topk] from SelectRows; empty: all visible rows
-  // Without columns: `selected` are rows of the cache. Otherwise they are rows of this matrix [n,
-  // KeyBytes], which has the compressed rows of all ranks.
-  Matrix<const std::uint8_t> gathered;
-  std::span<const float> sinks;  // [heads]
-  std::int64_t sliding_window = 0;
-  RopeRows rope;
-  // Set for a block of drafts (docs/spec/mtp.md 2.5): every row sees the sliding_window positions
-  // before its segment, and all rows of the segment. Layers of ratio 0.
-  bool sees_whole_segment = false;
-};
-
-struct Routing {
-  Matrix<std::int32_t> ids;  // [t, experts per token], ascending in every row
-  Matrix<float> weights;     // [t, experts per token]
-};
-
-// The routed experts of a block, prepared by Backend::BindExperts.
-struct ExpertSet {
-  std::int64_t block = 0;
-  std::span<const ExpertWeights> experts;  // by id
-  bool is_uniform = false;                 // all experts have one shape and one format
 };
 
 // The places of the routed experts that BindExperts finds in host memory, and the processor of the
@@ -175,90 +111,8 @@ class Backend {
   // entries of block tables that have changed since the step before. The batch must not change
   // until the next call.
   virtual Status BeginStep(const BatchView& batch, std::span<const TableChange> changes) = 0;
-  // Fills cos, sin [t, frequencies] of position * frequency for every token of the batch (rope.h).
-  virtual void FillRopeRows(const BatchView& batch, std::span<const float> frequencies,
-                            Matrix<float> cos, Matrix<float> sin) = 0;
 
-  // --- Dense ---
-  // table [vocab, d]; out [t, c * d]: the row of each token, c times.
-  virtual void Embed(const BatchView& batch, Matrix<const Bf16> table, Matrix<Bf16> out) = 0;
-  // x, out [t, d]; weight [d]. out may be x.
-  virtual void RmsNorm(Matrix<const Bf16> x, std::span<const Bf16> weight, float eps,
-                       Matrix<Bf16> out) = 0;
-  // x [t, k]; out [t, n]. FP8 and FP4 weights: x is quantised to E4M3 per 128 columns first.
-  virtual void Linear(Matrix<const Bf16> x, const Weight& w, Matrix<Bf16> out) = 0;
-  virtual void Linear(Matrix<const Bf16> x, const Weight& w, Matrix<float> out) = 0;
-  // x [t, groups * k]; w [groups * r, k], BF16 or FP8; out [t, groups * r]: group g of x times rows
-  // g * r ... of w. x is not quantised; FP8 weights are bf16(e4m3 * scale).
-  virtual void GroupedLinear(Matrix<const Bf16> x, const Weight& w, std::int64_t groups,
-                             Matrix<Bf16> out) = 0;
-  // gate, up, out [t, f]: silu(min(gate, clamp)) * clamp(up). out may be gate or up.
-  virtual void SwiGlu(Matrix<const Bf16> gate, Matrix<const Bf16> up, float clamp,
-                      Matrix<Bf16> out) = 0;
-
-  // --- Hyper-connections: streams [t, 4 * d] ---
-  virtual void HcPre(Matrix<const Bf16> streams, const HcWeights& w, const HcOptions& options,
-                     Matrix<Bf16> out, HcMix mix) = 0;  // out [t, d]
-  // streams (in place) = post * y + comb^T * streams; y [t, d].
-  virtual void HcPost(Matrix<const Bf16> y, const HcMix& mix, Matrix<Bf16> streams) = 0;
-  virtual void HcHead(Matrix<const Bf16> streams, const HcWeights& w, const HcOptions& options,
-                      Matrix<Bf16> out) = 0;  // out [t, d]
-  // Drafts: streams[t][s] = bf16(streams[t][s] + x[t]), in place; x [t, d].
-  virtual void AddToStreams(Matrix<const Bf16> x, Matrix<Bf16> streams) = 0;
-  // Drafts: out[t][first_column + i] = bf16((((s0 + s1) + s2) + s3) / 4), where s0 to s3 are number
-  // i of the streams of t; out [t, at least first_column + d].
-  virtual void MeanOfStreams(Matrix<const Bf16> streams, std::int64_t first_column,
-                             Matrix<Bf16> out) = 0;
-  // out = x + y, all [t, n]. out may be x or y.
-  virtual void Add(Matrix<const float> x, Matrix<const float> y, Matrix<float> out) = 0;
-
-  // --- Attention ---
-  // q [t, heads * head_dim], in place: unweighted norm of every head (rounded to bf16 at every
-  // step, docs/spec/model.md 5.2), then RoPE on its last rope_dims.
-  virtual void QueryHeads(Matrix<Bf16> q, std::int64_t head_dim, float eps,
-                          const RopeRows& rope) = 0;
-  // kv [t, head_dim], in place: RMS norm, RoPE, then FP8 simulation of all but the RoPE dimensions.
-  virtual void WindowKeys(Matrix<Bf16> kv, std::span<const Bf16> norm, float eps,
-                          const RopeRows& rope) = 0;
-  // Adds the rows that the batch's tokens complete, if they belong to the cache's share, then
-  // stores the tokens' inputs in the tail. The cache determines width and kind of the rows
-  // (FP8-simulated or rotated FP4).
-  virtual void Compress(const CompressorInput& input, const BatchView& batch,
-                        CompressorCache& cache) = 0;
-  // q [t, index_heads * 128]: RoPE, Hadamard rotation, FP4; out [t, index_heads * 68] packed.
-  virtual void IndexQueries(Matrix<const Bf16> q, const RopeRows& rope,
-                            Matrix<std::uint8_t> out) = 0;
-  // queries as above; head_weights [t, index_heads] (u * weights_proj, not yet scaled);
-  // rows [t, index_topk]: the chosen rows of cache, best first (all visible rows ascending, if they
-  // fit; the queries of such tokens are not read), then -1. Where not all fit, the cache has all.
-  virtual void SelectRows(Matrix<const std::uint8_t> queries, Matrix<const Bf16> head_weights,
-                          const BatchView& batch, const CompressorCache& cache,
-                          Matrix<std::int32_t> rows) = 0;
-  // Scores for token i only the rows in places ranges[i] of the cache's share, [t]; if there are no
-  // rows, the queries are not read. best [t, index_topk]: the best of these rows, or all, best
-  // first, then kNoScoredRow.
-  virtual void BestRows(Matrix<const std::uint8_t> queries, Matrix<const Bf16> head_weights,
-                        const BatchView& batch, const CompressorCache& cache,
-                        std::span<const RowRange> ranges, Matrix<ScoredRow> best) = 0;
-  // out [n, KeyBytes]: rows that the cache of a main compressor has, unchanged.
-  virtual void CopyRows(std::span<const SequenceRow> rows, const CompressorCache& cache,
-                        Matrix<std::uint8_t> out) = 0;
-  // out [t, heads * head_dim]: attention over the window and the compressed rows with a sink,
-  // rotated back by the query's position (docs/numerics.md 7). Reads keys before the batch from the
-  // cache; writes nothing to it.
-  virtual void SparseAttention(const AttentionInput& input, const BatchView& batch,
-                               const LayerCache& cache, Matrix<Bf16> out) = 0;
-  // Stores the batch's own keys [t, head_dim] in the window.
-  virtual void AppendWindow(Matrix<const Bf16> keys, const BatchView& batch,
-                            WindowCache& cache) = 0;
-
-  // --- Mixture of experts ---
-  // logits [t, experts] (u * gate); bias [experts], for the choice only.
-  virtual void Route(Matrix<const float> logits, std::span<const float> bias, float scale,
-                     const Routing& out) = 0;
-  // table [vocab, experts per token]: the experts of each token id.
-  virtual void RouteByToken(const BatchView& batch, Matrix<const float> logits,
-                            Matrix<const std::int64_t> table, float scale, const Routing& out) = 0;
+  // --- Experts ---
   // Sets the destination of experts for later calls of BindExperts; without a call they are all
   // copied to kDevice memory. Called before Reserve. A backend of the host uses weights in place.
   // Errors: the backend that computes experts on the host cannot be created.
@@ -266,25 +120,121 @@ class Backend {
   // Prepares the experts of a block, by id, for ExpertRows. The weights must stay in place as long
   // as the result is used; remote experts have no data. Bind again after the weights change.
   virtual ExpertSet BindExperts(std::int64_t block, std::span<const ExpertWeights> experts) = 0;
-  // x [t, d]; rows [t * k, d]: the output of the j-th chosen expert of token i in row i * k + j,
-  // routing weight applied before w2. An id of kRemoteExpert leaves its row unchanged: another rank
-  // has the expert.
-  virtual void ExpertRows(Matrix<const Bf16> x, const Routing& routing, const ExpertSet& experts,
-                          float clamp, Matrix<Bf16> rows) = 0;
-  // out [t, d] = bf16(sum of the token's rows in order + shared); shared [t, d]. out may be shared.
-  virtual void CombineExperts(Matrix<const Bf16> rows, Matrix<const Bf16> shared,
-                              Matrix<Bf16> out) = 0;
 
-  // --- Sampling ---
-  // Returns true if ChooseTokens may be called; if not, the host chooses from logits.
-  virtual bool ChoosesTokens() const { return false; }
-  // logits [n, vocabulary], n at most StepLimits::max_logit_rows; choices [n], in memory of the
-  // host, which the call fills as Download would: the token of each row (docs/numerics.md 9).
-  // Invalid contents of a row are no fault of the step: the choice of the row reports them.
-  virtual void ChooseTokens(Matrix<const float> /*logits*/, std::span<const SamplingRow> /*rows*/,
-                            std::span<TokenChoice> /*choices*/) {
-    Check(false, "ChooseTokens of a backend that does not choose tokens");
+  // --- Operations: operations.h says what each does ---
+  // Runs an operation. The functions below are the same, for its operands.
+  void Run(const Operation& operation) {
+    CheckShapes(operation);
+    Compute(operation);
   }
+
+  void FillRopeRows(const BatchView& batch, std::span<const float> frequencies, Matrix<float> cos,
+                    Matrix<float> sin) {
+    Run(FillRopeRowsOp{batch, frequencies, cos, sin});
+  }
+
+  // Dense
+  void Embed(const BatchView& batch, Matrix<const Bf16> table, Matrix<Bf16> out) {
+    Run(EmbedOp{batch, table, out});
+  }
+  void RmsNorm(Matrix<const Bf16> x, std::span<const Bf16> weight, float eps, Matrix<Bf16> out) {
+    Run(RmsNormOp{x, weight, eps, out});
+  }
+  void Linear(Matrix<const Bf16> x, const Weight& w, Matrix<Bf16> out) {
+    Run(LinearOp<Bf16>{x, w, out});
+  }
+  void Linear(Matrix<const Bf16> x, const Weight& w, Matrix<float> out) {
+    Run(LinearOp<float>{x, w, out});
+  }
+  void GroupedLinear(Matrix<const Bf16> x, const Weight& w, std::int64_t groups, Matrix<Bf16> out) {
+    Run(GroupedLinearOp{x, w, groups, out});
+  }
+  void SwiGlu(Matrix<const Bf16> gate, Matrix<const Bf16> up, float clamp, Matrix<Bf16> out) {
+    Run(SwiGluOp{gate, up, clamp, out});
+  }
+
+  // Hyper-connections
+  void HcPre(Matrix<const Bf16> streams, const HcWeights& w, const HcOptions& options,
+             Matrix<Bf16> out, HcMix mix) {
+    Run(HcPreOp{streams, w, options, out, mix});
+  }
+  void HcPost(Matrix<const Bf16> y, const HcMix& mix, Matrix<Bf16> streams) {
+    Run(HcPostOp{y, mix, streams});
+  }
+  void HcHead(Matrix<const Bf16> streams, const HcWeights& w, const HcOptions& options,
+              Matrix<Bf16> out) {
+    Run(HcHeadOp{streams, w, options, out});
+  }
+  void AddToStreams(Matrix<const Bf16> x, Matrix<Bf16> streams) { Run(AddToStreamsOp{x, streams}); }
+  void MeanOfStreams(Matrix<const Bf16> streams, std::int64_t first_column, Matrix<Bf16> out) {
+    Run(MeanOfStreamsOp{streams, first_column, out});
+  }
+  void Add(Matrix<const float> x, Matrix<const float> y, Matrix<float> out) {
+    Run(AddOp{x, y, out});
+  }
+
+  // Attention
+  void QueryHeads(Matrix<Bf16> q, std::int64_t head_dim, float eps, const RopeRows& rope) {
+    Run(QueryHeadsOp{q, head_dim, eps, rope});
+  }
+  void WindowKeys(Matrix<Bf16> kv, std::span<const Bf16> norm, float eps, const RopeRows& rope) {
+    Run(WindowKeysOp{kv, norm, eps, rope});
+  }
+  void Compress(const CompressorInput& input, const BatchView& batch,
+                const CompressorCache& cache) {
+    Run(CompressOp{input, batch, cache});
+  }
+  void IndexQueries(Matrix<const Bf16> q, const RopeRows& rope, Matrix<std::uint8_t> out) {
+    Run(IndexQueriesOp{q, rope, out});
+  }
+  void SelectRows(Matrix<const std::uint8_t> queries, Matrix<const Bf16> head_weights,
+                  const BatchView& batch, const CompressorCache& cache, Matrix<std::int32_t> rows) {
+    Run(SelectRowsOp{queries, head_weights, batch, cache, rows});
+  }
+  void BestRows(Matrix<const std::uint8_t> queries, Matrix<const Bf16> head_weights,
+                const BatchView& batch, const CompressorCache& cache,
+                std::span<const RowRange> ranges, Matrix<ScoredRow> best) {
+    Run(BestRowsOp{queries, head_weights, batch, cache, ranges, best});
+  }
+  void CopyRows(std::span<const SequenceRow> rows, const CompressorCache& cache,
+                Matrix<std::uint8_t> out) {
+    Run(CopyRowsOp{rows, cache, out});
+  }
+  void SparseAttention(const AttentionInput& input, const BatchView& batch, const LayerCache& cache,
+                       Matrix<Bf16> out) {
+    Run(SparseAttentionOp{input, batch, cache, out});
+  }
+  void AppendWindow(Matrix<const Bf16> keys, const BatchView& batch, const WindowCache& cache) {
+    Run(AppendWindowOp{keys, batch, cache});
+  }
+
+  // Mixture of experts
+  void Route(Matrix<const float> logits, std::span<const float> bias, float scale,
+             const Routing& out) {
+    Run(RouteOp{logits, bias, scale, out});
+  }
+  void RouteByToken(const BatchView& batch, Matrix<const float> logits,
+                    Matrix<const std::int64_t> table, float scale, const Routing& out) {
+    Run(RouteByTokenOp{batch, logits, table, scale, out});
+  }
+  void ExpertRows(Matrix<const Bf16> x, const Routing& routing, const ExpertSet& experts,
+                  float clamp, Matrix<Bf16> rows) {
+    Run(ExpertRowsOp{x, routing, experts, clamp, rows});
+  }
+  void CombineExperts(Matrix<const Bf16> rows, Matrix<const Bf16> shared, Matrix<Bf16> out) {
+    Run(CombineExpertsOp{rows, shared, out});
+  }
+
+  // Sampling. Returns true if ChooseTokens may be called; if not, the host chooses from logits.
+  virtual bool ChoosesTokens() const { return false; }
+  void ChooseTokens(Matrix<const float> logits, std::span<const SamplingRow> rows,
+                    std::span<TokenChoice> choices) {
+    Run(ChooseTokensOp{logits, rows, choices});
+  }
+
+ protected:
+  // Runs an operation whose operands have the right shapes.
+  virtual void Compute(const Operation& operation) = 0;
 };
 
 }  // namespace fathom

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <variant>
 #include <vector>
 
 #include "kernels/reference/reference_backend.h"
@@ -14,10 +15,9 @@ namespace {
 // Finds a fault in every head while `is_broken`.
 class FaultyHead final : public ReferenceBackend {
  public:
-  void HcHead(Matrix<const Bf16> streams, const HcWeights& w, const HcOptions& options,
-              Matrix<Bf16> out) override {
-    ReferenceBackend::HcHead(streams, w, options, out);
-    if (is_broken) {
+  void Compute(const Operation& operation) override {
+    ReferenceBackend::Compute(operation);
+    if (is_broken && std::holds_alternative<HcHeadOp>(operation)) {
       fault_.Set(Fault::kKeyNotCached, 0);
     }
   }

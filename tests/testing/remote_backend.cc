@@ -1,7 +1,10 @@
 #include "tests/testing/remote_backend.h"
 
 #include <algorithm>
+#include <iterator>
+#include <type_traits>
 #include <utility>
+#include <variant>
 
 #include "base/check.h"
 #include "kernels/reference/reference_backend.h"
@@ -11,6 +14,14 @@ namespace fathom::testing {
 namespace {
 
 std::int64_t Bytes(const BlockRows& rows) { return rows.row_bytes == 0 ? 0 : 1; }
+
+// A list of the host is read before the call returns: the operation keeps a copy.
+template <class T>
+std::shared_ptr<void> KeepList(std::span<const T>& list) {
+  const auto copy = std::make_shared<std::vector<T>>(list.begin(), list.end());
+  list = *copy;
+  return copy;
+}
 
 }  // namespace
 
@@ -96,67 +107,102 @@ T* RemoteBackend::Here(T* data, std::int64_t count, bool host_allowed) const {
       Find(data, count * static_cast<std::int64_t>(sizeof(T)), host_allowed));
 }
 
-template <class T>
-Matrix<T> RemoteBackend::Here(Matrix<T> m) const {
-  return {Here(m.data, m.rows * m.cols, false), m.rows, m.cols};
-}
+// Makes the views of operands refer to the bytes.
+class RemoteBackend::Operands {
+ public:
+  explicit Operands(const RemoteBackend& backend) : backend_(backend) {}
 
-template <class T>
-Matrix<T> RemoteBackend::WeightHere(Matrix<T> m) const {
-  return {Here(m.data, m.rows * m.cols, true), m.rows, m.cols};
-}
-
-template <class T>
-std::span<T> RemoteBackend::WeightHere(std::span<T> vector) const {
-  return {Here(vector.data(), std::ssize(vector), true), vector.size()};
-}
-
-Weight RemoteBackend::Here(Weight weight) const {
-  weight.data = Here(weight.data, std::ssize(weight.Bytes()), true);
-  weight.scales = Here(weight.scales, std::ssize(weight.ScaleBytes()), true);
-  return weight;
-}
-
-HcWeights RemoteBackend::Here(HcWeights w) const {
-  return {Here(w.fn, 1, true), Here(w.base, 1, true), Here(w.scale, 1, true)};
-}
-
-RopeRows RemoteBackend::Here(const RopeRows& rope) const {
-  return {Here(rope.cos), Here(rope.sin)};
-}
-
-Routing RemoteBackend::Here(const Routing& routing) const {
-  return {Here(routing.ids), Here(routing.weights)};
-}
-
-BlockRows RemoteBackend::Here(BlockRows rows) const {
-  rows.data = Here(rows.data, Bytes(rows), false);
-  rows.table = Here(rows.table, Bytes(rows), false);
-  return rows;
-}
-
-CompressorCache RemoteBackend::Here(CompressorCache cache) const {
-  cache.rows.blocks = Here(cache.rows.blocks);
-  cache.packed_rows = Here(cache.packed_rows);
-  cache.boundary_rows = Here(cache.boundary_rows);
-  cache.tail_values = Here(cache.tail_values);
-  cache.tail_scores = Here(cache.tail_scores);
-  return cache;
-}
-
-LayerCache RemoteBackend::Here(LayerCache cache) const {
-  cache.window.rows.blocks = Here(cache.window.rows.blocks);
-  cache.compressor = Here(cache.compressor);
-  cache.indexer = Here(cache.indexer);
-  return cache;
-}
-
-void RemoteBackend::Run(std::function<void()> operation) {
-  ++n_called_;
-  waiting_.push_back(std::move(operation));
-  if (order_ == RemoteOrder::kAtOnce) {
-    RunUntil(n_called_);
+  void Move(FillRopeRowsOp& op) const { MoveAll(op.frequencies, op.cos, op.sin); }
+  void Move(EmbedOp& op) const {
+    MoveWeight(op.table);
+    Move(op.out);
   }
+  void Move(RmsNormOp& op) const { MoveAll(op.x, op.weight, op.out); }
+  template <class Out>
+  void Move(LinearOp<Out>& op) const {
+    MoveAll(op.x, op.w, op.out);
+  }
+  void Move(GroupedLinearOp& op) const { MoveAll(op.x, op.w, op.out); }
+  void Move(SwiGluOp& op) const { MoveAll(op.gate, op.up, op.out); }
+  void Move(HcPreOp& op) const { MoveAll(op.streams, op.w, op.out, op.mix); }
+  void Move(HcPostOp& op) const { MoveAll(op.y, op.mix, op.streams); }
+  void Move(HcHeadOp& op) const { MoveAll(op.streams, op.w, op.out); }
+  void Move(AddToStreamsOp& op) const { MoveAll(op.x, op.streams); }
+  void Move(MeanOfStreamsOp& op) const { MoveAll(op.streams, op.out); }
+  void Move(AddOp& op) const { MoveAll(op.x, op.y, op.out); }
+  void Move(QueryHeadsOp& op) const { MoveAll(op.q, op.rope); }
+  void Move(WindowKeysOp& op) const { MoveAll(op.kv, op.norm, op.rope); }
+  void Move(CompressOp& op) const { MoveAll(op.input, op.cache); }
+  void Move(IndexQueriesOp& op) const { MoveAll(op.q, op.rope, op.out); }
+  void Move(SelectRowsOp& op) const { MoveAll(op.queries, op.head_weights, op.cache, op.rows); }
+  void Move(BestRowsOp& op) const { MoveAll(op.queries, op.head_weights, op.cache, op.best); }
+  void Move(CopyRowsOp& op) const { MoveAll(op.cache, op.out); }
+  void Move(SparseAttentionOp& op) const { MoveAll(op.input, op.cache, op.out); }
+  void Move(AppendWindowOp& op) const { MoveAll(op.keys, op.cache); }
+  void Move(RouteOp& op) const { MoveAll(op.logits, op.bias, op.out); }
+  void Move(RouteByTokenOp& op) const {
+    MoveWeight(op.table);
+    MoveAll(op.logits, op.out);
+  }
+  void Move(ExpertRowsOp& op) const { MoveAll(op.x, op.routing, op.rows); }
+  void Move(CombineExpertsOp& op) const { MoveAll(op.rows, op.shared, op.out); }
+  void Move(ChooseTokensOp& op) const { Move(op.logits); }
+  void Move(ExpertWeights& expert) const { MoveAll(expert.w1, expert.w2, expert.w3); }
+
+ private:
+  template <class... Operand>
+  void MoveAll(Operand&... operands) const {
+    (Move(operands), ...);
+  }
+
+  template <class T>
+  void Move(Matrix<T>& matrix) const {
+    matrix.data = backend_.Here(matrix.data, matrix.rows * matrix.cols, false);
+  }
+  template <class T>
+  void MoveWeight(Matrix<T>& matrix) const {
+    matrix.data = backend_.Here(matrix.data, matrix.rows * matrix.cols, true);
+  }
+  template <class T>
+  void Move(std::span<T>& weight) const {
+    weight = {backend_.Here(weight.data(), std::ssize(weight), true), weight.size()};
+  }
+  void Move(Weight& weight) const {
+    weight.data = backend_.Here(weight.data, std::ssize(weight.Bytes()), true);
+    weight.scales = backend_.Here(weight.scales, std::ssize(weight.ScaleBytes()), true);
+  }
+  void Move(HcWeights& w) const {
+    w = {backend_.Here(w.fn, 1, true), backend_.Here(w.base, 1, true),
+         backend_.Here(w.scale, 1, true)};
+  }
+  void Move(HcMix& mix) const { MoveAll(mix.post, mix.comb); }
+  void Move(RopeRows& rope) const { MoveAll(rope.cos, rope.sin); }
+  void Move(Routing& routing) const { MoveAll(routing.ids, routing.weights); }
+  void Move(CompressorInput& input) const {
+    MoveAll(input.values, input.scores, input.norm, input.frequencies);
+    input.ape = backend_.Here(input.ape, 1, true);
+  }
+  void Move(AttentionInput& input) const {
+    MoveAll(input.q, input.keys, input.selected, input.gathered, input.sinks, input.rope);
+  }
+  void Move(BlockRows& rows) const {
+    rows.data = backend_.Here(rows.data, Bytes(rows), false);
+    rows.table = backend_.Here(rows.table, Bytes(rows), false);
+  }
+  void Move(WindowCache& cache) const { Move(cache.rows.blocks); }
+  void Move(CompressorCache& cache) const {
+    MoveAll(cache.rows.blocks, cache.packed_rows, cache.boundary_rows, cache.tail_values,
+            cache.tail_scores);
+  }
+  void Move(LayerCache& cache) const { MoveAll(cache.window, cache.compressor, cache.indexer); }
+
+  const RemoteBackend& backend_;
+};
+
+void RemoteBackend::Queue(std::function<void()> work) {
+  ++n_called_;
+  waiting_.push_back(std::move(work));
+  if (order_ == RemoteOrder::kAtOnce) RunUntil(n_called_);
 }
 
 void RemoteBackend::RunUntil(std::uint64_t number) {
@@ -167,18 +213,17 @@ void RemoteBackend::RunUntil(std::uint64_t number) {
   }
 }
 
-template <class Body>
-void RemoteBackend::Run(const BatchView& batch, Body body) {
+std::function<BatchView()> RemoteBackend::Staged(const BatchView& batch) const {
   Check(batch_ != nullptr, "an operation of a batch before BeginStep");
   const std::ptrdiff_t first = batch.tokens.data() - batch_->of.tokens.data();
   Check(first >= 0 && first + batch.n_tokens() <= batch_->of.n_tokens() &&
             batch.segments.data() == batch_->of.segments.data(),
         "a batch that BeginStep was not given");
-  Run([staged = batch_, first, count = batch.n_tokens(), body]() mutable {
+  return [staged = batch_, first, count = batch.n_tokens()] {
     const BatchView whole = {staged->tokens, staged->positions, staged->segment_of_row,
                              staged->segments};
-    body(whole.Rows(first, count));
-  });
+    return whole.Rows(first, count);
+  };
 }
 
 Status RemoteBackend::Synchronize() { return Wait(Mark()); }
@@ -190,12 +235,13 @@ Status RemoteBackend::Wait(Ticket ticket) {
 
 void RemoteBackend::Upload(void* to, std::span<const std::byte> from) {
   auto* there = Here(static_cast<std::byte*>(to), std::ssize(from), false);
-  Run([this, there, copy = std::vector(from.begin(), from.end())] { host_->Upload(there, copy); });
+  Queue(
+      [this, there, copy = std::vector(from.begin(), from.end())] { host_->Upload(there, copy); });
 }
 
 void RemoteBackend::Download(std::span<std::byte> to, const void* from) {
   const auto* there = Here(static_cast<const std::byte*>(from), std::ssize(to), false);
-  Run([this, to, there] { host_->Download(to, there); });
+  Queue([this, to, there] { host_->Download(to, there); });
 }
 
 void RemoteBackend::CopyPieces(std::span<const PieceCopy> pieces) {
@@ -205,7 +251,7 @@ void RemoteBackend::CopyPieces(std::span<const PieceCopy> pieces) {
                      Here(static_cast<const std::byte*>(piece.from), piece.bytes, false),
                      piece.bytes});
   }
-  Run([this, there] { host_->CopyPieces(there); });
+  Queue([this, there] { host_->CopyPieces(there); });
 }
 
 Status RemoteBackend::BeginStep(const BatchView& batch, std::span<const TableChange> changes) {
@@ -219,205 +265,36 @@ Status RemoteBackend::BeginStep(const BatchView& batch, std::span<const TableCha
   for (const TableChange& change : changes) {
     there.push_back({Here(change.entry, 1, false), change.block});
   }
-  Run([this, staged = batch_, there] { Check(host_->BeginStep({}, there).has_value(), "a step"); });
+  Queue(
+      [this, staged = batch_, there] { Check(host_->BeginStep({}, there).has_value(), "a step"); });
   return {};
 }
 
-void RemoteBackend::FillRopeRows(const BatchView& batch, std::span<const float> frequencies,
-                                 Matrix<float> cos, Matrix<float> sin) {
-  Run(batch, [this, frequencies = WeightHere(frequencies), cos = Here(cos), sin = Here(sin)](
-                 const BatchView& b) { host_->FillRopeRows(b, frequencies, cos, sin); });
+void RemoteBackend::Compute(const Operation& operation) {
+  std::visit([this](auto op) { Defer(op); }, operation);
 }
 
-void RemoteBackend::Embed(const BatchView& batch, Matrix<const Bf16> table, Matrix<Bf16> out) {
-  Run(batch, [this, table = WeightHere(table), out = Here(out)](const BatchView& b) {
-    host_->Embed(b, table, out);
-  });
-}
-
-void RemoteBackend::RmsNorm(Matrix<const Bf16> x, std::span<const Bf16> weight, float eps,
-                            Matrix<Bf16> out) {
-  Run([this, x = Here(x), weight = WeightHere(weight), eps, out = Here(out)] {
-    host_->RmsNorm(x, weight, eps, out);
-  });
-}
-
-void RemoteBackend::Linear(Matrix<const Bf16> x, const Weight& w, Matrix<Bf16> out) {
-  Run([this, x = Here(x), w = Here(w), out = Here(out)] { host_->Linear(x, w, out); });
-}
-
-void RemoteBackend::Linear(Matrix<const Bf16> x, const Weight& w, Matrix<float> out) {
-  Run([this, x = Here(x), w = Here(w), out = Here(out)] { host_->Linear(x, w, out); });
-}
-
-void RemoteBackend::GroupedLinear(Matrix<const Bf16> x, const Weight& w, std::int64_t groups,
-                                  Matrix<Bf16> out) {
-  Run([this, x = Here(x), w = Here(w), groups, out = Here(out)] {
-    host_->GroupedLinear(x, w, groups, out);
-  });
-}
-
-void RemoteBackend::SwiGlu(Matrix<const Bf16> gate, Matrix<const Bf16> up, float clamp,
-                           Matrix<Bf16> out) {
-  Run([this, gate = Here(gate), up = Here(up), clamp, out = Here(out)] {
-    host_->SwiGlu(gate, up, clamp, out);
-  });
-}
-
-void RemoteBackend::HcPre(Matrix<const Bf16> streams, const HcWeights& w, const HcOptions& options,
-                          Matrix<Bf16> out, HcMix mix) {
-  Run([this, streams = Here(streams), w = Here(w), options, out = Here(out),
-       mix = HcMix{Here(mix.post), Here(mix.comb)}] {
-    host_->HcPre(streams, w, options, out, mix);
-  });
-}
-
-void RemoteBackend::HcPost(Matrix<const Bf16> y, const HcMix& mix, Matrix<Bf16> streams) {
-  Run([this, y = Here(y), mix = HcMix{Here(mix.post), Here(mix.comb)}, streams = Here(streams)] {
-    host_->HcPost(y, mix, streams);
-  });
-}
-
-void RemoteBackend::HcHead(Matrix<const Bf16> streams, const HcWeights& w, const HcOptions& options,
-                           Matrix<Bf16> out) {
-  Run([this, streams = Here(streams), w = Here(w), options, out = Here(out)] {
-    host_->HcHead(streams, w, options, out);
-  });
-}
-
-void RemoteBackend::AddToStreams(Matrix<const Bf16> x, Matrix<Bf16> streams) {
-  Run([this, x = Here(x), streams = Here(streams)] { host_->AddToStreams(x, streams); });
-}
-
-void RemoteBackend::MeanOfStreams(Matrix<const Bf16> streams, std::int64_t first_column,
-                                  Matrix<Bf16> out) {
-  Run([this, streams = Here(streams), first_column, out = Here(out)] {
-    host_->MeanOfStreams(streams, first_column, out);
-  });
-}
-
-void RemoteBackend::Add(Matrix<const float> x, Matrix<const float> y, Matrix<float> out) {
-  Run([this, x = Here(x), y = Here(y), out = Here(out)] { host_->Add(x, y, out); });
-}
-
-void RemoteBackend::QueryHeads(Matrix<Bf16> q, std::int64_t head_dim, float eps,
-                               const RopeRows& rope) {
-  Run([this, q = Here(q), head_dim, eps, rope = Here(rope)] {
-    host_->QueryHeads(q, head_dim, eps, rope);
-  });
-}
-
-void RemoteBackend::WindowKeys(Matrix<Bf16> kv, std::span<const Bf16> norm, float eps,
-                               const RopeRows& rope) {
-  Run([this, kv = Here(kv), norm = WeightHere(norm), eps, rope = Here(rope)] {
-    host_->WindowKeys(kv, norm, eps, rope);
-  });
-}
-
-void RemoteBackend::Compress(const CompressorInput& input, const BatchView& batch,
-                             CompressorCache& cache) {
-  CompressorInput there = input;
-  there.values = Here(input.values);
-  there.scores = Here(input.scores);
-  there.ape = Here(input.ape, 1, true);
-  there.norm = WeightHere(input.norm);
-  there.frequencies = WeightHere(input.frequencies);
-  Run(batch, [this, there, views = Here(cache)](const BatchView& b) mutable {
-    host_->Compress(there, b, views);
-  });
-}
-
-void RemoteBackend::IndexQueries(Matrix<const Bf16> q, const RopeRows& rope,
-                                 Matrix<std::uint8_t> out) {
-  Run([this, q = Here(q), rope = Here(rope), out = Here(out)] {
-    host_->IndexQueries(q, rope, out);
-  });
-}
-
-void RemoteBackend::SelectRows(Matrix<const std::uint8_t> queries, Matrix<const Bf16> head_weights,
-                               const BatchView& batch, const CompressorCache& cache,
-                               Matrix<std::int32_t> rows) {
-  Run(batch, [this, queries = Here(queries), head_weights = Here(head_weights), views = Here(cache),
-              rows = Here(rows)](const BatchView& b) {
-    host_->SelectRows(queries, head_weights, b, views, rows);
-  });
-}
-
-void RemoteBackend::BestRows(Matrix<const std::uint8_t> queries, Matrix<const Bf16> head_weights,
-                             const BatchView& batch, const CompressorCache& cache,
-                             std::span<const RowRange> ranges, Matrix<ScoredRow> best) {
-  Run(batch,
-      [this, queries = Here(queries), head_weights = Here(head_weights), views = Here(cache),
-       copy = std::vector(ranges.begin(), ranges.end()), best = Here(best)](const BatchView& b) {
-        host_->BestRows(queries, head_weights, b, views, copy, best);
-      });
-}
-
-void RemoteBackend::CopyRows(std::span<const SequenceRow> rows, const CompressorCache& cache,
-                             Matrix<std::uint8_t> out) {
-  Run([this, copy = std::vector(rows.begin(), rows.end()), views = Here(cache), out = Here(out)] {
-    host_->CopyRows(copy, views, out);
-  });
-}
-
-void RemoteBackend::SparseAttention(const AttentionInput& input, const BatchView& batch,
-                                    const LayerCache& cache, Matrix<Bf16> out) {
-  AttentionInput there = input;
-  there.q = Here(input.q);
-  there.keys = Here(input.keys);
-  there.selected = Here(input.selected);
-  there.gathered = Here(input.gathered);
-  there.sinks = WeightHere(input.sinks);
-  there.rope = Here(input.rope);
-  Run(batch, [this, there, views = Here(cache), out = Here(out)](const BatchView& b) {
-    host_->SparseAttention(there, b, views, out);
-  });
-}
-
-void RemoteBackend::AppendWindow(Matrix<const Bf16> keys, const BatchView& batch,
-                                 WindowCache& cache) {
-  WindowCache views = cache;
-  views.rows.blocks = Here(cache.rows.blocks);
-  Run(batch, [this, keys = Here(keys), views](const BatchView& b) mutable {
-    host_->AppendWindow(keys, b, views);
-  });
-}
-
-void RemoteBackend::Route(Matrix<const float> logits, std::span<const float> bias, float scale,
-                          const Routing& out) {
-  Run([this, logits = Here(logits), bias = WeightHere(bias), scale, out = Here(out)] {
-    host_->Route(logits, bias, scale, out);
-  });
-}
-
-void RemoteBackend::RouteByToken(const BatchView& batch, Matrix<const float> logits,
-                                 Matrix<const std::int64_t> table, float scale,
-                                 const Routing& out) {
-  Run(batch, [this, logits = Here(logits), table = WeightHere(table), scale, out = Here(out)](
-                 const BatchView& b) { host_->RouteByToken(b, logits, table, scale, out); });
+template <class Op>
+void RemoteBackend::Defer(Op op) {
+  Operands(*this).Move(op);
+  std::shared_ptr<void> list;
+  if constexpr (std::is_same_v<Op, BestRowsOp>) list = KeepList(op.ranges);
+  if constexpr (std::is_same_v<Op, CopyRowsOp>) list = KeepList(op.rows);
+  if constexpr (requires { op.batch; }) {
+    Queue([this, op, list, batch = Staged(op.batch)]() mutable {
+      op.batch = batch();
+      host_->Run(op);
+    });
+  } else {
+    Queue([this, op, list] { host_->Run(op); });
+  }
 }
 
 ExpertSet RemoteBackend::BindExperts(std::int64_t block, std::span<const ExpertWeights> experts) {
-  auto bound = std::make_unique<std::vector<ExpertWeights>>();
-  for (const ExpertWeights& expert : experts) {
-    bound->push_back({Here(expert.w1), Here(expert.w2), Here(expert.w3)});
-  }
+  auto bound = std::make_unique<std::vector<ExpertWeights>>(experts.begin(), experts.end());
+  for (ExpertWeights& expert : *bound) Operands(*this).Move(expert);
   bound_.push_back(std::move(bound));
   return host_->BindExperts(block, *bound_.back());
-}
-
-void RemoteBackend::ExpertRows(Matrix<const Bf16> x, const Routing& routing,
-                               const ExpertSet& experts, float clamp, Matrix<Bf16> rows) {
-  Run([this, x = Here(x), routing = Here(routing), experts, clamp, rows = Here(rows)] {
-    host_->ExpertRows(x, routing, experts, clamp, rows);
-  });
-}
-
-void RemoteBackend::CombineExperts(Matrix<const Bf16> rows, Matrix<const Bf16> shared,
-                                   Matrix<Bf16> out) {
-  Run([this, rows = Here(rows), shared = Here(shared), out = Here(out)] {
-    host_->CombineExperts(rows, shared, out);
-  });
 }
 
 std::string Name(TestMemory memory) {

@@ -5,7 +5,6 @@
 #include "base/check.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/rope.h"
-#include "kernels/shape_checks.h"
 
 namespace fathom {
 namespace {
@@ -137,20 +136,18 @@ void PoolRow(const cpu::Kernels& kernels, const CompressorInput& input, const Se
 
 }  // namespace
 
-void CpuBackend::SparseAttention(const AttentionInput& input, const BatchView& batch,
-                                 const LayerCache& cache, Matrix<Bf16> out) {
-  CheckAttention(input, batch, cache, out);
-  const std::int64_t head_dim = input.keys.cols;
-  const KeyLayout layout = cache.window.rows.layout;
+void CpuBackend::Compute(const SparseAttentionOp& op) {
+  const std::int64_t head_dim = op.input.keys.cols;
+  const KeyLayout layout = op.cache.window.rows.layout;
   if (head_dim % 32 != 0 || PlainDims(layout) % kSimulationGroup != 0) {
-    return ReferenceBackend::SparseAttention(input, batch, cache, out);
+    return ReferenceBackend::Compute(op);
   }
-  const std::int64_t heads = std::ssize(input.sinks);
-  const std::int64_t task_heads = TaskHeads(heads, out.rows, team_.n_threads());
+  const std::int64_t heads = std::ssize(op.input.sinks);
+  const std::int64_t task_heads = TaskHeads(heads, op.out.rows, team_.n_threads());
   const std::int64_t groups = (heads + task_heads - 1) / task_heads;
   const std::int64_t work = kSlotWork * std::min(task_heads, heads) * head_dim *
-                            (input.sliding_window + input.selected.cols);
-  ForItems(out.rows * groups, work, [&](std::int64_t first, std::int64_t end, int worker) {
+                            (op.input.sliding_window + op.input.selected.cols);
+  ForItems(op.out.rows * groups, work, [&](std::int64_t first, std::int64_t end, int worker) {
     const std::span<const std::uint8_t*> keys = Piece(scratch_.keys, worker, team_.n_threads());
     const std::span<float> floats = Piece(scratch_.attention, worker, team_.n_threads());
     Check(cpu::AttentionScratch(head_dim) <= std::ssize(floats),
@@ -163,77 +160,75 @@ void CpuBackend::SparseAttention(const AttentionInput& input, const BatchView& b
     for (std::int64_t i = first; i < end; ++i) {
       const std::int64_t row = i / groups;
       if (row != listed_row) {
-        ListKeys(input, batch, cache, row, keys, task, fault_);
+        ListKeys(op.input, op.batch, op.cache, row, keys, task, fault_);
         listed_row = row;
       }
       const std::int64_t head = i % groups * task_heads;
-      task.q = Bits(input.q.Row(row) + head * head_dim);
+      task.q = Bits(op.input.q.Row(row) + head * head_dim);
       task.heads = std::min(task_heads, heads - head);
-      task.sinks = input.sinks.data() + head;
-      task.rope = RotaryRowAt(input.rope, row);
-      task.out = Bits(out.Row(row) + head * head_dim);
+      task.sinks = op.input.sinks.data() + head;
+      task.rope = RotaryRowAt(op.input.rope, row);
+      task.out = Bits(op.out.Row(row) + head * head_dim);
       kernels_.attention(task);
     }
   });
 }
 
-void CpuBackend::Compress(const CompressorInput& input, const BatchView& batch,
-                          CompressorCache& cache) {
-  CheckCompress(input, batch, cache);
-  const bool packed = cache.IsPacked();
-  if (!packed && PlainDims(cache.rows.layout) % kSimulationGroup != 0) {
-    return ReferenceBackend::Compress(input, batch, cache);
+void CpuBackend::Compute(const CompressOp& op) {
+  const bool packed = op.cache.IsPacked();
+  if (!packed && PlainDims(op.cache.rows.layout) % kSimulationGroup != 0) {
+    return ReferenceBackend::Compute(op);
   }
-  const std::int64_t inputs = input.scores.cols;
-  ForItems(batch.n_tokens(), inputs * kElementWork, [&](std::int64_t first, std::int64_t end) {
+  const std::int64_t inputs = op.input.scores.cols;
+  ForItems(op.batch.n_tokens(), inputs * kElementWork, [&](std::int64_t first, std::int64_t end) {
     for (std::int64_t row = first; row < end; ++row) {
-      const Segment& segment = batch.FindSegment(row);
+      const Segment& segment = op.batch.FindSegment(row);
       const std::int64_t position = segment.first_position + row - segment.first_row;
-      kernels_.add(input.ape + position % cache.ratio * inputs, inputs, input.scores.Row(row));
+      kernels_.add(op.input.ape + position % op.cache.ratio * inputs, inputs,
+                   op.input.scores.Row(row));
     }
   });
-  const std::int64_t width = std::ssize(input.norm);
-  const std::int64_t pairs = std::ssize(input.frequencies);
+  const std::int64_t width = std::ssize(op.input.norm);
+  const std::int64_t pairs = std::ssize(op.input.frequencies);
   const std::int64_t plain = width - 2 * pairs;
-  for (const Segment& segment : batch.segments) {
-    const std::int64_t first_row = segment.first_position / cache.ratio;
-    const std::int64_t end_row = (segment.first_position + segment.n_tokens) / cache.ratio;
-    Check(end_row <= cache.Capacity(), "Compress: more rows than the cache holds");
-    const std::int64_t work = cache.Span() * width * kExpWork;
+  for (const Segment& segment : op.batch.segments) {
+    const std::int64_t first_row = segment.first_position / op.cache.ratio;
+    const std::int64_t end_row = (segment.first_position + segment.n_tokens) / op.cache.ratio;
+    Check(end_row <= op.cache.Capacity(), "Compress: more rows than the cache holds");
+    const std::int64_t work = op.cache.Span() * width * kExpWork;
     ForItems(end_row - first_row, work, [&](std::int64_t first, std::int64_t end, int worker) {
       const std::span<float> angles = Piece(scratch_.angles, worker, team_.n_threads());
       Check(width <= std::ssize(angles), "Compress: more dimensions than Reserve announced");
       std::uint16_t* row = Bits(Piece(scratch_.row, worker, team_.n_threads()).data());
       for (std::int64_t w = first_row + first; w < first_row + end; ++w) {
-        if (!cache.share.Has(w)) continue;
-        const std::int64_t place = cache.share.ToPlace(w);
-        PoolRow(kernels_, input, segment, cache, w, fault_, row);
-        kernels_.rms_norm(row, Bits(input.norm.data()), input.norm_eps, width, row);
-        RopeAngles(w * cache.ratio, input.frequencies, angles.data(), angles.data() + pairs);
+        if (!op.cache.share.Has(w)) continue;
+        const std::int64_t place = op.cache.share.ToPlace(w);
+        PoolRow(kernels_, op.input, segment, op.cache, w, fault_, row);
+        kernels_.rms_norm(row, Bits(op.input.norm.data()), op.input.norm_eps, width, row);
+        RopeAngles(w * op.cache.ratio, op.input.frequencies, angles.data(), angles.data() + pairs);
         kernels_.rotate(row + plain, {angles.data(), angles.data() + pairs, pairs});
         if (packed) {
-          kernels_.pack_index(row, cache.packed_rows.Row(segment.sequence, place));
+          kernels_.pack_index(row, op.cache.packed_rows.Row(segment.sequence, place));
         } else {
-          kernels_.pack_key(row, cache.rows.layout, cache.rows.Row(segment.sequence, place));
+          kernels_.pack_key(row, op.cache.rows.layout, op.cache.rows.Row(segment.sequence, place));
         }
       }
     });
   }
-  StoreTail(input, batch, cache);
+  StoreTail(op.input, op.batch, op.cache);
 }
 
-void CpuBackend::AppendWindow(Matrix<const Bf16> keys, const BatchView& batch, WindowCache& cache) {
-  CheckAppend(keys, batch, cache);
-  if (PlainDims(cache.rows.layout) % kSimulationGroup != 0) {
-    return ReferenceBackend::AppendWindow(keys, batch, cache);
+void CpuBackend::Compute(const AppendWindowOp& op) {
+  if (PlainDims(op.cache.rows.layout) % kSimulationGroup != 0) {
+    return ReferenceBackend::Compute(op);
   }
-  for (const Segment& segment : batch.segments) {
-    const std::int64_t work = keys.cols * kElementWork;
+  for (const Segment& segment : op.batch.segments) {
+    const std::int64_t work = op.keys.cols * kElementWork;
     ForItems(segment.n_tokens, work, [&](std::int64_t first, std::int64_t end) {
       for (std::int64_t i = first; i < end; ++i) {
-        std::uint8_t* row = cache.Row(segment.sequence, segment.first_position + i);
+        std::uint8_t* row = op.cache.Row(segment.sequence, segment.first_position + i);
         if (row != nullptr) {
-          kernels_.pack_key(Bits(keys.Row(segment.first_row + i)), cache.rows.layout, row);
+          kernels_.pack_key(Bits(op.keys.Row(segment.first_row + i)), op.cache.rows.layout, row);
         }
       }
     });
@@ -242,7 +237,7 @@ void CpuBackend::AppendWindow(Matrix<const Bf16> keys, const BatchView& batch, W
 
 // Runs after the rows are made, because they read the old tail.
 void CpuBackend::StoreTail(const CompressorInput& input, const BatchView& batch,
-                           CompressorCache& cache) {
+                           const CompressorCache& cache) {
   for (const Segment& segment : batch.segments) {
     for (std::int64_t i = 0; i < segment.n_tokens; ++i) {
       const std::int64_t position = segment.first_position + i;

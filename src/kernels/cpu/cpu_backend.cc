@@ -4,11 +4,12 @@
 
 #include <algorithm>
 #include <utility>
+#include <variant>
 
+#include "base/check.h"
 #include "kernels/cpu/kernel_tables.h"
 #include "kernels/host_buffer.h"
 #include "kernels/host_roofline.h"
-#include "kernels/shape_checks.h"
 
 namespace fathom {
 namespace {
@@ -43,22 +44,23 @@ Result<std::unique_ptr<RooflineProbe>> CpuBackend::MakeRooflineProbe(
   return MakeHostRooflineProbe(isa_, team_.n_threads(), processors_, options);
 }
 
-void CpuBackend::RmsNorm(Matrix<const Bf16> x, std::span<const Bf16> weight, float eps,
-                         Matrix<Bf16> out) {
-  CheckRmsNorm(x, weight, out);
-  ForItems(x.rows, x.cols * kElementWork, [&](std::int64_t first, std::int64_t end) {
+void CpuBackend::Compute(const Operation& operation) {
+  std::visit([this](const auto& op) { Compute(op); }, operation);
+}
+
+void CpuBackend::Compute(const RmsNormOp& op) {
+  ForItems(op.x.rows, op.x.cols * kElementWork, [&](std::int64_t first, std::int64_t end) {
     for (std::int64_t row = first; row < end; ++row) {
-      kernels_.rms_norm(Bits(x.Row(row)), Bits(weight.data()), eps, x.cols, Bits(out.Row(row)));
+      kernels_.rms_norm(Bits(op.x.Row(row)), Bits(op.weight.data()), op.eps, op.x.cols,
+                        Bits(op.out.Row(row)));
     }
   });
 }
 
-void CpuBackend::SwiGlu(Matrix<const Bf16> gate, Matrix<const Bf16> up, float clamp,
-                        Matrix<Bf16> out) {
-  CheckSwiGlu(gate, up, out);
-  ForItems(out.rows, out.cols * kActivationWork, [&](std::int64_t first, std::int64_t end) {
-    kernels_.swiglu(Bits(gate.Row(first)), Bits(up.Row(first)), clamp, nullptr,
-                    (end - first) * out.cols, Bits(out.Row(first)));
+void CpuBackend::Compute(const SwiGluOp& op) {
+  ForItems(op.out.rows, op.out.cols * kActivationWork, [&](std::int64_t first, std::int64_t end) {
+    kernels_.swiglu(Bits(op.gate.Row(first)), Bits(op.up.Row(first)), op.clamp, nullptr,
+                    (end - first) * op.out.cols, Bits(op.out.Row(first)));
   });
 }
 
@@ -92,101 +94,94 @@ void CpuBackend::HyperGates(const cpu::HyperWeights& w, cpu::HyperRows rows) {
   }
 }
 
-void CpuBackend::HcPre(Matrix<const Bf16> streams, const HcWeights& w, const HcOptions& options,
-                       Matrix<Bf16> out, HcMix mix) {
-  if (streams.cols % 16 != 0) return ReferenceBackend::HcPre(streams, w, options, out, mix);
-  CheckHcPre(streams, options, out, mix);
-  const cpu::HyperWeights weights = {.fn = w.fn,
-                                     .base = w.base,
-                                     .scale = w.scale,
+void CpuBackend::Compute(const HcPreOp& op) {
+  if (op.streams.cols % 16 != 0) return ReferenceBackend::Compute(op);
+  const cpu::HyperWeights weights = {.fn = op.w.fn,
+                                     .base = op.w.base,
+                                     .scale = op.w.scale,
                                      .gates = kHcGates,
-                                     .sinkhorn_iterations = options.sinkhorn_iterations,
-                                     .eps = options.eps,
-                                     .norm_eps = options.norm_eps};
-  const cpu::HyperRows rows = {.streams = Bits(streams.data),
-                               .d = out.cols,
-                               .out = Bits(out.data),
-                               .post = mix.post.data,
-                               .comb = mix.comb.data,
-                               .count = out.rows};
+                                     .sinkhorn_iterations = op.options.sinkhorn_iterations,
+                                     .eps = op.options.eps,
+                                     .norm_eps = op.options.norm_eps};
+  const cpu::HyperRows rows = {.streams = Bits(op.streams.data),
+                               .d = op.out.cols,
+                               .out = Bits(op.out.data),
+                               .post = op.mix.post.data,
+                               .comb = op.mix.comb.data,
+                               .count = op.out.rows};
   HyperGates(weights, rows);
 }
 
-void CpuBackend::HcPost(Matrix<const Bf16> y, const HcMix& mix, Matrix<Bf16> streams) {
-  CheckHcPost(y, mix, streams);
-  ForItems(y.rows, streams.cols * kElementWork, [&](std::int64_t first, std::int64_t end) {
+void CpuBackend::Compute(const HcPostOp& op) {
+  ForItems(op.y.rows, op.streams.cols * kElementWork, [&](std::int64_t first, std::int64_t end) {
     for (std::int64_t row = first; row < end; ++row) {
-      kernels_.hyper_post(Bits(y.Row(row)), mix.post.Row(row), mix.comb.Row(row), y.cols,
-                          Bits(streams.Row(row)));
+      kernels_.hyper_post(Bits(op.y.Row(row)), op.mix.post.Row(row), op.mix.comb.Row(row),
+                          op.y.cols, Bits(op.streams.Row(row)));
     }
   });
 }
 
-void CpuBackend::HcHead(Matrix<const Bf16> streams, const HcWeights& w, const HcOptions& options,
-                        Matrix<Bf16> out) {
-  if (streams.cols % 16 != 0) return ReferenceBackend::HcHead(streams, w, options, out);
-  CheckHcHead(streams, out);
-  const cpu::HyperWeights weights = {.fn = w.fn,
-                                     .base = w.base,
-                                     .scale = w.scale,
+void CpuBackend::Compute(const HcHeadOp& op) {
+  if (op.streams.cols % 16 != 0) return ReferenceBackend::Compute(op);
+  const cpu::HyperWeights weights = {.fn = op.w.fn,
+                                     .base = op.w.base,
+                                     .scale = op.w.scale,
                                      .gates = kStreams,
                                      .sinkhorn_iterations = 0,
-                                     .eps = options.eps,
-                                     .norm_eps = options.norm_eps};
-  const cpu::HyperRows rows = {
-      .streams = Bits(streams.data), .d = out.cols, .out = Bits(out.data), .count = out.rows};
+                                     .eps = op.options.eps,
+                                     .norm_eps = op.options.norm_eps};
+  const cpu::HyperRows rows = {.streams = Bits(op.streams.data),
+                               .d = op.out.cols,
+                               .out = Bits(op.out.data),
+                               .count = op.out.rows};
   HyperGates(weights, rows);
 }
 
-void CpuBackend::AddToStreams(Matrix<const Bf16> x, Matrix<Bf16> streams) {
-  CheckAddToStreams(x, streams);
-  ForItems(x.rows, streams.cols * kElementWork, [&](std::int64_t first, std::int64_t end) {
+void CpuBackend::Compute(const AddToStreamsOp& op) {
+  ForItems(op.x.rows, op.streams.cols * kElementWork, [&](std::int64_t first, std::int64_t end) {
     for (std::int64_t row = first; row < end; ++row) {
       for (std::int64_t stream = 0; stream < kStreams; ++stream) {
-        kernels_.add_bf16(Bits(x.Row(row)), x.cols, Bits(streams.Row(row) + stream * x.cols));
+        kernels_.add_bf16(Bits(op.x.Row(row)), op.x.cols,
+                          Bits(op.streams.Row(row) + stream * op.x.cols));
       }
     }
   });
 }
 
-void CpuBackend::MeanOfStreams(Matrix<const Bf16> streams, std::int64_t first_column,
-                               Matrix<Bf16> out) {
-  CheckMeanOfStreams(streams, first_column, out);
-  ForItems(out.rows, streams.cols * kElementWork, [&](std::int64_t first, std::int64_t end) {
+void CpuBackend::Compute(const MeanOfStreamsOp& op) {
+  ForItems(op.out.rows, op.streams.cols * kElementWork, [&](std::int64_t first, std::int64_t end) {
     for (std::int64_t row = first; row < end; ++row) {
-      kernels_.mean_of_streams(Bits(streams.Row(row)), streams.cols / kStreams,
-                               Bits(out.Row(row) + first_column));
+      kernels_.mean_of_streams(Bits(op.streams.Row(row)), op.streams.cols / kStreams,
+                               Bits(op.out.Row(row) + op.first_column));
     }
   });
 }
 
-void CpuBackend::Add(Matrix<const float> x, Matrix<const float> y, Matrix<float> out) {
-  CheckAdd(x, y, out);
-  ForItems(out.rows, out.cols * kElementWork, [&](std::int64_t first, std::int64_t end) {
-    kernels_.add_rows(x.Row(first), y.Row(first), (end - first) * out.cols, out.Row(first));
+void CpuBackend::Compute(const AddOp& op) {
+  ForItems(op.out.rows, op.out.cols * kElementWork, [&](std::int64_t first, std::int64_t end) {
+    kernels_.add_rows(op.x.Row(first), op.y.Row(first), (end - first) * op.out.cols,
+                      op.out.Row(first));
   });
 }
 
-void CpuBackend::QueryHeads(Matrix<Bf16> q, std::int64_t head_dim, float eps,
-                            const RopeRows& rope) {
-  CheckQueryHeads(q, head_dim, rope);
-  const std::int64_t heads = q.cols / head_dim;
-  ForItems(q.rows * heads, head_dim * kElementWork, [&](std::int64_t first, std::int64_t end) {
-    for (std::int64_t i = first; i < end; ++i) {
-      kernels_.query_head(Bits(q.data + i * head_dim), head_dim, eps, RotaryRowAt(rope, i / heads));
-    }
-  });
+void CpuBackend::Compute(const QueryHeadsOp& op) {
+  const std::int64_t heads = op.q.cols / op.head_dim;
+  ForItems(op.q.rows * heads, op.head_dim * kElementWork,
+           [&](std::int64_t first, std::int64_t end) {
+             for (std::int64_t i = first; i < end; ++i) {
+               kernels_.query_head(Bits(op.q.data + i * op.head_dim), op.head_dim, op.eps,
+                                   RotaryRowAt(op.rope, i / heads));
+             }
+           });
 }
 
-void CpuBackend::WindowKeys(Matrix<Bf16> kv, std::span<const Bf16> norm, float eps,
-                            const RopeRows& rope) {
-  CheckWindowKeys(kv, norm, rope);
-  const std::int64_t plain = kv.cols - 2 * rope.cos.cols;
-  ForItems(kv.rows, 2 * kv.cols * kElementWork, [&](std::int64_t first, std::int64_t end) {
+void CpuBackend::Compute(const WindowKeysOp& op) {
+  const std::int64_t plain = op.kv.cols - 2 * op.rope.cos.cols;
+  ForItems(op.kv.rows, 2 * op.kv.cols * kElementWork, [&](std::int64_t first, std::int64_t end) {
     for (std::int64_t row = first; row < end; ++row) {
-      std::uint16_t* key = Bits(kv.Row(row));
-      kernels_.rms_norm(key, Bits(norm.data()), eps, kv.cols, key);
-      kernels_.rotate(key + plain, RotaryRowAt(rope, row));
+      std::uint16_t* key = Bits(op.kv.Row(row));
+      kernels_.rms_norm(key, Bits(op.norm.data()), op.eps, op.kv.cols, key);
+      kernels_.rotate(key + plain, RotaryRowAt(op.rope, row));
       kernels_.simulate_fp8(key, plain);
     }
   });

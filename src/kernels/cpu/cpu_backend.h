@@ -37,55 +37,42 @@ class CpuBackend final : public ReferenceBackend {
   Result<std::unique_ptr<RooflineProbe>> MakeRooflineProbe(
       const RooflineOptions& options) const override;
 
+ private:
+  using ReferenceBackend::Compute;
+  void Compute(const Operation& operation) override;
+
   // cpu_linear.cc
-  void Linear(Matrix<const Bf16> x, const Weight& w, Matrix<Bf16> out) override;
-  void Linear(Matrix<const Bf16> x, const Weight& w, Matrix<float> out) override;
-  void GroupedLinear(Matrix<const Bf16> x, const Weight& w, std::int64_t groups,
-                     Matrix<Bf16> out) override;
+  void Compute(const LinearOp<Bf16>& op);
+  void Compute(const LinearOp<float>& op);
+  void Compute(const GroupedLinearOp& op);
 
   // cpu_backend.cc
-  void RmsNorm(Matrix<const Bf16> x, std::span<const Bf16> weight, float eps,
-               Matrix<Bf16> out) override;
-  void SwiGlu(Matrix<const Bf16> gate, Matrix<const Bf16> up, float clamp,
-              Matrix<Bf16> out) override;
-  void HcPre(Matrix<const Bf16> streams, const HcWeights& w, const HcOptions& options,
-             Matrix<Bf16> out, HcMix mix) override;
-  void HcPost(Matrix<const Bf16> y, const HcMix& mix, Matrix<Bf16> streams) override;
-  void HcHead(Matrix<const Bf16> streams, const HcWeights& w, const HcOptions& options,
-              Matrix<Bf16> out) override;
-  void AddToStreams(Matrix<const Bf16> x, Matrix<Bf16> streams) override;
-  void MeanOfStreams(Matrix<const Bf16> streams, std::int64_t first_column,
-                     Matrix<Bf16> out) override;
-  void Add(Matrix<const float> x, Matrix<const float> y, Matrix<float> out) override;
-  void QueryHeads(Matrix<Bf16> q, std::int64_t head_dim, float eps, const RopeRows& rope) override;
-  void WindowKeys(Matrix<Bf16> kv, std::span<const Bf16> norm, float eps,
-                  const RopeRows& rope) override;
+  void Compute(const RmsNormOp& op);
+  void Compute(const SwiGluOp& op);
+  void Compute(const HcPreOp& op);
+  void Compute(const HcPostOp& op);
+  void Compute(const HcHeadOp& op);
+  void Compute(const AddToStreamsOp& op);
+  void Compute(const MeanOfStreamsOp& op);
+  void Compute(const AddOp& op);
+  void Compute(const QueryHeadsOp& op);
+  void Compute(const WindowKeysOp& op);
 
   // cpu_attention.cc
-  void Compress(const CompressorInput& input, const BatchView& batch,
-                CompressorCache& cache) override;
-  void SparseAttention(const AttentionInput& input, const BatchView& batch, const LayerCache& cache,
-                       Matrix<Bf16> out) override;
-  void AppendWindow(Matrix<const Bf16> keys, const BatchView& batch, WindowCache& cache) override;
+  void Compute(const CompressOp& op);
+  void Compute(const SparseAttentionOp& op);
+  void Compute(const AppendWindowOp& op);
 
   // cpu_indexer.cc
-  void IndexQueries(Matrix<const Bf16> q, const RopeRows& rope, Matrix<std::uint8_t> out) override;
-  void SelectRows(Matrix<const std::uint8_t> queries, Matrix<const Bf16> head_weights,
-                  const BatchView& batch, const CompressorCache& cache,
-                  Matrix<std::int32_t> rows) override;
-  void BestRows(Matrix<const std::uint8_t> queries, Matrix<const Bf16> head_weights,
-                const BatchView& batch, const CompressorCache& cache,
-                std::span<const RowRange> ranges, Matrix<ScoredRow> best) override;
+  void Compute(const IndexQueriesOp& op);
+  void Compute(const SelectRowsOp& op);
+  void Compute(const BestRowsOp& op);
 
   // cpu_experts.cc
-  void Route(Matrix<const float> logits, std::span<const float> bias, float scale,
-             const Routing& out) override;
-  void ExpertRows(Matrix<const Bf16> x, const Routing& routing, const ExpertSet& experts,
-                  float clamp, Matrix<Bf16> rows) override;
-  void CombineExperts(Matrix<const Bf16> rows, Matrix<const Bf16> shared,
-                      Matrix<Bf16> out) override;
+  void Compute(const RouteOp& op);
+  void Compute(const ExpertRowsOp& op);
+  void Compute(const CombineExpertsOp& op);
 
- private:
   // Calls body(first, end) on ranges of [0, count). `work` is the cost of one item, in
   // multiply-adds; small calls run on the calling thread.
   template <class Body>
@@ -124,7 +111,8 @@ class CpuBackend final : public ReferenceBackend {
                                             const IndexWorker& worker);
   template <class Choose>
   void ForTokens(const IndexInput& input, std::int64_t n_best, const Choose& choose);
-  void StoreTail(const CompressorInput& input, const BatchView& batch, CompressorCache& cache);
+  void StoreTail(const CompressorInput& input, const BatchView& batch,
+                 const CompressorCache& cache);
 
   // Least work for which waking a thread pays: five to ten microseconds, several times the cost of
   // waking.

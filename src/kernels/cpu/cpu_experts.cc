@@ -5,7 +5,6 @@
 
 #include "base/check.h"
 #include "kernels/cpu/cpu_backend.h"
-#include "kernels/shape_checks.h"
 
 namespace fathom {
 namespace {
@@ -41,33 +40,31 @@ cpu::Product WithRows(cpu::Product product, std::int64_t t) {
 
 }  // namespace
 
-void CpuBackend::Route(Matrix<const float> logits, std::span<const float> bias, float scale,
-                       const Routing& out) {
-  CheckRoute(logits, bias, out);
-  const auto n_experts = static_cast<std::size_t>(logits.cols);
+void CpuBackend::Compute(const RouteOp& op) {
+  const auto n_experts = static_cast<std::size_t>(op.logits.cols);
   const auto choose = [&](std::int64_t first, std::int64_t end, int worker) {
     const std::span<float> piece = Piece(scratch_.expert_scores, worker, team_.n_threads());
     Check(2 * n_experts <= piece.size(), "Route: more experts than Reserve announced");
     const std::span<float> scores = piece.first(n_experts);
     const std::span<float> choice = piece.subspan(n_experts, n_experts);
     for (std::int64_t row = first; row < end; ++row) {
-      kernels_.router_scores(logits.Row(row), logits.cols, scores.data());
+      kernels_.router_scores(op.logits.Row(row), op.logits.cols, scores.data());
       for (std::size_t e = 0; e < n_experts; ++e) {
-        const float biased = scores[e] + bias[e];
+        const float biased = scores[e] + op.bias[e];
         choice[e] = std::isnan(biased) ? -std::numeric_limits<float>::infinity() : biased;
       }
-      const std::span<std::int32_t> ids = out.ids.RowSpan(row);
+      const std::span<std::int32_t> ids = op.out.ids.RowSpan(row);
       ChooseLargest(choice, ids);
       float sum = 0.0f;
       for (const std::int32_t id : ids) {
         sum = sum + scores[static_cast<std::size_t>(id)];
       }
       for (std::size_t i = 0; i < ids.size(); ++i) {
-        out.weights.Row(row)[i] = scores[static_cast<std::size_t>(ids[i])] / sum * scale;
+        op.out.weights.Row(row)[i] = scores[static_cast<std::size_t>(ids[i])] / sum * op.scale;
       }
     }
   };
-  ForItems(logits.rows, logits.cols * kActivationWork, choose);
+  ForItems(op.logits.rows, op.logits.cols * kActivationWork, choose);
 }
 
 // Sorts the tile's (token, slot) pairs by expert (counting sort), without remote experts.
@@ -167,37 +164,34 @@ void CpuBackend::ExpertTile(Matrix<const Bf16> x, const Routing& routing,
   MultiplyHidden(experts, rows);
 }
 
-void CpuBackend::ExpertRows(Matrix<const Bf16> x, const Routing& routing, const ExpertSet& set,
-                            float clamp, Matrix<Bf16> rows) {
-  const std::span<const ExpertWeights> experts = set.experts;
-  const std::int64_t k = routing.ids.cols;
-  CheckExpertRows(x, routing, rows);
-  if (rows.rows == 0) return;
-  if (experts.empty() || !set.is_uniform) {
-    return ReferenceBackend::ExpertRows(x, routing, set, clamp, rows);
+void CpuBackend::Compute(const ExpertRowsOp& op) {
+  const std::span<const ExpertWeights> experts = op.experts.experts;
+  const std::int64_t k = op.routing.ids.cols;
+  if (op.rows.rows == 0) return;
+  if (experts.empty() || !op.experts.is_uniform) {
+    return ReferenceBackend::Compute(op);
   }
   const std::int64_t width = experts[0].w1.n;
-  Check(x.cols == experts[0].w1.k && width == experts[0].w2.k && rows.cols == experts[0].w2.n,
+  Check(op.x.cols == experts[0].w1.k && width == experts[0].w2.k && op.rows.cols == experts[0].w2.n,
         "ExpertRows: shapes of the experts");
-  const std::int64_t tile = std::min(TileRows(x.cols), std::ssize(scratch_.pair_rows) / k);
+  const std::int64_t tile = std::min(TileRows(op.x.cols), std::ssize(scratch_.pair_rows) / k);
   Check(tile > 0 && std::ssize(experts) < std::ssize(scratch_.first_pair) &&
             tile * k * width <= std::ssize(scratch_.gate),
         "ExpertRows: more than Reserve announced");
-  for (std::int64_t first = 0; first < x.rows; first += tile) {
-    const std::int64_t t = std::min(tile, x.rows - first);
-    ExpertTile(x.Rows(first, t), {routing.ids.Rows(first, t), routing.weights.Rows(first, t)},
-               experts, clamp, rows.Rows(first * k, t * k));
+  for (std::int64_t first = 0; first < op.x.rows; first += tile) {
+    const std::int64_t t = std::min(tile, op.x.rows - first);
+    ExpertTile(op.x.Rows(first, t),
+               {op.routing.ids.Rows(first, t), op.routing.weights.Rows(first, t)}, experts,
+               op.clamp, op.rows.Rows(first * k, t * k));
   }
 }
 
-void CpuBackend::CombineExperts(Matrix<const Bf16> rows, Matrix<const Bf16> shared,
-                                Matrix<Bf16> out) {
-  const std::int64_t k = out.rows == 0 ? 0 : rows.rows / out.rows;
-  CheckCombineExperts(rows, shared, out);
-  ForItems(out.rows, k * out.cols * kElementWork, [&](std::int64_t first, std::int64_t end) {
+void CpuBackend::Compute(const CombineExpertsOp& op) {
+  const std::int64_t k = op.out.rows == 0 ? 0 : op.rows.rows / op.out.rows;
+  ForItems(op.out.rows, k * op.out.cols * kElementWork, [&](std::int64_t first, std::int64_t end) {
     for (std::int64_t row = first; row < end; ++row) {
-      kernels_.combine(Bits(rows.Row(row * k)), k, Bits(shared.Row(row)), out.cols,
-                       Bits(out.Row(row)));
+      kernels_.combine(Bits(op.rows.Row(row * k)), k, Bits(op.shared.Row(row)), op.out.cols,
+                       Bits(op.out.Row(row)));
     }
   });
 }

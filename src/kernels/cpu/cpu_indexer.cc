@@ -5,7 +5,6 @@
 
 #include "base/check.h"
 #include "kernels/cpu/cpu_backend.h"
-#include "kernels/shape_checks.h"
 
 namespace fathom {
 namespace {
@@ -116,17 +115,15 @@ cpu::IndexTask MakeTask(const IndexQueryBlock& block) {
 
 }  // namespace
 
-void CpuBackend::IndexQueries(Matrix<const Bf16> q, const RopeRows& rope,
-                              Matrix<std::uint8_t> out) {
-  const std::int64_t heads = q.cols / kIndexDim;
-  const std::int64_t pairs = rope.cos.cols;
-  CheckIndexQueries(q, rope, out);
-  ForItems(q.rows * heads, kPackWork, [&](std::int64_t first, std::int64_t end) {
+void CpuBackend::Compute(const IndexQueriesOp& op) {
+  const std::int64_t heads = op.q.cols / kIndexDim;
+  const std::int64_t pairs = op.rope.cos.cols;
+  ForItems(op.q.rows * heads, kPackWork, [&](std::int64_t first, std::int64_t end) {
     for (std::int64_t i = first; i < end; ++i) {
       Bf16 x[kIndexDim];
-      std::copy_n(q.data + i * kIndexDim, kIndexDim, x);
-      kernels_.rotate(Bits(x) + kIndexDim - 2 * pairs, RotaryRowAt(rope, i / heads));
-      kernels_.pack_index(Bits(x), out.data + i * kPackedIndexBytes);
+      std::copy_n(op.q.data + i * kIndexDim, kIndexDim, x);
+      kernels_.rotate(Bits(x) + kIndexDim - 2 * pairs, RotaryRowAt(op.rope, i / heads));
+      kernels_.pack_index(Bits(x), op.out.data + i * kPackedIndexBytes);
     }
   });
 }
@@ -197,40 +194,32 @@ void CpuBackend::ForTokens(const IndexInput& input, std::int64_t n_best, const C
            });
 }
 
-void CpuBackend::SelectRows(Matrix<const std::uint8_t> queries, Matrix<const Bf16> head_weights,
-                            const BatchView& batch, const CompressorCache& cache,
-                            Matrix<std::int32_t> rows) {
-  CheckIndexInput(queries, head_weights, batch, cache);
-  Check(rows.rows == batch.n_tokens(), "SelectRows: shape of the rows");
-  const IndexInput input = {queries, head_weights, batch, cache};
+void CpuBackend::Compute(const SelectRowsOp& op) {
+  const IndexInput input = {op.queries, op.head_weights, op.batch, op.cache};
   if (input.IsTooWide()) {
-    return ReferenceBackend::SelectRows(queries, head_weights, batch, cache, rows);
+    return ReferenceBackend::Compute(op);
   }
-  ForTokens(input, rows.cols, [&](std::int64_t token, const IndexWorker& worker) {
+  ForTokens(input, op.rows.cols, [&](std::int64_t token, const IndexWorker& worker) {
     const std::int64_t visible =
-        VisibleRows(batch.positions[static_cast<std::size_t>(token)], cache.ratio);
-    Check(visible <= cache.Capacity(), "SelectRows: more rows than the cache holds");
-    if (visible <= rows.cols) return ChooseAll(visible, rows.RowSpan(token));
-    Check(cache.share.n == 1, "SelectRows: rows that other ranks have");
-    const auto best = ChooseBestRows(input, token, {0, visible}, rows.cols, worker);
-    std::transform(best.begin(), best.end(), rows.Row(token), ToRow);
+        VisibleRows(op.batch.positions[static_cast<std::size_t>(token)], op.cache.ratio);
+    Check(visible <= op.cache.Capacity(), "SelectRows: more rows than the cache holds");
+    if (visible <= op.rows.cols) return ChooseAll(visible, op.rows.RowSpan(token));
+    Check(op.cache.share.n == 1, "SelectRows: rows that other ranks have");
+    const auto best = ChooseBestRows(input, token, {0, visible}, op.rows.cols, worker);
+    std::transform(best.begin(), best.end(), op.rows.Row(token), ToRow);
   });
 }
 
-void CpuBackend::BestRows(Matrix<const std::uint8_t> queries, Matrix<const Bf16> head_weights,
-                          const BatchView& batch, const CompressorCache& cache,
-                          std::span<const RowRange> ranges, Matrix<ScoredRow> best) {
-  CheckIndexInput(queries, head_weights, batch, cache);
-  CheckRowRanges(ranges, batch, cache, best);
-  const IndexInput input = {queries, head_weights, batch, cache};
+void CpuBackend::Compute(const BestRowsOp& op) {
+  const IndexInput input = {op.queries, op.head_weights, op.batch, op.cache};
   if (input.IsTooWide()) {
-    return ReferenceBackend::BestRows(queries, head_weights, batch, cache, ranges, best);
+    return ReferenceBackend::Compute(op);
   }
-  ForTokens(input, best.cols, [&](std::int64_t token, const IndexWorker& worker) {
-    const auto found =
-        ChooseBestRows(input, token, ranges[static_cast<std::size_t>(token)], best.cols, worker);
-    std::fill_n(std::copy(found.begin(), found.end(), best.Row(token)),
-                best.cols - std::ssize(found), kNoScoredRow);
+  ForTokens(input, op.best.cols, [&](std::int64_t token, const IndexWorker& worker) {
+    const auto found = ChooseBestRows(input, token, op.ranges[static_cast<std::size_t>(token)],
+                                      op.best.cols, worker);
+    std::fill_n(std::copy(found.begin(), found.end(), op.best.Row(token)),
+                op.best.cols - std::ssize(found), kNoScoredRow);
   });
 }
 

@@ -5,7 +5,6 @@
 
 #include "base/check.h"
 #include "kernels/cpu/cpu_backend.h"
-#include "kernels/shape_checks.h"
 
 namespace fathom {
 namespace {
@@ -133,7 +132,6 @@ void CpuBackend::Prepare(cpu::ProductFormat format, const Bf16* x, std::int64_t 
 
 template <class Out>
 void CpuBackend::MultiplyDense(Matrix<const Bf16> x, const Weight& w, Matrix<Out> out) {
-  CheckLinear(x, w, out.rows, out.cols);
   cpu::Product product = MakeProduct(w, /*quantize=*/true);
   product.x = scratch_.activations.data();
   product.x_stride = cpu::PreparedStride(w.k);
@@ -154,47 +152,42 @@ void CpuBackend::MultiplyDense(Matrix<const Bf16> x, const Weight& w, Matrix<Out
   }
 }
 
-void CpuBackend::Linear(Matrix<const Bf16> x, const Weight& w, Matrix<Bf16> out) {
-  MultiplyDense(x, w, out);
-}
+void CpuBackend::Compute(const LinearOp<Bf16>& op) { MultiplyDense(op.x, op.w, op.out); }
 
-void CpuBackend::Linear(Matrix<const Bf16> x, const Weight& w, Matrix<float> out) {
-  MultiplyDense(x, w, out);
-}
+void CpuBackend::Compute(const LinearOp<float>& op) { MultiplyDense(op.x, op.w, op.out); }
 
 // Prepares every (row, group) as a row of its own; the groups of a chunk are products that run as
 // one loop. A chunk has only so many groups that all rows fit, so that weights are read once.
-void CpuBackend::GroupedLinear(Matrix<const Bf16> x, const Weight& w, std::int64_t groups,
-                               Matrix<Bf16> out) {
-  CheckGroupedLinear(x, w, groups, out);
+void CpuBackend::Compute(const GroupedLinearOp& op) {
   constexpr std::int64_t kMaxChunk = 16;
-  const std::int64_t group_rows = w.n / groups;
-  const std::int64_t stride = cpu::PreparedStride(w.k);
-  const std::int64_t scale_stride = w.k / kFp8Block;
-  const std::int64_t fitting = TileRows(w.k);
-  const std::int64_t chunk = std::clamp<std::int64_t>(fitting / std::max<std::int64_t>(x.rows, 1),
-                                                      1, std::min(groups, kMaxChunk));
+  const std::int64_t group_rows = op.w.n / op.groups;
+  const std::int64_t stride = cpu::PreparedStride(op.w.k);
+  const std::int64_t scale_stride = op.w.k / kFp8Block;
+  const std::int64_t fitting = TileRows(op.w.k);
+  const std::int64_t chunk = std::clamp<std::int64_t>(
+      fitting / std::max<std::int64_t>(op.x.rows, 1), 1, std::min(op.groups, kMaxChunk));
   const std::int64_t tile = fitting / chunk;
-  for (std::int64_t first = 0; first < x.rows; first += tile) {
-    const std::int64_t t = std::min(tile, x.rows - first);
-    for (std::int64_t group = 0; group < groups; group += chunk) {
-      const std::int64_t n_groups = std::min(chunk, groups - group);
+  for (std::int64_t first = 0; first < op.x.rows; first += tile) {
+    const std::int64_t t = std::min(tile, op.x.rows - first);
+    for (std::int64_t group = 0; group < op.groups; group += chunk) {
+      const std::int64_t n_groups = std::min(chunk, op.groups - group);
       std::array<cpu::Product, kMaxChunk> products;
       for (std::int64_t i = 0; i < n_groups; ++i) {
         cpu::Product& product = products[static_cast<std::size_t>(i)];
-        product = MakeProduct(w, /*quantize=*/false);
+        product = MakeProduct(op.w, /*quantize=*/false);
         float* prepared = scratch_.activations.data() + i * t * stride;
         float* scales = scratch_.scales.data() + i * t * scale_stride;
-        Prepare(product.format, x.Row(first) + (group + i) * w.k, x.cols, t, w.k, prepared, scales);
+        Prepare(product.format, op.x.Row(first) + (group + i) * op.w.k, op.x.cols, t, op.w.k,
+                prepared, scales);
         product.x = prepared;
         product.x_stride = stride;
         product.x_scales = scales;
         product.scale_stride = scale_stride;
         product.t = t;
-        product.out_stride = out.cols;
+        product.out_stride = op.out.cols;
         product.first_row = (group + i) * group_rows;
         product.n = group_rows;
-        product.out_bf16 = Bits(out.Row(first));
+        product.out_bf16 = Bits(op.out.Row(first));
       }
       Multiply({products.data(), static_cast<std::size_t>(n_groups)});
     }

@@ -10,7 +10,6 @@
 #include "kernels/gpu/device/indexer.h"
 #include "kernels/gpu/device/norm.h"
 #include "kernels/gpu/gpu_backend.h"
-#include "kernels/shape_checks.h"
 
 namespace fathom {
 namespace {
@@ -22,51 +21,45 @@ constexpr std::int64_t kScoredRows = 512;
 
 }  // namespace
 
-void GpuBackend::QueryHeads(Matrix<Bf16> q, std::int64_t head_dim, float eps,
-                            const RopeRows& rope) {
-  CheckQueryHeads(q, head_dim, rope);
-  LaunchOnGroups(GpuKernel::kQueryHeads, q.rows * (q.cols / head_dim),
-                 gpu::QueryHeadsArguments{.q = q, .head_dim = head_dim, .eps = eps, .rope = rope});
+void GpuBackend::Compute(const QueryHeadsOp& op) {
+  LaunchOnGroups(
+      GpuKernel::kQueryHeads, op.q.rows * (op.q.cols / op.head_dim),
+      gpu::QueryHeadsArguments{.q = op.q, .head_dim = op.head_dim, .eps = op.eps, .rope = op.rope});
 }
 
-void GpuBackend::WindowKeys(Matrix<Bf16> kv, std::span<const Bf16> norm, float eps,
-                            const RopeRows& rope) {
-  CheckWindowKeys(kv, norm, rope);
-  LaunchOnGroups(GpuKernel::kWindowKeys, kv.rows,
-                 gpu::WindowKeysArguments{.kv = kv, .norm = norm.data(), .eps = eps, .rope = rope});
+void GpuBackend::Compute(const WindowKeysOp& op) {
+  LaunchOnGroups(GpuKernel::kWindowKeys, op.kv.rows,
+                 gpu::WindowKeysArguments{
+                     .kv = op.kv, .norm = op.norm.data(), .eps = op.eps, .rope = op.rope});
 }
 
-void GpuBackend::Compress(const CompressorInput& input, const BatchView& batch,
-                          CompressorCache& cache) {
-  CheckCompress(input, batch, cache);
-  Check(cache.Span() <= gpu::kMaxSpan, "Compress: too many tokens for one row");
-  for (const Segment& segment : batch.segments) {
-    Check((segment.first_position + segment.n_tokens) / cache.ratio <= cache.Capacity(),
+void GpuBackend::Compute(const CompressOp& op) {
+  Check(op.cache.Span() <= gpu::kMaxSpan, "Compress: too many tokens for one row");
+  for (const Segment& segment : op.batch.segments) {
+    Check((segment.first_position + segment.n_tokens) / op.cache.ratio <= op.cache.Capacity(),
           "Compress: more rows than the cache holds");
   }
-  const gpu::CompressArguments arguments = {.values = input.values,
-                                            .scores = input.scores,
-                                            .ape = input.ape,
-                                            .norm = input.norm.data(),
-                                            .width = std::ssize(input.norm),
-                                            .norm_eps = input.norm_eps,
-                                            .frequencies = input.frequencies.data(),
-                                            .pairs = std::ssize(input.frequencies),
-                                            .batch = batch_.View(batch),
-                                            .cache = cache,
+  const gpu::CompressArguments arguments = {.values = op.input.values,
+                                            .scores = op.input.scores,
+                                            .ape = op.input.ape,
+                                            .norm = op.input.norm.data(),
+                                            .width = std::ssize(op.input.norm),
+                                            .norm_eps = op.input.norm_eps,
+                                            .frequencies = op.input.frequencies.data(),
+                                            .pairs = std::ssize(op.input.frequencies),
+                                            .batch = batch_.View(op.batch),
+                                            .cache = op.cache,
                                             .fault = fault()};
-  const std::int64_t inputs = input.scores.rows * input.scores.cols;
+  const std::int64_t inputs = op.input.scores.rows * op.input.scores.cols;
   LaunchOnNumbers(GpuKernel::kAddPositionScores, inputs, arguments);
-  Launch(GpuKernel::kCompressRows, input.scores.rows, arguments,
+  Launch(GpuKernel::kCompressRows, op.input.scores.rows, arguments,
          arguments.width * static_cast<std::int64_t>(sizeof(Bf16)));
   LaunchOnNumbers(GpuKernel::kKeepInputs, inputs, arguments);
 }
 
-void GpuBackend::IndexQueries(Matrix<const Bf16> q, const RopeRows& rope,
-                              Matrix<std::uint8_t> out) {
-  CheckIndexQueries(q, rope, out);
-  Launch(GpuKernel::kIndexQueries, q.rows * (q.cols / kIndexDim),
-         gpu::IndexQueriesArguments{.q = q, .rope = rope, .out = out});
+void GpuBackend::Compute(const IndexQueriesOp& op) {
+  Launch(GpuKernel::kIndexQueries, op.q.rows * (op.q.cols / kIndexDim),
+         gpu::IndexQueriesArguments{.q = op.q, .rope = op.rope, .out = op.out});
 }
 
 void GpuBackend::ChooseRows(gpu::ChooseRowsArguments call, std::span<const std::int64_t> row_counts,
@@ -104,98 +97,87 @@ void GpuBackend::ChooseRows(gpu::ChooseRowsArguments call, std::span<const std::
   }
 }
 
-void GpuBackend::SelectRows(Matrix<const std::uint8_t> queries, Matrix<const Bf16> head_weights,
-                            const BatchView& batch, const CompressorCache& cache,
-                            Matrix<std::int32_t> rows) {
-  CheckIndexInput(queries, head_weights, batch, cache);
-  Check(rows.rows == batch.n_tokens(), "SelectRows: shape of the rows");
+void GpuBackend::Compute(const SelectRowsOp& op) {
   row_counts_.clear();
-  for (const std::int32_t position : batch.positions) {
-    const std::int64_t visible = VisibleRows(position, cache.ratio);
-    Check(visible <= cache.Capacity(), "SelectRows: more rows than the cache holds");
-    Check(visible <= rows.cols || cache.share.n == 1, "SelectRows: rows that other ranks have");
-    row_counts_.push_back(visible <= rows.cols ? 0 : visible);
+  for (const std::int32_t position : op.batch.positions) {
+    const std::int64_t visible = VisibleRows(position, op.cache.ratio);
+    Check(visible <= op.cache.Capacity(), "SelectRows: more rows than the cache holds");
+    Check(visible <= op.rows.cols || op.cache.share.n == 1,
+          "SelectRows: rows that other ranks have");
+    row_counts_.push_back(visible <= op.rows.cols ? 0 : visible);
   }
-  ChooseRows({.queries = queries,
-              .head_weights = head_weights,
-              .batch = batch_.View(batch),
-              .rows = cache.packed_rows,
-              .share = cache.share,
-              .ratio = cache.ratio,
-              .chosen = rows},
+  ChooseRows({.queries = op.queries,
+              .head_weights = op.head_weights,
+              .batch = batch_.View(op.batch),
+              .rows = op.cache.packed_rows,
+              .share = op.cache.share,
+              .ratio = op.cache.ratio,
+              .chosen = op.rows},
              row_counts_, {});
 }
 
-void GpuBackend::BestRows(Matrix<const std::uint8_t> queries, Matrix<const Bf16> head_weights,
-                          const BatchView& batch, const CompressorCache& cache,
-                          std::span<const RowRange> ranges, Matrix<ScoredRow> best) {
-  CheckIndexInput(queries, head_weights, batch, cache);
-  CheckRowRanges(ranges, batch, cache, best);
+void GpuBackend::Compute(const BestRowsOp& op) {
   row_counts_.clear();
-  for (const RowRange& range : ranges) {
+  for (const RowRange& range : op.ranges) {
     row_counts_.push_back(range.n_rows());
   }
-  ChooseRows({.queries = queries,
-              .head_weights = head_weights,
-              .batch = batch_.View(batch),
-              .rows = cache.packed_rows,
-              .share = cache.share,
-              .ratio = cache.ratio,
-              .best = best},
-             row_counts_, ranges);
+  ChooseRows({.queries = op.queries,
+              .head_weights = op.head_weights,
+              .batch = batch_.View(op.batch),
+              .rows = op.cache.packed_rows,
+              .share = op.cache.share,
+              .ratio = op.cache.ratio,
+              .best = op.best},
+             row_counts_, op.ranges);
 }
 
-void GpuBackend::CopyRows(std::span<const SequenceRow> rows, const CompressorCache& cache,
-                          Matrix<std::uint8_t> out) {
-  CheckCopyRows(rows, cache, out);
+void GpuBackend::Compute(const CopyRowsOp& op) {
   std::int64_t first = 0;
-  ForStageable(rows, [&](std::span<const SequenceRow> some) {
+  ForStageable(op.rows, [&](std::span<const SequenceRow> some) {
     const std::int64_t n = std::ssize(some);
     Launch(GpuKernel::kCopyRows, n,
            gpu::CopyRowsArguments{.rows = Stage(some),
-                                  .cached = cache.rows,
-                                  .share = cache.share,
-                                  .out = out.Rows(first, n)});
+                                  .cached = op.cache.rows,
+                                  .share = op.cache.share,
+                                  .out = op.out.Rows(first, n)});
     first += n;
   });
 }
 
-void GpuBackend::SparseAttention(const AttentionInput& input, const BatchView& batch,
-                                 const LayerCache& cache, Matrix<Bf16> out) {
-  CheckAttention(input, batch, cache, out);
-  for (const std::int32_t position : batch.positions) {
-    Check(VisibleRows(position, cache.ratio) <= cache.compressor.Capacity(),
+void GpuBackend::Compute(const SparseAttentionOp& op) {
+  for (const std::int32_t position : op.batch.positions) {
+    Check(VisibleRows(position, op.cache.ratio) <= op.cache.compressor.Capacity(),
           "SparseAttention: more rows than the cache holds");
   }
-  const std::int64_t head_dim = input.keys.cols;
-  const std::int64_t heads = std::ssize(input.sinks);
+  const std::int64_t head_dim = op.input.keys.cols;
+  const std::int64_t heads = std::ssize(op.input.sinks);
   const std::int64_t chains = gpu::kAttentionBlock * DivideUp(head_dim, gpu::kScoreChain) *
                               static_cast<std::int64_t>(sizeof(float));
-  Launch(input.sees_whole_segment ? GpuKernel::kBlockAttention : GpuKernel::kSparseAttention,
-         out.rows * heads,
+  Launch(op.input.sees_whole_segment ? GpuKernel::kBlockAttention : GpuKernel::kSparseAttention,
+         op.out.rows * heads,
          gpu::AttentionArguments{
-             .q = input.q,
-             .keys = input.keys,
-             .selected = input.selected,
-             .gathered = input.gathered,
-             .sinks = input.sinks.data(),
+             .q = op.input.q,
+             .keys = op.input.keys,
+             .selected = op.input.selected,
+             .gathered = op.input.gathered,
+             .sinks = op.input.sinks.data(),
              .heads = heads,
-             .sliding_window = input.sliding_window,
-             .rope = input.rope,
+             .sliding_window = op.input.sliding_window,
+             .rope = op.input.rope,
              .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_dim))),
-             .batch = batch_.View(batch),
-             .window = cache.window,
-             .compressed = cache.compressor.rows,
-             .ratio = cache.ratio,
-             .out = out,
+             .batch = batch_.View(op.batch),
+             .window = op.cache.window,
+             .compressed = op.cache.compressor.rows,
+             .ratio = op.cache.ratio,
+             .out = op.out,
              .fault = fault()},
          RoundUp(chains, kSharedAlignment) + head_dim * static_cast<std::int64_t>(sizeof(float)));
 }
 
-void GpuBackend::AppendWindow(Matrix<const Bf16> keys, const BatchView& batch, WindowCache& cache) {
-  CheckAppend(keys, batch, cache);
-  Launch(GpuKernel::kAppendWindow, keys.rows,
-         gpu::AppendWindowArguments{.keys = keys, .batch = batch_.View(batch), .cache = cache});
+void GpuBackend::Compute(const AppendWindowOp& op) {
+  Launch(GpuKernel::kAppendWindow, op.keys.rows,
+         gpu::AppendWindowArguments{
+             .keys = op.keys, .batch = batch_.View(op.batch), .cache = op.cache});
 }
 
 }  // namespace fathom

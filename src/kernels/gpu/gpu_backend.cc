@@ -197,4 +197,12 @@ Status GpuBackend::BeginStep(const BatchView& batch, std::span<const TableChange
   return {};
 }
 
+void GpuBackend::Compute(const Operation& operation) {
+  std::visit([this](const auto& op) { Compute(op); }, operation);
+}
+
+void GpuBackend::Compute(const ChooseTokensOp& op) {
+  Download(std::as_writable_bytes(op.choices), sampler_.Choose(*driver_, op.logits, op.rows));
+}
+
 }  // namespace fathom

@@ -69,66 +69,48 @@ class GpuBackend final : public Backend {
   Status BeginStep(const BatchView& batch, std::span<const TableChange> changes) override;
 
   bool ChoosesTokens() const override { return true; }
-  void ChooseTokens(Matrix<const float> logits, std::span<const SamplingRow> rows,
-                    std::span<TokenChoice> choices) override {
-    Check(choices.size() == rows.size(), "ChooseTokens: a choice for each rule");
-    Download(std::as_writable_bytes(choices), sampler_.Choose(*driver_, logits, rows));
-  }
-
-  // gpu_dense.cc
-  void FillRopeRows(const BatchView& batch, std::span<const float> frequencies, Matrix<float> cos,
-                    Matrix<float> sin) override;
-  void Embed(const BatchView& batch, Matrix<const Bf16> table, Matrix<Bf16> out) override;
-  void RmsNorm(Matrix<const Bf16> x, std::span<const Bf16> weight, float eps,
-               Matrix<Bf16> out) override;
-  void Linear(Matrix<const Bf16> x, const Weight& w, Matrix<Bf16> out) override;
-  void Linear(Matrix<const Bf16> x, const Weight& w, Matrix<float> out) override;
-  void GroupedLinear(Matrix<const Bf16> x, const Weight& w, std::int64_t groups,
-                     Matrix<Bf16> out) override;
-  void SwiGlu(Matrix<const Bf16> gate, Matrix<const Bf16> up, float clamp,
-              Matrix<Bf16> out) override;
-  void HcPre(Matrix<const Bf16> streams, const HcWeights& w, const HcOptions& options,
-             Matrix<Bf16> out, HcMix mix) override;
-  void HcPost(Matrix<const Bf16> y, const HcMix& mix, Matrix<Bf16> streams) override;
-  void HcHead(Matrix<const Bf16> streams, const HcWeights& w, const HcOptions& options,
-              Matrix<Bf16> out) override;
-  void AddToStreams(Matrix<const Bf16> x, Matrix<Bf16> streams) override;
-  void MeanOfStreams(Matrix<const Bf16> streams, std::int64_t first_column,
-                     Matrix<Bf16> out) override;
-  void Add(Matrix<const float> x, Matrix<const float> y, Matrix<float> out) override;
-
-  // gpu_attention.cc
-  void QueryHeads(Matrix<Bf16> q, std::int64_t head_dim, float eps, const RopeRows& rope) override;
-  void WindowKeys(Matrix<Bf16> kv, std::span<const Bf16> norm, float eps,
-                  const RopeRows& rope) override;
-  void Compress(const CompressorInput& input, const BatchView& batch,
-                CompressorCache& cache) override;
-  void IndexQueries(Matrix<const Bf16> q, const RopeRows& rope, Matrix<std::uint8_t> out) override;
-  void SelectRows(Matrix<const std::uint8_t> queries, Matrix<const Bf16> head_weights,
-                  const BatchView& batch, const CompressorCache& cache,
-                  Matrix<std::int32_t> rows) override;
-  void BestRows(Matrix<const std::uint8_t> queries, Matrix<const Bf16> head_weights,
-                const BatchView& batch, const CompressorCache& cache,
-                std::span<const RowRange> ranges, Matrix<ScoredRow> best) override;
-  void CopyRows(std::span<const SequenceRow> rows, const CompressorCache& cache,
-                Matrix<std::uint8_t> out) override;
-  void SparseAttention(const AttentionInput& input, const BatchView& batch, const LayerCache& cache,
-                       Matrix<Bf16> out) override;
-  void AppendWindow(Matrix<const Bf16> keys, const BatchView& batch, WindowCache& cache) override;
 
   // gpu_experts.cc
-  void Route(Matrix<const float> logits, std::span<const float> bias, float scale,
-             const Routing& out) override;
-  void RouteByToken(const BatchView& batch, Matrix<const float> logits,
-                    Matrix<const std::int64_t> table, float scale, const Routing& out) override;
   Status PlaceExperts(const ExpertPlaces& places) override;
   ExpertSet BindExperts(std::int64_t block, std::span<const ExpertWeights> experts) override;
-  void ExpertRows(Matrix<const Bf16> x, const Routing& routing, const ExpertSet& experts,
-                  float clamp, Matrix<Bf16> rows) override;
-  void CombineExperts(Matrix<const Bf16> rows, Matrix<const Bf16> shared,
-                      Matrix<Bf16> out) override;
 
  private:
+  // gpu_backend.cc
+  void Compute(const Operation& operation) override;
+  void Compute(const ChooseTokensOp& op);
+
+  // gpu_dense.cc
+  void Compute(const FillRopeRowsOp& op);
+  void Compute(const EmbedOp& op);
+  void Compute(const RmsNormOp& op);
+  void Compute(const LinearOp<Bf16>& op);
+  void Compute(const LinearOp<float>& op);
+  void Compute(const GroupedLinearOp& op);
+  void Compute(const SwiGluOp& op);
+  void Compute(const HcPreOp& op);
+  void Compute(const HcPostOp& op);
+  void Compute(const HcHeadOp& op);
+  void Compute(const AddToStreamsOp& op);
+  void Compute(const MeanOfStreamsOp& op);
+  void Compute(const AddOp& op);
+
+  // gpu_attention.cc
+  void Compute(const QueryHeadsOp& op);
+  void Compute(const WindowKeysOp& op);
+  void Compute(const CompressOp& op);
+  void Compute(const IndexQueriesOp& op);
+  void Compute(const SelectRowsOp& op);
+  void Compute(const BestRowsOp& op);
+  void Compute(const CopyRowsOp& op);
+  void Compute(const SparseAttentionOp& op);
+  void Compute(const AppendWindowOp& op);
+
+  // gpu_experts.cc
+  void Compute(const RouteOp& op);
+  void Compute(const RouteByTokenOp& op);
+  void Compute(const ExpertRowsOp& op);
+  void Compute(const CombineExpertsOp& op);
+
   // The experts of a block, in the form that kernels read.
   struct BoundExperts {
     std::unique_ptr<Buffer> table;  // ExpertWeights by id; without data: not computed by the device

@@ -8,29 +8,26 @@
 #include "kernels/gpu/device/linear.h"
 #include "kernels/gpu/device/norm.h"
 #include "kernels/gpu/gpu_backend.h"
-#include "kernels/shape_checks.h"
 
 namespace fathom {
 
-void GpuBackend::FillRopeRows(const BatchView& batch, std::span<const float> frequencies,
-                              Matrix<float> cos, Matrix<float> sin) {
-  CheckFillRopeRows(batch, frequencies, cos, sin);
-  LaunchOnNumbers(GpuKernel::kFillRopeRows, cos.rows * cos.cols,
-                  gpu::RopeRowsArguments{.positions = batch_.View(batch).positions,
-                                         .frequencies = frequencies.data(),
-                                         .cos = cos,
-                                         .sin = sin});
+void GpuBackend::Compute(const FillRopeRowsOp& op) {
+  LaunchOnNumbers(GpuKernel::kFillRopeRows, op.cos.rows * op.cos.cols,
+                  gpu::RopeRowsArguments{.positions = batch_.View(op.batch).positions,
+                                         .frequencies = op.frequencies.data(),
+                                         .cos = op.cos,
+                                         .sin = op.sin});
 }
 
-void GpuBackend::Embed(const BatchView& batch, Matrix<const Bf16> table, Matrix<Bf16> out) {
-  CheckEmbed(batch, table, out);
-  if (!ledger_.Has(table.data)) {
-    return EmbedFromHost(batch, table, out);
+void GpuBackend::Compute(const EmbedOp& op) {
+  if (!ledger_.Has(op.table.data)) {
+    return EmbedFromHost(op.batch, op.table, op.out);
   }
-  LaunchOnNumbers(
-      GpuKernel::kEmbed, out.rows * out.cols,
-      gpu::EmbedArguments{
-          .tokens = batch_.View(batch).tokens, .table = table, .out = out, .fault = fault()});
+  LaunchOnNumbers(GpuKernel::kEmbed, op.out.rows * op.out.cols,
+                  gpu::EmbedArguments{.tokens = batch_.View(op.batch).tokens,
+                                      .table = op.table,
+                                      .out = op.out,
+                                      .fault = fault()});
 }
 
 void GpuBackend::EmbedFromHost(const BatchView& batch, Matrix<const Bf16> table, Matrix<Bf16> out) {
@@ -55,11 +52,10 @@ void GpuBackend::EmbedFromHost(const BatchView& batch, Matrix<const Bf16> table,
                                       .fault = fault()});
 }
 
-void GpuBackend::RmsNorm(Matrix<const Bf16> x, std::span<const Bf16> weight, float eps,
-                         Matrix<Bf16> out) {
-  CheckRmsNorm(x, weight, out);
-  Launch(GpuKernel::kRmsNorm, x.rows,
-         gpu::RmsNormArguments{.x = x, .weight = weight.data(), .eps = eps, .out = out});
+void GpuBackend::Compute(const RmsNormOp& op) {
+  Launch(
+      GpuKernel::kRmsNorm, op.x.rows,
+      gpu::RmsNormArguments{.x = op.x, .weight = op.weight.data(), .eps = op.eps, .out = op.out});
 }
 
 Matrix<std::uint8_t> GpuBackend::Codes(std::int64_t rows, std::int64_t cols) const {
@@ -109,31 +105,22 @@ void GpuBackend::Multiply(Matrix<const Bf16> x, const Weight& w, Matrix<Bf16> ou
   }
 }
 
-void GpuBackend::Linear(Matrix<const Bf16> x, const Weight& w, Matrix<Bf16> out) {
-  CheckLinear(x, w, out.rows, out.cols);
-  Multiply(x, w, out, {});
-}
+void GpuBackend::Compute(const LinearOp<Bf16>& op) { Multiply(op.x, op.w, op.out, {}); }
 
-void GpuBackend::Linear(Matrix<const Bf16> x, const Weight& w, Matrix<float> out) {
-  CheckLinear(x, w, out.rows, out.cols);
-  Multiply(x, w, {}, out);
-}
+void GpuBackend::Compute(const LinearOp<float>& op) { Multiply(op.x, op.w, {}, op.out); }
 
-void GpuBackend::GroupedLinear(Matrix<const Bf16> x, const Weight& w, std::int64_t groups,
-                               Matrix<Bf16> out) {
-  CheckGroupedLinear(x, w, groups, out);
-  const bool by_blocks = w.format != WeightFormat::kF32 && w.k % kFp8Block == 0;
+void GpuBackend::Compute(const GroupedLinearOp& op) {
+  const bool by_blocks = op.w.format != WeightFormat::kF32 && op.w.k % kFp8Block == 0;
   LaunchLinear(by_blocks ? GpuKernel::kLinearByBlocks : GpuKernel::kLinearPlain,
-               {.x = x, .w = w, .groups = groups, .n_rows = x.rows, .out = out});
+               {.x = op.x, .w = op.w, .groups = op.groups, .n_rows = op.x.rows, .out = op.out});
 }
 
-void GpuBackend::SwiGlu(Matrix<const Bf16> gate, Matrix<const Bf16> up, float clamp,
-                        Matrix<Bf16> out) {
-  CheckSwiGlu(gate, up, out);
-  const std::int64_t n = out.rows * out.cols;
-  LaunchOnNumbers(GpuKernel::kSwiGlu, n,
-                  gpu::SwiGluArguments{
-                      .gate = gate.data, .up = up.data, .clamp = clamp, .out = out.data, .n = n});
+void GpuBackend::Compute(const SwiGluOp& op) {
+  const std::int64_t n = op.out.rows * op.out.cols;
+  LaunchOnNumbers(
+      GpuKernel::kSwiGlu, n,
+      gpu::SwiGluArguments{
+          .gate = op.gate.data, .up = op.up.data, .clamp = op.clamp, .out = op.out.data, .n = n});
 }
 
 void GpuBackend::LaunchHcPre(Matrix<const Bf16> streams, const HcWeights& w,
@@ -152,43 +139,34 @@ void GpuBackend::LaunchHcPre(Matrix<const Bf16> streams, const HcWeights& w,
          chains * static_cast<std::int64_t>(sizeof(float)));
 }
 
-void GpuBackend::HcPre(Matrix<const Bf16> streams, const HcWeights& w, const HcOptions& options,
-                       Matrix<Bf16> out, HcMix mix) {
-  CheckHcPre(streams, options, out, mix);
-  LaunchHcPre(streams, w, options, out, mix);
+void GpuBackend::Compute(const HcPreOp& op) {
+  LaunchHcPre(op.streams, op.w, op.options, op.out, op.mix);
 }
 
-void GpuBackend::HcHead(Matrix<const Bf16> streams, const HcWeights& w, const HcOptions& options,
-                        Matrix<Bf16> out) {
-  CheckHcHead(streams, out);
-  LaunchHcPre(streams, w, options, out, {});
+void GpuBackend::Compute(const HcHeadOp& op) {
+  LaunchHcPre(op.streams, op.w, op.options, op.out, {});
 }
 
-void GpuBackend::HcPost(Matrix<const Bf16> y, const HcMix& mix, Matrix<Bf16> streams) {
-  CheckHcPost(y, mix, streams);
-  LaunchOnNumbers(
-      GpuKernel::kHcPost, y.rows * y.cols,
-      gpu::HcPostArguments{.y = y, .post = mix.post, .comb = mix.comb, .streams = streams});
+void GpuBackend::Compute(const HcPostOp& op) {
+  LaunchOnNumbers(GpuKernel::kHcPost, op.y.rows * op.y.cols,
+                  gpu::HcPostArguments{
+                      .y = op.y, .post = op.mix.post, .comb = op.mix.comb, .streams = op.streams});
 }
 
-void GpuBackend::AddToStreams(Matrix<const Bf16> x, Matrix<Bf16> streams) {
-  CheckAddToStreams(x, streams);
-  LaunchOnNumbers(GpuKernel::kAddToStreams, streams.rows * streams.cols,
-                  gpu::AddToStreamsArguments{.x = x, .streams = streams});
+void GpuBackend::Compute(const AddToStreamsOp& op) {
+  LaunchOnNumbers(GpuKernel::kAddToStreams, op.streams.rows * op.streams.cols,
+                  gpu::AddToStreamsArguments{.x = op.x, .streams = op.streams});
 }
 
-void GpuBackend::MeanOfStreams(Matrix<const Bf16> streams, std::int64_t first_column,
-                               Matrix<Bf16> out) {
-  CheckMeanOfStreams(streams, first_column, out);
-  LaunchOnNumbers(
-      GpuKernel::kMeanOfStreams, streams.rows * (streams.cols / kStreams),
-      gpu::MeanOfStreamsArguments{.streams = streams, .first_column = first_column, .out = out});
+void GpuBackend::Compute(const MeanOfStreamsOp& op) {
+  LaunchOnNumbers(GpuKernel::kMeanOfStreams, op.streams.rows * (op.streams.cols / kStreams),
+                  gpu::MeanOfStreamsArguments{
+                      .streams = op.streams, .first_column = op.first_column, .out = op.out});
 }
 
-void GpuBackend::Add(Matrix<const float> x, Matrix<const float> y, Matrix<float> out) {
-  CheckAdd(x, y, out);
-  LaunchOnNumbers(GpuKernel::kAdd, out.rows * out.cols,
-                  gpu::AddArguments{.x = x, .y = y, .out = out});
+void GpuBackend::Compute(const AddOp& op) {
+  LaunchOnNumbers(GpuKernel::kAdd, op.out.rows * op.out.cols,
+                  gpu::AddArguments{.x = op.x, .y = op.y, .out = op.out});
 }
 
 }  // namespace fathom

@@ -11,7 +11,6 @@
 #include "kernels/gpu/device/route.h"
 #include "kernels/gpu/gpu_backend.h"
 #include "kernels/gpu/memory_sizes.h"
-#include "kernels/shape_checks.h"
 
 namespace fathom {
 namespace {
@@ -67,29 +66,25 @@ void TakeData(ExpertWeights& expert) {
 
 }  // namespace
 
-void GpuBackend::Route(Matrix<const float> logits, std::span<const float> bias, float scale,
-                       const Routing& out) {
-  CheckRoute(logits, bias, out);
-  const std::int64_t scores = RoundUp(4 * logits.cols, 16);
-  Launch(GpuKernel::kRoute, logits.rows,
-         gpu::RouteArguments{.logits = logits,
-                             .bias = bias.data(),
-                             .scale = scale,
-                             .ids = out.ids,
-                             .weights = out.weights},
-         scores + 4 * logits.cols);
+void GpuBackend::Compute(const RouteOp& op) {
+  const std::int64_t scores = RoundUp(4 * op.logits.cols, 16);
+  Launch(GpuKernel::kRoute, op.logits.rows,
+         gpu::RouteArguments{.logits = op.logits,
+                             .bias = op.bias.data(),
+                             .scale = op.scale,
+                             .ids = op.out.ids,
+                             .weights = op.out.weights},
+         scores + 4 * op.logits.cols);
 }
 
-void GpuBackend::RouteByToken(const BatchView& batch, Matrix<const float> logits,
-                              Matrix<const std::int64_t> table, float scale, const Routing& out) {
-  CheckRouteByToken(batch, logits, table, out);
-  LaunchOnNumbers(GpuKernel::kRouteByToken, logits.rows,
-                  gpu::RouteByTokenArguments{.tokens = batch_.View(batch).tokens,
-                                             .logits = logits,
-                                             .table = table,
-                                             .scale = scale,
-                                             .ids = out.ids,
-                                             .weights = out.weights,
+void GpuBackend::Compute(const RouteByTokenOp& op) {
+  LaunchOnNumbers(GpuKernel::kRouteByToken, op.logits.rows,
+                  gpu::RouteByTokenArguments{.tokens = batch_.View(op.batch).tokens,
+                                             .logits = op.logits,
+                                             .table = op.table,
+                                             .scale = op.scale,
+                                             .ids = op.out.ids,
+                                             .weights = op.out.weights,
                                              .fault = fault()});
 }
 
@@ -174,28 +169,28 @@ Status GpuBackend::CopyExperts(std::int64_t block, std::span<const ExpertWeights
   return {};
 }
 
-void GpuBackend::ExpertRows(Matrix<const Bf16> x, const Routing& routing, const ExpertSet& set,
-                            float clamp, Matrix<Bf16> rows) {
-  CheckExpertRows(x, routing, rows);
-  Check(set.block < std::ssize(experts_), "ExpertRows: experts that are not bound");
-  const BoundExperts& bound = experts_[static_cast<std::size_t>(set.block)];
-  const std::int64_t k = routing.ids.cols;
-  if (rows.rows == 0 || bound.table == nullptr) return;
+void GpuBackend::Compute(const ExpertRowsOp& op) {
+  Check(op.experts.block < std::ssize(experts_), "ExpertRows: experts that are not bound");
+  const BoundExperts& bound = experts_[static_cast<std::size_t>(op.experts.block)];
+  const std::int64_t k = op.routing.ids.cols;
+  if (op.rows.rows == 0 || bound.table == nullptr) return;
   const std::int64_t row_bytes = k * bound.width * static_cast<std::int64_t>(sizeof(Bf16));
   const std::int64_t fitting = hidden_ == nullptr ? 0
-                               : row_bytes == 0   ? x.rows
+                               : row_bytes == 0   ? op.x.rows
                                                   : hidden_->bytes() / row_bytes;
-  const std::int64_t tile = std::min({fitting, RowsOfCodes(x.cols), RowsOfCodes(k * bound.width)});
+  const std::int64_t tile =
+      std::min({fitting, RowsOfCodes(op.x.cols), RowsOfCodes(k * bound.width)});
   Check(tile > 0, "ExpertRows: more than Reserve announced, or Reserve was not called");
-  const bool host_helps = host_experts_ && host_experts_->Has(set.block);
+  const bool host_helps = host_experts_ && host_experts_->Has(op.experts.block);
   if (host_helps) {
-    host_experts_->Begin(*driver_, x, routing);
+    host_experts_->Begin(*driver_, op.x, op.routing);
   }
-  for (std::int64_t first = 0; first < x.rows; first += tile) {
-    ExpertTile(bound, first, x.Rows(first, std::min(tile, x.rows - first)), routing, clamp, rows);
+  for (std::int64_t first = 0; first < op.x.rows; first += tile) {
+    ExpertTile(bound, first, op.x.Rows(first, std::min(tile, op.x.rows - first)), op.routing,
+               op.clamp, op.rows);
   }
   if (host_helps) {
-    if (Status s = host_experts_->End(*driver_, set.block, clamp, rows); !s) {
+    if (Status s = host_experts_->End(*driver_, op.experts.block, op.clamp, op.rows); !s) {
       kept_ = s;
     }
   }
@@ -231,14 +226,12 @@ void GpuBackend::ExpertTile(const BoundExperts& bound, std::int64_t first, Matri
   Launch(GpuKernel::kExpertOutput, blocks(rows.cols), arguments);
 }
 
-void GpuBackend::CombineExperts(Matrix<const Bf16> rows, Matrix<const Bf16> shared,
-                                Matrix<Bf16> out) {
-  CheckCombineExperts(rows, shared, out);
-  LaunchOnNumbers(GpuKernel::kCombineExperts, out.rows * out.cols,
-                  gpu::CombineArguments{.rows = rows,
-                                        .shared = shared,
-                                        .k = out.rows == 0 ? 0 : rows.rows / out.rows,
-                                        .out = out});
+void GpuBackend::Compute(const CombineExpertsOp& op) {
+  LaunchOnNumbers(GpuKernel::kCombineExperts, op.out.rows * op.out.cols,
+                  gpu::CombineArguments{.rows = op.rows,
+                                        .shared = op.shared,
+                                        .k = op.out.rows == 0 ? 0 : op.rows.rows / op.out.rows,
+                                        .out = op.out});
 }
 
 }  // namespace fathom

@@ -12,7 +12,6 @@
 #include "kernels/reference/quantize.h"
 #include "kernels/reference/reference_backend.h"
 #include "kernels/reference/vectors.h"
-#include "kernels/shape_checks.h"
 
 namespace fathom {
 namespace {
@@ -172,40 +171,35 @@ void AttendHead(const Bf16* q, const KeyList& keys, float sink, std::int64_t hea
 
 }  // namespace
 
-void ReferenceBackend::SparseAttention(const AttentionInput& input, const BatchView& batch,
-                                       const LayerCache& cache, Matrix<Bf16> out) {
-  CheckAttention(input, batch, cache, out);
-  const std::int64_t head_dim = input.keys.cols;
-  const std::int64_t pairs = input.rope.cos.cols;
-  for (std::int64_t row = 0; row < out.rows; ++row) {
-    const KeyList keys = FindKeys(input, batch, cache, row, fault_);
-    for (std::int64_t head = 0; head < std::ssize(input.sinks); ++head) {
-      Bf16* o = out.Row(row) + head * head_dim;
-      AttendHead(input.q.Row(row) + head * head_dim, keys,
-                 input.sinks[static_cast<std::size_t>(head)], head_dim, o);
-      RotatePairs(o + head_dim - 2 * pairs, pairs, input.rope.cos.Row(row), input.rope.sin.Row(row),
-                  -1.0f);
+void ReferenceBackend::Compute(const SparseAttentionOp& op) {
+  const std::int64_t head_dim = op.input.keys.cols;
+  const std::int64_t pairs = op.input.rope.cos.cols;
+  for (std::int64_t row = 0; row < op.out.rows; ++row) {
+    const KeyList keys = FindKeys(op.input, op.batch, op.cache, row, fault_);
+    for (std::int64_t head = 0; head < std::ssize(op.input.sinks); ++head) {
+      Bf16* o = op.out.Row(row) + head * head_dim;
+      AttendHead(op.input.q.Row(row) + head * head_dim, keys,
+                 op.input.sinks[static_cast<std::size_t>(head)], head_dim, o);
+      RotatePairs(o + head_dim - 2 * pairs, pairs, op.input.rope.cos.Row(row),
+                  op.input.rope.sin.Row(row), -1.0f);
     }
   }
 }
 
-void ReferenceBackend::CopyRows(std::span<const SequenceRow> rows, const CompressorCache& cache,
-                                Matrix<std::uint8_t> out) {
-  CheckCopyRows(rows, cache, out);
-  for (std::int64_t i = 0; i < out.rows; ++i) {
-    const SequenceRow& row = rows[static_cast<std::size_t>(i)];
-    std::copy_n(cache.rows.Row(row.sequence, cache.share.ToPlace(row.row)), out.cols, out.Row(i));
+void ReferenceBackend::Compute(const CopyRowsOp& op) {
+  for (std::int64_t i = 0; i < op.out.rows; ++i) {
+    const SequenceRow& row = op.rows[static_cast<std::size_t>(i)];
+    std::copy_n(op.cache.rows.Row(row.sequence, op.cache.share.ToPlace(row.row)), op.out.cols,
+                op.out.Row(i));
   }
 }
 
-void ReferenceBackend::AppendWindow(Matrix<const Bf16> keys, const BatchView& batch,
-                                    WindowCache& cache) {
-  CheckAppend(keys, batch, cache);
-  for (const Segment& segment : batch.segments) {
+void ReferenceBackend::Compute(const AppendWindowOp& op) {
+  for (const Segment& segment : op.batch.segments) {
     for (std::int64_t i = 0; i < segment.n_tokens; ++i) {
-      std::uint8_t* row = cache.Row(segment.sequence, segment.first_position + i);
+      std::uint8_t* row = op.cache.Row(segment.sequence, segment.first_position + i);
       if (row != nullptr) {
-        PackKey(keys.Row(segment.first_row + i), cache.rows.layout, row);
+        PackKey(op.keys.Row(segment.first_row + i), op.cache.rows.layout, row);
       }
     }
   }

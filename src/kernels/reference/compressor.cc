@@ -10,7 +10,6 @@
 #include "kernels/reference/reference_backend.h"
 #include "kernels/reference/vectors.h"
 #include "kernels/rope.h"
-#include "kernels/shape_checks.h"
 
 namespace fathom {
 namespace {
@@ -65,7 +64,7 @@ float Pool(const std::vector<Slot>& slots, const ReadChannel& read_channel) {
 
 // Makes row `w` of the segment's sequence and stores it.
 void MakeRow(const CompressorInput& input, const Segment& segment, std::int64_t w,
-             CompressorCache& cache, FaultWord& fault) {
+             const CompressorCache& cache, FaultWord& fault) {
   std::vector<Slot> slots;
   const std::int64_t end = (w + 1) * cache.ratio;
   for (std::int64_t position = end - cache.Span(); position < end; ++position) {
@@ -96,32 +95,30 @@ void MakeRow(const CompressorInput& input, const Segment& segment, std::int64_t 
 
 }  // namespace
 
-void ReferenceBackend::Compress(const CompressorInput& input, const BatchView& batch,
-                                CompressorCache& cache) {
-  CheckCompress(input, batch, cache);
-  const std::int64_t inputs = input.scores.cols;
-  for (const Segment& segment : batch.segments) {
+void ReferenceBackend::Compute(const CompressOp& op) {
+  const std::int64_t inputs = op.input.scores.cols;
+  for (const Segment& segment : op.batch.segments) {
     const std::int64_t first = segment.first_position;
     const std::int64_t end = first + segment.n_tokens;
     for (std::int64_t position = first; position < end; ++position) {
-      float* scores = input.scores.Row(segment.first_row + position - first);
+      float* scores = op.input.scores.Row(segment.first_row + position - first);
       for (std::int64_t i = 0; i < inputs; ++i) {
-        scores[i] = scores[i] + input.ape[position % cache.ratio * inputs + i];
+        scores[i] = scores[i] + op.input.ape[position % op.cache.ratio * inputs + i];
       }
     }
-    Check(end / cache.ratio <= cache.Capacity(), "Compress: more rows than the cache holds");
-    for (std::int64_t w = first / cache.ratio; w < end / cache.ratio; ++w) {
-      if (cache.share.Has(w)) {
-        MakeRow(input, segment, w, cache, fault_);
+    Check(end / op.cache.ratio <= op.cache.Capacity(), "Compress: more rows than the cache holds");
+    for (std::int64_t w = first / op.cache.ratio; w < end / op.cache.ratio; ++w) {
+      if (op.cache.share.Has(w)) {
+        MakeRow(op.input, segment, w, op.cache, fault_);
       }
     }
     for (std::int64_t position = first; position < end; ++position) {
-      const Slot slot = SlotAt(input, segment, cache, position, fault_);
-      if (position >= end - cache.tail_slots) {
-        cache.Keep(segment.sequence, position, slot.values, slot.scores);
+      const Slot slot = SlotAt(op.input, segment, op.cache, position, fault_);
+      if (position >= end - op.cache.tail_slots) {
+        op.cache.Keep(segment.sequence, position, slot.values, slot.scores);
       }
-      if (cache.IsBoundary(position)) {
-        cache.KeepBoundary(segment.sequence, position, slot.values, slot.scores);
+      if (op.cache.IsBoundary(position)) {
+        op.cache.KeepBoundary(segment.sequence, position, slot.values, slot.scores);
       }
     }
   }

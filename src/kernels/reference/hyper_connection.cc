@@ -6,7 +6,6 @@
 #include "kernels/math.h"
 #include "kernels/reference/lanes.h"
 #include "kernels/reference/reference_backend.h"
-#include "kernels/shape_checks.h"
 
 namespace fathom {
 namespace {
@@ -84,36 +83,33 @@ void MixDown(const Bf16* x, std::int64_t d, const float* m, const HcWeights& w, 
 
 }  // namespace
 
-void ReferenceBackend::HcPre(Matrix<const Bf16> streams, const HcWeights& w,
-                             const HcOptions& options, Matrix<Bf16> out, HcMix mix) {
-  CheckHcPre(streams, options, out, mix);
-  for (std::int64_t row = 0; row < out.rows; ++row) {
+void ReferenceBackend::Compute(const HcPreOp& op) {
+  for (std::int64_t row = 0; row < op.out.rows; ++row) {
     float m[kHcGates];
-    MixRow(streams.Row(row), streams.cols, w.fn, options.norm_eps, kHcGates, m);
-    float* post = mix.post.Row(row);
+    MixRow(op.streams.Row(row), op.streams.cols, op.w.fn, op.options.norm_eps, kHcGates, m);
+    float* post = op.mix.post.Row(row);
     for (int j = 0; j < kStreams; ++j) {
       const int gate = kStreams + j;
-      post[j] = 2.0f * Sigmoid<ScalarOps>(m[gate] * w.scale[1] + w.base[gate]);
+      post[j] = 2.0f * Sigmoid<ScalarOps>(m[gate] * op.w.scale[1] + op.w.base[gate]);
     }
-    float* comb = mix.comb.Row(row);
+    float* comb = op.mix.comb.Row(row);
     for (int j = 0; j < kStreams * kStreams; ++j) {
       const int gate = 2 * kStreams + j;
-      comb[j] = m[gate] * w.scale[2] + w.base[gate];
+      comb[j] = m[gate] * op.w.scale[2] + op.w.base[gate];
     }
-    Sinkhorn(comb, options.sinkhorn_iterations, options.eps);
-    MixDown(streams.Row(row), out.cols, m, w, options.eps, out.Row(row));
+    Sinkhorn(comb, op.options.sinkhorn_iterations, op.options.eps);
+    MixDown(op.streams.Row(row), op.out.cols, m, op.w, op.options.eps, op.out.Row(row));
   }
 }
 
-void ReferenceBackend::HcPost(Matrix<const Bf16> y, const HcMix& mix, Matrix<Bf16> streams) {
-  CheckHcPost(y, mix, streams);
-  const std::int64_t d = y.cols;
-  for (std::int64_t row = 0; row < y.rows; ++row) {
-    const float* post = mix.post.Row(row);
-    const float* comb = mix.comb.Row(row);
-    Bf16* s = streams.Row(row);
+void ReferenceBackend::Compute(const HcPostOp& op) {
+  const std::int64_t d = op.y.cols;
+  for (std::int64_t row = 0; row < op.y.rows; ++row) {
+    const float* post = op.mix.post.Row(row);
+    const float* comb = op.mix.comb.Row(row);
+    Bf16* s = op.streams.Row(row);
     for (std::int64_t i = 0; i < d; ++i) {
-      const float value = ToFloat(y.Row(row)[i]);
+      const float value = ToFloat(op.y.Row(row)[i]);
       const float source[kStreams] = {ToFloat(s[i]), ToFloat(s[d + i]), ToFloat(s[2 * d + i]),
                                       ToFloat(s[3 * d + i])};
       for (int j = 0; j < kStreams; ++j) {
@@ -127,45 +123,39 @@ void ReferenceBackend::HcPost(Matrix<const Bf16> y, const HcMix& mix, Matrix<Bf1
   }
 }
 
-void ReferenceBackend::HcHead(Matrix<const Bf16> streams, const HcWeights& w,
-                              const HcOptions& options, Matrix<Bf16> out) {
-  CheckHcHead(streams, out);
-  for (std::int64_t row = 0; row < out.rows; ++row) {
+void ReferenceBackend::Compute(const HcHeadOp& op) {
+  for (std::int64_t row = 0; row < op.out.rows; ++row) {
     float m[kStreams];
-    MixRow(streams.Row(row), streams.cols, w.fn, options.norm_eps, kStreams, m);
-    MixDown(streams.Row(row), out.cols, m, w, options.eps, out.Row(row));
+    MixRow(op.streams.Row(row), op.streams.cols, op.w.fn, op.options.norm_eps, kStreams, m);
+    MixDown(op.streams.Row(row), op.out.cols, m, op.w, op.options.eps, op.out.Row(row));
   }
 }
 
-void ReferenceBackend::AddToStreams(Matrix<const Bf16> x, Matrix<Bf16> streams) {
-  CheckAddToStreams(x, streams);
-  for (std::int64_t row = 0; row < x.rows; ++row) {
-    for (std::int64_t i = 0; i < streams.cols; ++i) {
-      Bf16& s = streams.Row(row)[i];
-      s = ToBf16(ToFloat(s) + ToFloat(x.Row(row)[i % x.cols]));
+void ReferenceBackend::Compute(const AddToStreamsOp& op) {
+  for (std::int64_t row = 0; row < op.x.rows; ++row) {
+    for (std::int64_t i = 0; i < op.streams.cols; ++i) {
+      Bf16& s = op.streams.Row(row)[i];
+      s = ToBf16(ToFloat(s) + ToFloat(op.x.Row(row)[i % op.x.cols]));
     }
   }
 }
 
-void ReferenceBackend::MeanOfStreams(Matrix<const Bf16> streams, std::int64_t first_column,
-                                     Matrix<Bf16> out) {
-  CheckMeanOfStreams(streams, first_column, out);
-  const std::int64_t d = streams.cols / kStreams;
-  for (std::int64_t row = 0; row < out.rows; ++row) {
+void ReferenceBackend::Compute(const MeanOfStreamsOp& op) {
+  const std::int64_t d = op.streams.cols / kStreams;
+  for (std::int64_t row = 0; row < op.out.rows; ++row) {
     for (std::int64_t i = 0; i < d; ++i) {
-      float sum = ToFloat(streams.Row(row)[i]);
+      float sum = ToFloat(op.streams.Row(row)[i]);
       for (std::int64_t stream = 1; stream < kStreams; ++stream) {
-        sum = sum + ToFloat(streams.Row(row)[stream * d + i]);
+        sum = sum + ToFloat(op.streams.Row(row)[stream * d + i]);
       }
-      out.Row(row)[first_column + i] = ToBf16(sum * (1.0f / kStreams));
+      op.out.Row(row)[op.first_column + i] = ToBf16(sum * (1.0f / kStreams));
     }
   }
 }
 
-void ReferenceBackend::Add(Matrix<const float> x, Matrix<const float> y, Matrix<float> out) {
-  CheckAdd(x, y, out);
-  for (std::int64_t i = 0; i < out.rows * out.cols; ++i) {
-    out.data[i] = x.data[i] + y.data[i];
+void ReferenceBackend::Compute(const AddOp& op) {
+  for (std::int64_t i = 0; i < op.out.rows * op.out.cols; ++i) {
+    op.out.data[i] = op.x.data[i] + op.y.data[i];
   }
 }
 

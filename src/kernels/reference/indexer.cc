@@ -11,7 +11,6 @@
 #include "kernels/reference/quantize.h"
 #include "kernels/reference/reference_backend.h"
 #include "kernels/reference/vectors.h"
-#include "kernels/shape_checks.h"
 
 namespace fathom {
 namespace {
@@ -87,59 +86,49 @@ std::vector<std::int32_t> Best(const std::vector<float>& scores, std::int64_t co
 
 }  // namespace
 
-void ReferenceBackend::IndexQueries(Matrix<const Bf16> q, const RopeRows& rope,
-                                    Matrix<std::uint8_t> out) {
-  const std::int64_t heads = q.cols / kIndexDim;
-  const std::int64_t pairs = rope.cos.cols;
-  CheckIndexQueries(q, rope, out);
-  for (std::int64_t row = 0; row < q.rows; ++row) {
+void ReferenceBackend::Compute(const IndexQueriesOp& op) {
+  const std::int64_t heads = op.q.cols / kIndexDim;
+  const std::int64_t pairs = op.rope.cos.cols;
+  for (std::int64_t row = 0; row < op.q.rows; ++row) {
     for (std::int64_t head = 0; head < heads; ++head) {
       Bf16 x[kIndexDim];
-      std::copy_n(q.Row(row) + head * kIndexDim, kIndexDim, x);
-      RotatePairs(x + kIndexDim - 2 * pairs, pairs, rope.cos.Row(row), rope.sin.Row(row));
+      std::copy_n(op.q.Row(row) + head * kIndexDim, kIndexDim, x);
+      RotatePairs(x + kIndexDim - 2 * pairs, pairs, op.rope.cos.Row(row), op.rope.sin.Row(row));
       RotateHadamard(x);
-      PackFp4(x, out.Row(row) + head * kPackedIndexBytes);
+      PackFp4(x, op.out.Row(row) + head * kPackedIndexBytes);
     }
   }
 }
 
-void ReferenceBackend::SelectRows(Matrix<const std::uint8_t> queries,
-                                  Matrix<const Bf16> head_weights, const BatchView& batch,
-                                  const CompressorCache& cache, Matrix<std::int32_t> rows) {
-  CheckIndexInput(queries, head_weights, batch, cache);
-  Check(rows.rows == batch.n_tokens(), "SelectRows: shape of the rows");
-  for (std::int64_t row = 0; row < rows.rows; ++row) {
+void ReferenceBackend::Compute(const SelectRowsOp& op) {
+  for (std::int64_t row = 0; row < op.rows.rows; ++row) {
     const std::int64_t visible =
-        VisibleRows(batch.positions[static_cast<std::size_t>(row)], cache.ratio);
-    Check(visible <= cache.Capacity(), "SelectRows: more rows than the cache holds");
-    if (visible <= rows.cols) {
-      ChooseAll(visible, rows.RowSpan(row));
+        VisibleRows(op.batch.positions[static_cast<std::size_t>(row)], op.cache.ratio);
+    Check(visible <= op.cache.Capacity(), "SelectRows: more rows than the cache holds");
+    if (visible <= op.rows.cols) {
+      ChooseAll(visible, op.rows.RowSpan(row));
       continue;
     }
-    Check(cache.share.n == 1, "SelectRows: rows that other ranks have");
+    Check(op.cache.share.n == 1, "SelectRows: rows that other ranks have");
     const std::vector<std::int32_t> chosen =
-        Best(Scores(queries.RowSpan(row), head_weights.RowSpan(row), cache.packed_rows,
-                    batch.FindSegment(row).sequence, {0, visible}),
-             rows.cols);
-    std::copy(chosen.begin(), chosen.end(), rows.Row(row));
+        Best(Scores(op.queries.RowSpan(row), op.head_weights.RowSpan(row), op.cache.packed_rows,
+                    op.batch.FindSegment(row).sequence, {0, visible}),
+             op.rows.cols);
+    std::copy(chosen.begin(), chosen.end(), op.rows.Row(row));
   }
 }
 
-void ReferenceBackend::BestRows(Matrix<const std::uint8_t> queries, Matrix<const Bf16> head_weights,
-                                const BatchView& batch, const CompressorCache& cache,
-                                std::span<const RowRange> ranges, Matrix<ScoredRow> best) {
-  CheckIndexInput(queries, head_weights, batch, cache);
-  CheckRowRanges(ranges, batch, cache, best);
-  for (std::int64_t row = 0; row < best.rows; ++row) {
-    const RowRange& range = ranges[static_cast<std::size_t>(row)];
+void ReferenceBackend::Compute(const BestRowsOp& op) {
+  for (std::int64_t row = 0; row < op.best.rows; ++row) {
+    const RowRange& range = op.ranges[static_cast<std::size_t>(row)];
     const std::vector<float> scores =
-        Scores(queries.RowSpan(row), head_weights.RowSpan(row), cache.packed_rows,
-               batch.FindSegment(row).sequence, range);
-    std::fill_n(best.Row(row), best.cols, kNoScoredRow);
-    ScoredRow* next = best.Row(row);
-    for (const std::int32_t place : Best(scores, std::min(range.n_rows(), best.cols))) {
+        Scores(op.queries.RowSpan(row), op.head_weights.RowSpan(row), op.cache.packed_rows,
+               op.batch.FindSegment(row).sequence, range);
+    std::fill_n(op.best.Row(row), op.best.cols, kNoScoredRow);
+    ScoredRow* next = op.best.Row(row);
+    for (const std::int32_t place : Best(scores, std::min(range.n_rows(), op.best.cols))) {
       *next++ = ToScoredRow(scores[static_cast<std::size_t>(place)],
-                            cache.share.RowIn(range.first + place));
+                            op.cache.share.RowIn(range.first + place));
     }
   }
 }

@@ -8,7 +8,6 @@
 #include "kernels/reference/lanes.h"
 #include "kernels/reference/quantize.h"
 #include "kernels/reference/reference_backend.h"
-#include "kernels/shape_checks.h"
 
 namespace fathom {
 namespace {
@@ -193,27 +192,25 @@ void Multiply(Matrix<const Bf16> x, const Weight& w, const Store& store) {
 
 }  // namespace
 
-void ReferenceBackend::Linear(Matrix<const Bf16> x, const Weight& w, Matrix<Bf16> out) {
-  CheckLinear(x, w, out.rows, out.cols);
-  Multiply(x, w,
-           [&](std::int64_t row, std::int64_t i, float sum) { out.Row(row)[i] = ToBf16(sum); });
+void ReferenceBackend::Compute(const LinearOp<Bf16>& op) {
+  Multiply(op.x, op.w,
+           [&](std::int64_t row, std::int64_t i, float sum) { op.out.Row(row)[i] = ToBf16(sum); });
 }
 
-void ReferenceBackend::Linear(Matrix<const Bf16> x, const Weight& w, Matrix<float> out) {
-  CheckLinear(x, w, out.rows, out.cols);
-  Multiply(x, w, [&](std::int64_t row, std::int64_t i, float sum) { out.Row(row)[i] = sum; });
+void ReferenceBackend::Compute(const LinearOp<float>& op) {
+  Multiply(op.x, op.w,
+           [&](std::int64_t row, std::int64_t i, float sum) { op.out.Row(row)[i] = sum; });
 }
 
-void ReferenceBackend::GroupedLinear(Matrix<const Bf16> x, const Weight& w, std::int64_t groups,
-                                     Matrix<Bf16> out) {
-  CheckGroupedLinear(x, w, groups, out);
-  const bool by_blocks = w.format != WeightFormat::kF32 && w.k % kFp8Block == 0;
-  const std::int64_t rows_per_group = w.n / groups;
-  for (std::int64_t row = 0; row < x.rows; ++row) {
-    for (std::int64_t i = 0; i < w.n; ++i) {
-      const Bf16* in = x.Row(row) + i / rows_per_group * w.k;
-      out.Row(row)[i] = ToBf16(SumOfParts(w, [&](std::int64_t first, std::int64_t end) {
-        return by_blocks ? BlockProduct(in, w, i, first, end) : PlainProduct(in, w, i, first, end);
+void ReferenceBackend::Compute(const GroupedLinearOp& op) {
+  const bool by_blocks = op.w.format != WeightFormat::kF32 && op.w.k % kFp8Block == 0;
+  const std::int64_t rows_per_group = op.w.n / op.groups;
+  for (std::int64_t row = 0; row < op.x.rows; ++row) {
+    for (std::int64_t i = 0; i < op.w.n; ++i) {
+      const Bf16* in = op.x.Row(row) + i / rows_per_group * op.w.k;
+      op.out.Row(row)[i] = ToBf16(SumOfParts(op.w, [&](std::int64_t first, std::int64_t end) {
+        return by_blocks ? BlockProduct(in, op.w, i, first, end)
+                         : PlainProduct(in, op.w, i, first, end);
       }));
     }
   }

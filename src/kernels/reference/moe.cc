@@ -9,7 +9,6 @@
 
 #include "kernels/math.h"
 #include "kernels/reference/reference_backend.h"
-#include "kernels/shape_checks.h"
 
 namespace fathom {
 namespace {
@@ -58,45 +57,39 @@ void ChooseExperts(std::span<const float> logits, std::span<const float> bias,
 
 }  // namespace
 
-void ReferenceBackend::SwiGlu(Matrix<const Bf16> gate, Matrix<const Bf16> up, float clamp,
-                              Matrix<Bf16> out) {
-  CheckSwiGlu(gate, up, out);
-  for (std::int64_t i = 0; i < out.rows * out.cols; ++i) {
-    out.data[i] = ToBf16(Activate(gate.data[i], up.data[i], clamp));
+void ReferenceBackend::Compute(const SwiGluOp& op) {
+  for (std::int64_t i = 0; i < op.out.rows * op.out.cols; ++i) {
+    op.out.data[i] = ToBf16(Activate(op.gate.data[i], op.up.data[i], op.clamp));
   }
 }
 
-void ReferenceBackend::Route(Matrix<const float> logits, std::span<const float> bias, float scale,
-                             const Routing& out) {
-  CheckRoute(logits, bias, out);
-  for (std::int64_t row = 0; row < logits.rows; ++row) {
-    ChooseExperts(logits.RowSpan(row), bias, out.ids.RowSpan(row));
-    WeighExperts(logits.RowSpan(row), out.ids.RowSpan(row), scale, out.weights.Row(row));
+void ReferenceBackend::Compute(const RouteOp& op) {
+  for (std::int64_t row = 0; row < op.logits.rows; ++row) {
+    ChooseExperts(op.logits.RowSpan(row), op.bias, op.out.ids.RowSpan(row));
+    WeighExperts(op.logits.RowSpan(row), op.out.ids.RowSpan(row), op.scale,
+                 op.out.weights.Row(row));
   }
 }
 
-void ReferenceBackend::RouteByToken(const BatchView& batch, Matrix<const float> logits,
-                                    Matrix<const std::int64_t> table, float scale,
-                                    const Routing& out) {
-  CheckRouteByToken(batch, logits, table, out);
-  for (std::int64_t row = 0; row < logits.rows; ++row) {
-    Token token = batch.tokens[static_cast<std::size_t>(row)];
-    if (token < 0 || token >= table.rows) {
+void ReferenceBackend::Compute(const RouteByTokenOp& op) {
+  for (std::int64_t row = 0; row < op.logits.rows; ++row) {
+    Token token = op.batch.tokens[static_cast<std::size_t>(row)];
+    if (token < 0 || token >= op.table.rows) {
       fault_.Set(Fault::kTokenOutsideVocabulary, row);
       token = 0;
     }
-    const std::span<std::int32_t> ids = out.ids.RowSpan(row);
-    for (std::int64_t i = 0; i < table.cols; ++i) {
+    const std::span<std::int32_t> ids = op.out.ids.RowSpan(row);
+    for (std::int64_t i = 0; i < op.table.cols; ++i) {
       std::int64_t id = 0;  // the address of the table may be unaligned
-      std::memcpy(&id, table.Row(token) + i, sizeof id);
-      if (id < 0 || id >= logits.cols) {
+      std::memcpy(&id, op.table.Row(token) + i, sizeof id);
+      if (id < 0 || id >= op.logits.cols) {
         fault_.Set(Fault::kUnknownExpertInTable, row);
         id = 0;
       }
       ids[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(id);
     }
     std::sort(ids.begin(), ids.end());
-    WeighExperts(logits.RowSpan(row), ids, scale, out.weights.Row(row));
+    WeighExperts(op.logits.RowSpan(row), ids, op.scale, op.out.weights.Row(row));
   }
 }
 
@@ -105,42 +98,40 @@ ExpertSet ReferenceBackend::BindExperts(std::int64_t block,
   return {.block = block, .experts = experts, .is_uniform = AreUniform(experts)};
 }
 
-void ReferenceBackend::ExpertRows(Matrix<const Bf16> x, const Routing& routing,
-                                  const ExpertSet& set, float clamp, Matrix<Bf16> rows) {
-  const std::int64_t k = routing.ids.cols;
-  CheckExpertRows(x, routing, rows);
-  for (std::int64_t i = 0; i < rows.rows; ++i) {
-    const std::int32_t id = routing.ids.data[i];
+void ReferenceBackend::Compute(const ExpertRowsOp& op) {
+  const std::int64_t k = op.routing.ids.cols;
+  for (std::int64_t i = 0; i < op.rows.rows; ++i) {
+    const std::int32_t id = op.routing.ids.data[i];
     if (id == kRemoteExpert) continue;
-    if (id < 0 || id >= std::ssize(set.experts)) {
+    if (id < 0 || id >= std::ssize(op.experts.experts)) {
       fault_.Set(Fault::kUnknownExpert, i / k);
       continue;
     }
-    const ExpertWeights& expert = set.experts[static_cast<std::size_t>(id)];
+    const ExpertWeights& expert = op.experts.experts[static_cast<std::size_t>(id)];
     std::vector<Bf16> gate(static_cast<std::size_t>(expert.w1.n));
     std::vector<Bf16> up(static_cast<std::size_t>(expert.w3.n));
-    const Matrix<const Bf16> in = x.Rows(i / k, 1);
-    ReferenceBackend::Linear(in, expert.w1, Matrix<Bf16>{gate.data(), 1, expert.w1.n});
-    ReferenceBackend::Linear(in, expert.w3, Matrix<Bf16>{up.data(), 1, expert.w3.n});
+    const Matrix<const Bf16> in = op.x.Rows(i / k, 1);
+    ReferenceBackend::Compute(
+        LinearOp<Bf16>{in, expert.w1, Matrix<Bf16>{gate.data(), 1, expert.w1.n}});
+    ReferenceBackend::Compute(
+        LinearOp<Bf16>{in, expert.w3, Matrix<Bf16>{up.data(), 1, expert.w3.n}});
     for (std::size_t j = 0; j < gate.size(); ++j) {
-      gate[j] = ToBf16(routing.weights.data[i] * Activate(gate[j], up[j], clamp));
+      gate[j] = ToBf16(op.routing.weights.data[i] * Activate(gate[j], up[j], op.clamp));
     }
-    ReferenceBackend::Linear(Matrix<const Bf16>{gate.data(), 1, expert.w1.n}, expert.w2,
-                             rows.Rows(i, 1));
+    ReferenceBackend::Compute(LinearOp<Bf16>{Matrix<const Bf16>{gate.data(), 1, expert.w1.n},
+                                             expert.w2, op.rows.Rows(i, 1)});
   }
 }
 
-void ReferenceBackend::CombineExperts(Matrix<const Bf16> rows, Matrix<const Bf16> shared,
-                                      Matrix<Bf16> out) {
-  const std::int64_t k = out.rows == 0 ? 0 : rows.rows / out.rows;
-  CheckCombineExperts(rows, shared, out);
-  for (std::int64_t row = 0; row < out.rows; ++row) {
-    for (std::int64_t i = 0; i < out.cols; ++i) {
-      float sum = ToFloat(rows.Row(row * k)[i]);
+void ReferenceBackend::Compute(const CombineExpertsOp& op) {
+  const std::int64_t k = op.out.rows == 0 ? 0 : op.rows.rows / op.out.rows;
+  for (std::int64_t row = 0; row < op.out.rows; ++row) {
+    for (std::int64_t i = 0; i < op.out.cols; ++i) {
+      float sum = ToFloat(op.rows.Row(row * k)[i]);
       for (std::int64_t j = 1; j < k; ++j) {
-        sum = sum + ToFloat(rows.Row(row * k + j)[i]);
+        sum = sum + ToFloat(op.rows.Row(row * k + j)[i]);
       }
-      out.Row(row)[i] = ToBf16(sum + ToFloat(shared.Row(row)[i]));
+      op.out.Row(row)[i] = ToBf16(sum + ToFloat(op.shared.Row(row)[i]));
     }
   }
 }

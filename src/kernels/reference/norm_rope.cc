@@ -6,7 +6,6 @@
 #include "kernels/reference/quantize.h"
 #include "kernels/reference/reference_backend.h"
 #include "kernels/reference/vectors.h"
-#include "kernels/shape_checks.h"
 
 namespace fathom {
 namespace {
@@ -26,49 +25,43 @@ void NormalizeHead(Bf16* q, std::int64_t head_dim, float eps) {
 
 }  // namespace
 
-void ReferenceBackend::Embed(const BatchView& batch, Matrix<const Bf16> table, Matrix<Bf16> out) {
-  CheckEmbed(batch, table, out);
-  for (std::int64_t row = 0; row < out.rows; ++row) {
-    Token token = batch.tokens[static_cast<std::size_t>(row)];
-    if (token < 0 || token >= table.rows) {
+void ReferenceBackend::Compute(const EmbedOp& op) {
+  for (std::int64_t row = 0; row < op.out.rows; ++row) {
+    Token token = op.batch.tokens[static_cast<std::size_t>(row)];
+    if (token < 0 || token >= op.table.rows) {
       fault_.Set(Fault::kTokenOutsideVocabulary, row);
       token = 0;
     }
-    for (std::int64_t copy = 0; copy < out.cols / table.cols; ++copy) {
-      std::copy_n(table.Row(token), table.cols, out.Row(row) + copy * table.cols);
+    for (std::int64_t copy = 0; copy < op.out.cols / op.table.cols; ++copy) {
+      std::copy_n(op.table.Row(token), op.table.cols, op.out.Row(row) + copy * op.table.cols);
     }
   }
 }
 
-void ReferenceBackend::RmsNorm(Matrix<const Bf16> x, std::span<const Bf16> weight, float eps,
-                               Matrix<Bf16> out) {
-  CheckRmsNorm(x, weight, out);
-  for (std::int64_t row = 0; row < x.rows; ++row) {
-    NormalizeRow(x.Row(row), weight.data(), eps, x.cols, out.Row(row));
+void ReferenceBackend::Compute(const RmsNormOp& op) {
+  for (std::int64_t row = 0; row < op.x.rows; ++row) {
+    NormalizeRow(op.x.Row(row), op.weight.data(), op.eps, op.x.cols, op.out.Row(row));
   }
 }
 
-void ReferenceBackend::QueryHeads(Matrix<Bf16> q, std::int64_t head_dim, float eps,
-                                  const RopeRows& rope) {
-  CheckQueryHeads(q, head_dim, rope);
-  const std::int64_t pairs = rope.cos.cols;
-  for (std::int64_t row = 0; row < q.rows; ++row) {
-    for (Bf16* head = q.Row(row); head != q.Row(row) + q.cols; head += head_dim) {
-      NormalizeHead(head, head_dim, eps);
-      RotatePairs(head + head_dim - 2 * pairs, pairs, rope.cos.Row(row), rope.sin.Row(row));
+void ReferenceBackend::Compute(const QueryHeadsOp& op) {
+  const std::int64_t pairs = op.rope.cos.cols;
+  for (std::int64_t row = 0; row < op.q.rows; ++row) {
+    for (Bf16* head = op.q.Row(row); head != op.q.Row(row) + op.q.cols; head += op.head_dim) {
+      NormalizeHead(head, op.head_dim, op.eps);
+      RotatePairs(head + op.head_dim - 2 * pairs, pairs, op.rope.cos.Row(row),
+                  op.rope.sin.Row(row));
     }
   }
 }
 
-void ReferenceBackend::WindowKeys(Matrix<Bf16> kv, std::span<const Bf16> norm, float eps,
-                                  const RopeRows& rope) {
-  CheckWindowKeys(kv, norm, rope);
-  const std::int64_t pairs = rope.cos.cols;
-  const std::int64_t plain = kv.cols - 2 * pairs;
-  for (std::int64_t row = 0; row < kv.rows; ++row) {
-    NormalizeRow(kv.Row(row), norm.data(), eps, kv.cols, kv.Row(row));
-    RotatePairs(kv.Row(row) + plain, pairs, rope.cos.Row(row), rope.sin.Row(row));
-    SimulateFp8(kv.Row(row), plain);
+void ReferenceBackend::Compute(const WindowKeysOp& op) {
+  const std::int64_t pairs = op.rope.cos.cols;
+  const std::int64_t plain = op.kv.cols - 2 * pairs;
+  for (std::int64_t row = 0; row < op.kv.rows; ++row) {
+    NormalizeRow(op.kv.Row(row), op.norm.data(), op.eps, op.kv.cols, op.kv.Row(row));
+    RotatePairs(op.kv.Row(row) + plain, pairs, op.rope.cos.Row(row), op.rope.sin.Row(row));
+    SimulateFp8(op.kv.Row(row), plain);
   }
 }
 

@@ -2,10 +2,10 @@
 
 #include <cstring>
 
+#include "base/check.h"
 #include "kernels/host_buffer.h"
 #include "kernels/host_roofline.h"
 #include "kernels/rope.h"
-#include "kernels/shape_checks.h"
 
 namespace fathom {
 
@@ -54,12 +54,18 @@ Status ReferenceBackend::BeginStep(const BatchView&, std::span<const TableChange
   return {};
 }
 
-void ReferenceBackend::FillRopeRows(const BatchView& batch, std::span<const float> frequencies,
-                                    Matrix<float> cos, Matrix<float> sin) {
-  CheckFillRopeRows(batch, frequencies, cos, sin);
-  for (std::int64_t row = 0; row < cos.rows; ++row) {
-    RopeAngles(batch.positions[static_cast<std::size_t>(row)], frequencies, cos.Row(row),
-               sin.Row(row));
+void ReferenceBackend::Compute(const Operation& operation) {
+  std::visit([this](const auto& op) { Compute(op); }, operation);
+}
+
+void ReferenceBackend::Compute(const ChooseTokensOp&) {
+  Check(false, "ChooseTokens of a backend that does not choose tokens");
+}
+
+void ReferenceBackend::Compute(const FillRopeRowsOp& op) {
+  for (std::int64_t row = 0; row < op.cos.rows; ++row) {
+    RopeAngles(op.batch.positions[static_cast<std::size_t>(row)], op.frequencies, op.cos.Row(row),
+               op.sin.Row(row));
   }
 }
 
