@@ -87,7 +87,7 @@ struct Message {
   std::optional<std::string> response_format{};  // system and developer: JSON text
   bool asks_for_object = false;                  // system: asks for a JSON object of any schema
   std::optional<std::string> task{};             // one of kTaskTokens; adds the token of that task
-  bool wo_eos = false;  // assistant: leave the turn open, to be continued by the model
+  bool leave_open = false;  // assistant: leave the turn open, to be continued by the model
 };
 
 // The most messages that are read from one request, and the most tool calls. A message of 16 bytes

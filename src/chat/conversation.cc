@@ -33,7 +33,7 @@ std::vector<Message> MergeToolMessages(std::vector<Message> messages) {
         merged.push_back({.role = Role::kUser,
                           .blocks = std::move(message.blocks),
                           .task = std::move(message.task),
-                          .wo_eos = message.wo_eos});
+                          .leave_open = message.leave_open});
       } else {
         std::move(message.blocks.begin(), message.blocks.end(), std::back_inserter(last->blocks));
       }

@@ -217,7 +217,7 @@ class Renderer {
   bool IsFollowedByTurn(std::size_t index) const {
     if (index + 1 < turns_.size()) return turns_[index + 1].message.role == Role::kAssistant;
     const Message& message = turns_[index].message;
-    return message.role != Role::kAssistant || (begins_turn_ && !message.wo_eos);
+    return message.role != Role::kAssistant || (begins_turn_ && !message.leave_open);
   }
 
   // The official encoder's rule: only turns of the user and tasks lead to an answer.
@@ -252,14 +252,15 @@ class Renderer {
     const bool shows_reasoning =
         thinks_ && !answers_task && (!drops_ || Signed(index) > last_user_);
     ends_in_reasoning_ = false;
-    if (message.written && message.written->has_reasoning == shows_reasoning && !message.wo_eos) {
+    if (message.written && message.written->has_reasoning == shows_reasoning &&
+        !message.leave_open) {
       out_->Written(message.written->tokens);
       return;
     }
     if (shows_reasoning) {
       out_->Client(message.reasoning_content);
       const bool has_answer = !message.content.empty() || !message.tool_calls.empty();
-      if (continue_reasoning_ && message.wo_eos && index + 1 == turns_.size() && !has_answer) {
+      if (continue_reasoning_ && message.leave_open && index + 1 == turns_.size() && !has_answer) {
         ends_in_reasoning_ = true;
         return;
       }
@@ -270,7 +271,7 @@ class Renderer {
       out_->Template("\n\n");
       WriteToolCalls(message.tool_calls, out_);
     }
-    if (!message.wo_eos) out_->Template(kEndOfSentence);
+    if (!message.leave_open) out_->Template(kEndOfSentence);
   }
 
   const std::vector<Turn>& turns_;
@@ -345,7 +346,7 @@ Result<EncodedPrompt> EncodeChat(ChatRequest request, const EncodeOptions& optio
   EncodedPrompt prompt = {.spans = out.TakeSpans(),
                           .ends_in_reasoning = renderer.ends_in_reasoning()};
   const Message* last = conversation.turns.empty() ? nullptr : &conversation.turns.back().message;
-  if (last != nullptr && last->role == Role::kAssistant && last->wo_eos &&
+  if (last != nullptr && last->role == Role::kAssistant && last->leave_open &&
       !prompt.ends_in_reasoning) {
     prompt.answer_content = last->content;
     prompt.answer_has_calls = !last->tool_calls.empty();

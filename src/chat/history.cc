@@ -69,7 +69,7 @@ class Arranger {
 
   void AddAssistant(Message message) {
     const bool says_nothing =
-        message.content.empty() && message.tool_calls.empty() && !message.wo_eos;
+        message.content.empty() && message.tool_calls.empty() && !message.leave_open;
     if (answers_calls_ && says_nothing) {
       others_.push_back(std::move(message));
       return;
@@ -97,7 +97,7 @@ void ArrangeHistory(std::vector<Message>* messages) {
   Arranger arranger;
   for (std::size_t i = 0; i < messages->size(); ++i) {
     Message& message = (*messages)[i];
-    if (i + 1 < messages->size()) message.wo_eos = false;
+    if (i + 1 < messages->size()) message.leave_open = false;
     arranger.Add(std::move(message));
   }
   *messages = arranger.Take();

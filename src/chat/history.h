@@ -17,7 +17,7 @@ namespace fathom {
 // * Between two turns of the assistant, results of tools come first, and then all other messages in
 //   their order, so that results follow their calls. A turn with only reasoning between a call and
 //   its results counts as another message.
-// * Only the last message stays open (Message::wo_eos).
+// * Only the last message stays open (Message::leave_open).
 //
 // A result stays in its place between the turns of the assistant, even if its call is missing,
 // already has another result or is further back; a call may have no result. So the arrangement of a

@@ -139,8 +139,9 @@ class MessageReader {
         ReadResponseFormat(value.Find("response_format"), path + ".response_format");
     const JsonValue* task = value.Find("task");
     if (task != nullptr && !task->IsNull()) message.task = ReadTask(*task, path + ".task");
-    message.wo_eos = ReadFlag(value, "wo_eos", path);
-    if (message.role == Role::kAssistant && ReadFlag(value, "prefix", path)) message.wo_eos = true;
+    message.leave_open = ReadFlag(value, "wo_eos", path);
+    if (message.role == Role::kAssistant && ReadFlag(value, "prefix", path))
+      message.leave_open = true;
     return message;
   }
 

@@ -102,7 +102,7 @@ FailureDetector::~FailureDetector() {
   thread_.request_stop();
   thread_.join();
   for (const WatchedRank& rank : ranks_) {
-    TellEnd(rank.control());
+    SendEnd(rank.control());
   }
 }
 
@@ -116,7 +116,7 @@ void FailureDetector::Watch(const std::stop_token& stop, AbortFlag& abort_flag) 
       const bool listens = !rank.has_ended() && !rank.failure();
       watched.push_back({listens ? rank.control() : -1, POLLIN, 0});
       if (turn % (kAlivePeriod / kTurn) == 0) {
-        TellAlive(rank.control());
+        SendHeartbeat(rank.control());
       }
     }
     ::poll(watched.data(), watched.size(), static_cast<int>(kTurn.count()));
@@ -134,7 +134,7 @@ void FailureDetector::Watch(const std::stop_token& stop, AbortFlag& abort_flag) 
     if (failed && WatchedRank::Clock::now() - *failed > kOtherWords) {
       abort_flag.Raise(*cause);
       for (const WatchedRank& rank : ranks_) {
-        TellFailure(rank.control(), *cause);
+        SendFailure(rank.control(), *cause);
       }
       return WaitForEnd(stop, abort_flag, on_overdue_);
     }

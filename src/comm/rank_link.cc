@@ -86,7 +86,7 @@ Heartbeat::Heartbeat(int control, Watcher watcher, AbortFlag& abort_flag, OnOver
 Heartbeat::~Heartbeat() {
   thread_.request_stop();
   thread_.join();
-  TellEnd(control_);
+  SendEnd(control_);
 }
 
 void Heartbeat::Beat(const std::stop_token& stop, Watcher watcher, AbortFlag& abort_flag) {
@@ -99,7 +99,7 @@ void Heartbeat::Beat(const std::stop_token& stop, Watcher watcher, AbortFlag& ab
   };
   for (std::int64_t turn = 0; !stop.stop_requested() && !abort_flag.raised(); ++turn) {
     if (turn % (kAlivePeriod.count() / kTurnMs) == 0) {
-      TellAlive(control_);
+      SendHeartbeat(control_);
     }
     pollfd waits = {.fd = other.has_ended() ? -1 : control_, .events = POLLIN, .revents = 0};
     if (::poll(&waits, 1, kTurnMs) > 0 && !other.Hear() && !other.has_ended()) {
@@ -120,9 +120,9 @@ void Heartbeat::Beat(const std::stop_token& stop, Watcher watcher, AbortFlag& ab
   }
 }
 
-void TellAlive(int control) { SendLine(control, std::string(kAliveLine)); }
-void TellEnd(int control) { SendLine(control, std::string(kEndLine)); }
+void SendHeartbeat(int control) { SendLine(control, std::string(kAliveLine)); }
+void SendEnd(int control) { SendLine(control, std::string(kEndLine)); }
 
-void TellFailure(int control, const Error& error) { SendLine(control, FailureLine(error)); }
+void SendFailure(int control, const Error& error) { SendLine(control, FailureLine(error)); }
 
 }  // namespace fathom

@@ -71,8 +71,8 @@ class Heartbeat {
 
 // Report to the other end that this process is alive; that it will be silent; why it ends or has to
 // end. Do not wait.
-void TellAlive(int control);
-void TellEnd(int control);
-void TellFailure(int control, const Error& error);
+void SendHeartbeat(int control);
+void SendEnd(int control);
+void SendFailure(int control, const Error& error);
 
 }  // namespace fathom

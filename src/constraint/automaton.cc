@@ -113,10 +113,12 @@ bool Automaton::TakesBytes(StateId state) {
   return *impl_->details[state].takes_bytes;
 }
 
-TextKinds Automaton::FreeKinds(StateId state) { return impl_->kinds.Find(*this, state); }
+CharacterClasses Automaton::AcceptedClasses(StateId state) {
+  return impl_->kinds.Find(*this, state);
+}
 
-StateId Automaton::Loosened(StateId state) {
-  return InternState(pool_.Loosen(facts_[state].expression));
+StateId Automaton::OverApproximated(StateId state) {
+  return InternState(pool_.OverApproximate(facts_[state].expression));
 }
 
 bool Automaton::ListTexts(StateId state, std::size_t most, std::vector<std::string>& texts) {

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "constraint/character_classes.h"
 #include "constraint/expression.h"
-#include "constraint/text_kinds.h"
 #include "constraint/work_meter.h"
 
 namespace fathom {
@@ -52,9 +52,10 @@ class Automaton {
   // Returns kinds of characters such that every text of at most kLargestSlice (token_trie.h)
   // characters of these kinds may come next, and a further byte after it. There may be more such
   // kinds.
-  TextKinds FreeKinds(StateId state);
-  // The state of the larger language that ExpressionPool::Loosen makes of a state's expression.
-  StateId Loosened(StateId state);
+  CharacterClasses AcceptedClasses(StateId state);
+  // The state of the larger language that ExpressionPool::OverApproximate makes of a state's
+  // expression.
+  StateId OverApproximated(StateId state);
   // Sets `texts` to the texts that lead from here to acceptance, in ascending order, if there are
   // at most `most` of them and no letters occur; false if there are more, or if they are longer
   // than 1 MiB together.

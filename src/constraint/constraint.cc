@@ -76,10 +76,10 @@ Result<ConstraintState> InGrammar(CompiledConstraint& compiled,
 }
 
 // The state after a text, which may be empty.
-Result<ConstraintState> BehindText(CompiledConstraint& compiled,
-                                   const CompiledConstraint::Place& from,
-                                   const std::shared_ptr<const ReadText>& read,
-                                   std::string_view text, WorkPace* pace) {
+Result<ConstraintState> AfterText(CompiledConstraint& compiled,
+                                  const CompiledConstraint::Place& from,
+                                  const std::shared_ptr<const ReadText>& read,
+                                  std::string_view text, WorkPace* pace) {
   auto last = read;
   if (!text.empty()) {
     last = std::make_shared<const ReadText>(read, ReadText::Kind::kText, Token{0}, text);
@@ -129,14 +129,14 @@ class AnswerConstraint final : public Constraint {
     if (!compiled_->vocabulary().Has(token)) return TokenNotAllowed(token);
     switch (at.phase) {
       case AnswerPhase::kReasoning:
-        return BehindReasoning(at, token, pace);
+        return AfterReasoning(at, token, pace);
       case AnswerPhase::kFree:
         if (!compiled_->free_mask(at.place.after_angle).Allows(token)) {
           return TokenNotAllowed(token);
         }
         if (IsEnd(token)) return InPhase(AnswerPhase::kEnded);
         if (token == compiled_->vocabulary().meaningful().dsml) {
-          return BehindOpener(token, pace);
+          return AfterOpener(token, pace);
         }
         return InText(at, AnswerPhase::kFree, token);
       case AnswerPhase::kEnded:
@@ -162,7 +162,7 @@ class AnswerConstraint final : public Constraint {
       place.Add(text);
       return InPhase(at.phase, place);
     }
-    return BehindText(*compiled_, at.Place(), at.read, text, nullptr);
+    return AfterText(*compiled_, at.Place(), at.read, text, nullptr);
   }
 
   bool CanEnd(const ConstraintState& state) const override {
@@ -193,7 +193,7 @@ class AnswerConstraint final : public Constraint {
     return InPhase(phase, place);
   }
 
-  Result<ConstraintState> BehindOpener(Token token, WorkPace* pace) const {
+  Result<ConstraintState> AfterOpener(Token token, WorkPace* pace) const {
     const auto opener =
         std::make_shared<const ReadText>(nullptr, ReadText::Kind::kOpener, Token{0}, "");
     return InGrammar(
@@ -208,17 +208,17 @@ class AnswerConstraint final : public Constraint {
 
   // Only </think> ends the reasoning. Where free text follows, a block of calls that the model
   // begins within the reasoning ends it, too (docs/spec/encoding.md 9.2).
-  Result<ConstraintState> BehindReasoning(const ConstraintState::Impl& at, Token token,
-                                          WorkPace* pace) const {
+  Result<ConstraintState> AfterReasoning(const ConstraintState::Impl& at, Token token,
+                                         WorkPace* pace) const {
     if (!compiled_->reasoning_mask().Allows(token)) return TokenNotAllowed(token);
     const MeaningfulTokens& named = compiled_->vocabulary().meaningful();
     const bool is_free = compiled_->opening() == AnswerOpening::kFree;
     if (token == named.think_close) {
       if (is_free) return InPhase(AnswerPhase::kFree);
-      return BehindText(*compiled_, {}, nullptr, "", pace);
+      return AfterText(*compiled_, {}, nullptr, "", pace);
     }
     if (IsEnd(token)) return InPhase(AnswerPhase::kEnded);
-    if (is_free && at.place.after_angle && token == named.dsml) return BehindOpener(token, pace);
+    if (is_free && at.place.after_angle && token == named.dsml) return AfterOpener(token, pace);
     return InText(at, AnswerPhase::kReasoning, token);
   }
 
@@ -239,7 +239,7 @@ Result<std::shared_ptr<const Constraint>> MakeConstraint(
     place.Add(prefill);
     begin = InPhase(AnswerPhase::kFree, place);
   } else {
-    Result<ConstraintState> behind = BehindText(*compiled, {}, nullptr, prefill, pace);
+    Result<ConstraintState> behind = AfterText(*compiled, {}, nullptr, prefill, pace);
     if (!behind) {
       return MakeError(behind.error().code, "the beginning of the answer: {}",
                        behind.error().message);

@@ -99,7 +99,7 @@ Status ConstraintCore::ReadAgain(const ReadText* last, MatcherState& to) {
     Status read;
     switch ((*at)->kind) {
       case ReadText::Kind::kOpener:
-        next = BehindOpener();
+        next = AfterOpener();
         if (matcher().TooComplex()) read = TooComplexError();
         break;
       case ReadText::Kind::kToken:
@@ -147,7 +147,7 @@ Result<std::shared_ptr<const MaskBuilder::Mask>> ConstraintCore::Mask(const Matc
 
 // The state after the < and ｜DSML｜ of a block that free text has begun; dead if there is no such
 // block.
-MatcherState ConstraintCore::BehindOpener() {
+MatcherState ConstraintCore::AfterOpener() {
   matcher().Reset();
   const MatcherState begin = matcher().Begin();
   MatcherState behind_angle;

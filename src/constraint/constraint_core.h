@@ -100,7 +100,7 @@ class ConstraintCore : public FreeableMemory {
     MaskBuilder masks;
   };
   Matcher& matcher() { return parts_->matcher; }
-  MatcherState BehindOpener();
+  MatcherState AfterOpener();
 
   const std::shared_ptr<const VocabularyTables> vocabulary_;
   const WorkLimits limits_;  // the limits of the automaton

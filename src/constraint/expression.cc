@@ -518,7 +518,7 @@ ExpressionId ExpressionPool::DeriveLetter(ExpressionId id, Letter letter) {
   return impl_->Derive(id, Impl::kFirstLetterSymbol + found->second);
 }
 
-ExpressionId ExpressionPool::Loosen(ExpressionId id) { return impl_->Loosen(id); }
+ExpressionId ExpressionPool::OverApproximate(ExpressionId id) { return impl_->OverApproximate(id); }
 
 void ExpressionPool::FirstLetters(ExpressionId id, std::vector<Letter>& letters) const {
   impl_->FirstLetters(id, letters);

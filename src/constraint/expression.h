@@ -149,9 +149,9 @@ class ExpressionPool {
   ExpressionId DeriveByte(ExpressionId id, std::uint8_t byte);
   ExpressionId DeriveLetter(ExpressionId id, Letter letter);
   // A larger language: `id` without its negations of finitely many texts. Where all texts of some
-  // plain characters (text_kinds.h), of any length, may come next in the result, they may come next
-  // in `id`, too (loosen.cc).
-  ExpressionId Loosen(ExpressionId id);
+  // plain characters (character_classes.h), of any length, may come next in the result, they may
+  // come next in `id`, too (over_approximate.cc).
+  ExpressionId OverApproximate(ExpressionId id);
   // Appends the letters that may come first, each once, in ascending order.
   void FirstLetters(ExpressionId id, std::vector<Letter>& letters) const;
   // An equal expression in which each outermost And and Not has a text;

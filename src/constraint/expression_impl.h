@@ -156,8 +156,8 @@ struct ExpressionPool::Impl {
   Id CombineDerivatives(Id id, std::uint32_t symbol);
   void FirstLetters(Id id, std::vector<Letter>& found) const;
 
-  // --- Larger languages (loosen.cc) ---
-  Id Loosen(Id id);
+  // --- Larger languages (over_approximate.cc) ---
+  Id OverApproximate(Id id);
   Id LoosenAnd(const ExpressionNode& node);
   bool BeginsPlainly(Id id) const;
 

@@ -35,7 +35,7 @@ void FrameMerger::Search(std::uint32_t index) {
       if (At(from).rule == frame.rule && IsLike(index, from)) return;
       ReadReturns(from);
     }
-    for (const Return& back : At(from).returns) reach(FrameBehind(back, from.column));
+    for (const Return& back : At(from).returns) reach(ReturnFrame(back, from.column));
   }
 }
 
@@ -47,12 +47,12 @@ bool FrameMerger::IsLike(std::uint32_t index, const FrameRef& old) {
   if (frame.rule != other.rule || frame.depth != other.depth || frame.scope || other.scope) {
     return false;
   }
-  const std::size_t n_before = supposed_.size();
+  const std::size_t n_before = assumed_equal_.size();
   older_[index] = old;
-  supposed_.push_back(index);
+  assumed_equal_.push_back(index);
   if (HasAllReturns(index, old)) return true;
-  for (std::size_t i = n_before; i < supposed_.size(); ++i) older_[supposed_[i]] = {};
-  supposed_.resize(n_before);
+  for (std::size_t i = n_before; i < assumed_equal_.size(); ++i) older_[assumed_equal_[i]] = {};
+  assumed_equal_.resize(n_before);
   return false;
 }
 
@@ -78,7 +78,7 @@ bool FrameMerger::ReturnsLike(const Return& back, const Return& old,
       !Equal(back.memory.get(), old.memory.get())) {
     return false;
   }
-  const FrameRef to = FrameBehind(old, old_column);
+  const FrameRef to = ReturnFrame(old, old_column);
   return back.frame.column ? back.frame == to : IsLike(back.frame.index, to);
 }
 

@@ -41,8 +41,8 @@ class FrameMerger {
 
   const Ref<Column>& column_;
   const std::vector<Leaf>& leaves_;
-  std::vector<FrameRef> older_;          // by frame; an assumption while two frames are compared
-  std::vector<std::uint32_t> supposed_;  // the frames with assumptions, the last one last
+  std::vector<FrameRef> older_;  // by frame; an assumption while two frames are compared
+  std::vector<std::uint32_t> assumed_equal_;  // the frames with assumptions, the last one last
   std::vector<FrameRef> read_;
   std::size_t steps_ = 0;
 };

@@ -8,7 +8,7 @@
 #include "constraint/schema/schema_document.h"
 #include "constraint/schema/schema_reader.h"
 #include "constraint/schema/schema_report.h"
-#include "constraint/schema/text_tests.h"
+#include "constraint/schema/string_predicates.h"
 #include "constraint/schema/tool_arguments.h"
 
 namespace fathom {
@@ -36,7 +36,7 @@ JsonLayout ReadLayout(const JsonValue& schema, JsonLayout layout) {
 struct JsonSchemaCompiler::Impl {
   Grammar& grammar;
   JsonSchemaOptions options;
-  TextTests tests{grammar.meter};
+  StringPredicates tests{grammar.meter};
   std::vector<std::unique_ptr<JsonRules>> rules{};  // one for each layout
   std::vector<std::string> relaxed{};
 

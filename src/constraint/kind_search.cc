@@ -28,7 +28,7 @@ enum CharacterMode : int {
 };
 
 // The mode after the first byte of a plain character.
-int ModeBehind(unsigned first) {
+int ModeAfter(unsigned first) {
   if (first < 0xC2) return kWhole;
   if (first < 0xE0) return kOneMore;
   switch (first) {
@@ -51,8 +51,8 @@ int ModeBehind(unsigned first) {
 
 KindSearch::KindSearch(const std::array<std::uint8_t, 256>& classes) {
   for (unsigned byte = 0; byte < 256; ++byte) {
-    if (kTextKinds[byte] == kNotPlainKind) continue;
-    AddStep(first_steps_[kTextKinds[byte]], byte, ModeBehind(byte), classes);
+    if (kCharacterClasses[byte] == kNotPlainKind) continue;
+    AddStep(first_steps_[kCharacterClasses[byte]], byte, ModeAfter(byte), classes);
   }
   AddSteps(kOneMore, 0x80, 0xBF, kWhole, classes);
   AddSteps(kTwoMore, 0x80, 0xBF, kOneMore, classes);
@@ -84,7 +84,7 @@ void KindSearch::AddStep(std::vector<Step>& steps, unsigned byte, int next_mode,
   steps.push_back({static_cast<std::uint8_t>(byte), static_cast<std::uint8_t>(next_mode)});
 }
 
-void KindSearch::Keep(std::uint32_t state, TextKinds kinds) {
+void KindSearch::Keep(std::uint32_t state, CharacterClasses kinds) {
   if (state >= known_.size()) {
     known_.resize(std::max<std::size_t>(state + 1, 2 * known_.size()), kUnknown);
   }
@@ -98,12 +98,12 @@ bool KindSearch::SetSeen(std::uint32_t state) {
   return std::exchange(seen_in_[state], attempt_) != attempt_;
 }
 
-TextKinds KindSearch::Find(Automaton& automaton, std::uint32_t state) {
-  TextKinds kinds = Known(state);
+CharacterClasses KindSearch::Find(Automaton& automaton, std::uint32_t state) {
+  CharacterClasses kinds = Known(state);
   if (kinds == kUnknown) {
     // Where characters may come in any number, they still may after finitely many texts are
-    // excluded (loosen.cc).
-    const StateId loose = automaton.Loosened(state);
+    // excluded (over_approximate.cc).
+    const StateId loose = automaton.OverApproximated(state);
     if (loose != state) {
       Find(automaton, loose);
       kinds = Known(loose);
@@ -111,15 +111,15 @@ TextKinds KindSearch::Find(Automaton& automaton, std::uint32_t state) {
     if (kinds == kUnknown || (kinds & kEndless) == 0) kinds = Search(automaton, state);
     Keep(state, kinds);
   }
-  return kinds & kAllTextKinds;
+  return kinds & kAllCharacterClasses;
 }
 
 // Begins with the kinds that may come next. Where a later state refuses some of them, the search
 // drops either the refused kinds or the kind that leads to the state, and begins again.
-TextKinds KindSearch::Search(Automaton& automaton, std::uint32_t state) {
-  TextKinds kinds = 0;
-  for (int kind = 0; kind < kTextKindCount; ++kind) {
-    if (Follow(automaton, state, kind)) kinds |= TextKinds{1} << kind;
+CharacterClasses KindSearch::Search(Automaton& automaton, std::uint32_t state) {
+  CharacterClasses kinds = 0;
+  for (int kind = 0; kind < kCharacterClassCount; ++kind) {
+    if (Follow(automaton, state, kind)) kinds |= CharacterClasses{1} << kind;
   }
   for (int attempt = 0; attempt < kMaxAttempts && kinds != 0; ++attempt) {
     switch (Try(automaton, state, kinds)) {
@@ -136,7 +136,8 @@ TextKinds KindSearch::Search(Automaton& automaton, std::uint32_t state) {
   return 0;
 }
 
-KindSearch::Outcome KindSearch::Try(Automaton& automaton, std::uint32_t state, TextKinds& kinds) {
+KindSearch::Outcome KindSearch::Try(Automaton& automaton, std::uint32_t state,
+                                    CharacterClasses& kinds) {
   std::vector<Found> whole = {{.state = state, .kind = -1}};
   ++attempt_;
   SetSeen(state);
@@ -147,11 +148,11 @@ KindSearch::Outcome KindSearch::Try(Automaton& automaton, std::uint32_t state, T
     level_end = whole.size();
     for (; at < level_end; ++at) {
       const Found from = whole[at];
-      TextKinds refused = 0;
-      for (int kind = 0; kind < kTextKindCount; ++kind) {
+      CharacterClasses refused = 0;
+      for (int kind = 0; kind < kCharacterClassCount; ++kind) {
         if ((kinds >> kind & 1) == 0) continue;
         if (!Follow(automaton, from.state, kind)) {
-          refused |= TextKinds{1} << kind;
+          refused |= CharacterClasses{1} << kind;
           continue;
         }
         for (const std::uint32_t next : found_) {
@@ -163,12 +164,12 @@ KindSearch::Outcome KindSearch::Try(Automaton& automaton, std::uint32_t state, T
       if (automaton.exhausted()) return Outcome::kIsLong;
       if (refused == 0) continue;
       const bool is_most = 2 * std::popcount(refused) > std::popcount(kinds);
-      kinds &= ~(is_most && from.kind >= 0 ? TextKinds{1} << from.kind : refused);
+      kinds &= ~(is_most && from.kind >= 0 ? CharacterClasses{1} << from.kind : refused);
       return Outcome::kFails;
     }
   }
   if (level_end != whole.size()) return Outcome::kHolds;
-  if (kinds == kAllTextKinds) {
+  if (kinds == kAllCharacterClasses) {
     for (const Found& found : whole) Keep(found.state, kinds | kEndless);
   }
   return Outcome::kHoldsEndlessly;

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "constraint/text_kinds.h"
+#include "constraint/character_classes.h"
 
 namespace fathom {
 
@@ -20,7 +20,7 @@ class KindSearch {
 
   // Returns kinds such that every text of at most kLargestSlice of their characters may come next,
   // and further bytes after it. There may be more such kinds where the search would be long.
-  TextKinds Find(Automaton& automaton, std::uint32_t state);
+  CharacterClasses Find(Automaton& automaton, std::uint32_t state);
 
  private:
   // A mode says which bytes must follow within a character (CharacterMode in kind_search.cc).
@@ -42,28 +42,28 @@ class KindSearch {
     int kind = 0;
   };
   // In known_: the kinds may come in any number.
-  static constexpr TextKinds kEndless = TextKinds{1} << (kNotPlainKind - 1);
-  static constexpr TextKinds kUnknown = kNotPlain;
-  static_assert(kTextKindCount < kNotPlainKind - 1);
+  static constexpr CharacterClasses kEndless = CharacterClasses{1} << (kNotPlainKind - 1);
+  static constexpr CharacterClasses kUnknown = kNotPlain;
+  static_assert(kCharacterClassCount < kNotPlainKind - 1);
 
-  TextKinds Known(std::uint32_t state) const {
+  CharacterClasses Known(std::uint32_t state) const {
     return state < known_.size() ? known_[state] : kUnknown;
   }
-  void Keep(std::uint32_t state, TextKinds kinds);
+  void Keep(std::uint32_t state, CharacterClasses kinds);
   // False if the current attempt has seen the state before.
   bool SetSeen(std::uint32_t state);
-  TextKinds Search(Automaton& automaton, std::uint32_t state);
+  CharacterClasses Search(Automaton& automaton, std::uint32_t state);
   enum class Outcome { kHolds, kHoldsEndlessly, kFails, kIsLong };
-  Outcome Try(Automaton& automaton, std::uint32_t state, TextKinds& kinds);
+  Outcome Try(Automaton& automaton, std::uint32_t state, CharacterClasses& kinds);
   bool Follow(Automaton& automaton, std::uint32_t state, int kind);
   void AddSteps(int mode, unsigned first, unsigned last, int next_mode,
                 const std::array<std::uint8_t, 256>& classes);
   static void AddStep(std::vector<Step>& steps, unsigned byte, int next_mode,
                       const std::array<std::uint8_t, 256>& classes);
 
-  std::array<std::vector<Step>, kTextKindCount> first_steps_;  // by kind
-  std::array<std::vector<Step>, kModes> steps_;                // by mode
-  std::vector<TextKinds> known_;                               // by state
+  std::array<std::vector<Step>, kCharacterClassCount> first_steps_;  // by kind
+  std::array<std::vector<Step>, kModes> steps_;                      // by mode
+  std::vector<CharacterClasses> known_;                              // by state
   std::vector<std::uint32_t> seen_in_;  // by state: the last attempt that saw it
   std::uint32_t attempt_ = 0;           // the number of the last Try
   std::vector<CharacterPlace> within_;  // places that the last Follow reached

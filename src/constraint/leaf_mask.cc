@@ -48,7 +48,7 @@ class LeafMaskWalk {
     levels_.resize(static_cast<std::size_t>(trie_.max_depth()) + 1);
     levels_[0].place = {.state = state};
     const auto room = static_cast<int>(std::min<std::uint32_t>(left_.room, kLargestSlice));
-    const bool is_free = matcher_.automaton().FreeKinds(state) == kAllTextKinds;
+    const bool is_free = matcher_.automaton().AcceptedClasses(state) == kAllCharacterClasses;
     if (is_free && (room == kLargestSlice || !needs_all)) {
       mask->many = std::make_unique<TokenSet>(vocabulary_.Slice(room));
       mask->lacks_plain_exits = room < kLargestSlice;
@@ -120,10 +120,10 @@ class LeafMaskWalk {
 
   bool TakesAllBelow(std::size_t i, const Matcher::Place& place) {
     if (trie_.nodes()[i].end - i < kFewNodesBelow) return false;
-    const TextKinds kinds = trie_.KindsBelow(i);
+    const CharacterClasses kinds = trie_.KindsBelow(i);
     if ((kinds & kNotPlain) != 0) return false;
     if (bounds_ && bounds_->maximum - place.count <= kLargestSlice) return false;
-    return (kinds & ~matcher_.automaton().FreeKinds(place.state)) == 0;
+    return (kinds & ~matcher_.automaton().AcceptedClasses(place.state)) == 0;
   }
 
   void Visit(std::size_t i, const Level& level) {

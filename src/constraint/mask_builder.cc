@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "constraint/state_likeness.h"
+#include "constraint/state_equivalence.h"
 
 namespace fathom {
 
@@ -19,7 +19,7 @@ MaskBuilder::MaskBuilder(Matcher& matcher, const VocabularyTables& vocabulary,
 std::shared_ptr<const MaskBuilder::Mask> MaskBuilder::Build(const MatcherState& state) {
   matcher_.Reset();
   if (is_plain_) return Compute(state);
-  const std::uint64_t hash = StateLikeness::Hash(matcher_, state);
+  const std::uint64_t hash = StateEquivalence::Hash(matcher_, state);
   if (std::shared_ptr<const Mask> cached = FindCached(state, hash)) return cached;
   recorded_.clear();
   matcher_.Record(&recorded_);
@@ -101,7 +101,7 @@ std::shared_ptr<const MaskBuilder::Mask> MaskBuilder::FindCached(const MatcherSt
   const auto [first, last] = by_hash_.equal_range(hash);
   for (auto at = first; at != last; ++at) {
     const Entry& entry = *at->second;
-    StateLikeness likeness(matcher_, entry.reads_texts);
+    StateEquivalence likeness(matcher_, entry.reads_texts);
     if (!likeness.Compare(entry.state, state) || !likeness.CompareFrames(entry.frames)) continue;
     entries_.splice(entries_.begin(), entries_, at->second);
     ++n_hits_;

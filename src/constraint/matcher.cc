@@ -222,7 +222,7 @@ class Matcher::Closure {
   void Resume(const Return& back, const Ref<Column>& column, Ref<const Memory> memory,
               Ref<UniqueText> unique) {
     Add({.state = back.state,
-         .frame = FrameBehind(back, column),
+         .frame = ReturnFrame(back, column),
          .memory = std::move(memory),
          .unique = std::move(unique)});
   }

@@ -111,7 +111,7 @@ struct Column : RefCounted {
 };
 
 // The frame to which a return leads; `column` is the column of the frame that returns.
-inline FrameRef FrameBehind(const Return& back, const Ref<Column>& column) {
+inline FrameRef ReturnFrame(const Return& back, const Ref<Column>& column) {
   return {back.frame.column ? back.frame.column : column, back.frame.index};
 }
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/tensor.h"
-#include "constraint/text_kinds.h"
+#include "constraint/character_classes.h"
 
 namespace fathom {
 
@@ -49,7 +49,7 @@ class TokenTrie {
   // The kinds of the characters that follow in the texts below a node; with kNotPlain where the
   // node ends within a character, or a text below goes on with more than kLargestSlice characters
   // or with something that is not plain.
-  TextKinds KindsBelow(std::size_t node) const { return kinds_[node]; }
+  CharacterClasses KindsBelow(std::size_t node) const { return kinds_[node]; }
   // Sets `bytes` to the text of a node. O(depth * children).
   void ReadText(std::size_t node, std::vector<std::uint8_t>& bytes) const;
   int max_depth() const { return max_depth_; }
@@ -62,7 +62,7 @@ class TokenTrie {
   }
 
   std::vector<TrieNode> nodes_;
-  std::vector<TextKinds> kinds_;
+  std::vector<CharacterClasses> kinds_;
   std::vector<Token> tokens_;
   std::size_t plain_begin_ = 0;
   int max_depth_ = 0;

@@ -110,14 +110,14 @@ void TrieWalk::MakeState(std::size_t depth) {
 // characters of their kinds.
 bool TrieWalk::TakesAllBelow(std::size_t i) {
   const TrieNode& node = trie_.nodes()[i];
-  const TextKinds kinds = trie_.KindsBelow(i);
+  const CharacterClasses kinds = trie_.KindsBelow(i);
   const Places& places = places_[node.depth];
   if (node.end - i < kFewNodes || (kinds & kNotPlain) != 0) return false;
   for (int k = 0; k < places.size; ++k) {
     const std::optional<CodePointCount>& bounds =
         matcher_.FindRule(places.state->leaves[places.leaf[k]]).count;
     if (bounds && bounds->maximum - places.place[k].count <= kLargestSlice) continue;
-    if ((kinds & ~matcher_.automaton().FreeKinds(places.place[k].state)) == 0) return true;
+    if ((kinds & ~matcher_.automaton().AcceptedClasses(places.place[k].state)) == 0) return true;
   }
   return false;
 }

@@ -17,18 +17,18 @@ std::int64_t Append(BlockLayout& block, std::int64_t bytes) {
 
 }  // namespace
 
-CacheShard RowsHere(int ratio, const CacheShape& shape) {
+CacheShard LocalShard(int ratio, const CacheShape& shape) {
   return ratio == 4 ? shape.rows_of_ratio_4 : CacheShard{};
 }
 
-std::span<const int> LayersHere(const CacheShape& shape) {
+std::span<const int> LocalLayers(const CacheShape& shape) {
   const std::int64_t end = std::min(shape.end_layer, std::ssize(shape.ratios));
   return std::span(shape.ratios)
       .subspan(static_cast<std::size_t>(shape.first_layer),
                static_cast<std::size_t>(end - shape.first_layer));
 }
 
-std::int64_t SlotsHere(const CacheShape& shape) { return shape.data.OwnSlots(shape.n_sequences); }
+std::int64_t LocalSlots(const CacheShape& shape) { return shape.data.OwnSlots(shape.n_sequences); }
 
 namespace {
 
@@ -36,11 +36,11 @@ bool HasLastLayer(const CacheShape& shape) { return shape.end_layer >= std::ssiz
 
 }  // namespace
 
-std::int64_t StreamBytesHere(const CacheShape& shape) {
+std::int64_t LocalStreamBytes(const CacheShape& shape) {
   return HasLastLayer(shape) ? shape.stream_bytes : 0;
 }
 
-std::int64_t DeferredBytesHere(const CacheShape& shape) {
+std::int64_t LocalDeferredBytes(const CacheShape& shape) {
   return HasLastLayer(shape) ? shape.deferred_bytes : 0;
 }
 
@@ -49,7 +49,7 @@ LayerLayout MakeLayerLayout(int ratio, const CacheShape& shape) {
   layout.window_slots = shape.sliding_window + shape.rollback;
   if (ratio == 0) return layout;
   const CompressorCache compressor{.ratio = ratio};
-  layout.compressed_rows = DivideUp(shape.max_context / ratio, RowsHere(ratio, shape).n);
+  layout.compressed_rows = DivideUp(shape.max_context / ratio, LocalShard(ratio, shape).n);
   layout.tail_slots = compressor.Span() + shape.rollback;
   layout.tail_width = compressor.Overlap() * shape.keys.head_dim;
   if (ratio == 4) {
@@ -70,7 +70,7 @@ LayerBytes ComputeLayerBytes(const LayerLayout& layout, const CacheShape& shape)
 
 LayerBytes BytesPerSequence(const CacheShape& shape) {
   LayerBytes total;
-  for (const int ratio : LayersHere(shape)) {
+  for (const int ratio : LocalLayers(shape)) {
     const LayerBytes layer = ComputeLayerBytes(MakeLayerLayout(ratio, shape), shape);
     total.constant += layer.constant;
     total.growing += layer.growing;
@@ -80,11 +80,11 @@ LayerBytes BytesPerSequence(const CacheShape& shape) {
 
 double BytesPerToken(const CacheShape& shape) {
   double bytes = 0.0;
-  for (const int ratio : LayersHere(shape)) {
+  for (const int ratio : LocalLayers(shape)) {
     if (ratio != 0) {
       const auto row = static_cast<double>(KeyBytes(shape.keys));
       bytes += (row + (ratio == 4 ? static_cast<double>(kPackedIndexBytes) : 0.0)) /
-               (ratio * RowsHere(ratio, shape).n);
+               (ratio * LocalShard(ratio, shape).n);
     }
   }
   return bytes;
@@ -92,14 +92,14 @@ double BytesPerToken(const CacheShape& shape) {
 
 std::int64_t RowsOfBlock(int ratio, const CacheShape& shape) {
   const std::int64_t n_rows = kBlockTokens / ratio;
-  const int n_ranks = RowsHere(ratio, shape).n;
+  const int n_ranks = LocalShard(ratio, shape).n;
   Check(n_rows % n_ranks == 0, "the ranks divide the rows of a block");
   return n_rows / n_ranks;
 }
 
 BlockLayout MakeHistoryLayout(const CacheShape& shape) {
   BlockLayout block;
-  for (const int ratio : LayersHere(shape)) {
+  for (const int ratio : LocalLayers(shape)) {
     BlockLayout::Offsets offsets;
     const std::int64_t n_rows = ratio == 0 ? 0 : RowsOfBlock(ratio, shape);
     offsets.keys = Append(block, n_rows * KeyBytes(shape.keys));
@@ -113,7 +113,7 @@ BlockLayout MakeHistoryLayout(const CacheShape& shape) {
 
 BlockLayout MakeWindowLayout(const CacheShape& shape) {
   BlockLayout block;
-  for (const int ratio : LayersHere(shape)) {
+  for (const int ratio : LocalLayers(shape)) {
     BlockLayout::Offsets offsets;
     offsets.keys = Append(block, kBlockTokens * KeyBytes(shape.keys));
     if (ratio == 4) {
@@ -122,7 +122,7 @@ BlockLayout MakeWindowLayout(const CacheShape& shape) {
     }
     block.offsets.push_back(offsets);
   }
-  block.stream = Append(block, StreamBytesHere(shape));
+  block.stream = Append(block, LocalStreamBytes(shape));
   return block;
 }
 

@@ -61,14 +61,14 @@ struct CacheShape {
 };
 
 // Returns the rows of a layer that have memory here.
-CacheShard RowsHere(int ratio, const CacheShape& shape);
+CacheShard LocalShard(int ratio, const CacheShape& shape);
 // Returns the ratios of the layers that have memory here.
-std::span<const int> LayersHere(const CacheShape& shape);
+std::span<const int> LocalLayers(const CacheShape& shape);
 // Returns the slots of the sequences that have memory here.
-std::int64_t SlotsHere(const CacheShape& shape);
+std::int64_t LocalSlots(const CacheShape& shape);
 // Returns stream_bytes and deferred_bytes if they are stored here, else 0.
-std::int64_t StreamBytesHere(const CacheShape& shape);
-std::int64_t DeferredBytesHere(const CacheShape& shape);
+std::int64_t LocalStreamBytes(const CacheShape& shape);
+std::int64_t LocalDeferredBytes(const CacheShape& shape);
 
 // Rows and slots of one layer for one sequence; 0 for everything that the layer does not have.
 struct LayerLayout {

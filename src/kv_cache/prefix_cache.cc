@@ -318,7 +318,7 @@ void PrefixCache::Clear() {
   while (idle_.oldest() != LruList::kNone) EvictEntry(idle_.oldest());
 }
 
-void PrefixCache::TellOfEntry(const OnLeaving& visit, std::int32_t entry) const {
+void PrefixCache::NotifyEviction(const OnLeaving& visit, std::int32_t entry) const {
   Tell(visit, entry, BlockKind::kHistory);
   if (At(entry).window != kNoBlock && At(entry).is_end) {
     Tell(visit, entry, BlockKind::kWindow);
@@ -327,13 +327,13 @@ void PrefixCache::TellOfEntry(const OnLeaving& visit, std::int32_t entry) const 
 
 void PrefixCache::ForEach(const PrefixChain& chain, const OnLeaving& visit) const {
   for (std::size_t i = chain.entries.size(); i-- > 0;) {
-    TellOfEntry(visit, chain.entries[i]);
+    NotifyEviction(visit, chain.entries[i]);
   }
 }
 
 void PrefixCache::ForEachIdle(const OnLeaving& visit) const {
   for (std::int32_t i = idle_.oldest(); i != LruList::kNone; i = idle_.After(i)) {
-    TellOfEntry(visit, i);
+    NotifyEviction(visit, i);
   }
 }
 

@@ -158,7 +158,7 @@ class PrefixCache {
   void EvictEntry(std::int32_t entry);
   bool EvictOne(bool only_windows);
   void Tell(const OnLeaving& visit, std::int32_t entry, BlockKind kind) const;
-  void TellOfEntry(const OnLeaving& visit, std::int32_t entry) const;
+  void NotifyEviction(const OnLeaving& visit, std::int32_t entry) const;
 
   SequenceCache& cache_;
   const BlockKey root_;

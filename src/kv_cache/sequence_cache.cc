@@ -14,8 +14,8 @@ namespace {
 void LayOutTail(BufferLayout& memory, const CacheShape& shape, std::int64_t slots,
                 std::int64_t width, CompressorCache& cache) {
   cache.tail_slots = slots;
-  cache.tail_values = memory.Add<float>(SlotsHere(shape) * slots, width);
-  cache.tail_scores = memory.Add<float>(SlotsHere(shape) * slots, width);
+  cache.tail_values = memory.Add<float>(LocalSlots(shape) * slots, width);
+  cache.tail_scores = memory.Add<float>(LocalSlots(shape) * slots, width);
 }
 
 struct OwnRows {
@@ -36,8 +36,8 @@ OwnRows LayOutTails(BufferLayout& memory, const CacheShape& shape,
     }
   }
   OwnRows rows;
-  rows.streams = memory.Add<std::byte>(SlotsHere(shape), StreamBytesHere(shape));
-  rows.deferred = memory.Add<std::byte>(SlotsHere(shape), DeferredBytesHere(shape));
+  rows.streams = memory.Add<std::byte>(LocalSlots(shape), LocalStreamBytes(shape));
+  rows.deferred = memory.Add<std::byte>(LocalSlots(shape), LocalDeferredBytes(shape));
   return rows;
 }
 
@@ -71,7 +71,7 @@ SequenceCache::SequenceCache(const CacheShape& shape)
   const std::int64_t smallest = RoundUp(DivideUp(window_layout_.bytes, per_slab), 64);
   history_bytes_ = std::max(history_layout_.bytes, smallest);
   slab_bytes_ = per_slab * history_bytes_;
-  for (const int ratio : LayersHere(shape_)) {
+  for (const int ratio : LocalLayers(shape_)) {
     layers_.push_back({.ratio = ratio});
     layers_.back().compressor.ratio = ratio;
     layers_.back().indexer.ratio = ratio == 4 ? ratio : 0;
@@ -116,8 +116,8 @@ Result<SequenceCache::ArenaSize> SequenceCache::SizeArena(std::int64_t tail_byte
   size.per_slab = slab_bytes_ / history_bytes_;
   const std::int64_t most_windows = std::min(table_width_, MostWindowBlocks(shape_));
   if (shape_.memory_bytes == 0) {
-    size.history_slabs = DivideUp(SlotsHere(shape_) * table_width_, size.per_slab);
-    size.n_slabs = size.history_slabs + SlotsHere(shape_) * most_windows;
+    size.history_slabs = DivideUp(LocalSlots(shape_) * table_width_, size.per_slab);
+    size.n_slabs = size.history_slabs + LocalSlots(shape_) * most_windows;
     return size;
   }
   size.n_slabs = std::min((shape_.memory_bytes - tail_bytes) / slab_bytes_, shape_.most_slabs);
@@ -174,7 +174,7 @@ Status SequenceCache::Allocate(Backend& backend) {
 }
 
 std::int64_t SequenceCache::TableEntries() const {
-  return 2 * shape_.data.n * SlotsHere(shape_) * table_width_;
+  return 2 * shape_.data.n * LocalSlots(shape_) * table_width_;
 }
 
 Status SequenceCache::AllocateTables() {
@@ -220,7 +220,7 @@ void SequenceCache::MakeViews() {
     layer.window.row_of_position_0 = is_draft ? 1 : 0;
     if (layer.ratio != 0) {
       const std::int64_t per_block = RowsOfBlock(layer.ratio, shape_);
-      layer.compressor.share = layer.indexer.share = RowsHere(layer.ratio, shape_);
+      layer.compressor.share = layer.indexer.share = LocalShard(layer.ratio, shape_);
       layer.compressor.rows = {rows(BlockKind::kHistory, history.keys, per_block, key_bytes),
                                shape_.keys};
       if (layer.ratio == 4) {
@@ -515,7 +515,7 @@ void SequenceCache::Replace(BlockKind kind, std::int32_t sequence, std::int64_t 
 }
 
 void SequenceCache::AddUses(int data_rank, BlockUses& uses) const {
-  const auto n_entries = static_cast<std::size_t>(SlotsHere(shape_) * table_width_);
+  const auto n_entries = static_cast<std::size_t>(LocalSlots(shape_) * table_width_);
   const auto add = [&](BlockKind kind, std::vector<std::int32_t>& counts) {
     const std::size_t first = static_cast<std::size_t>(data_rank) * n_entries;
     for (const std::int32_t block : WholeTable(kind).subspan(first, n_entries)) {

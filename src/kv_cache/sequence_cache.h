@@ -218,7 +218,7 @@ class SequenceCache {
   // Returns the beginning of the sequence's part of a table: the sequences of a rank are adjacent.
   std::int64_t TableBegin(std::int32_t sequence) const {
     const DataRanks& data = shape_.data;
-    return (data.Owner(sequence) * SlotsHere(shape_) + data.OwnSlot(sequence)) * table_width_;
+    return (data.Owner(sequence) * LocalSlots(shape_) + data.OwnSlot(sequence)) * table_width_;
   }
   Status Allocate(Backend& backend);
   Status AllocateTables();

@@ -199,7 +199,7 @@ Result<HostNeeds> ComputeStepNeeds(const ModelConfig& config, const ModelOptions
 
 Result<HostPlans> PlanLongSteps(std::int64_t step_tokens, std::int64_t most,
                                 const std::function<Result<HostPlans>(std::int64_t)>& plan,
-                                const AskAll& ask) {
+                                const AgreeOnAllRanks& ask) {
   Result<HostPlans> plans = plan(step_tokens);
   const Result<bool> have = ask(plans.has_value());
   if (!have) return Unexpected(have.error());
@@ -221,7 +221,8 @@ Result<HostPlans> PlanLongSteps(std::int64_t step_tokens, std::int64_t most,
   return plans;
 }
 
-Result<HostPlans> PlanStepsOfShares(NeedsFinder& finder, LoadPlan& plan, const AskAll& ask) {
+Result<HostPlans> PlanStepsOfShares(NeedsFinder& finder, LoadPlan& plan,
+                                    const AgreeOnAllRanks& ask) {
   const auto plan_all = [&](std::int64_t step_tokens) -> Result<HostPlans> {
     LoadPlan planned = plan;
     planned.sizes.max_batch_tokens = step_tokens;
@@ -247,7 +248,7 @@ Result<HostPlans> PlanStepsOfShares(NeedsFinder& finder, LoadPlan& plan, const A
 Result<HostPlan> PlanHost(const ModelConfig& config, const Checkpoint& checkpoint, LoadPlan& plan,
                           int n_threads, std::int64_t budget) {
   NeedsFinder finder(config, checkpoint, {}, n_threads, budget);
-  const Result<HostPlans> plans = PlanStepsOfShares(finder, plan, AskNobody);
+  const Result<HostPlans> plans = PlanStepsOfShares(finder, plan, DecideAlone);
   SetDefaultKvMemory(config, checkpoint, WholeModel(config), budget, plan);
   if (!plans) return Unexpected(plans.error());
   return plans->front();

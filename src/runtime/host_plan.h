@@ -111,9 +111,9 @@ Result<HostNeeds> ComputeStepNeeds(const ModelConfig& config, const ModelOptions
 
 // Returns whether all processes that plan together say yes; each of them gets the same result.
 // Errors: one of them is gone.
-using AskAll = std::function<Result<bool>(bool yes)>;
+using AgreeOnAllRanks = std::function<Result<bool>(bool yes)>;
 // The function for a process that plans alone.
-inline Result<bool> AskNobody(bool yes) { return yes; }
+inline Result<bool> DecideAlone(bool yes) { return yes; }
 
 using HostPlans = std::vector<HostPlan>;
 
@@ -124,11 +124,12 @@ using HostPlans = std::vector<HostPlan>;
 Result<HostPlans> PlanLongSteps(
     std::int64_t step_tokens, std::int64_t most,
     const std::function<Result<HostPlans>(std::int64_t step_tokens)>& plan,
-    const AskAll& ask = AskNobody);
+    const AgreeOnAllRanks& ask = DecideAlone);
 
 // Plans steps for each share of the finder. Makes steps longer that may grow, in `plan` too.
 // Errors: see NeedsFinder, PlanHostMemory and `ask`.
-Result<HostPlans> PlanStepsOfShares(NeedsFinder& finder, LoadPlan& plan, const AskAll& ask);
+Result<HostPlans> PlanStepsOfShares(NeedsFinder& finder, LoadPlan& plan,
+                                    const AgreeOnAllRanks& ask);
 
 // Plans as loading the model with these options would. `plan` comes from MakeLoadPlan;
 // kDefaultKvMemory becomes the default for this budget, and steps that may grow become longer.

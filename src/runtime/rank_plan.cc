@@ -23,7 +23,7 @@ bool HasRoomBesideDrafter(const HostPlan& host) {
 // The attempts of PlanShares; the last one is the result.
 struct Attempts {
   NeedsFinder& finder;
-  const AskAll& ask;
+  const AgreeOnAllRanks& ask;
   LoadPlan planned{};
   Result<HostPlans> plans = HostPlans();
 
@@ -37,7 +37,7 @@ struct Attempts {
 };
 
 // Keeps an optional drafter if there is room for it, or if nearly all chosen experts are in memory
-// beside it (docs/spec/streaming.md 2.6). Errors: see AskAll.
+// beside it (docs/spec/streaming.md 2.6). Errors: see AgreeOnAllRanks.
 Status ChooseDrafter(LoadPlan plan, Attempts& attempts) {
   attempts.Try(plan);
   if (!plan.sizes.with_draft || !plan.drafts_are_optional) return {};

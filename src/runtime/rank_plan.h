@@ -17,7 +17,7 @@ namespace fathom {
 
 // The other processes, which plan with this one in the same calls.
 struct PlanningPeers {
-  AskAll ask = AskNobody;
+  AgreeOnAllRanks ask = DecideAlone;
   // Returns `mine`, or the error of another process: all of them learn that one has failed.
   std::function<Status(const Status& mine)> share = [](const Status& mine) { return mine; };
 };

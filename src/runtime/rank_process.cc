@@ -149,7 +149,7 @@ Status RankProcess::Conclude(Status status) {
   };
   if (status) return status;
   if (control_ >= 0) {
-    TellFailure(control_, status.error());
+    SendFailure(control_, status.error());
     if (options_.mpi) {
       wait(kEndOfAll);  // the first rank ends all ranks, and reports the reason
       // Unless the first rank is the one that hangs.

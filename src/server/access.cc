@@ -121,7 +121,7 @@ bool Access::IsAllowedOrigin(std::string_view origin) const {
   return Contains(options_.cors_origins, "*") || Contains(options_.cors_origins, LowerCase(origin));
 }
 
-bool Access::MayAsk(const HttpRequest& request) const {
+bool Access::IsOriginAllowed(const HttpRequest& request) const {
   const std::string_view origin = request.Field("Origin");
   if (origin.empty() || IsAllowedOrigin(origin)) return true;
   const std::string_view host = request.Field("Host");

@@ -45,7 +45,7 @@ class Access {
   bool KnowsHost(const HttpRequest& request) const;
   // Returns whether the page that sends the request belongs to this server or to an allowed origin.
   // Browsers always name the origin; other clients never do.
-  bool MayAsk(const HttpRequest& request) const;
+  bool IsOriginAllowed(const HttpRequest& request) const;
 
   // Adds the fields with which a browser passes the response to a page of another site; none if its
   // origin is not allowed.

@@ -493,7 +493,7 @@ bool Service::Authorize(RequestContext& context) {
                                 is_admin ? "admin" : "API"),
          .type = "authentication_error",
          .code = "invalid_api_key"});
-  } else if (route.method != "GET" && !access_.MayAsk(context.request)) {
+  } else if (route.method != "GET" && !access_.IsOriginAllowed(context.request)) {
     context.Fail(
         {.status = 403,
          .message = fmt::format("Origin: pages of {} may not ask; --cors-origins allows them",

@@ -76,7 +76,7 @@ TEST_F(GeneratedTurnStoreTest, EditsAreHonoured) {
   EXPECT_EQ(Named(AnswerMessage("So.", {MadeCall("id1"), MadeCall("")}, "why")), 0);
   EXPECT_EQ(Named(AnswerMessage("So.")), 0);
   Message open = AnswerMessage("So.", calls, "why");
-  open.wo_eos = true;
+  open.leave_open = true;
   EXPECT_EQ(Named(open), 0) << "a turn that is to go on";
 }
 

@@ -202,7 +202,7 @@ TEST(Encoder, AWrittenTurnCountsOnlyWhereItsReasoningDoes) {
 
   ChatRequest open = WithWrittenTurn(true);
   open.messages.pop_back();
-  open.messages.back().wo_eos = true;
+  open.messages.back().leave_open = true;
   EXPECT_THAT(TextWithTokens(open), HasSubstr("<think>r</think>a")) << "it is not whole";
 }
 

@@ -81,10 +81,10 @@ TEST(History, ResultsAreNotMovedBeforeAnotherAnswer) {
 
 TEST(History, OnlyTheLastMessageStaysOpen) {
   std::vector<Message> messages = {Says("a"), User("u"), Says("b")};
-  messages[0].wo_eos = messages[2].wo_eos = true;
+  messages[0].leave_open = messages[2].leave_open = true;
   ArrangeHistory(&messages);
-  EXPECT_FALSE(messages[0].wo_eos);
-  EXPECT_TRUE(messages[2].wo_eos);
+  EXPECT_FALSE(messages[0].leave_open);
+  EXPECT_TRUE(messages[2].leave_open);
 }
 
 // Every later prompt begins with all that the model has read and written.

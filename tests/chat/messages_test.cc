@@ -147,8 +147,8 @@ TEST(Messages, DeveloperIsSystemUnlessNative) {
 }
 
 TEST(Messages, PrefixLeavesTheTurnOpen) {
-  EXPECT_TRUE(Only(R"([{"role":"assistant","content":"x","prefix":true}])").wo_eos);
-  EXPECT_FALSE(Only(R"([{"role":"user","content":"x","prefix":true}])").wo_eos);
+  EXPECT_TRUE(Only(R"([{"role":"assistant","content":"x","prefix":true}])").leave_open);
+  EXPECT_FALSE(Only(R"([{"role":"user","content":"x","prefix":true}])").leave_open);
 }
 
 TEST(Messages, ToolsKeepTheirText) {

@@ -48,7 +48,7 @@ TEST(HeartbeatTest, SaysThatItLivesAndHearsOfFailures) {
     ASSERT_EQ(::recv(pair[0], buffer, sizeof(buffer), MSG_WAITALL), 6);
     EXPECT_EQ(std::string(buffer, 6), "alive\n");
     EXPECT_FALSE(abort_flag.raised());
-    TellFailure(pair[0], {ErrorCode::kIo, "rank 3: was killed"});
+    SendFailure(pair[0], {ErrorCode::kIo, "rank 3: was killed"});
     for (int i = 0; i < 500 && !abort_flag.raised(); ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }

@@ -189,7 +189,7 @@ TEST(TokenTrie, KnowsTheKindsBelow) {
   const TokenTrie trie = TokenTrie::Make({{"\"ab", 1}, {"\"a\"", 2}, {"a\xE4\xB8", 3}},
                                          {{"a7", 4}, {"a\xE4\xB8\x80-", 5}});
   std::vector<std::uint8_t> bytes;
-  const auto below = [&](std::string_view text, bool is_plain) -> TextKinds {
+  const auto below = [&](std::string_view text, bool is_plain) -> CharacterClasses {
     const std::size_t begin = is_plain ? trie.plain_begin() : 0;
     const std::size_t end = is_plain ? trie.nodes().size() : trie.plain_begin();
     for (std::size_t i = begin; i < end; ++i) {

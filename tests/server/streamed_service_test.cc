@@ -114,7 +114,7 @@ class StreamedServiceTest : public ApiModelTest {
   }
 
   // All clients ask at once, one request after the other: [client * kRequests + request].
-  std::vector<Answered> AskAll() {
+  std::vector<Answered> AgreeOnAllRanks() {
     std::vector<Answered> all(kClients * kRequests);
     std::vector<std::jthread> clients;
     for (int client = 0; client < kClients; ++client) {
@@ -138,7 +138,7 @@ class StreamedServiceTest : public ApiModelTest {
 
   // Returns the number of errors, each of which names a file and an offset.
   int ExpectRightOrNamed(const std::string& what) {
-    const std::vector<Answered> all = AskAll();
+    const std::vector<Answered> all = AgreeOnAllRanks();
     int n_errors = 0;
     for (std::size_t i = 0; i < all.size(); ++i) {
       if (all[i].status == 200) {
@@ -157,7 +157,7 @@ class StreamedServiceTest : public ApiModelTest {
 
   void LearnRightAnswers() {
     Serve(Fairy(), 0);
-    for (const Answered& answered : AskAll()) {
+    for (const Answered& answered : AgreeOnAllRanks()) {
       ASSERT_EQ(answered.status, 200) << answered.text;
       right_.push_back(answered.text);
     }
@@ -300,7 +300,7 @@ class StreamedServiceFiles : public StreamedServiceTest {
   // All requests end with an error that says so, and no further one is taken.
   void ExpectStopped(const std::string& message) {
     bool is_said = false;
-    for (const Answered& answered : AskAll()) {
+    for (const Answered& answered : AgreeOnAllRanks()) {
       EXPECT_GE(answered.status, 500);
       is_said = is_said || answered.text.find(message) != std::string::npos;
     }

@@ -60,7 +60,7 @@ class ConversationReader {
     if (!reader_.error() && blocks_.media_error()) reader_.Fail(*blocks_.media_error());
     // The model continues a last message of its own, unless this message ends with calls.
     if (!messages_.empty() && messages_.back().role == Role::kAssistant) {
-      messages_.back().wo_eos = messages_.back().tool_calls.empty();
+      messages_.back().leave_open = messages_.back().tool_calls.empty();
     }
     return std::move(messages_);
   }

@@ -67,8 +67,8 @@ Result<CallableTools> ChooseTools(const ToolChoice& choice, std::vector<ToolSpec
 
 // Stop strings end the visible text. They are not searched in the reasoning, where a match would
 // end the answer before its content begins, nor in calls, whose values are not text for the user.
-void PlaceStopStrings(const ChatCompletionRequest& request, bool starts_in_reasoning,
-                      bool has_tools, const Tokenizer& tokenizer, SamplingParameters* sampling) {
+void SetStopStrings(const ChatCompletionRequest& request, bool starts_in_reasoning, bool has_tools,
+                    const Tokenizer& tokenizer, SamplingParameters* sampling) {
   if (starts_in_reasoning && !request.stop_in_reasoning) {
     sampling->stop_strings_from = tokenizer.Find(kThinkCloseToken);
   }
@@ -76,8 +76,8 @@ void PlaceStopStrings(const ChatCompletionRequest& request, bool starts_in_reaso
 }
 
 // A model without a token for the end of its reasoning has no budget for it.
-void PlaceBudget(const ChatCompletionRequest& request, bool starts_in_reasoning,
-                 const Tokenizer& tokenizer, SamplingParameters* sampling) {
+void SetReasoningBudget(const ChatCompletionRequest& request, bool starts_in_reasoning,
+                        const Tokenizer& tokenizer, SamplingParameters* sampling) {
   const std::optional<Token> think_close = tokenizer.Find(kThinkCloseToken);
   if (!request.reasoning_budget || !starts_in_reasoning || !think_close) return;
   sampling->reasoning_budget = {.n_tokens = *request.reasoning_budget, .end = *think_close};
@@ -95,7 +95,7 @@ struct ChatPrompt {
 bool BeginsATurn(const ChatRequest& chat, const EncodeOptions& options) {
   if (chat.messages.empty()) return false;
   const Message& last = chat.messages.back();
-  return last.role != Role::kAssistant || (options.begins_turn && !last.wo_eos);
+  return last.role != Role::kAssistant || (options.begins_turn && !last.leave_open);
 }
 
 // A prompt that certainly has more than max_tokens is refused before it is encoded.
@@ -225,9 +225,9 @@ ApiResult<ApiCall> PrepareChat(const Api& api, Result<ChatCompletionRequest> req
     return tl::unexpected(std::move(prompt.error()));
   }
   const bool in_reasoning = prompt->start.in_reasoning;
-  PlaceStopStrings(*request, in_reasoning, !tools.empty(), *model.tokenizer,
-                   &request->generation.sampling);
-  PlaceBudget(*request, in_reasoning, *model.tokenizer, &request->generation.sampling);
+  SetStopStrings(*request, in_reasoning, !tools.empty(), *model.tokenizer,
+                 &request->generation.sampling);
+  SetReasoningBudget(*request, in_reasoning, *model.tokenizer, &request->generation.sampling);
   Result<CallableTools> callable = ChooseTools(request->tool_choice, tools);
   if (!callable) return UnexpectedApiError(callable.error());
   callable->parallel = request->parallel_tool_calls;

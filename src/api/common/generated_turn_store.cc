@@ -180,7 +180,7 @@ GeneratedTurnStore::GeneratedTurnStore(ReplayScope scope, std::size_t max_bytes,
 OpenConversation GeneratedTurnStore::Recall(std::vector<Message>* messages) {
   OpenConversation conversation;
   for (Message& message : *messages) {
-    if (message.role == Role::kAssistant && !message.wo_eos) {
+    if (message.role == Role::kAssistant && !message.leave_open) {
       const bool is_found = RecallTurn(conversation, &message);
       if (is_found && !message.tool_calls.empty()) conversation.is_named = true;
     }

@@ -204,7 +204,7 @@ void ReadContinuation(FieldReader& reader, ChatRequest* chat, EncodeOptions* enc
     if (chat->messages.back().role != Role::kAssistant) {
       reader.Fail("continue_final_message", "an assistant message at the end", "another role");
     }
-    chat->messages.back().wo_eos = true;
+    chat->messages.back().leave_open = true;
   }
   reader.ReadBool("continue_reasoning", &encoding->continue_reasoning);
   const std::optional<bool> add_prompt = reader.FindFlag("add_generation_prompt");

@@ -56,7 +56,7 @@ ApiResult<ApiCall> PrepareChatCompletion(const ApiBody& body, const ApiModel& mo
 
 // Requests the log probabilities that a completion needs, and returns the ones that it reports. An
 // echo reports its prompt's, and the best answers are the ones of the highest probability.
-OpenAiContext PlaceLogprobs(CompletionRequest* request) {
+OpenAiContext ChooseLogprobs(CompletionRequest* request) {
   GenerationFields& fields = request->generation;
   OpenAiContext context = ContextFor(fields);
   context.n_told = request->n_told;
@@ -70,7 +70,7 @@ OpenAiContext PlaceLogprobs(CompletionRequest* request) {
 ApiResult<ApiCall> PrepareCompletion(const ApiBody& body, const ApiModel& model) {
   Result<CompletionRequest> request = ParseCompletionRequest(body, model.limits, model.defaults);
   if (!request) return UnexpectedApiError(request.error());
-  OpenAiContext context = PlaceLogprobs(&*request);
+  OpenAiContext context = ChooseLogprobs(&*request);
   ApiCall call = StartCall(kCompletions, request->generation, model);
   for (const CompletionPrompt& prompt : request->prompts) {
     ApiResult<EncodedCompletion> encoded = EncodeCompletion(

@@ -196,7 +196,7 @@ Status Ranks::Watch(Interrupt& interrupt) {
   if (!failed) return {};
   const Error cause = *FindCause(ranks_, 0);
   for (const WatchedRank& rank : ranks_) {
-    TellFailure(rank.control(), cause);
+    SendFailure(rank.control(), cause);
   }
   while (!HaveAllEnded() && Clock::now() - *failed < kOwnEnd) {
     Listen(kTurn);

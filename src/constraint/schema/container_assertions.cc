@@ -104,7 +104,7 @@ void SchemaReader::ReadPatterns(PlaceId place, ObjectShape& shape) {
   if (const JsonValue* patterns = schema.Find("patternProperties")) {
     const PlaceId map = document_.Child(place, "patternProperties");
     for (std::size_t i = 0; i < patterns->items().size(); ++i) {
-      const ConstraintResult<TextTest> test = tests_.Pattern(patterns->key(i));
+      const ConstraintResult<StringPredicate> test = tests_.Pattern(patterns->key(i));
       if (test) {
         layer.patterns.push_back({.keys = *test, .value = FindGoal(document_.Child(map, i))});
       } else if (test.error().code == ConstraintErrorCode::kUnsupportedSchema) {

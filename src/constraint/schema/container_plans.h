@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "constraint/schema/schema_reader.h"
-#include "constraint/schema/text_tests.h"
+#include "constraint/schema/string_predicates.h"
 #include "constraint/schema/value_set.h"
 
 namespace fathom {
@@ -66,7 +66,7 @@ struct PlanOptions {
 
 class ContainerPlanner {
  public:
-  ContainerPlanner(SchemaReader& reader, TextTests& tests, SchemaReport& report,
+  ContainerPlanner(SchemaReader& reader, StringPredicates& tests, SchemaReport& report,
                    PlanOptions options)
       : reader_(reader), tests_(tests), report_(report), options_(options) {}
 
@@ -88,7 +88,7 @@ class ContainerPlanner {
   };
   std::vector<KeyClass> ClassifyOthers(const ObjectShape& shape);
   std::vector<MatchedKeys> SplitByTests(std::vector<StringShape> keys,
-                                        const std::vector<TextTest>& tests);
+                                        const std::vector<StringPredicate>& tests);
   // Appends to a shape, as properties, the names that its demands and the finite classes of its
   // other keys distinguish.
   void NameDemandedKeys(ObjectShape& shape);
@@ -129,7 +129,7 @@ class ContainerPlanner {
   bool CompareArrays(const ArrayShape& a, const ArrayShape& b, std::vector<GoalPair>& more);
 
   SchemaReader& reader_;
-  TextTests& tests_;
+  StringPredicates& tests_;
   SchemaReport& report_;
   const PlanOptions options_;
   std::string pointer_{};  // the pointer of the schema that is being planned

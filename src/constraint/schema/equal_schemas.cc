@@ -39,7 +39,7 @@ bool IsPlain(const JsonValue& value) {
 }
 
 // True if reading the keyword reports, at the pointer of its schema, that it cannot be asserted.
-bool IsReported(TextTests& tests, std::string_view keyword, const JsonValue& value) {
+bool IsReported(StringPredicates& tests, std::string_view keyword, const JsonValue& value) {
   if (keyword == "pattern") return !value.IsString() || !tests.Pattern(value.text());
   if (keyword != "format" || !value.IsString()) return false;
   const std::string_view name = value.text();

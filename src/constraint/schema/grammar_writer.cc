@@ -11,7 +11,7 @@ constexpr std::size_t kEmptinessCost = 200;  // in steps of merging
 
 }  // namespace
 
-GrammarWriter::GrammarWriter(JsonRules& rules, SchemaReader& reader, TextTests& tests,
+GrammarWriter::GrammarWriter(JsonRules& rules, SchemaReader& reader, StringPredicates& tests,
                              SchemaReport& report)
     : rules_(rules),
       reader_(reader),
@@ -131,7 +131,7 @@ void GrammarWriter::Finish() {
 ExpressionId GrammarWriter::WriteContainers(GoalId goal) {
   const ValueSet& values = reader_.Resolve(goal);
   std::vector<ExpressionId> choices;
-  std::vector<ObjectDraft> drafts;
+  std::vector<LazyObject> drafts;
   for (const ArrayShape& shape : values.arrays) {
     if (report_.failed()) break;
     if (const auto plan = planner_.PlanArray(shape, goal)) choices.push_back(Array(*plan));
@@ -141,7 +141,7 @@ ExpressionId GrammarWriter::WriteContainers(GoalId goal) {
   for (const ObjectShape& shape : objects) {
     if (report_.failed()) break;
     for (const ObjectPlan& plan : planner_.PlanObject(shape, goal)) {
-      std::optional<ObjectDraft> draft = Object(plan);
+      std::optional<LazyObject> draft = Object(plan);
       if (!draft) continue;
       if (ObjectsBody::CanHold(rules_.pool(), *draft)) {
         drafts.push_back(*std::move(draft));
@@ -151,7 +151,7 @@ ExpressionId GrammarWriter::WriteContainers(GoalId goal) {
     }
   }
   if (!ObjectsBody::AreMany(drafts)) {
-    for (const ObjectDraft& draft : drafts) {
+    for (const LazyObject& draft : drafts) {
       choices.push_back(WriteObject(rules_.grammar(), rules_.punctuation(), draft));
     }
     drafts.clear();

@@ -17,10 +17,10 @@
 #include "constraint/grammar.h"
 #include "constraint/json_schema.h"
 #include "constraint/schema/container_plans.h"
-#include "constraint/schema/object_draft.h"
+#include "constraint/schema/lazy_object.h"
 #include "constraint/schema/schema_reader.h"
 #include "constraint/schema/schema_report.h"
-#include "constraint/schema/text_tests.h"
+#include "constraint/schema/string_predicates.h"
 
 namespace fathom {
 
@@ -36,7 +36,7 @@ class JsonRules {
   bool is_canonical() const { return is_canonical_; }
   // The rules of canonical texts; this object if it is canonical itself.
   JsonRules& Canonical();
-  // Spells texts of the compiler's TextTests as in JSON.
+  // Spells texts of the compiler's StringPredicates as in JSON.
   TextWriter& json_writer() { return json_writer_; }
 
   // A call of the rule with this body; Nothing stays Nothing.
@@ -61,8 +61,8 @@ class JsonRules {
   // One string of any content, with its quotes.
   ExpressionId AnyString();
   // A text of the shape between quotes, or raw.
-  ExpressionId String(TextTests& tests, const StringShape& shape);
-  ExpressionId RawText(TextTests& tests, const StringShape& shape);
+  ExpressionId String(StringPredicates& tests, const StringShape& shape);
+  ExpressionId RawText(StringPredicates& tests, const StringShape& shape);
   // The texts of the expression that contain nothing forbidden.
   ExpressionId WithoutForbidden(ExpressionId texts);
   bool IsForbidden(std::string_view text) const;
@@ -78,20 +78,21 @@ class JsonRules {
   std::optional<ExpressionId> any_character_{};  // a character of a string, in all spellings
   std::optional<ExpressionId> not_forbidden_{};
   std::optional<ExpressionId> raw_text_{};  // any text, not in quotes
-  std::map<TextTest, ExpressionId> literals_;
+  std::map<StringPredicate, ExpressionId> literals_;
   std::map<std::tuple<ExpressionId, std::uint32_t, std::uint32_t>, RuleId> rules_;
   std::map<std::vector<std::uint32_t>, RuleId> object_rules_;  // by ObjectsBody::Key
 
   ExpressionId AnyCharacter();
   // The literals of a shape that is one list of literals; else nullopt.
-  std::optional<std::vector<std::string>> AllowedLiterals(const TextTests& tests,
+  std::optional<std::vector<std::string>> AllowedLiterals(const StringPredicates& tests,
                                                           const StringShape& shape) const;
 };
 
 // Writes the goals of one schema.
 class GrammarWriter {
  public:
-  GrammarWriter(JsonRules& rules, SchemaReader& reader, TextTests& tests, SchemaReport& report);
+  GrammarWriter(JsonRules& rules, SchemaReader& reader, StringPredicates& tests,
+                SchemaReport& report);
 
   // A value of the goal as JSON. Nothing() if there is none, or after an error.
   ExpressionId Value(GoalId goal);
@@ -129,12 +130,12 @@ class GrammarWriter {
 
   // Objects (json_objects.cc).
   // nullopt: there is plainly no such object, or an error.
-  std::optional<ObjectDraft> Object(const ObjectPlan& plan);
+  std::optional<LazyObject> Object(const ObjectPlan& plan);
   ExpressionId OtherMember(const ObjectPlan& plan, const std::vector<KeyClass>& others);
 
   JsonRules& rules_;
   SchemaReader& reader_;
-  TextTests& tests_;
+  StringPredicates& tests_;
   SchemaReport& report_;
   ContainerPlanner planner_;
   std::unique_ptr<GrammarWriter> canonical_{};  // the writer of items that must be unique

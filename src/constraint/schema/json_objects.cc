@@ -20,7 +20,7 @@ ExpressionId GrammarWriter::OtherMember(const ObjectPlan& plan,
     if (value == pool.Nothing()) continue;
     StringShape shape = keys.keys;
     if (!plan.excluded.empty()) {
-      TextTest named = tests_.Literals(plan.excluded);
+      StringPredicate named = tests_.Literals(plan.excluded);
       named.negated = true;
       shape.tests.insert(std::upper_bound(shape.tests.begin(), shape.tests.end(), named), named);
     }
@@ -37,12 +37,12 @@ ExpressionId GrammarWriter::OtherMember(const ObjectPlan& plan,
   return pool.Or(members);
 }
 
-std::optional<ObjectDraft> GrammarWriter::Object(const ObjectPlan& plan) {
+std::optional<LazyObject> GrammarWriter::Object(const ObjectPlan& plan) {
   ExpressionPool& pool = rules_.pool();
-  ObjectDraft draft{.other = pool.Nothing(),
-                    .minimum = plan.minimum,
-                    .maximum = plan.maximum,
-                    .minimum_others = plan.minimum_others};
+  LazyObject draft{.other = pool.Nothing(),
+                   .minimum = plan.minimum,
+                   .maximum = plan.maximum,
+                   .minimum_others = plan.minimum_others};
   if (plan.maximum == 0) return plan.minimum == 0 ? std::optional(draft) : std::nullopt;
   draft.any_order = rules_.options().layout.key_order == JsonKeyOrder::kAny &&
                     plan.properties.size() <= kMaxUnorderedKeys && plan.maximum == kNoMaximum &&

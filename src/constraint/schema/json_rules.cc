@@ -161,7 +161,7 @@ ExpressionId JsonRules::AnyCharacter() {
   return *any_character_;
 }
 
-std::optional<std::vector<std::string>> JsonRules::AllowedLiterals(const TextTests& tests,
+std::optional<std::vector<std::string>> JsonRules::AllowedLiterals(const StringPredicates& tests,
                                                                    const StringShape& shape) const {
   if (shape.tests.size() != 1 || shape.tests[0].negated) return std::nullopt;
   const std::vector<std::string>* literals = tests.FindLiterals(shape.tests[0]);
@@ -179,7 +179,7 @@ ExpressionId JsonRules::AnyString() {
   return Shared("string", pool().Concat(parts));
 }
 
-ExpressionId JsonRules::String(TextTests& tests, const StringShape& shape) {
+ExpressionId JsonRules::String(StringPredicates& tests, const StringShape& shape) {
   const ExpressionId quote = pool().Literal("\"");
   if (shape.tests.empty()) {
     if (shape.IsFree()) return AnyString();
@@ -207,7 +207,7 @@ ExpressionId JsonRules::String(TextTests& tests, const StringShape& shape) {
   return Shared("string", pool().Concat(parts));
 }
 
-ExpressionId JsonRules::RawText(TextTests& tests, const StringShape& shape) {
+ExpressionId JsonRules::RawText(StringPredicates& tests, const StringShape& shape) {
   if (shape.tests.empty()) {
     if (!raw_text_) {
       const ExpressionId character = raw_writer_.AnyCodePoint();

@@ -146,7 +146,7 @@ std::vector<StringShape> ValueAlgebra::KeysOutside(const std::vector<StringShape
   std::vector<StringShape> keys = {{}};
   for (const StringShape& shape : names) {
     std::vector<StringShape> rest;
-    for (const StringShape& contrary : TextTests::Complement(shape)) {
+    for (const StringShape& contrary : StringPredicates::Complement(shape)) {
       for (const StringShape& before : keys) {
         if (!report_.Spend(1)) return {};
         if (auto both = tests_.Intersect(before, contrary)) rest.push_back(std::move(*both));

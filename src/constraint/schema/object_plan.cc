@@ -8,8 +8,8 @@ namespace {
 constexpr std::size_t kMaxKeyClasses = 64;
 
 // The tests of all layers, each once.
-std::vector<TextTest> ListTests(const std::vector<KeyLayer>& layers) {
-  std::vector<TextTest> tests;
+std::vector<StringPredicate> ListTests(const std::vector<KeyLayer>& layers) {
+  std::vector<StringPredicate> tests;
   for (const KeyLayer& layer : layers) {
     for (const KeyPattern& pattern : layer.patterns) {
       if (std::find(tests.begin(), tests.end(), pattern.keys) == tests.end()) {
@@ -41,11 +41,11 @@ std::vector<ObjectPlan> ContainerPlanner::PlanObject(const ObjectShape& shape, G
 }
 
 std::vector<ContainerPlanner::MatchedKeys> ContainerPlanner::SplitByTests(
-    std::vector<StringShape> keys, const std::vector<TextTest>& tests) {
+    std::vector<StringShape> keys, const std::vector<StringPredicate>& tests) {
   std::vector<MatchedKeys> classes;
   for (StringShape& shape : keys) classes.push_back({.keys = std::move(shape)});
   constexpr std::size_t kFewClasses = 8;  // up to so many are not searched for texts
-  for (const TextTest test : tests) {
+  for (const StringPredicate test : tests) {
     std::vector<MatchedKeys> split;
     for (const MatchedKeys& before : classes) {
       for (const bool matches : {true, false}) {
@@ -83,7 +83,7 @@ std::vector<KeyClass> ContainerPlanner::ClassifyOthers(const ObjectShape& shape)
     }
     keys = std::move(both);
   }
-  const std::vector<TextTest> tests = ListTests(shape.layers);
+  const std::vector<StringPredicate> tests = ListTests(shape.layers);
   std::vector<KeyClass> classes;
   for (MatchedKeys& matched : SplitByTests(std::move(keys), tests)) {
     GoalId value = kAnyGoal;
@@ -108,9 +108,10 @@ void ContainerPlanner::NeedExtendableKeys(const ObjectPlan& plan, std::size_t n_
   const bool extendable =
       std::any_of(plan.others.begin(), plan.others.end(), [&](const KeyClass& keys) {
         return keys.keys.maximum == kNoMaximum &&
-               std::all_of(keys.keys.tests.begin(), keys.keys.tests.end(), [&](TextTest test) {
-                 return test.negated && tests_.FindLiterals(test) != nullptr;
-               });
+               std::all_of(keys.keys.tests.begin(), keys.keys.tests.end(),
+                           [&](StringPredicate test) {
+                             return test.negated && tests_.FindLiterals(test) != nullptr;
+                           });
       });
   if (!extendable) {
     report_.Unsupported(pointer_, "minProperties",

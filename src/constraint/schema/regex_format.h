@@ -2,7 +2,7 @@
 #pragma once
 
 #include "constraint/expression.h"
-#include "constraint/schema/text_tests.h"
+#include "constraint/schema/string_predicates.h"
 
 namespace fathom {
 

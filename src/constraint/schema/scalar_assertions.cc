@@ -150,7 +150,7 @@ void SchemaReader::ReadStrings(PlaceId place, ValueSet& values) {
       Invalid(place, "pattern", "a regular expression");
       return;
     }
-    const ConstraintResult<TextTest> test = tests_.Pattern(pattern->text());
+    const ConstraintResult<StringPredicate> test = tests_.Pattern(pattern->text());
     if (test) {
       shape.tests = {*test};
     } else if (test.error().code == ConstraintErrorCode::kUnsupportedSchema) {

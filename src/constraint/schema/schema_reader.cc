@@ -31,7 +31,7 @@ bool SchemaReader::IsAnnotation(std::string_view keyword) {
   return false;
 }
 
-SchemaReader::SchemaReader(SchemaDocument& document, TextTests& tests, SchemaReport& report)
+SchemaReader::SchemaReader(SchemaDocument& document, StringPredicates& tests, SchemaReport& report)
     : document_(document),
       tests_(tests),
       report_(report),

@@ -20,7 +20,7 @@ namespace fathom {
 class SchemaReader : private GoalValues {
  public:
   // All must outlive the reader. After report.failed() the results mean nothing.
-  SchemaReader(SchemaDocument& document, TextTests& tests, SchemaReport& report);
+  SchemaReader(SchemaDocument& document, StringPredicates& tests, SchemaReport& report);
 
   GoalTable& goals() { return goals_; }
   ValueAlgebra& algebra() { return algebra_; }
@@ -108,7 +108,7 @@ class SchemaReader : private GoalValues {
   void Unsupported(PlaceId place, std::string_view keyword, std::string reason, ValueSet& values);
 
   SchemaDocument& document_;
-  TextTests& tests_;
+  StringPredicates& tests_;
   SchemaReport& report_;
   GoalTable goals_;
   ValueAlgebra algebra_;

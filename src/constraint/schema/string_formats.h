@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "constraint/schema/text_tests.h"
+#include "constraint/schema/string_predicates.h"
 
 namespace fathom {
 

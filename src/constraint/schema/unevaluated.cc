@@ -30,7 +30,7 @@ void SchemaReader::NoteEvaluated(PlaceId place, ObjectShape& shape) {
   std::sort(shape.evaluated_names.begin(), shape.evaluated_names.end());
   if (const JsonValue* patterns = schema.Find("patternProperties")) {
     for (std::size_t i = 0; i < patterns->items().size(); ++i) {
-      const ConstraintResult<TextTest> test = tests_.Pattern(patterns->key(i));
+      const ConstraintResult<StringPredicate> test = tests_.Pattern(patterns->key(i));
       if (test) shape.evaluated_patterns.push_back(*test);
     }
   }
@@ -98,14 +98,15 @@ void SchemaReader::RestrictUnevaluatedProperties(PlaceId place, ValueSet& values
   for (ObjectShape& shape : values.objects) {
     bool possible = true;
     KeyLayer layer{.others = others};
-    for (const TextTest pattern : shape.evaluated_patterns) layer.patterns.push_back({pattern});
+    for (const StringPredicate pattern : shape.evaluated_patterns)
+      layer.patterns.push_back({pattern});
     for (PropertyShape& property : shape.properties) {
       const bool evaluated =
           shape.evaluates_all ||
           std::binary_search(shape.evaluated_names.begin(), shape.evaluated_names.end(),
                              property.name) ||
           std::any_of(shape.evaluated_patterns.begin(), shape.evaluated_patterns.end(),
-                      [&](TextTest test) { return tests_.Matches(test, property.name); });
+                      [&](StringPredicate test) { return tests_.Matches(test, property.name); });
       if (evaluated) continue;
       property.value = goals_.Both(property.value, others);
       possible &= !property.required || property.value != kNeverGoal;

@@ -47,7 +47,7 @@ std::size_t ShapeCost(const StringShape& shape) { return 1 + shape.tests.size();
 std::size_t ShapeCost(const ArrayShape& shape) { return 1 + shape.prefix.size(); }
 std::size_t ShapeCost(const ObjectShape& shape) { return 2 + shape.properties.size(); }
 
-bool IsSingleLiterals(const TextTests& tests, const StringShape& shape) {
+bool IsSingleLiterals(const StringPredicates& tests, const StringShape& shape) {
   return shape.tests.size() == 1 && !shape.tests[0].negated && shape.minimum == 0 &&
          shape.maximum == kNoMaximum && tests.FindLiterals(shape.tests[0]) != nullptr;
 }
@@ -184,7 +184,7 @@ std::optional<ValueSet> ValueAlgebra::Complement(const ValueSet& set, const Valu
     return std::optional(fathom::Complement(shape));
   };
   const auto of_string = [](const StringShape& shape) {
-    return std::optional(TextTests::Complement(shape));
+    return std::optional(StringPredicates::Complement(shape));
   };
   const auto of_array = [&](const ArrayShape& shape) { return Complement(shape); };
   const auto of_object = [&](const ObjectShape& shape) { return Complement(shape); };
@@ -278,7 +278,7 @@ std::optional<ValueSet> ValueAlgebra::ExactlyOne(const std::vector<const ValueSe
     return std::optional(fathom::Complement(shape));
   });
   auto strings = ExactlyOneOf(sets, within, &ValueSet::strings, disjoint, [](const auto& shape) {
-    return std::optional(TextTests::Complement(shape));
+    return std::optional(StringPredicates::Complement(shape));
   });
   auto arrays = ExactlyOneOf(sets, within, &ValueSet::arrays, nested_disjoint,
                              [&](const ArrayShape& shape) { return Complement(shape); });

@@ -32,7 +32,7 @@ class GoalValues {
 
 class ValueAlgebra {
  public:
-  ValueAlgebra(GoalTable& goals, TextTests& tests, SchemaReport& report, GoalValues& values)
+  ValueAlgebra(GoalTable& goals, StringPredicates& tests, SchemaReport& report, GoalValues& values)
       : goals_(goals), tests_(tests), report_(report), values_(values) {}
 
   // As GoalTable::Both. Where both goals have lists of values, it finds whether the lists exclude
@@ -137,7 +137,7 @@ class ValueAlgebra {
   }
 
   GoalTable& goals_;
-  TextTests& tests_;
+  StringPredicates& tests_;
   SchemaReport& report_;
   GoalValues& values_;
   std::map<std::pair<GoalId, GoalId>, GoalId> both_;

@@ -8,7 +8,7 @@ std::size_t BytesOf(const NumberShape& shape) {
 }
 
 std::size_t BytesOf(const StringShape& shape) {
-  return sizeof(shape) + shape.tests.size() * sizeof(TextTest);
+  return sizeof(shape) + shape.tests.size() * sizeof(StringPredicate);
 }
 
 std::size_t BytesOf(const ArrayShape& shape) {
@@ -19,7 +19,7 @@ std::size_t BytesOf(const ArrayShape& shape) {
 std::size_t BytesOf(const ObjectShape& shape) {
   std::size_t n = sizeof(shape) + shape.properties.size() * sizeof(PropertyShape) +
                   shape.evaluated_names.size() * sizeof(std::string) +
-                  shape.evaluated_patterns.size() * sizeof(TextTest);
+                  shape.evaluated_patterns.size() * sizeof(StringPredicate);
   for (const PropertyShape& property : shape.properties) n += property.name.size();
   for (const KeyLayer& layer : shape.layers) {
     n += sizeof(layer) + layer.patterns.size() * sizeof(KeyPattern);

@@ -15,7 +15,7 @@
 
 #include "constraint/schema/number_shape.h"
 #include "constraint/schema/schema_document.h"
-#include "constraint/schema/text_tests.h"
+#include "constraint/schema/string_predicates.h"
 
 namespace fathom {
 
@@ -90,7 +90,7 @@ struct PropertyShape {
 };
 
 struct KeyPattern {
-  TextTest keys{};
+  StringPredicate keys{};
   GoalId value = kAnyGoal;
   friend bool operator==(const KeyPattern&, const KeyPattern&) = default;
 };
@@ -124,7 +124,7 @@ struct ObjectShape {
   bool explicit_additional = false;     // a keyword is about additional properties
   // The keys that unevaluatedProperties of an enclosing schema does not touch. Names are sorted.
   std::vector<std::string> evaluated_names{};
-  std::vector<TextTest> evaluated_patterns{};
+  std::vector<StringPredicate> evaluated_patterns{};
   bool evaluates_all = false;
 
   // The property of this name, or null.

@@ -140,7 +140,7 @@ bool LeaderDisks::Succeeded(const Status& status) {
   return !failed_;
 }
 
-bool LeaderDisks::TellAll(DiskCall call, const std::function<void(RankMessage&)>& add) {
+bool LeaderDisks::SendToAll(DiskCall call, const std::function<void(RankMessage&)>& add) {
   return !failed_ && Succeeded(tell_([&](RankMessage& message) {
     message.Write(call);
     if (add) {
@@ -150,7 +150,7 @@ bool LeaderDisks::TellAll(DiskCall call, const std::function<void(RankMessage&)>
 }
 
 void LeaderDisks::Store(const KeptBlock& stored) {
-  if (!TellAll(DiskCall::kStore, [&](RankMessage& message) { WriteBlock(stored, message); })) {
+  if (!SendToAll(DiskCall::kStore, [&](RankMessage& message) { WriteBlock(stored, message); })) {
     return;
   }
   mine_->Store(stored);
@@ -164,7 +164,7 @@ void LeaderDisks::StartLoad(std::uint64_t id, const KeptBlock& stored) {
   const bool is_mine = stored.data_rank == mine_->own_rank();
   loads_[id] = {
       .data_rank = stored.data_rank, .key = stored.key, .kind = stored.kind, .ended = !is_mine};
-  TellAll(DiskCall::kLoad, [&](RankMessage& message) {
+  SendToAll(DiskCall::kLoad, [&](RankMessage& message) {
     message.Write(id);
     WriteBlock(stored, message);
   });
@@ -180,7 +180,7 @@ void LeaderDisks::TakeFinished(std::vector<FinishedLoad>& finished) {
   mine_->TakeFinished(mine_finished_);
   const FinishedPart mine = TakePart(mine_finished_);
   std::vector<FinishedPart> parts = {mine};
-  if (TellAll(DiskCall::kFinished)) {
+  if (SendToAll(DiskCall::kFinished)) {
     if (Result<std::vector<FinishedPart>> all = all_.GatherEach(mine);
         Succeeded(all ? Status() : Unexpected(all.error()))) {
       parts = *std::move(all);
@@ -214,7 +214,7 @@ void LeaderDisks::Discard(const Loading& load) {
     WriteKey(load.key, message);
     message.Write(load.kind);
   };
-  if (load.ok || !TellAll(DiskCall::kDiscard, add)) return;
+  if (load.ok || !SendToAll(DiskCall::kDiscard, add)) return;
   if (load.data_rank == mine_->own_rank()) {
     mine_->Discard(load.key, load.kind);
   } else {
@@ -228,7 +228,7 @@ void LeaderDisks::WaitForFinished(std::chrono::milliseconds timeout) {
 }
 
 void LeaderDisks::Flush() {
-  const bool told = TellAll(DiskCall::kFlush);
+  const bool told = SendToAll(DiskCall::kFlush);
   mine_->Flush();
   if (told) {
     Succeeded(all_.Barrier());

@@ -79,7 +79,7 @@ class LeaderDisks : public BlockStore {
         tell_(std::move(tell)),
         on_failure_(std::move(on_failure)),
         known_(std::move(known)) {}
-  bool TellAll(DiskCall call, const std::function<void(RankMessage&)>& add = {});
+  bool SendToAll(DiskCall call, const std::function<void(RankMessage&)>& add = {});
   bool Succeeded(const Status& status);
   void Discard(const Loading& load);
 

@@ -185,11 +185,11 @@ TEST(MessagesContentTest, TurnOfAnAssistant) {
 }
 
 TEST(MessagesContentTest, TheLastTurnOfAnAssistantIsContinued) {
-  EXPECT_TRUE(ReadTurn("assistant", R"("{")").back().wo_eos);
+  EXPECT_TRUE(ReadTurn("assistant", R"("{")").back().leave_open);
   const Conversation read = Read(R"({"messages": [{"role": "assistant", "content": "a"},
       {"role": "user", "content": "b"}]})");
-  EXPECT_FALSE(read.messages[0].wo_eos);
-  EXPECT_FALSE(read.messages[1].wo_eos);
+  EXPECT_FALSE(read.messages[0].leave_open);
+  EXPECT_FALSE(read.messages[1].leave_open);
 }
 
 TEST(MessagesContentTest, ErrorsNameTheField) {

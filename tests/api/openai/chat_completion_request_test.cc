@@ -237,7 +237,7 @@ TEST(ChatCompletionRequestTest, ContinuesTheLastMessage) {
       {"role": "assistant", "content": "b"}], "continue_final_message": true,
       "add_generation_prompt": false})");
   ASSERT_TRUE(request) << request.error().message;
-  EXPECT_TRUE(request->chat.messages[1].wo_eos);
+  EXPECT_TRUE(request->chat.messages[1].leave_open);
 }
 
 TEST(ChatCompletionRequestTest, AContextIsNotTheClientsBusiness) {

@@ -135,7 +135,7 @@ TEST(ResponsesRequestTest, AnAnswerAtTheEndIsFollowedByAnother) {
     ASSERT_EQ(request.chat.chat.messages.size(), 2u) << last;
     EXPECT_EQ(request.chat.chat.messages[1].role, Role::kAssistant);
     EXPECT_TRUE(request.chat.encoding.begins_turn);
-    EXPECT_FALSE(request.chat.chat.messages[1].wo_eos);
+    EXPECT_FALSE(request.chat.chat.messages[1].leave_open);
   }
 }
 

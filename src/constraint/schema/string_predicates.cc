@@ -1,4 +1,4 @@
-#include "constraint/schema/text_tests.h"
+#include "constraint/schema/string_predicates.h"
 
 #include <algorithm>
 
@@ -105,7 +105,7 @@ ExpressionId SpellQuoted(ExpressionPool& pool, std::string_view text) {
   return pool.Concat(parts);
 }
 
-struct TextTests::Entry {
+struct StringPredicates::Entry {
   std::string regex{};
   bool whole = false;
   std::vector<std::string> literals{};
@@ -119,14 +119,14 @@ struct TextTests::Entry {
 };
 
 // The pool of all surveys.
-struct TextTests::Surveyed {
+struct StringPredicates::Surveyed {
   explicit Surveyed(WorkMeter& meter) : pool(&meter) {}
   ExpressionPool pool;
   TextWriter writer{pool, TextSpelling::kRaw};
 };
 
-TextTests::TextTests(WorkMeter& meter) : meter_(meter) {}
-TextTests::~TextTests() = default;
+StringPredicates::StringPredicates(WorkMeter& meter) : meter_(meter) {}
+StringPredicates::~StringPredicates() = default;
 
 std::uint32_t CountCodePoints(std::string_view text) {
   std::uint32_t n = 0;
@@ -163,7 +163,7 @@ ExpressionId TextWriter::Entry(std::uint32_t entry, const std::function<Expressi
   return entries_.emplace(entry, write()).first->second;
 }
 
-std::uint32_t TextTests::AddPattern(std::string key, std::string_view regex, bool whole) {
+std::uint32_t StringPredicates::AddPattern(std::string key, std::string_view regex, bool whole) {
   auto entry = std::make_unique<Entry>();
   entry->regex = regex;
   entry->whole = whole;
@@ -173,10 +173,10 @@ std::uint32_t TextTests::AddPattern(std::string key, std::string_view regex, boo
   return id;
 }
 
-ConstraintResult<TextTest> TextTests::Pattern(std::string_view regex) {
+ConstraintResult<StringPredicate> StringPredicates::Pattern(std::string_view regex) {
   std::string key = "~" + std::string(regex);
   const auto found = patterns_.find(key);
-  if (found != patterns_.end()) return TextTest{.entry = found->second};
+  if (found != patterns_.end()) return StringPredicate{.entry = found->second};
   auto pool = std::make_unique<ExpressionPool>(&meter_);
   TextWriter writer(*pool, TextSpelling::kRaw);
   const ConstraintResult<ExpressionId> parsed =
@@ -185,27 +185,27 @@ ConstraintResult<TextTest> TextTests::Pattern(std::string_view regex) {
   const std::uint32_t id = AddPattern(std::move(key), regex, false);
   entries_[id]->pool = std::move(pool);
   entries_[id]->expression = *parsed;
-  return TextTest{.entry = id};
+  return StringPredicate{.entry = id};
 }
 
-TextTest TextTests::Format(std::string_view regex) {
+StringPredicate StringPredicates::Format(std::string_view regex) {
   std::string key = "=" + std::string(regex);
   const auto found = patterns_.find(key);
-  if (found != patterns_.end()) return TextTest{.entry = found->second};
-  return TextTest{.entry = AddPattern(std::move(key), regex, true)};
+  if (found != patterns_.end()) return StringPredicate{.entry = found->second};
+  return StringPredicate{.entry = AddPattern(std::move(key), regex, true)};
 }
 
-TextTest TextTests::Written(WriteTexts write) {
+StringPredicate StringPredicates::Written(WriteTexts write) {
   const auto [place, is_new] =
       written_.try_emplace(write, static_cast<std::uint32_t>(entries_.size()));
   if (is_new) {
     entries_.push_back(std::make_unique<Entry>());
     entries_.back()->write = write;
   }
-  return TextTest{.entry = place->second};
+  return StringPredicate{.entry = place->second};
 }
 
-TextTest TextTests::Literals(std::vector<std::string> texts) {
+StringPredicate StringPredicates::Literals(std::vector<std::string> texts) {
   std::sort(texts.begin(), texts.end());
   texts.erase(std::unique(texts.begin(), texts.end()), texts.end());
   const auto [place, is_new] =
@@ -216,15 +216,15 @@ TextTest TextTests::Literals(std::vector<std::string> texts) {
     entry->is_literals = true;
     entries_.push_back(std::move(entry));
   }
-  return TextTest{.entry = place->second};
+  return StringPredicate{.entry = place->second};
 }
 
-const std::vector<std::string>* TextTests::FindLiterals(TextTest test) const {
+const std::vector<std::string>* StringPredicates::FindLiterals(StringPredicate test) const {
   const Entry& entry = *entries_[test.entry];
   return entry.is_literals ? &entry.literals : nullptr;
 }
 
-TextTests::Entry& TextTests::Expressed(std::uint32_t id) {
+StringPredicates::Entry& StringPredicates::Expressed(std::uint32_t id) {
   Entry& entry = *entries_[id];
   if (!entry.pool) {
     entry.pool = std::make_unique<ExpressionPool>(&meter_);
@@ -234,7 +234,7 @@ TextTests::Entry& TextTests::Expressed(std::uint32_t id) {
   return entry;
 }
 
-TextTests::Entry& TextTests::Compiled(std::uint32_t id) {
+StringPredicates::Entry& StringPredicates::Compiled(std::uint32_t id) {
   Entry& entry = Expressed(id);
   if (entry.start) return entry;
   entry.automaton = std::make_unique<Automaton>(*entry.pool, kMaxSurveyStates);
@@ -242,7 +242,7 @@ TextTests::Entry& TextTests::Compiled(std::uint32_t id) {
   return entry;
 }
 
-bool TextTests::Matches(TextTest test, std::string_view text) {
+bool StringPredicates::Matches(StringPredicate test, std::string_view text) {
   if (const auto* literals = FindLiterals(test)) {
     return std::binary_search(literals->begin(), literals->end(), text) != test.negated;
   }
@@ -255,20 +255,20 @@ bool TextTests::Matches(TextTest test, std::string_view text) {
   return entry.automaton->Accepts(state) != test.negated;
 }
 
-bool TextTests::Matches(const StringShape& shape, std::string_view text) {
+bool StringPredicates::Matches(const StringShape& shape, std::string_view text) {
   const std::uint32_t length = CountCodePoints(text);
   if (length < shape.minimum || length > shape.maximum) return false;
   return std::all_of(shape.tests.begin(), shape.tests.end(),
-                     [&](TextTest test) { return Matches(test, text); });
+                     [&](StringPredicate test) { return Matches(test, text); });
 }
 
-std::optional<StringShape> TextTests::Intersect(const StringShape& a, const StringShape& b) {
+std::optional<StringShape> StringPredicates::Intersect(const StringShape& a, const StringShape& b) {
   StringShape both{.minimum = std::max(a.minimum, b.minimum),
                    .maximum = std::min(a.maximum, b.maximum)};
   if (both.minimum > both.maximum) return std::nullopt;
   std::set_union(a.tests.begin(), a.tests.end(), b.tests.begin(), b.tests.end(),
                  std::back_inserter(both.tests));
-  for (const TextTest test : both.tests) {
+  for (const StringPredicate test : both.tests) {
     const std::vector<std::string>* literals = test.negated ? nullptr : FindLiterals(test);
     if (literals == nullptr) continue;
     if (both.tests.size() == 1 && both.minimum == 0 && both.maximum == kNoMaximum) return both;
@@ -279,16 +279,16 @@ std::optional<StringShape> TextTests::Intersect(const StringShape& a, const Stri
     if (kept.empty()) return std::nullopt;
     return StringShape{.tests = {Literals(std::move(kept))}};
   }
-  for (const TextTest test : both.tests) {
-    const TextTest other{.entry = test.entry, .negated = !test.negated};
+  for (const StringPredicate test : both.tests) {
+    const StringPredicate other{.entry = test.entry, .negated = !test.negated};
     if (std::binary_search(both.tests.begin(), both.tests.end(), other)) return std::nullopt;
   }
   return both;
 }
 
-std::vector<StringShape> TextTests::Complement(const StringShape& shape) {
+std::vector<StringShape> StringPredicates::Complement(const StringShape& shape) {
   std::vector<StringShape> rest;
-  for (const TextTest test : shape.tests) {
+  for (const StringPredicate test : shape.tests) {
     rest.push_back({.tests = {{.entry = test.entry, .negated = !test.negated}}});
   }
   if (shape.minimum > 0) rest.push_back({.maximum = shape.minimum - 1});
@@ -296,15 +296,15 @@ std::vector<StringShape> TextTests::Complement(const StringShape& shape) {
   return rest;
 }
 
-const TextSurvey& TextTests::Survey(const StringShape& shape, std::size_t most) {
+const TextSurvey& StringPredicates::Survey(const StringShape& shape, std::size_t most) {
   const auto [known, is_new] = surveys_.try_emplace({shape, most});
   if (is_new) known->second = MakeSurvey(shape, most);
   return known->second;
 }
 
-TextSurvey TextTests::MakeSurvey(const StringShape& shape, std::size_t most) {
+TextSurvey StringPredicates::MakeSurvey(const StringShape& shape, std::size_t most) {
   TextSurvey survey;
-  for (const TextTest test : shape.tests) {
+  for (const StringPredicate test : shape.tests) {
     if (test.negated || FindLiterals(test) == nullptr) continue;
     for (const std::string& text : *FindLiterals(test)) {
       if (Matches(shape, text)) survey.texts.push_back(text);
@@ -340,7 +340,7 @@ TextSurvey TextTests::MakeSurvey(const StringShape& shape, std::size_t most) {
   return survey;
 }
 
-ExpressionId TextTests::ExpressEntry(TextWriter& writer, std::uint32_t id) const {
+ExpressionId StringPredicates::ExpressEntry(TextWriter& writer, std::uint32_t id) const {
   const Entry& entry = *entries_[id];
   return writer.Entry(id, [&] {
     if (entry.is_literals) return SpellLiterals(writer.pool(), entry.literals, writer.spelling());
@@ -351,11 +351,12 @@ ExpressionId TextTests::ExpressEntry(TextWriter& writer, std::uint32_t id) const
   });
 }
 
-ExpressionId TextTests::Express(TextWriter& writer, const StringShape& shape, bool lengths) const {
+ExpressionId StringPredicates::Express(TextWriter& writer, const StringShape& shape,
+                                       bool lengths) const {
   ExpressionPool& pool = writer.pool();
   std::vector<ExpressionId> all;
   bool bounded = false;  // some part restricts the texts to the spelling
-  for (const TextTest test : shape.tests) {
+  for (const StringPredicate test : shape.tests) {
     const ExpressionId entry = ExpressEntry(writer, test.entry);
     all.push_back(test.negated ? pool.Not(entry) : entry);
     bounded |= !test.negated;

@@ -1,4 +1,5 @@
-// TextTests: tests of texts by the keywords of strings: patterns, formats, lists of literals.
+// StringPredicates: tests of texts by the keywords of strings: patterns, formats, lists of
+// literals.
 //
 // A test is a small value. It can be tried on a text while a schema is read, before any derivative
 // of the grammar's own expressions is taken, and it becomes an expression in either spelling: as
@@ -22,16 +23,16 @@
 
 namespace fathom {
 
-// Matches the texts of an entry of TextTests, or if `negated` all others.
-struct TextTest {
+// Matches the texts of an entry of StringPredicates, or if `negated` all others.
+struct StringPredicate {
   std::uint32_t entry = 0;
   bool negated = false;
-  friend auto operator<=>(const TextTest&, const TextTest&) = default;
+  friend auto operator<=>(const StringPredicate&, const StringPredicate&) = default;
 };
 
 // A set of texts: all tests pass, and the length in code points is within the bounds.
 struct StringShape {
-  std::vector<TextTest> tests{};  // ascending, each once
+  std::vector<StringPredicate> tests{};  // ascending, each once
   std::uint32_t minimum = 0;
   std::uint32_t maximum = kNoMaximum;
 
@@ -68,7 +69,7 @@ class TextWriter {
   ExpressionId AnyCodePoint();
   // The texts that match a regular expression as a whole, which must be valid.
   ExpressionId Whole(std::string_view regex);
-  // The expression of an entry of TextTests, which `write` makes the first time.
+  // The expression of an entry of StringPredicates, which `write` makes the first time.
   ExpressionId Entry(std::uint32_t entry, const std::function<ExpressionId()>& write);
 
  private:
@@ -81,24 +82,24 @@ class TextWriter {
 // Writes an expression of texts in the writer's spelling.
 using WriteTexts = ExpressionId (*)(TextWriter& writer);
 
-class TextTests {
+class StringPredicates {
  public:
   // `meter`, which must outlive the tests, counts the work.
-  explicit TextTests(WorkMeter& meter);
-  ~TextTests();
+  explicit StringPredicates(WorkMeter& meter);
+  ~StringPredicates();
 
   // A test that searches the text for the regular expression.
-  ConstraintResult<TextTest> Pattern(std::string_view regex);
+  ConstraintResult<StringPredicate> Pattern(std::string_view regex);
   // A test that matches the whole text with the regular expression of a format, which must be
   // valid.
-  TextTest Format(std::string_view regex);
+  StringPredicate Format(std::string_view regex);
   // A test for the texts that `write` writes, the same in each spelling.
-  TextTest Written(WriteTexts write);
-  TextTest Literals(std::vector<std::string> texts);
+  StringPredicate Written(WriteTexts write);
+  StringPredicate Literals(std::vector<std::string> texts);
   // The literals of a test, sorted, or nullptr.
-  const std::vector<std::string>* FindLiterals(TextTest test) const;
+  const std::vector<std::string>* FindLiterals(StringPredicate test) const;
 
-  bool Matches(TextTest test, std::string_view text);
+  bool Matches(StringPredicate test, std::string_view text);
   bool Matches(const StringShape& shape, std::string_view text);
   // Sets of literals are filtered immediately. nullopt: plainly no text is in both.
   std::optional<StringShape> Intersect(const StringShape& a, const StringShape& b);

@@ -1,4 +1,4 @@
-// ObjectDraft: an object of a schema before it is written as an expression.
+// LazyObject: an object of a schema before it is written as an expression.
 //
 // A large object is a long expression, and an answer reaches few of a schema's objects. So a rule
 // of objects keeps what its expression is made of, and is written when the matcher first enters it
@@ -28,7 +28,7 @@ struct MemberDraft {
   bool required = false;
 };
 
-struct ObjectDraft {
+struct LazyObject {
   std::vector<MemberDraft> members{};  // in the order of keys
   ExpressionId other = 0;              // a member with another key; Nothing(): there is none
   std::uint32_t minimum = 0;           // bounds of the number of members
@@ -48,19 +48,19 @@ ExpressionId Enclose(ExpressionPool& pool, ExpressionId blank, std::string_view 
                      ExpressionId members, bool may_be_empty);
 // The whole expression of the objects.
 ExpressionId WriteObject(Grammar& grammar, const JsonPunctuation& punctuation,
-                         const ObjectDraft& draft);
+                         const LazyObject& draft);
 
 // The body of a rule: some objects, and an expression that is written already.
 class ObjectsBody : public RuleBody {
  public:
   ObjectsBody(const JsonPunctuation& punctuation, ExpressionId written,
-              std::vector<ObjectDraft> objects)
+              std::vector<LazyObject> objects)
       : punctuation_(punctuation), written_(written), objects_(std::move(objects)) {}
 
   // True if the object does not count its members.
-  static bool CanHold(const ExpressionPool& pool, const ObjectDraft& draft);
+  static bool CanHold(const ExpressionPool& pool, const LazyObject& draft);
   // True if the objects have so many members that they are written later.
-  static bool AreMany(const std::vector<ObjectDraft>& objects);
+  static bool AreMany(const std::vector<LazyObject>& objects);
 
   ExpressionId Write(Grammar& grammar) const override;
   void Replace(const std::vector<ExpressionId>& replaced) override;
@@ -73,7 +73,7 @@ class ObjectsBody : public RuleBody {
  private:
   const JsonPunctuation punctuation_;
   ExpressionId written_;
-  std::vector<ObjectDraft> objects_;
+  std::vector<LazyObject> objects_;
 };
 
 }  // namespace fathom

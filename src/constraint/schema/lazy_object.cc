@@ -1,4 +1,4 @@
-#include "constraint/schema/object_draft.h"
+#include "constraint/schema/lazy_object.h"
 
 #include <algorithm>
 #include <utility>
@@ -15,7 +15,7 @@ std::uint32_t MaximumWithout(std::uint32_t maximum, std::uint32_t n) {
   return maximum == kNoMaximum ? kNoMaximum : maximum - std::min(maximum, n);
 }
 
-std::uint32_t CountRequired(const ObjectDraft& draft) {
+std::uint32_t CountRequired(const LazyObject& draft) {
   return static_cast<std::uint32_t>(
       std::count_if(draft.members.begin(), draft.members.end(),
                     [](const MemberDraft& member) { return member.required; }));
@@ -30,7 +30,7 @@ ExpressionId WriteMember(ExpressionPool& pool, const JsonPunctuation& punctuatio
 
 // By the set of demands that are left: the members that may follow others, each after a comma.
 std::vector<ExpressionId> WriteWanted(ExpressionPool& pool, const JsonPunctuation& punctuation,
-                                      const ObjectDraft& draft) {
+                                      const LazyObject& draft) {
   const ExpressionId others =
       pool.Repeat(pool.Concat(punctuation.comma, draft.other), 0, kNoMaximum);
   std::vector<ExpressionId> rest = {others};
@@ -47,7 +47,7 @@ std::vector<ExpressionId> WriteWanted(ExpressionPool& pool, const JsonPunctuatio
 }
 
 // The other members of an object with demands, the first of them without a comma.
-ExpressionId WriteWantedFirst(ExpressionPool& pool, const ObjectDraft& draft,
+ExpressionId WriteWantedFirst(ExpressionPool& pool, const LazyObject& draft,
                               const std::vector<ExpressionId>& rest) {
   const std::size_t all = draft.wanted.size() - 1;
   std::vector<ExpressionId> choices = {pool.Concat(draft.other, rest[all])};
@@ -60,7 +60,7 @@ ExpressionId WriteWantedFirst(ExpressionPool& pool, const ObjectDraft& draft,
 // Writes at least one member, in the order of the draft. Goes from the last property to the first,
 // and keeps, by the number of members so far, what may follow.
 ExpressionId WriteOrdered(ExpressionPool& pool, const JsonPunctuation& punctuation,
-                          const ObjectDraft& draft) {
+                          const LazyObject& draft) {
   const std::uint32_t n_required = CountRequired(draft);
   const std::uint32_t minimum = draft.minimum <= n_required ? 0 : draft.minimum;
   const bool bounded = draft.IsBounded(pool);
@@ -118,7 +118,7 @@ ExpressionId WriteOrdered(ExpressionPool& pool, const JsonPunctuation& punctuati
 
 // Writes at least one member, in any order: each key is a mark.
 ExpressionId WriteUnordered(Grammar& grammar, const JsonPunctuation& punctuation,
-                            const ObjectDraft& draft) {
+                            const LazyObject& draft) {
   ExpressionPool& pool = grammar.pool;
   std::vector<ExpressionId> members;
   std::vector<std::uint32_t> required;
@@ -139,7 +139,7 @@ ExpressionId WriteUnordered(Grammar& grammar, const JsonPunctuation& punctuation
   return pool.Concat(parts);
 }
 
-void AddToKey(std::vector<std::uint32_t>& key, const ObjectDraft& draft) {
+void AddToKey(std::vector<std::uint32_t>& key, const LazyObject& draft) {
   key.insert(key.end(),
              {static_cast<std::uint32_t>(draft.members.size()), draft.other, draft.minimum,
               draft.maximum, draft.minimum_others, draft.any_order ? 1u : 0u,
@@ -152,11 +152,11 @@ void AddToKey(std::vector<std::uint32_t>& key, const ObjectDraft& draft) {
 
 }  // namespace
 
-bool ObjectDraft::IsBounded(const ExpressionPool& pool) const {
+bool LazyObject::IsBounded(const ExpressionPool& pool) const {
   return maximum != kNoMaximum && (maximum < members.size() || other != pool.Nothing());
 }
 
-std::uint32_t ObjectDraft::CountedTo(const ExpressionPool& pool) const {
+std::uint32_t LazyObject::CountedTo(const ExpressionPool& pool) const {
   const auto n = static_cast<std::uint32_t>(members.size());
   if (IsBounded(pool)) return std::min(maximum, n);
   const std::uint32_t least = minimum <= CountRequired(*this) ? 0 : minimum;
@@ -177,7 +177,7 @@ ExpressionId Enclose(ExpressionPool& pool, ExpressionId blank, std::string_view 
 }
 
 ExpressionId WriteObject(Grammar& grammar, const JsonPunctuation& punctuation,
-                         const ObjectDraft& draft) {
+                         const LazyObject& draft) {
   ExpressionPool& pool = grammar.pool;
   const ExpressionId members = draft.any_order ? WriteUnordered(grammar, punctuation, draft)
                                                : WriteOrdered(pool, punctuation, draft);
@@ -186,20 +186,20 @@ ExpressionId WriteObject(Grammar& grammar, const JsonPunctuation& punctuation,
   return Enclose(pool, punctuation.blank, "{}", members, may_be_empty);
 }
 
-bool ObjectsBody::CanHold(const ExpressionPool& pool, const ObjectDraft& draft) {
+bool ObjectsBody::CanHold(const ExpressionPool& pool, const LazyObject& draft) {
   return !draft.IsBounded(pool) && draft.CountedTo(pool) == 1;
 }
 
-bool ObjectsBody::AreMany(const std::vector<ObjectDraft>& objects) {
+bool ObjectsBody::AreMany(const std::vector<LazyObject>& objects) {
   std::size_t n_members = 0;
-  for (const ObjectDraft& draft : objects) n_members += draft.members.size();
+  for (const LazyObject& draft : objects) n_members += draft.members.size();
   return n_members + objects.size() > kFewMembers + 1;
 }
 
 ExpressionId ObjectsBody::Write(Grammar& grammar) const {
   const int n_classes = grammar.pool.n_byte_classes();
   std::vector<ExpressionId> choices = {written_};
-  for (const ObjectDraft& draft : objects_) {
+  for (const LazyObject& draft : objects_) {
     choices.push_back(WriteObject(grammar, punctuation_, draft));
   }
   Check(grammar.pool.n_byte_classes() == n_classes, "expected no new sets of bytes");
@@ -208,7 +208,7 @@ ExpressionId ObjectsBody::Write(Grammar& grammar) const {
 
 void ObjectsBody::Replace(const std::vector<ExpressionId>& replaced) {
   written_ = replaced[written_];
-  for (ObjectDraft& draft : objects_) {
+  for (LazyObject& draft : objects_) {
     draft.other = replaced[draft.other];
     for (ExpressionId& wanted : draft.wanted) wanted = replaced[wanted];
     for (MemberDraft& member : draft.members) member.value = replaced[member.value];
@@ -217,7 +217,7 @@ void ObjectsBody::Replace(const std::vector<ExpressionId>& replaced) {
 
 ExpressionId ObjectsBody::Facts(ExpressionPool& pool) const {
   std::vector<ExpressionId> choices = {written_};
-  for (const ObjectDraft& draft : objects_) {
+  for (const LazyObject& draft : objects_) {
     std::vector<ExpressionId> required;
     std::vector<ExpressionId> values = {draft.other};
     for (const MemberDraft& member : draft.members) {
@@ -253,7 +253,7 @@ ExpressionId ObjectsBody::Facts(ExpressionPool& pool) const {
 
 std::vector<std::uint32_t> ObjectsBody::Key() const {
   std::vector<std::uint32_t> key = {written_};
-  for (const ObjectDraft& draft : objects_) AddToKey(key, draft);
+  for (const LazyObject& draft : objects_) AddToKey(key, draft);
   return key;
 }
 

@@ -1,4 +1,4 @@
-#include "constraint/state_likeness.h"
+#include "constraint/state_equivalence.h"
 
 #include <algorithm>
 #include <functional>
@@ -33,7 +33,7 @@ bool SameTexts(const UniqueText* a, const UniqueText* b, bool with_texts) {
 
 }  // namespace
 
-std::uint64_t StateLikeness::Hash(const Matcher& matcher, const MatcherState& state) {
+std::uint64_t StateEquivalence::Hash(const Matcher& matcher, const MatcherState& state) {
   std::uint64_t hash = state.accepts ? 1 : 0;
   const auto add = [&](std::uint64_t value) {
     hash = (hash ^ value) * 0x9E3779B97F4A7C15;
@@ -50,12 +50,12 @@ std::uint64_t StateLikeness::Hash(const Matcher& matcher, const MatcherState& st
   return hash;
 }
 
-int StateLikeness::DepthLeft(const Frame& frame) const {
+int StateEquivalence::DepthLeft(const Frame& frame) const {
   return std::min(matcher_.max_depth() - frame.depth, kFarAway);
 }
 
 // Two frames that correspond once must always correspond.
-bool StateLikeness::Match(const FrameRef& known, const FrameRef& other) {
+bool StateEquivalence::Match(const FrameRef& known, const FrameRef& other) {
   for (const auto& [first, second] : matched_) {
     if (first == known || second == other) return first == known && second == other;
   }
@@ -67,7 +67,7 @@ bool StateLikeness::Match(const FrameRef& known, const FrameRef& other) {
   return true;
 }
 
-bool StateLikeness::Compare(const MatcherState& known, const MatcherState& other) {
+bool StateEquivalence::Compare(const MatcherState& known, const MatcherState& other) {
   if (known.accepts != other.accepts || known.leaves.size() != other.leaves.size()) return false;
   for (std::size_t i = 0; i < known.leaves.size(); ++i) {
     const Leaf& a = known.leaves[i];
@@ -83,7 +83,7 @@ bool StateLikeness::Compare(const MatcherState& known, const MatcherState& other
 }
 
 // A frame was read after the frames that lead to it, so its partner is known.
-bool StateLikeness::CompareFrames(std::span<const FrameRef> known) {
+bool StateEquivalence::CompareFrames(std::span<const FrameRef> known) {
   for (const FrameRef& frame : known) {
     const auto found = std::find_if(matched_.begin(), matched_.end(),
                                     [&](const auto& match) { return match.first == frame; });
@@ -94,7 +94,7 @@ bool StateLikeness::CompareFrames(std::span<const FrameRef> known) {
     if (a.size() != b.size()) return false;
     for (std::size_t i = 0; i < a.size(); ++i) {
       if (a[i].state != b[i].state || !Equal(a[i].memory.get(), b[i].memory.get()) ||
-          !Match(FrameBehind(a[i], frame.column), FrameBehind(b[i], partner.column))) {
+          !Match(ReturnFrame(a[i], frame.column), ReturnFrame(b[i], partner.column))) {
         return false;
       }
     }

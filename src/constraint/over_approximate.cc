@@ -1,8 +1,9 @@
-// Loosen: a larger language of an expression, in which it is faster to find what may follow.
+// OverApproximate: a larger language of an expression, in which it is faster to find what may
+// follow.
 //
-// Let e = L \ F (an And with a Not of F), where F has finitely many texts; then Loosen(e) = L. Let
-// P be a set of plain characters (text_kinds.h), P* all texts of them, and let every u in P* begin
-// a text of L.
+// Let e = L \ F (an And with a Not of F), where F has finitely many texts; then OverApproximate(e)
+// = L. Let P be a set of plain characters (character_classes.h), P* all texts of them, and let
+// every u in P* begin a text of L.
 //
 // Lemma: every u in P* begins a text of L \ F, too.
 //
@@ -13,8 +14,8 @@
 // a text u in P* that begins a text of L R then begins a text of L.
 #include <algorithm>
 
+#include "constraint/character_classes.h"
 #include "constraint/expression_impl.h"
-#include "constraint/text_kinds.h"
 
 namespace fathom {
 
@@ -56,7 +57,7 @@ ExpressionId ExpressionPool::Impl::LoosenAnd(const ExpressionNode& node) {
   return And(kept);
 }
 
-ExpressionId ExpressionPool::Impl::Loosen(Id id) {
+ExpressionId ExpressionPool::Impl::OverApproximate(Id id) {
   const ExpressionNode node = nodes[id];
   if (node.kind == Kind::kAnd) return LoosenAnd(node);
   if (node.kind != Kind::kConcat || nodes[node.a].kind != Kind::kAnd || BeginsPlainly(node.b)) {

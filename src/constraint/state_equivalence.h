@@ -1,5 +1,5 @@
-// StateLikeness: compares two states of a matcher: whether they allow the same tokens, as far as a
-// mask has read them.
+// StateEquivalence: compares two states of a matcher: whether they allow the same tokens, as far as
+// a mask has read them.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@ namespace fathom {
 
 // Compares a state whose mask is known with another one, first their leaves, then the frames that
 // the known mask has read. Frames correspond by the way that leads to them, not by their identity.
-class StateLikeness {
+class StateEquivalence {
  public:
   // with_texts: also texts of unique calls that have not ended must be equal.
-  StateLikeness(const Matcher& matcher, bool with_texts)
+  StateEquivalence(const Matcher& matcher, bool with_texts)
       : matcher_(matcher), with_texts_(with_texts) {}
 
   // Equal for all states that Compare may find alike.

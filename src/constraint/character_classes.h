@@ -1,6 +1,6 @@
-// TextKinds: kinds of the characters of plain texts, in the classes that patterns distinguish most
-// often: digits, letters of hexadecimal digits, other letters, each punctuation mark, characters of
-// 2, 3 and 4 bytes.
+// CharacterClasses: kinds of the characters of plain texts, in the classes that patterns
+// distinguish most often: digits, letters of hexadecimal digits, other letters, each punctuation
+// mark, characters of 2, 3 and 4 bytes.
 #pragma once
 
 #include <array>
@@ -9,13 +9,13 @@
 namespace fathom {
 
 // A set of kinds, as bits.
-using TextKinds = std::uint64_t;
+using CharacterClasses = std::uint64_t;
 
 // The kind of bytes with which no plain character begins: ", \, <, control characters, no UTF-8.
 inline constexpr int kNotPlainKind = 63;
-inline constexpr TextKinds kNotPlain = TextKinds{1} << kNotPlainKind;
+inline constexpr CharacterClasses kNotPlain = CharacterClasses{1} << kNotPlainKind;
 
-constexpr std::array<std::uint8_t, 256> MakeTextKinds() {
+constexpr std::array<std::uint8_t, 256> MakeCharacterClasses() {
   std::array<std::uint8_t, 256> kinds{};
   std::uint8_t next = 8;
   for (unsigned byte = 0; byte < 256; ++byte) {
@@ -48,12 +48,13 @@ constexpr std::array<std::uint8_t, 256> MakeTextKinds() {
 }
 
 // By the first byte of a character: the number of its kind.
-inline constexpr std::array<std::uint8_t, 256> kTextKinds = MakeTextKinds();
-inline constexpr int kTextKindCount = kTextKinds[0x7F] + 1;
-inline constexpr TextKinds kAllTextKinds = (TextKinds{1} << kTextKindCount) - 1;
+inline constexpr std::array<std::uint8_t, 256> kCharacterClasses = MakeCharacterClasses();
+inline constexpr int kCharacterClassCount = kCharacterClasses[0x7F] + 1;
+inline constexpr CharacterClasses kAllCharacterClasses =
+    (CharacterClasses{1} << kCharacterClassCount) - 1;
 
-constexpr TextKinds KindBit(std::uint8_t first_byte) {
-  return TextKinds{1} << kTextKinds[first_byte];
+constexpr CharacterClasses KindBit(std::uint8_t first_byte) {
+  return CharacterClasses{1} << kCharacterClasses[first_byte];
 }
 
 }  // namespace fathom
