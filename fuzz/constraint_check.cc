@@ -7,12 +7,12 @@
 #include <optional>
 
 #include "base/utf8.h"
-#include "constraint/automaton.h"
 #include "constraint/constraint_error.h"
-#include "constraint/gbnf.h"
-#include "constraint/grammar.h"
-#include "constraint/json_schema.h"
-#include "constraint/regex.h"
+#include "constraint/grammar/automaton.h"
+#include "constraint/grammar/grammar.h"
+#include "constraint/readers/gbnf.h"
+#include "constraint/readers/regex.h"
+#include "constraint/schema/json_schema.h"
 #include "json/json_value.h"
 
 namespace fathom::fuzz {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes src/constraint/general_category_runs.h: the general category of each code point, from the
+"""Writes src/constraint/readers/general_category_runs.h: the general category of each code point, from the
 Unicode data of this Python. Run it again to move to another version of Unicode."""
 
 import pathlib
@@ -8,7 +8,7 @@ import unicodedata
 # By letter: 'A' + index, then 'a' + index - 26.
 CATEGORIES = ("Cn Cc Cf Co Cs Ll Lm Lo Lt Lu Mc Me Mn Nd Nl No Pc Pd Pe Pf Pi Po Ps Sc Sk Sm So Zl Zp "
               "Zs").split()
-TARGET = pathlib.Path(__file__).parent.parent / "src/constraint/general_category_runs.h"
+TARGET = pathlib.Path(__file__).parent.parent / "src/constraint/readers/general_category_runs.h"
 HEADER = """// Written by tools/make_general_categories.py.
 #pragma once
 

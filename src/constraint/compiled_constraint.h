@@ -15,8 +15,8 @@
 #include "constraint/constraint.h"
 #include "constraint/constraint_core.h"
 #include "constraint/constraint_error.h"
-#include "constraint/matcher_state.h"
-#include "constraint/vocabulary.h"
+#include "constraint/grammar/matcher_state.h"
+#include "constraint/masks/vocabulary.h"
 
 namespace fathom {
 

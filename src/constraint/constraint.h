@@ -22,7 +22,7 @@
 #include "base/tensor.h"
 #include "constraint/constraint_error.h"
 #include "constraint/dsml.h"
-#include "constraint/json_schema.h"
+#include "constraint/schema/json_schema.h"
 #include "constraint/work_pace.h"
 #include "tokenizer/tokenizer.h"
 

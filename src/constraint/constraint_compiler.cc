@@ -6,8 +6,8 @@
 
 #include "constraint/compiled_constraint.h"
 #include "constraint/constraint.h"
-#include "constraint/gbnf.h"
-#include "constraint/regex.h"
+#include "constraint/readers/gbnf.h"
+#include "constraint/readers/regex.h"
 #include "json/json_writer.h"
 
 namespace fathom {

@@ -13,10 +13,10 @@
 #include "base/result.h"
 #include "base/timed_mutex.h"
 #include "constraint/constraint_memory.h"
-#include "constraint/grammar.h"
-#include "constraint/mask_builder.h"
-#include "constraint/matcher.h"
-#include "constraint/vocabulary.h"
+#include "constraint/grammar/grammar.h"
+#include "constraint/grammar/matcher.h"
+#include "constraint/masks/mask_builder.h"
+#include "constraint/masks/vocabulary.h"
 
 namespace fathom {
 

@@ -12,9 +12,9 @@
 #include <utility>
 
 #include "base/utf8.h"
-#include "constraint/automaton.h"
 #include "constraint/dsml_names.h"
-#include "constraint/regex.h"
+#include "constraint/grammar/automaton.h"
+#include "constraint/readers/regex.h"
 
 namespace fathom {
 namespace {

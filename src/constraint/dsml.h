@@ -8,8 +8,8 @@
 
 #include "base/tensor.h"
 #include "constraint/constraint_error.h"
-#include "constraint/grammar.h"
-#include "constraint/json_schema.h"
+#include "constraint/grammar/grammar.h"
+#include "constraint/schema/json_schema.h"
 
 namespace fathom {
 

@@ -1,4 +1,4 @@
-#include "constraint/automaton.h"
+#include "constraint/grammar/automaton.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/utf8.h"
-#include "constraint/expression.h"
-#include "constraint/regex.h"
+#include "constraint/grammar/expression.h"
+#include "constraint/readers/regex.h"
 
 namespace fathom {
 namespace {

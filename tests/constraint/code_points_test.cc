@@ -1,4 +1,4 @@
-#include "constraint/code_points.h"
+#include "constraint/readers/code_points.h"
 
 #include <gtest/gtest.h>
 #include <pcre2.h>

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "constraint/regex.h"
+#include "constraint/readers/regex.h"
 #include "tests/testing/shared_data.h"
 #include "tokenizer/tokenizer.h"
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "constraint/json_schema.h"
+#include "constraint/schema/json_schema.h"
 #include "json/json_value.h"
 #include "tests/constraint/naive_recognizer.h"
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "constraint/dsml.h"
-#include "constraint/matcher.h"
+#include "constraint/grammar/matcher.h"
 #include "tests/constraint/naive_recognizer.h"
 
 namespace fathom {

@@ -1,4 +1,4 @@
-#include "constraint/expression.h"
+#include "constraint/grammar/expression.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "constraint/automaton.h"
+#include "constraint/grammar/automaton.h"
 
 namespace fathom {
 namespace {

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "constraint/gbnf.h"
+#include "constraint/readers/gbnf.h"
 #include "tests/constraint/grammar_reader.h"
 #include "tests/constraint/naive_recognizer.h"
 

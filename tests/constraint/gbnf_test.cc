@@ -1,4 +1,4 @@
-#include "constraint/gbnf.h"
+#include "constraint/readers/gbnf.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -8,9 +8,9 @@
 #include <string_view>
 #include <utility>
 
-#include "constraint/gbnf.h"
-#include "constraint/grammar.h"
-#include "constraint/matcher.h"
+#include "constraint/grammar/grammar.h"
+#include "constraint/grammar/matcher.h"
+#include "constraint/readers/gbnf.h"
 
 namespace fathom {
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "constraint/json_schema.h"
+#include "constraint/schema/json_schema.h"
 #include "json/json_value.h"
 #include "json/json_writer.h"
 #include "tests/constraint/naive_recognizer.h"

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "constraint/json_schema.h"
+#include "constraint/schema/json_schema.h"
 #include "tests/constraint/compiled_schema.h"
 #include "tests/constraint/grammar_reader.h"
 

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "constraint/dsml.h"
-#include "constraint/gbnf.h"
-#include "constraint/json_schema.h"
-#include "constraint/regex.h"
+#include "constraint/readers/gbnf.h"
+#include "constraint/readers/regex.h"
+#include "constraint/schema/json_schema.h"
 #include "json/json_value.h"
 
 namespace fathom::testing {

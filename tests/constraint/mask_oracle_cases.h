@@ -6,8 +6,8 @@
 #include <span>
 #include <string_view>
 
-#include "constraint/grammar.h"
-#include "constraint/vocabulary.h"
+#include "constraint/grammar/grammar.h"
+#include "constraint/masks/vocabulary.h"
 
 namespace fathom::testing {
 

@@ -16,8 +16,8 @@
 #include <utility>
 #include <vector>
 
-#include "constraint/mask_builder.h"
-#include "constraint/vocabulary.h"
+#include "constraint/masks/mask_builder.h"
+#include "constraint/masks/vocabulary.h"
 #include "tests/constraint/mask_oracle_cases.h"
 #include "tests/constraint/naive_recognizer.h"
 #include "tests/testing/shared_data.h"

@@ -1,4 +1,4 @@
-#include "constraint/matcher.h"
+#include "constraint/grammar/matcher.h"
 
 #include <string>
 #include <utility>

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "constraint/grammar.h"
+#include "constraint/grammar/grammar.h"
 
 namespace fathom::testing {
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "constraint/automaton.h"
+#include "constraint/grammar/automaton.h"
 #include "constraint/schema/divisors.h"
 
 namespace fathom {

@@ -1,4 +1,4 @@
-#include "constraint/regex.h"
+#include "constraint/readers/regex.h"
 
 #include <gtest/gtest.h>
 #include <pcre2.h>
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/utf8.h"
-#include "constraint/automaton.h"
+#include "constraint/grammar/automaton.h"
 
 namespace fathom {
 namespace {

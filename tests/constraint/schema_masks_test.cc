@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "constraint/json_schema.h"
-#include "constraint/mask_builder.h"
-#include "constraint/vocabulary.h"
+#include "constraint/masks/mask_builder.h"
+#include "constraint/masks/vocabulary.h"
+#include "constraint/schema/json_schema.h"
 #include "tests/constraint/compiled_schema.h"
 #include "tests/constraint/grammar_reader.h"
 #include "tests/testing/shared_data.h"

@@ -1,4 +1,4 @@
-#include "constraint/spelling.h"
+#include "constraint/readers/spelling.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/utf8.h"
-#include "constraint/automaton.h"
+#include "constraint/grammar/automaton.h"
 
 namespace fathom {
 namespace {

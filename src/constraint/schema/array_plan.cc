@@ -2,7 +2,7 @@
 #include <set>
 #include <string_view>
 
-#include "constraint/automaton.h"
+#include "constraint/grammar/automaton.h"
 #include "constraint/schema/container_plans.h"
 
 namespace fathom {

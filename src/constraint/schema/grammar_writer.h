@@ -14,9 +14,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "constraint/grammar.h"
-#include "constraint/json_schema.h"
+#include "constraint/grammar/grammar.h"
 #include "constraint/schema/container_plans.h"
+#include "constraint/schema/json_schema.h"
 #include "constraint/schema/lazy_object.h"
 #include "constraint/schema/schema_reader.h"
 #include "constraint/schema/schema_report.h"

@@ -1,7 +1,7 @@
 // JSON documents within strings: contentMediaType application/json, where it asserts something.
 #pragma once
 
-#include "constraint/expression.h"
+#include "constraint/grammar/expression.h"
 #include "constraint/schema/string_predicates.h"
 
 namespace fathom {

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "constraint/regex.h"
+#include "constraint/readers/regex.h"
 #include "constraint/schema/grammar_writer.h"
 
 namespace fathom {

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "constraint/grammar.h"
+#include "constraint/grammar/grammar.h"
 
 namespace fathom {
 

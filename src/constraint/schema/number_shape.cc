@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "constraint/automaton.h"
+#include "constraint/grammar/automaton.h"
 #include "constraint/schema/divisors.h"
 
 namespace fathom {

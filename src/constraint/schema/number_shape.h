@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "constraint/expression.h"
+#include "constraint/grammar/expression.h"
 #include "constraint/schema/decimal.h"
 
 namespace fathom {

@@ -1,7 +1,7 @@
 // The format "regex" (JSON Schema 2020-12, 7.3.8): regular expressions of ECMA-262.
 #pragma once
 
-#include "constraint/expression.h"
+#include "constraint/grammar/expression.h"
 #include "constraint/schema/string_predicates.h"
 
 namespace fathom {

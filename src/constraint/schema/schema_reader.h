@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "constraint/json_schema.h"
+#include "constraint/schema/json_schema.h"
 #include "constraint/schema/schema_document.h"
 #include "constraint/schema/schema_report.h"
 #include "constraint/schema/value_algebra.h"

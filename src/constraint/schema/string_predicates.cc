@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "constraint/automaton.h"
-#include "constraint/regex.h"
+#include "constraint/grammar/automaton.h"
+#include "constraint/readers/regex.h"
 
 namespace fathom {
 namespace {

@@ -17,9 +17,9 @@
 #include <utility>
 #include <vector>
 
-#include "constraint/code_points.h"
 #include "constraint/constraint_error.h"
-#include "constraint/expression.h"
+#include "constraint/grammar/expression.h"
+#include "constraint/readers/code_points.h"
 
 namespace fathom {
 

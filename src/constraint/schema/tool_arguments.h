@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "constraint/json_schema.h"
 #include "constraint/schema/grammar_writer.h"
+#include "constraint/schema/json_schema.h"
 #include "constraint/schema/schema_reader.h"
 #include "constraint/schema/schema_report.h"
 

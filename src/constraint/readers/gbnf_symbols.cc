@@ -1,0 +1,231 @@
+#include "constraint/readers/gbnf_symbols.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "base/utf8.h"
+
+namespace fathom {
+namespace {
+
+constexpr char32_t kLastCodePoint = 0x10FFFF;
+constexpr std::size_t kMaxRepetitions = 1'000'000;
+
+bool IsSurrogate(char32_t code_point) { return code_point >= 0xD800 && code_point <= 0xDFFF; }
+
+int HexDigit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+char32_t ReadHexDigits(GbnfCursor& cursor, int n_digits) {
+  char32_t value = 0;
+  for (int i = 0; i < n_digits; ++i) {
+    const int digit = cursor.AtEnd() ? -1 : HexDigit(cursor.Peek());
+    if (digit < 0) {
+      cursor.Expected(fmt::format("{} hexadecimal digits of an escape", n_digits));
+      return 0;
+    }
+    value = value << 4 | static_cast<char32_t>(digit);
+    cursor.Skip(1);
+  }
+  return value;
+}
+
+// Reads what follows a backslash.
+char32_t ReadEscape(GbnfCursor& cursor) {
+  const char letter = cursor.AtEnd() ? '\0' : cursor.Peek();
+  constexpr std::string_view kItself = "\\\"[]-^";
+  if (kItself.find(letter) == std::string_view::npos &&
+      std::string_view("xuUnrt").find(letter) == std::string_view::npos) {
+    cursor.Expected(R"(one of \xHH \uHHHH \UHHHHHHHH \n \r \t \" \\ \[ \] \- \^ )"
+                    "behind a backslash");
+    return 0;
+  }
+  cursor.Skip(1);
+  switch (letter) {
+    case 'x':
+      return ReadHexDigits(cursor, 2);
+    case 'u':
+      return ReadHexDigits(cursor, 4);
+    case 'U':
+      return ReadHexDigits(cursor, 8);
+    case 'n':
+      return '\n';
+    case 'r':
+      return '\r';
+    case 't':
+      return '\t';
+    default:
+      return static_cast<char32_t>(letter);
+  }
+}
+
+// Reads a code point as it is or escaped.
+char32_t ReadCharacter(GbnfCursor& cursor) {
+  const std::size_t begin = cursor.offset();
+  if (!cursor.Take("\\")) return cursor.ReadCodePoint();
+  const char32_t code_point = ReadEscape(cursor);
+  if (code_point > kLastCodePoint) {
+    cursor.FailAt(begin, ConstraintErrorCode::kInvalidGrammar,
+                  "expected a code point up to U+10FFFF, found a larger one");
+  }
+  return code_point;
+}
+
+void FailUnclosed(GbnfCursor& cursor, std::size_t begin, std::string_view what) {
+  cursor.FailAt(begin, ConstraintErrorCode::kInvalidGrammar,
+                fmt::format("expected {} before the end of the grammar, found none", what));
+}
+
+// Sorts the ranges and joins ranges that touch.
+CodePointSet Normalized(CodePointSet ranges) {
+  std::sort(ranges.begin(), ranges.end(),
+            [](const CodePointRange& a, const CodePointRange& b) { return a.first < b.first; });
+  CodePointSet set;
+  for (const CodePointRange& range : ranges) {
+    if (!set.empty() && range.first <= set.back().last + 1) {
+      set.back().last = std::max(set.back().last, range.last);
+    } else {
+      set.push_back(range);
+    }
+  }
+  return Intersection(set, AllCodePoints());
+}
+
+// Reads the rest of <[id]> after its "<[".
+std::optional<Token> ReadTokenId(GbnfCursor& cursor, std::int64_t vocab_size) {
+  const std::size_t begin = cursor.offset();
+  const std::optional<std::size_t> id = cursor.ReadNumber();
+  if (!id) {
+    cursor.Expected("the id of a token behind <[");
+    return std::nullopt;
+  }
+  if (static_cast<std::int64_t>(*id) >= vocab_size) {
+    cursor.FailAt(begin, ConstraintErrorCode::kInvalidGrammar,
+                  fmt::format("expected the id of a token below {}, found {}", vocab_size,
+                              ShortenedUtf8(cursor.TextFrom(begin), kQuotedBytes)));
+    return std::nullopt;
+  }
+  if (!cursor.Take("]>")) {
+    cursor.Expected("]> behind the id of a token");
+    return std::nullopt;
+  }
+  return static_cast<Token>(*id);
+}
+
+// Reads the inside of {...} and its closer.
+std::optional<GbnfRepeat> ReadBounds(GbnfCursor& cursor, bool newlines) {
+  const std::size_t begin = cursor.offset();
+  cursor.SkipBlanks(newlines);
+  const std::optional<std::size_t> minimum = cursor.ReadNumber();
+  std::optional<std::size_t> maximum = minimum;
+  cursor.SkipBlanks(newlines);
+  const bool has_comma = cursor.Take(",");
+  if (has_comma) {
+    cursor.SkipBlanks(newlines);
+    maximum = cursor.ReadNumber();
+    cursor.SkipBlanks(newlines);
+  }
+  if (!minimum && !maximum) {
+    cursor.Expected("a number of repetitions within {}");
+    return std::nullopt;
+  }
+  if (!cursor.Take("}")) {
+    cursor.Expected(has_comma ? "}" : ", or }");
+    return std::nullopt;
+  }
+  const std::size_t most = std::max(minimum.value_or(0), maximum.value_or(0));
+  if (most > kMaxRepetitions) {
+    cursor.FailAt(begin, ConstraintErrorCode::kTooLarge,
+                  fmt::format("expected at most {} repetitions", kMaxRepetitions));
+  } else if (maximum && *maximum < minimum.value_or(0)) {
+    cursor.FailAt(begin, ConstraintErrorCode::kInvalidGrammar,
+                  fmt::format("expected a maximum of at least {}, found {}", *minimum, *maximum));
+  }
+  return GbnfRepeat{static_cast<std::uint32_t>(minimum.value_or(0)),
+                    maximum ? static_cast<std::uint32_t>(*maximum) : kNoMaximum};
+}
+
+}  // namespace
+
+void ReadGbnfLiteral(GbnfCursor& cursor, std::string& text) {
+  const std::size_t begin = cursor.offset();
+  cursor.Skip(1);
+  while (!cursor.AtEnd() && cursor.Peek() != '"') {
+    const std::size_t place = cursor.offset();
+    const char32_t code_point = ReadCharacter(cursor);
+    if (IsSurrogate(code_point)) {
+      cursor.FailAt(place, ConstraintErrorCode::kInvalidGrammar,
+                    "expected a code point, found a surrogate");
+    }
+    if (!cursor.failed()) AppendUtf8(code_point, text);
+  }
+  if (!cursor.Take("\"")) FailUnclosed(cursor, begin, "\" of the literal");
+}
+
+CodePointSet ReadGbnfClass(GbnfCursor& cursor) {
+  const std::size_t begin = cursor.offset();
+  cursor.Skip(1);
+  const bool is_negated = cursor.Take("^");
+  CodePointSet ranges;
+  while (!cursor.AtEnd() && cursor.Peek() != ']') {
+    const std::size_t place = cursor.offset();
+    const char32_t first = ReadCharacter(cursor);
+    char32_t last = first;
+    if (cursor.At("-") && !cursor.At("-]")) {
+      cursor.Skip(1);
+      if (cursor.AtEnd()) break;
+      last = ReadCharacter(cursor);
+    }
+    if (last < first) {
+      cursor.FailAt(place, ConstraintErrorCode::kInvalidGrammar,
+                    "expected a range whose last code point is not below its first");
+    }
+    ranges.push_back({first, last});
+  }
+  if (ranges.empty() && cursor.At("]")) cursor.Expected("a character of the class");
+  if (!cursor.Take("]")) FailUnclosed(cursor, begin, "] of the class");
+  const CodePointSet set = Normalized(std::move(ranges));
+  return is_negated ? Complement(set) : set;
+}
+
+std::optional<Token> ReadGbnfToken(GbnfCursor& cursor, const GbnfOptions& options) {
+  const std::size_t begin = cursor.offset();
+  if (cursor.Take("<[")) return ReadTokenId(cursor, options.vocab_size);
+  if (!cursor.At("<")) {
+    cursor.Expected("a token, <[id]> or <text>, behind !");
+    return std::nullopt;
+  }
+  const std::size_t length = cursor.Rest().find_first_of(">\r\n");
+  if (length == std::string_view::npos || cursor.Rest()[length] != '>') {
+    cursor.FailAt(begin, ConstraintErrorCode::kInvalidGrammar,
+                  "expected > of the token before the end of the line, found none");
+    return std::nullopt;
+  }
+  const std::string_view text = cursor.Rest().substr(0, length + 1);
+  const std::optional<Token> token =
+      options.find_token ? options.find_token(text) : std::optional<Token>();
+  if (!token) {
+    cursor.FailAt(
+        begin, ConstraintErrorCode::kInvalidGrammar,
+        fmt::format("expected the text of one token, found {}", ShortenedUtf8(text, kQuotedBytes)));
+    return std::nullopt;
+  }
+  cursor.Skip(text.size());
+  return token;
+}
+
+std::optional<GbnfRepeat> ReadGbnfRepeat(GbnfCursor& cursor, bool newlines) {
+  if (cursor.Take("*")) return GbnfRepeat{0, kNoMaximum};
+  if (cursor.Take("+")) return GbnfRepeat{1, kNoMaximum};
+  if (cursor.Take("?")) return GbnfRepeat{0, 1};
+  cursor.Skip(1);
+  return ReadBounds(cursor, newlines);
+}
+
+}  // namespace fathom
