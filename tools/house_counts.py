@@ -53,7 +53,7 @@ def operations(backend):
     """The names of the operations in the class Backend: its functions after `--- Steps ---`."""
     steps = backend.partition("--- Steps ---")[2]
     names = re.findall(r"^  (?:virtual )?[\w:<>&]+ (\w+)\(", steps, re.MULTILINE)
-    return sorted(set(names) - COMMON_WORDS - NOT_OPERATIONS - {"Run"})
+    return sorted(set(names) - COMMON_WORDS - NOT_OPERATIONS - {"Run", "Compute"})
 
 
 def files_with(files, pattern):
