@@ -1,5 +1,5 @@
 // Hopper: the asynchronous units of a cluster: barriers that count bytes, copies into shared
-// memory, products of warpgroups. The host's implementation of kernels/gpu/hopper.h.
+// memory, products of warpgroups. The host's implementation of tests/hopper/hopper.h.
 //
 // Every byte of shared memory records its last writer. Errors of the kernel, reported by name: a
 // read of bytes that were never written; a use of bytes that another thread or a copy writes

@@ -1,13 +1,13 @@
-// Hopper's units on the host: maps kernels/gpu/hopper.h to the emulator.
+// Hopper's units on the host: maps tests/hopper/hopper.h to the emulator.
 #pragma once
 
 #include <cstring>
 
-#include "kernels/gpu/number16.h"
-#include "kernels/gpu/tensor_map.h"
 #include "tests/emulator/hopper.h"
 #include "tests/emulator/language.h"
 #include "tests/emulator/warp_matrix.h"
+#include "tests/hopper/number16.h"
+#include "tests/hopper/tensor_map.h"
 
 #define HOPPER_KERNEL(Name, threads, cluster, argument)                    \
   static void Name(argument);                                              \

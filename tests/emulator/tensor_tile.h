@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/gpu/tensor_map.h"
+#include "tests/hopper/tensor_map.h"
 
 namespace fathom::emulator {
 

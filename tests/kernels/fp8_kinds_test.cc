@@ -10,7 +10,7 @@
 #include "base/float_types.h"
 #include "tests/emulator/language.h"
 
-#include "kernels/gpu/device/fp8.h"
+#include "tests/kernels/device/fp8_kinds.h"
 
 namespace fathom::gpu {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "tests/emulator/language.h"
 
-#include "kernels/gpu/device/fp8.h"
+#include "tests/kernels/device/fp8_kinds.h"
 
 namespace fathom::emulator {
 namespace {

@@ -18,7 +18,7 @@ STEPS = {
     "smoke": Step(bits.smoke, 25, 25, "six operations and a greedy text"),
     "benches": Step(benches.benches, 90, 90, "the rows of a slice"),
     "arithmetic": Step(probes.arithmetic, 30, 20, "the sums of matrix units"),
-    "wrappers": Step(probes.probe("wrappers"), 10, 10, "the wrappers of gpu/hopper.h"),
+    "wrappers": Step(probes.probe("wrappers"), 10, 10, "the wrappers of tests/hopper"),
     "rates": Step(probes.probe("rates"), 10, 10, "rates of matrix units"),
     "launches": Step(probes.probe("launches"), 10, 10, "times of launches"),
     "ncu": Step(vendor_tools.ncu, 45, 45, "four kernels under ncu"),

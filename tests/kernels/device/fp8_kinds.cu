@@ -1,5 +1,5 @@
 // Compiled for every GPU: the conversions of both kinds of FP8.
-#include "kernels/gpu/device/fp8.h"
+#include "fp8_kinds.h"
 #include "kernels/gpu/gpu.h"
 
 namespace fathom::gpu {

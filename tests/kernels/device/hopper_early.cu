@@ -1,6 +1,6 @@
 // A kernel of a chain whose kernels overlap.
 #include "early_kernels.h"
-#include "kernels/gpu/hopper.h"
+#include "tests/hopper/hopper.h"
 
 namespace fathom::testing {
 

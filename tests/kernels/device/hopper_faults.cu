@@ -1,6 +1,6 @@
 // Kernels that rely on what Hopper's units do not promise.
 #include "hopper_kernels.h"
-#include "kernels/gpu/hopper.h"
+#include "tests/hopper/hopper.h"
 
 namespace fathom::testing {
 

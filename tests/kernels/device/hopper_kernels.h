@@ -3,7 +3,7 @@
 
 #include <stdint.h>
 
-#include "kernels/gpu/tensor_map.h"
+#include "tests/hopper/tensor_map.h"
 
 namespace fathom::testing {
 

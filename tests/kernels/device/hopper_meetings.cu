@@ -1,6 +1,6 @@
 // Copies, clusters and flags with Hopper's units.
 #include "hopper_kernels.h"
-#include "kernels/gpu/hopper.h"
+#include "tests/hopper/hopper.h"
 
 namespace fathom::testing {
 

@@ -1,6 +1,6 @@
 // Products with Hopper's units.
 #include "hopper_kernels.h"
-#include "kernels/gpu/hopper.h"
+#include "tests/hopper/hopper.h"
 
 namespace fathom::testing {
 

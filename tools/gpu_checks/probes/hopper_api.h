@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "kernels/gpu/tensor_map.h"
+#include "tests/hopper/tensor_map.h"
 
 namespace fathom::probe {
 

@@ -1,5 +1,5 @@
 // Clusters: meetings, and reads of the shared memory of other blocks.
-#include "kernels/gpu/hopper.h"
+#include "tests/hopper/hopper.h"
 #include "tools/gpu_checks/probes/clusters.h"
 
 namespace fathom::probe {

@@ -1,5 +1,5 @@
 // Kernels without work, which let the next launch begin early and wait for the last one.
-#include "kernels/gpu/hopper.h"
+#include "tests/hopper/hopper.h"
 #include "tools/gpu_checks/probes/launches.h"
 
 namespace fathom::probe {

@@ -1,4 +1,4 @@
-#include "kernels/gpu/hopper.h"
+#include "tests/hopper/hopper.h"
 #include "tools/gpu_checks/probes/prefetch.h"
 
 namespace fathom::probe {

@@ -1,6 +1,6 @@
 // Rates of wgmma: every block is a warpgroup with operands in shared memory, weights (A) there or
 // in registers.
-#include "kernels/gpu/hopper.h"
+#include "tests/hopper/hopper.h"
 #include "tools/gpu_checks/probes/rates.h"
 
 namespace fathom::probe {

@@ -1,5 +1,5 @@
 // Weights into shared memory, by bulk copies.
-#include "kernels/gpu/hopper.h"
+#include "tests/hopper/hopper.h"
 #include "tools/gpu_checks/probes/streaming.h"
 
 namespace fathom::probe {

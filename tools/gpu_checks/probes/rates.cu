@@ -1,7 +1,7 @@
 // Rates of mma.sync: all warps multiply registers.
 #include "tools/gpu_checks/probes/rates.h"
 
-#include "kernels/gpu/hopper.h"
+#include "tests/hopper/hopper.h"
 
 namespace fathom::probe {
 

@@ -1,4 +1,4 @@
-// The kernels of Hopper's wrappers (kernels/gpu/hopper.h) on the device, against the emulator.
+// The kernels of Hopper's wrappers (tests/hopper/hopper.h) on the device, against the emulator.
 #include <fmt/format.h>
 
 #include <algorithm>

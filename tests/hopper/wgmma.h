@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #include "kernels/gpu/gpu.h"
-#include "kernels/gpu/number16.h"
+#include "tests/hopper/number16.h"
 
 // The operands of an instruction: registers of the sums by number, and the sums themselves.
 // clang-format off

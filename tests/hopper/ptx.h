@@ -4,7 +4,7 @@
 #include <stdint.h>
 
 #include "kernels/gpu/gpu.h"
-#include "kernels/gpu/hopper_wgmma.h"
+#include "tests/hopper/wgmma.h"
 
 #define HOPPER_KERNEL(Name, threads, cluster, argument)                                          \
   extern "C" __global__ __launch_bounds__(threads, 1) __cluster_dims__(cluster, 1, 1) void Name( \

@@ -51,11 +51,11 @@
 #include <stdint.h>
 
 #include "kernels/gpu/gpu.h"
-#include "kernels/gpu/number16.h"
-#include "kernels/gpu/tensor_map.h"
+#include "tests/hopper/number16.h"
+#include "tests/hopper/tensor_map.h"
 
 #if defined(__CUDACC__)
-#include "kernels/gpu/hopper_ptx.h"
+#include "tests/hopper/ptx.h"
 #elif !defined(HOPPER_KERNEL)
 #error "expected nvcc, or a language included before this header (tests/emulator)"
 #endif
