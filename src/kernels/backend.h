@@ -28,7 +28,6 @@
 #include "base/result.h"
 #include "kernels/memory.h"
 #include "kernels/operations.h"
-#include "kernels/shape_checks.h"
 
 namespace fathom {
 

@@ -7,12 +7,12 @@ namespace fathom {
 
 enum class Fault : std::uint32_t {
   kNone,
-  kTokenOutsideVocabulary,  // Embed, RouteByToken
-  kUnknownExpertInTable,    // RouteByToken
-  kUnknownExpert,           // ExpertRows
-  kRowNotVisible,           // SparseAttention: a selected row
-  kKeyNotCached,            // SparseAttention: a key of the window or a compressed row
-  kBoundaryNotCached,       // Compress: the end of the block before
+  kTokenOutsideVocabulary,  // in the embedding or in routing by token
+  kUnknownExpertInTable,    // in routing by token
+  kUnknownExpert,           // in the routed experts
+  kRowNotVisible,           // in attention: a selected row
+  kKeyNotCached,            // in attention: a key of the window or a compressed row
+  kBoundaryNotCached,       // in compressors: the end of the block before
 };
 
 }  // namespace fathom

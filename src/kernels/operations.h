@@ -1,8 +1,8 @@
 // The operations of V4, as values: their operands, shapes and meaning.
 //
 // Backend has a function for each, which makes the value and runs it. What concerns all operations
-// takes an Operation: the checks of shapes (shape_checks.h), names and costs (operation_cost.h), a
-// profile, a test's backend.
+// takes an Operation: the checks of shapes, names and costs (operations.cc), a profile, a test's
+// backend.
 //
 //   shapes     t is the number of rows (tokens) of the call and may be 0; shapes are given as
 //              [rows, cols] and checked before an operation runs; outputs do not alias inputs
@@ -14,11 +14,13 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <variant>
 
 #include "base/float_types.h"
 #include "base/tensor.h"
 #include "kernels/layer_cache.h"
+#include "kernels/profile.h"
 #include "kernels/row_choice.h"
 #include "kernels/weight_format.h"
 #include "sampling/sampling_row.h"
@@ -314,5 +316,34 @@ using Operation =
                  MeanOfStreamsOp, AddOp, QueryHeadsOp, WindowKeysOp, CompressOp, IndexQueriesOp,
                  SelectRowsOp, BestRowsOp, CopyRowsOp, SparseAttentionOp, AppendWindowOp, RouteOp,
                  RouteByTokenOp, ExpertRowsOp, CombineExpertsOp, ChooseTokensOp>;
+
+// Aborts with the name of the operation if its shapes are not as said above.
+void CheckShapes(const Operation& operation);
+// Aborts if k cannot be divided as the format and k_parts need.
+void CheckWeight(const Weight& w);
+
+// The name and the cost of an operation, from its operands alone.
+struct OperationWork {
+  // "RmsNorm"; products with format and shape of the weight in the checkpoint's order: "Linear FP8
+  // [n, k]".
+  std::string name;
+  // Weights count once per call, an expert's if a row chooses it, and cached rows once per query.
+  WorkCost cost{};
+};
+
+// Reads the ids of Routing, and no other memory of the backend.
+OperationWork Describe(const Operation& operation);
+
+// Calls part.Compute(op) if the class has this function for the operation. Returns false if not.
+template <class Part>
+bool ComputeBy(Part part, const Operation& operation) {
+  return std::visit(
+      [&](const auto& op) {
+        constexpr bool kComputes = requires { part.Compute(op); };
+        if constexpr (kComputes) part.Compute(op);
+        return kComputes;
+      },
+      operation);
+}
 
 }  // namespace fathom

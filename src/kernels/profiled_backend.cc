@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "kernels/operation_cost.h"
 
 namespace fathom {
 

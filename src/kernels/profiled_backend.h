@@ -1,7 +1,7 @@
 // ProfiledBackend: wraps another backend and measures its operations while a profile is taken.
 //
 // For backends of the host, where an operation has ended when its call returns. The profiler's own
-// time is left out. Names and costs: operation_cost.h.
+// time is left out. Names and costs: operations.h.
 #pragma once
 
 #include <chrono>

@@ -136,121 +136,135 @@ void PoolRow(const cpu::Kernels& kernels, const CompressorInput& input, const Se
 
 }  // namespace
 
-void CpuBackend::Compute(const SparseAttentionOp& op) {
-  const std::int64_t head_dim = op.input.keys.cols;
-  const KeyLayout layout = op.cache.window.rows.layout;
-  if (head_dim % 32 != 0 || PlainDims(layout) % kSimulationGroup != 0) {
-    return ReferenceBackend::Compute(op);
-  }
-  const std::int64_t heads = std::ssize(op.input.sinks);
-  const std::int64_t task_heads = TaskHeads(heads, op.out.rows, team_.n_threads());
-  const std::int64_t groups = (heads + task_heads - 1) / task_heads;
-  const std::int64_t work = kSlotWork * std::min(task_heads, heads) * head_dim *
-                            (op.input.sliding_window + op.input.selected.cols);
-  ForItems(op.out.rows * groups, work, [&](std::int64_t first, std::int64_t end, int worker) {
-    const std::span<const std::uint8_t*> keys = Piece(scratch_.keys, worker, team_.n_threads());
-    const std::span<float> floats = Piece(scratch_.attention, worker, team_.n_threads());
-    Check(cpu::AttentionScratch(head_dim) <= std::ssize(floats),
-          "SparseAttention: a larger head than Reserve announced");
-    cpu::AttentionTask task = {
-        .head_dim = head_dim,
-        .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_dim))),
-        .scratch = floats.data()};
-    std::int64_t listed_row = -1;
-    for (std::int64_t i = first; i < end; ++i) {
-      const std::int64_t row = i / groups;
-      if (row != listed_row) {
-        ListKeys(op.input, op.batch, op.cache, row, keys, task, fault_);
-        listed_row = row;
-      }
-      const std::int64_t head = i % groups * task_heads;
-      task.q = Bits(op.input.q.Row(row) + head * head_dim);
-      task.heads = std::min(task_heads, heads - head);
-      task.sinks = op.input.sinks.data() + head;
-      task.rope = RotaryRowAt(op.input.rope, row);
-      task.out = Bits(op.out.Row(row) + head * head_dim);
-      kernels_.attention(task);
-    }
-  });
-}
+struct CpuBackend::AttentionOperations {
+  CpuBackend& self;
 
-void CpuBackend::Compute(const CompressOp& op) {
-  const bool packed = op.cache.IsPacked();
-  if (!packed && PlainDims(op.cache.rows.layout) % kSimulationGroup != 0) {
-    return ReferenceBackend::Compute(op);
+  void Compute(const SparseAttentionOp& op) {
+    const std::int64_t head_dim = op.input.keys.cols;
+    const KeyLayout layout = op.cache.window.rows.layout;
+    if (head_dim % 32 != 0 || PlainDims(layout) % kSimulationGroup != 0) {
+      return self.ReferenceBackend::Compute(op);
+    }
+    const std::int64_t heads = std::ssize(op.input.sinks);
+    const std::int64_t task_heads = TaskHeads(heads, op.out.rows, self.team_.n_threads());
+    const std::int64_t groups = (heads + task_heads - 1) / task_heads;
+    const std::int64_t work = kSlotWork * std::min(task_heads, heads) * head_dim *
+                              (op.input.sliding_window + op.input.selected.cols);
+    self.ForItems(op.out.rows * groups, work,
+                  [&](std::int64_t first, std::int64_t end, int worker) {
+                    const std::span<const std::uint8_t*> keys =
+                        Piece(self.scratch_.keys, worker, self.team_.n_threads());
+                    const std::span<float> floats =
+                        Piece(self.scratch_.attention, worker, self.team_.n_threads());
+                    Check(cpu::AttentionScratch(head_dim) <= std::ssize(floats),
+                          "SparseAttention: a larger head than Reserve announced");
+                    cpu::AttentionTask task = {
+                        .head_dim = head_dim,
+                        .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_dim))),
+                        .scratch = floats.data()};
+                    std::int64_t listed_row = -1;
+                    for (std::int64_t i = first; i < end; ++i) {
+                      const std::int64_t row = i / groups;
+                      if (row != listed_row) {
+                        ListKeys(op.input, op.batch, op.cache, row, keys, task, self.fault_);
+                        listed_row = row;
+                      }
+                      const std::int64_t head = i % groups * task_heads;
+                      task.q = Bits(op.input.q.Row(row) + head * head_dim);
+                      task.heads = std::min(task_heads, heads - head);
+                      task.sinks = op.input.sinks.data() + head;
+                      task.rope = RotaryRowAt(op.input.rope, row);
+                      task.out = Bits(op.out.Row(row) + head * head_dim);
+                      self.kernels_.attention(task);
+                    }
+                  });
   }
-  const std::int64_t inputs = op.input.scores.cols;
-  ForItems(op.batch.n_tokens(), inputs * kElementWork, [&](std::int64_t first, std::int64_t end) {
-    for (std::int64_t row = first; row < end; ++row) {
+
+  void Compute(const CompressOp& op) {
+    const bool packed = op.cache.IsPacked();
+    if (!packed && PlainDims(op.cache.rows.layout) % kSimulationGroup != 0) {
+      return self.ReferenceBackend::Compute(op);
+    }
+    const std::int64_t inputs = op.input.scores.cols;
+    self.ForEach(op.batch.n_tokens(), inputs * kElementWork, [&](std::int64_t row) {
       const Segment& segment = op.batch.FindSegment(row);
       const std::int64_t position = segment.first_position + row - segment.first_row;
-      kernels_.add(op.input.ape + position % op.cache.ratio * inputs, inputs,
-                   op.input.scores.Row(row));
-    }
-  });
-  const std::int64_t width = std::ssize(op.input.norm);
-  const std::int64_t pairs = std::ssize(op.input.frequencies);
-  const std::int64_t plain = width - 2 * pairs;
-  for (const Segment& segment : op.batch.segments) {
-    const std::int64_t first_row = segment.first_position / op.cache.ratio;
-    const std::int64_t end_row = (segment.first_position + segment.n_tokens) / op.cache.ratio;
-    Check(end_row <= op.cache.Capacity(), "Compress: more rows than the cache holds");
-    const std::int64_t work = op.cache.Span() * width * kExpWork;
-    ForItems(end_row - first_row, work, [&](std::int64_t first, std::int64_t end, int worker) {
-      const std::span<float> angles = Piece(scratch_.angles, worker, team_.n_threads());
-      Check(width <= std::ssize(angles), "Compress: more dimensions than Reserve announced");
-      std::uint16_t* row = Bits(Piece(scratch_.row, worker, team_.n_threads()).data());
-      for (std::int64_t w = first_row + first; w < first_row + end; ++w) {
-        if (!op.cache.share.Has(w)) continue;
-        const std::int64_t place = op.cache.share.ToPlace(w);
-        PoolRow(kernels_, op.input, segment, op.cache, w, fault_, row);
-        kernels_.rms_norm(row, Bits(op.input.norm.data()), op.input.norm_eps, width, row);
-        RopeAngles(w * op.cache.ratio, op.input.frequencies, angles.data(), angles.data() + pairs);
-        kernels_.rotate(row + plain, {angles.data(), angles.data() + pairs, pairs});
-        if (packed) {
-          kernels_.pack_index(row, op.cache.packed_rows.Row(segment.sequence, place));
-        } else {
-          kernels_.pack_key(row, op.cache.rows.layout, op.cache.rows.Row(segment.sequence, place));
-        }
-      }
+      self.kernels_.add(op.input.ape + position % op.cache.ratio * inputs, inputs,
+                        op.input.scores.Row(row));
     });
+    const std::int64_t width = std::ssize(op.input.norm);
+    const std::int64_t pairs = std::ssize(op.input.frequencies);
+    const std::int64_t plain = width - 2 * pairs;
+    for (const Segment& segment : op.batch.segments) {
+      const std::int64_t first_row = segment.first_position / op.cache.ratio;
+      const std::int64_t end_row = (segment.first_position + segment.n_tokens) / op.cache.ratio;
+      Check(end_row <= op.cache.Capacity(), "Compress: more rows than the cache holds");
+      const std::int64_t work = op.cache.Span() * width * kExpWork;
+      self.ForItems(
+          end_row - first_row, work, [&](std::int64_t first, std::int64_t end, int worker) {
+            const std::span<float> angles =
+                Piece(self.scratch_.angles, worker, self.team_.n_threads());
+            Check(width <= std::ssize(angles), "Compress: more dimensions than Reserve announced");
+            std::uint16_t* row =
+                Bits(Piece(self.scratch_.row, worker, self.team_.n_threads()).data());
+            for (std::int64_t w = first_row + first; w < first_row + end; ++w) {
+              if (!op.cache.share.Has(w)) continue;
+              const std::int64_t place = op.cache.share.ToPlace(w);
+              PoolRow(self.kernels_, op.input, segment, op.cache, w, self.fault_, row);
+              self.kernels_.rms_norm(row, Bits(op.input.norm.data()), op.input.norm_eps, width,
+                                     row);
+              RopeAngles(w * op.cache.ratio, op.input.frequencies, angles.data(),
+                         angles.data() + pairs);
+              self.kernels_.rotate(row + plain, {angles.data(), angles.data() + pairs, pairs});
+              if (packed) {
+                self.kernels_.pack_index(row, op.cache.packed_rows.Row(segment.sequence, place));
+              } else {
+                self.kernels_.pack_key(row, op.cache.rows.layout,
+                                       op.cache.rows.Row(segment.sequence, place));
+              }
+            }
+          });
+    }
+    StoreTail(op.input, op.batch, op.cache);
   }
-  StoreTail(op.input, op.batch, op.cache);
-}
 
-void CpuBackend::Compute(const AppendWindowOp& op) {
-  if (PlainDims(op.cache.rows.layout) % kSimulationGroup != 0) {
-    return ReferenceBackend::Compute(op);
-  }
-  for (const Segment& segment : op.batch.segments) {
-    const std::int64_t work = op.keys.cols * kElementWork;
-    ForItems(segment.n_tokens, work, [&](std::int64_t first, std::int64_t end) {
-      for (std::int64_t i = first; i < end; ++i) {
+  void Compute(const AppendWindowOp& op) {
+    if (PlainDims(op.cache.rows.layout) % kSimulationGroup != 0) {
+      return self.ReferenceBackend::Compute(op);
+    }
+    for (const Segment& segment : op.batch.segments) {
+      const std::int64_t work = op.keys.cols * kElementWork;
+      self.ForEach(segment.n_tokens, work, [&](std::int64_t i) {
         std::uint8_t* row = op.cache.Row(segment.sequence, segment.first_position + i);
         if (row != nullptr) {
-          kernels_.pack_key(Bits(op.keys.Row(segment.first_row + i)), op.cache.rows.layout, row);
+          self.kernels_.pack_key(Bits(op.keys.Row(segment.first_row + i)), op.cache.rows.layout,
+                                 row);
         }
-      }
-    });
+      });
+    }
   }
-}
 
-// Runs after the rows are made, because they read the old tail.
-void CpuBackend::StoreTail(const CompressorInput& input, const BatchView& batch,
-                           const CompressorCache& cache) {
-  for (const Segment& segment : batch.segments) {
-    for (std::int64_t i = 0; i < segment.n_tokens; ++i) {
-      const std::int64_t position = segment.first_position + i;
-      const float* values = input.values.Row(segment.first_row + i);
-      const float* scores = input.scores.Row(segment.first_row + i);
-      if (i >= segment.n_tokens - cache.tail_slots) {
-        cache.Keep(segment.sequence, position, values, scores);
-      }
-      if (cache.IsBoundary(position)) {
-        cache.KeepBoundary(segment.sequence, position, values, scores);
+  // Runs after the rows are made, because they read the old tail.
+  void StoreTail(const CompressorInput& input, const BatchView& batch,
+                 const CompressorCache& cache) {
+    for (const Segment& segment : batch.segments) {
+      for (std::int64_t i = 0; i < segment.n_tokens; ++i) {
+        const std::int64_t position = segment.first_position + i;
+        const float* values = input.values.Row(segment.first_row + i);
+        const float* scores = input.scores.Row(segment.first_row + i);
+        if (i >= segment.n_tokens - cache.tail_slots) {
+          cache.Keep(segment.sequence, position, values, scores);
+        }
+        if (cache.IsBoundary(position)) {
+          cache.KeepBoundary(segment.sequence, position, values, scores);
+        }
       }
     }
   }
+};
+
+bool CpuBackend::ComputeAttention(const Operation& operation) {
+  return ComputeBy(AttentionOperations{*this}, operation);
 }
 
 }  // namespace fathom

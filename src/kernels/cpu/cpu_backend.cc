@@ -44,147 +44,139 @@ Result<std::unique_ptr<RooflineProbe>> CpuBackend::MakeRooflineProbe(
   return MakeHostRooflineProbe(isa_, team_.n_threads(), processors_, options);
 }
 
-void CpuBackend::Compute(const Operation& operation) {
-  std::visit([this](const auto& op) { Compute(op); }, operation);
-}
+struct CpuBackend::RowOperations {
+  CpuBackend& self;
 
-void CpuBackend::Compute(const RmsNormOp& op) {
-  ForItems(op.x.rows, op.x.cols * kElementWork, [&](std::int64_t first, std::int64_t end) {
-    for (std::int64_t row = first; row < end; ++row) {
-      kernels_.rms_norm(Bits(op.x.Row(row)), Bits(op.weight.data()), op.eps, op.x.cols,
-                        Bits(op.out.Row(row)));
-    }
-  });
-}
-
-void CpuBackend::Compute(const SwiGluOp& op) {
-  ForItems(op.out.rows, op.out.cols * kActivationWork, [&](std::int64_t first, std::int64_t end) {
-    kernels_.swiglu(Bits(op.gate.Row(first)), Bits(op.up.Row(first)), op.clamp, nullptr,
-                    (end - first) * op.out.cols, Bits(op.out.Row(first)));
-  });
-}
-
-void CpuBackend::HyperGates(const cpu::HyperWeights& w, cpu::HyperRows rows) {
-  const std::int64_t width = kStreams * rows.d;
-  const std::int64_t blocks = (width + cpu::kHyperBlock - 1) / cpu::kHyperBlock;
-  const std::int64_t most = std::min<std::int64_t>(
-      cpu::kHyperRows, std::ssize(scratch_.hyper_chains) / (blocks * (w.gates + 1)));
-  Check(rows.count == 0 || most > 0, "HcPre: more than Reserve announced");
-  rows.chains = scratch_.hyper_chains.data();
-  for (std::int64_t left = rows.count; left > 0; left -= rows.count) {
-    rows.count = std::min(left, most);
-    // Up to eight rows fill registers of 8 lanes, and so do the 24 gates of a few rows
-    // (hyper_connection.cc).
-    const cpu::Kernels& kernels = rows.count <= 8 ? avx2::Table() : kernels_;
-    const std::int64_t tiles = (rows.count + cpu::kHyperTile - 1) / cpu::kHyperTile;
-    const std::int64_t tile_rows = std::min(rows.count, cpu::kHyperTile);
-    ForItems(
-        blocks * tiles, tile_rows * w.gates * cpu::kHyperBlock * kGateWork,
-        [&](std::int64_t first, std::int64_t end) { kernels.hyper_chains(w, rows, first, end); });
-    const std::int64_t sinkhorn_work = w.gates == kHcGates ? kSinkhornWork : 0;
-    ForItems(rows.count, width + sinkhorn_work, [&](std::int64_t first, std::int64_t end) {
-      kernels_.hyper_pre(w, rows, first, end);
+  void Compute(const RmsNormOp& op) {
+    self.ForEach(op.x.rows, op.x.cols * kElementWork, [&](std::int64_t row) {
+      self.kernels_.rms_norm(Bits(op.x.Row(row)), Bits(op.weight.data()), op.eps, op.x.cols,
+                             Bits(op.out.Row(row)));
     });
-    rows.streams += rows.count * width;
-    rows.out += rows.count * rows.d;
-    if (w.gates == kHcGates) {
-      rows.post += rows.count * kStreams;
-      rows.comb += rows.count * kStreams * kStreams;
-    }
   }
-}
 
-void CpuBackend::Compute(const HcPreOp& op) {
-  if (op.streams.cols % 16 != 0) return ReferenceBackend::Compute(op);
-  const cpu::HyperWeights weights = {.fn = op.w.fn,
-                                     .base = op.w.base,
-                                     .scale = op.w.scale,
-                                     .gates = kHcGates,
-                                     .sinkhorn_iterations = op.options.sinkhorn_iterations,
-                                     .eps = op.options.eps,
-                                     .norm_eps = op.options.norm_eps};
-  const cpu::HyperRows rows = {.streams = Bits(op.streams.data),
-                               .d = op.out.cols,
-                               .out = Bits(op.out.data),
-                               .post = op.mix.post.data,
-                               .comb = op.mix.comb.data,
-                               .count = op.out.rows};
-  HyperGates(weights, rows);
-}
+  void Compute(const SwiGluOp& op) {
+    self.ForItems(
+        op.out.rows, op.out.cols * kActivationWork, [&](std::int64_t first, std::int64_t end) {
+          self.kernels_.swiglu(Bits(op.gate.Row(first)), Bits(op.up.Row(first)), op.clamp, nullptr,
+                               (end - first) * op.out.cols, Bits(op.out.Row(first)));
+        });
+  }
 
-void CpuBackend::Compute(const HcPostOp& op) {
-  ForItems(op.y.rows, op.streams.cols * kElementWork, [&](std::int64_t first, std::int64_t end) {
-    for (std::int64_t row = first; row < end; ++row) {
-      kernels_.hyper_post(Bits(op.y.Row(row)), op.mix.post.Row(row), op.mix.comb.Row(row),
-                          op.y.cols, Bits(op.streams.Row(row)));
-    }
-  });
-}
-
-void CpuBackend::Compute(const HcHeadOp& op) {
-  if (op.streams.cols % 16 != 0) return ReferenceBackend::Compute(op);
-  const cpu::HyperWeights weights = {.fn = op.w.fn,
-                                     .base = op.w.base,
-                                     .scale = op.w.scale,
-                                     .gates = kStreams,
-                                     .sinkhorn_iterations = 0,
-                                     .eps = op.options.eps,
-                                     .norm_eps = op.options.norm_eps};
-  const cpu::HyperRows rows = {.streams = Bits(op.streams.data),
-                               .d = op.out.cols,
-                               .out = Bits(op.out.data),
-                               .count = op.out.rows};
-  HyperGates(weights, rows);
-}
-
-void CpuBackend::Compute(const AddToStreamsOp& op) {
-  ForItems(op.x.rows, op.streams.cols * kElementWork, [&](std::int64_t first, std::int64_t end) {
-    for (std::int64_t row = first; row < end; ++row) {
-      for (std::int64_t stream = 0; stream < kStreams; ++stream) {
-        kernels_.add_bf16(Bits(op.x.Row(row)), op.x.cols,
-                          Bits(op.streams.Row(row) + stream * op.x.cols));
+  // The mix of HcPre, or none.
+  template <class Op>
+  void HyperGates(const Op& op, std::int64_t gates, const HcMix& mix) {
+    const cpu::HyperWeights w = {
+        .fn = op.w.fn,
+        .base = op.w.base,
+        .scale = op.w.scale,
+        .gates = gates,
+        .sinkhorn_iterations = gates == kHcGates ? op.options.sinkhorn_iterations : 0,
+        .eps = op.options.eps,
+        .norm_eps = op.options.norm_eps};
+    cpu::HyperRows rows = {.streams = Bits(op.streams.data),
+                           .d = op.out.cols,
+                           .out = Bits(op.out.data),
+                           .post = mix.post.data,
+                           .comb = mix.comb.data,
+                           .count = op.out.rows};
+    const std::int64_t width = kStreams * rows.d;
+    const std::int64_t blocks = (width + cpu::kHyperBlock - 1) / cpu::kHyperBlock;
+    const std::int64_t most = std::min<std::int64_t>(
+        cpu::kHyperRows, std::ssize(self.scratch_.hyper_chains) / (blocks * (w.gates + 1)));
+    Check(rows.count == 0 || most > 0, "HcPre: more than Reserve announced");
+    rows.chains = self.scratch_.hyper_chains.data();
+    for (std::int64_t left = rows.count; left > 0; left -= rows.count) {
+      rows.count = std::min(left, most);
+      // Up to eight rows fill registers of 8 lanes, and so do the 24 gates of a few rows
+      // (hyper_connection.cc).
+      const cpu::Kernels& kernels = rows.count <= 8 ? avx2::Table() : self.kernels_;
+      const std::int64_t tiles = (rows.count + cpu::kHyperTile - 1) / cpu::kHyperTile;
+      const std::int64_t tile_rows = std::min(rows.count, cpu::kHyperTile);
+      self.ForItems(
+          blocks * tiles, tile_rows * w.gates * cpu::kHyperBlock * kGateWork,
+          [&](std::int64_t first, std::int64_t end) { kernels.hyper_chains(w, rows, first, end); });
+      const std::int64_t sinkhorn_work = w.gates == kHcGates ? kSinkhornWork : 0;
+      self.ForItems(rows.count, width + sinkhorn_work, [&](std::int64_t first, std::int64_t end) {
+        self.kernels_.hyper_pre(w, rows, first, end);
+      });
+      rows.streams += rows.count * width;
+      rows.out += rows.count * rows.d;
+      if (w.gates == kHcGates) {
+        rows.post += rows.count * kStreams;
+        rows.comb += rows.count * kStreams * kStreams;
       }
     }
-  });
-}
+  }
 
-void CpuBackend::Compute(const MeanOfStreamsOp& op) {
-  ForItems(op.out.rows, op.streams.cols * kElementWork, [&](std::int64_t first, std::int64_t end) {
-    for (std::int64_t row = first; row < end; ++row) {
-      kernels_.mean_of_streams(Bits(op.streams.Row(row)), op.streams.cols / kStreams,
-                               Bits(op.out.Row(row) + op.first_column));
-    }
-  });
-}
+  void Compute(const HcPreOp& op) {
+    if (op.streams.cols % 16 != 0) return self.ReferenceBackend::Compute(op);
+    HyperGates(op, kHcGates, op.mix);
+  }
 
-void CpuBackend::Compute(const AddOp& op) {
-  ForItems(op.out.rows, op.out.cols * kElementWork, [&](std::int64_t first, std::int64_t end) {
-    kernels_.add_rows(op.x.Row(first), op.y.Row(first), (end - first) * op.out.cols,
-                      op.out.Row(first));
-  });
-}
+  void Compute(const HcHeadOp& op) {
+    if (op.streams.cols % 16 != 0) return self.ReferenceBackend::Compute(op);
+    HyperGates(op, kStreams, {});
+  }
 
-void CpuBackend::Compute(const QueryHeadsOp& op) {
-  const std::int64_t heads = op.q.cols / op.head_dim;
-  ForItems(op.q.rows * heads, op.head_dim * kElementWork,
-           [&](std::int64_t first, std::int64_t end) {
-             for (std::int64_t i = first; i < end; ++i) {
-               kernels_.query_head(Bits(op.q.data + i * op.head_dim), op.head_dim, op.eps,
-                                   RotaryRowAt(op.rope, i / heads));
-             }
-           });
-}
+  void Compute(const HcPostOp& op) {
+    self.ForEach(op.y.rows, op.streams.cols * kElementWork, [&](std::int64_t row) {
+      self.kernels_.hyper_post(Bits(op.y.Row(row)), op.mix.post.Row(row), op.mix.comb.Row(row),
+                               op.y.cols, Bits(op.streams.Row(row)));
+    });
+  }
 
-void CpuBackend::Compute(const WindowKeysOp& op) {
-  const std::int64_t plain = op.kv.cols - 2 * op.rope.cos.cols;
-  ForItems(op.kv.rows, 2 * op.kv.cols * kElementWork, [&](std::int64_t first, std::int64_t end) {
-    for (std::int64_t row = first; row < end; ++row) {
+  void Compute(const AddToStreamsOp& op) {
+    self.ForEach(op.x.rows, op.streams.cols * kElementWork, [&](std::int64_t row) {
+      for (std::int64_t stream = 0; stream < kStreams; ++stream) {
+        self.kernels_.add_bf16(Bits(op.x.Row(row)), op.x.cols,
+                               Bits(op.streams.Row(row) + stream * op.x.cols));
+      }
+    });
+  }
+
+  void Compute(const MeanOfStreamsOp& op) {
+    self.ForEach(op.out.rows, op.streams.cols * kElementWork, [&](std::int64_t row) {
+      self.kernels_.mean_of_streams(Bits(op.streams.Row(row)), op.streams.cols / kStreams,
+                                    Bits(op.out.Row(row) + op.first_column));
+    });
+  }
+
+  void Compute(const AddOp& op) {
+    self.ForItems(op.out.rows, op.out.cols * kElementWork,
+                  [&](std::int64_t first, std::int64_t end) {
+                    self.kernels_.add_rows(op.x.Row(first), op.y.Row(first),
+                                           (end - first) * op.out.cols, op.out.Row(first));
+                  });
+  }
+
+  void Compute(const QueryHeadsOp& op) {
+    const std::int64_t heads = op.q.cols / op.head_dim;
+    self.ForEach(op.q.rows * heads, op.head_dim * kElementWork, [&](std::int64_t i) {
+      self.kernels_.query_head(Bits(op.q.data + i * op.head_dim), op.head_dim, op.eps,
+                               RotaryRowAt(op.rope, i / heads));
+    });
+  }
+
+  void Compute(const WindowKeysOp& op) {
+    const std::int64_t plain = op.kv.cols - 2 * op.rope.cos.cols;
+    self.ForEach(op.kv.rows, 2 * op.kv.cols * kElementWork, [&](std::int64_t row) {
       std::uint16_t* key = Bits(op.kv.Row(row));
-      kernels_.rms_norm(key, Bits(op.norm.data()), op.eps, op.kv.cols, key);
-      kernels_.rotate(key + plain, RotaryRowAt(op.rope, row));
-      kernels_.simulate_fp8(key, plain);
-    }
-  });
+      self.kernels_.rms_norm(key, Bits(op.norm.data()), op.eps, op.kv.cols, key);
+      self.kernels_.rotate(key + plain, RotaryRowAt(op.rope, row));
+      self.kernels_.simulate_fp8(key, plain);
+    });
+  }
+};
+
+void CpuBackend::Compute(const Operation& operation) {
+  const bool has_kernel = ComputeLinear(operation) || ComputeRow(operation) ||
+                          ComputeAttention(operation) || ComputeIndexer(operation) ||
+                          ComputeExpert(operation);
+  if (!has_kernel) ReferenceBackend::Compute(operation);
+}
+
+bool CpuBackend::ComputeRow(const Operation& operation) {
+  return ComputeBy(RowOperations{*this}, operation);
 }
 
 }  // namespace fathom

@@ -3,8 +3,8 @@
 //
 // The kernels (kernels.h) are built once per instruction set; this class, built for the baseline,
 // checks shapes, divides the work among the threads and lays out scratch memory. Shapes without a
-// kernel (a head dimension that 32 does not divide, experts of mixed formats) go to the reference
-// implementation, which is slow, single-threaded and may allocate.
+// kernel (a head dimension that 32 does not divide, experts of mixed formats) and operations without
+// one go to the reference implementation, which is slow, single-threaded and may allocate.
 #pragma once
 
 #include <cstdint>
@@ -38,40 +38,19 @@ class CpuBackend final : public ReferenceBackend {
       const RooflineOptions& options) const override;
 
  private:
-  using ReferenceBackend::Compute;
   void Compute(const Operation& operation) override;
 
-  // cpu_linear.cc
-  void Compute(const LinearOp<Bf16>& op);
-  void Compute(const LinearOp<float>& op);
-  void Compute(const GroupedLinearOp& op);
-
-  // cpu_backend.cc
-  void Compute(const RmsNormOp& op);
-  void Compute(const SwiGluOp& op);
-  void Compute(const HcPreOp& op);
-  void Compute(const HcPostOp& op);
-  void Compute(const HcHeadOp& op);
-  void Compute(const AddToStreamsOp& op);
-  void Compute(const MeanOfStreamsOp& op);
-  void Compute(const AddOp& op);
-  void Compute(const QueryHeadsOp& op);
-  void Compute(const WindowKeysOp& op);
-
-  // cpu_attention.cc
-  void Compute(const CompressOp& op);
-  void Compute(const SparseAttentionOp& op);
-  void Compute(const AppendWindowOp& op);
-
-  // cpu_indexer.cc
-  void Compute(const IndexQueriesOp& op);
-  void Compute(const SelectRowsOp& op);
-  void Compute(const BestRowsOp& op);
-
-  // cpu_experts.cc
-  void Compute(const RouteOp& op);
-  void Compute(const ExpertRowsOp& op);
-  void Compute(const CombineExpertsOp& op);
+  // The operations of one source file each, and what computes an operation if the file has it.
+  struct RowOperations;
+  struct LinearOperations;
+  struct AttentionOperations;
+  struct IndexerOperations;
+  struct ExpertOperations;
+  bool ComputeRow(const Operation& operation);
+  bool ComputeLinear(const Operation& operation);
+  bool ComputeAttention(const Operation& operation);
+  bool ComputeIndexer(const Operation& operation);
+  bool ComputeExpert(const Operation& operation);
 
   // Calls body(first, end) on ranges of [0, count). `work` is the cost of one item, in
   // multiply-adds; small calls run on the calling thread.
@@ -79,6 +58,14 @@ class CpuBackend final : public ReferenceBackend {
   void ForItems(std::int64_t count, std::int64_t work, const Body& body) {
     const std::int64_t grain = (kShareWork + work - 1) / (work > 0 ? work : 1);
     team_.For(count, grain > 0 ? grain : 1, body);
+  }
+
+  // Calls body(item) for [0, count) in this way.
+  template <class Body>
+  void ForEach(std::int64_t count, std::int64_t work, const Body& body) {
+    ForItems(count, work, [&](std::int64_t first, std::int64_t end) {
+      for (std::int64_t item = first; item < end; ++item) body(item);
+    });
   }
 
   // Returns how many prepared rows of k numbers are processed together; at least 1.
@@ -91,29 +78,6 @@ class CpuBackend final : public ReferenceBackend {
   // whose `ids` are all kRemoteExpert (ids [count, any]; empty: all rows).
   void Prepare(cpu::ProductFormat format, const Bf16* x, std::int64_t x_stride, std::int64_t count,
                std::int64_t k, float* out, float* scales, Matrix<const std::int32_t> ids = {});
-  template <class Out>
-  void MultiplyDense(Matrix<const Bf16> x, const Weight& w, Matrix<Out> out);
-  void ExpertTile(Matrix<const Bf16> x, const Routing& routing,
-                  std::span<const ExpertWeights> experts, float clamp, Matrix<Bf16> rows);
-  void SortPairs(const Routing& routing, std::int64_t n_experts);
-  void MultiplyHidden(std::span<const ExpertWeights> experts, Matrix<Bf16> rows);
-  void MultiplyInputs(std::span<const ExpertWeights> experts);
-  // Computes the gates of all rows; the mixes of a few wide rows are shared among the threads.
-  void HyperGates(const cpu::HyperWeights& w, cpu::HyperRows rows);
-  // A thread's part in choosing rows.
-  struct IndexWorker {
-    int piece = 0;             // index of its scratch memory
-    bool shares_rows = false;  // true: on the calling thread, and all threads share the rows
-  };
-  struct IndexInput;
-  std::span<const ScoredRow> ChooseBestRows(const IndexInput& input, std::int64_t token,
-                                            const RowRange& range, std::int64_t n_best,
-                                            const IndexWorker& worker);
-  template <class Choose>
-  void ForTokens(const IndexInput& input, std::int64_t n_best, const Choose& choose);
-  void StoreTail(const CompressorInput& input, const BatchView& batch,
-                 const CompressorCache& cache);
-
   // Least work for which waking a thread pays: five to ten microseconds, several times the cost of
   // waking.
   static constexpr std::int64_t kShareWork = 256 * 1024;

@@ -115,112 +115,126 @@ cpu::IndexTask MakeTask(const IndexQueryBlock& block) {
 
 }  // namespace
 
-void CpuBackend::Compute(const IndexQueriesOp& op) {
-  const std::int64_t heads = op.q.cols / kIndexDim;
-  const std::int64_t pairs = op.rope.cos.cols;
-  ForItems(op.q.rows * heads, kPackWork, [&](std::int64_t first, std::int64_t end) {
-    for (std::int64_t i = first; i < end; ++i) {
+struct CpuBackend::IndexerOperations {
+  CpuBackend& self;
+
+  void Compute(const IndexQueriesOp& op) {
+    const std::int64_t heads = op.q.cols / kIndexDim;
+    const std::int64_t pairs = op.rope.cos.cols;
+    self.ForEach(op.q.rows * heads, kPackWork, [&](std::int64_t i) {
       Bf16 x[kIndexDim];
       std::copy_n(op.q.data + i * kIndexDim, kIndexDim, x);
-      kernels_.rotate(Bits(x) + kIndexDim - 2 * pairs, RotaryRowAt(op.rope, i / heads));
-      kernels_.pack_index(Bits(x), op.out.data + i * kPackedIndexBytes);
+      self.kernels_.rotate(Bits(x) + kIndexDim - 2 * pairs, RotaryRowAt(op.rope, i / heads));
+      self.kernels_.pack_index(Bits(x), op.out.data + i * kPackedIndexBytes);
+    });
+  }
+
+  // A thread's part in choosing rows.
+  struct IndexWorker {
+    int piece = 0;             // index of its scratch memory
+    bool shares_rows = false;  // true: on the calling thread, and all threads share the rows
+  };
+
+  // The inputs of scoring.
+  struct IndexInput {
+    Matrix<const std::uint8_t> queries;
+    Matrix<const Bf16> head_weights;
+    const BatchView& batch;
+    const CompressorCache& cache;
+
+    // Returns true if there are more heads than the kernels handle: the reference handles them.
+    bool IsTooWide() const { return head_weights.cols > kMaxHeadGroups * cpu::kIndexLanes; }
+  };
+
+  // Returns the best rows of a range for one token, at most n_best, in order, in the scratch memory
+  // of this worker.
+  std::span<const ScoredRow> ChooseBestRows(const IndexInput& input, std::int64_t token,
+                                            const RowRange& range, std::int64_t n_best,
+                                            const IndexWorker& worker) {
+    const auto n = static_cast<std::size_t>(range.n_rows());
+    const std::span<float> scores =
+        Piece(self.scratch_.row_scores, worker.piece, self.team_.n_threads());
+    const std::span<ScoredRow> order =
+        Piece(self.scratch_.row_order, worker.piece, self.team_.n_threads());
+    Check(n <= scores.size(), "SelectRows: more rows than Reserve announced");
+    if (n == 0) return {};
+    IndexQueryBlock block;
+    LayOutQueries(input.queries.RowSpan(token), input.head_weights.RowSpan(token), block);
+    const BlockRows& rows = input.cache.packed_rows;
+    const std::int32_t sequence = input.batch.FindSegment(token).sequence;
+    const auto score = [&](std::int64_t first, std::int64_t end) {
+      cpu::IndexTask task = MakeTask(block);
+      for (; first < end; first += task.end) {
+        const std::int64_t row = range.first + first;
+        task.rows = rows.Row(sequence, row);
+        task.scores = scores.data() + first;
+        task.end = std::min(end - first, rows.rows_per_block - row % rows.rows_per_block);
+        self.kernels_.index_scores(task);
+      }
+    };
+    if (worker.shares_rows) {
+      self.ForItems(range.n_rows(), block.head_groups * cpu::kIndexLanes * kScoreWork, score);
+    } else {
+      score(0, range.n_rows());
     }
-  });
-}
+    const std::span<ScoredRow> best =
+        order.first(static_cast<std::size_t>(std::min(range.n_rows(), n_best)));
+    ChooseBest(self.kernels_, scores.first(n), input.cache.share, range.first, best);
+    return best;
+  }
 
-// The inputs of scoring.
-struct CpuBackend::IndexInput {
-  Matrix<const std::uint8_t> queries;
-  Matrix<const Bf16> head_weights;
-  const BatchView& batch;
-  const CompressorCache& cache;
+  // Calls choose(token, worker) for all tokens. With many tokens, each thread scores and chooses
+  // for its own tokens; with few tokens, all threads share the rows of one token after the other.
+  template <class Choose>
+  void ForTokens(const IndexInput& input, std::int64_t n_best, const Choose& choose) {
+    const std::int64_t t = input.batch.n_tokens();
+    if (t < self.team_.n_threads()) {
+      for (std::int64_t token = 0; token < t; ++token) {
+        choose(token, IndexWorker{.piece = 0, .shares_rows = true});
+      }
+      return;
+    }
+    // About as many rows are scored as are chosen, or more.
+    self.ForItems(t, n_best * input.head_weights.cols * kScoreWork,
+                  [&](std::int64_t first, std::int64_t end, int piece) {
+                    for (std::int64_t token = first; token < end; ++token) {
+                      choose(token, IndexWorker{.piece = piece, .shares_rows = false});
+                    }
+                  });
+  }
 
-  // Returns true if there are more heads than the kernels handle: the reference handles them.
-  bool IsTooWide() const { return head_weights.cols > kMaxHeadGroups * cpu::kIndexLanes; }
+  void Compute(const SelectRowsOp& op) {
+    const IndexInput input = {op.queries, op.head_weights, op.batch, op.cache};
+    if (input.IsTooWide()) {
+      return self.ReferenceBackend::Compute(op);
+    }
+    ForTokens(input, op.rows.cols, [&](std::int64_t token, const IndexWorker& worker) {
+      const std::int64_t visible =
+          VisibleRows(op.batch.positions[static_cast<std::size_t>(token)], op.cache.ratio);
+      Check(visible <= op.cache.Capacity(), "SelectRows: more rows than the cache holds");
+      if (visible <= op.rows.cols) return ChooseAll(visible, op.rows.RowSpan(token));
+      Check(op.cache.share.n == 1, "SelectRows: rows that other ranks have");
+      const auto best = ChooseBestRows(input, token, {0, visible}, op.rows.cols, worker);
+      std::transform(best.begin(), best.end(), op.rows.Row(token), ToRow);
+    });
+  }
+
+  void Compute(const BestRowsOp& op) {
+    const IndexInput input = {op.queries, op.head_weights, op.batch, op.cache};
+    if (input.IsTooWide()) {
+      return self.ReferenceBackend::Compute(op);
+    }
+    ForTokens(input, op.best.cols, [&](std::int64_t token, const IndexWorker& worker) {
+      const auto found = ChooseBestRows(input, token, op.ranges[static_cast<std::size_t>(token)],
+                                        op.best.cols, worker);
+      std::fill_n(std::copy(found.begin(), found.end(), op.best.Row(token)),
+                  op.best.cols - std::ssize(found), kNoScoredRow);
+    });
+  }
 };
 
-// Returns the best rows of a range for one token, at most n_best, in order, in the scratch memory
-// of this worker.
-std::span<const ScoredRow> CpuBackend::ChooseBestRows(const IndexInput& input, std::int64_t token,
-                                                      const RowRange& range, std::int64_t n_best,
-                                                      const IndexWorker& worker) {
-  const auto n = static_cast<std::size_t>(range.n_rows());
-  const std::span<float> scores = Piece(scratch_.row_scores, worker.piece, team_.n_threads());
-  const std::span<ScoredRow> order = Piece(scratch_.row_order, worker.piece, team_.n_threads());
-  Check(n <= scores.size(), "SelectRows: more rows than Reserve announced");
-  if (n == 0) return {};
-  IndexQueryBlock block;
-  LayOutQueries(input.queries.RowSpan(token), input.head_weights.RowSpan(token), block);
-  const BlockRows& rows = input.cache.packed_rows;
-  const std::int32_t sequence = input.batch.FindSegment(token).sequence;
-  const auto score = [&](std::int64_t first, std::int64_t end) {
-    cpu::IndexTask task = MakeTask(block);
-    for (; first < end; first += task.end) {
-      const std::int64_t row = range.first + first;
-      task.rows = rows.Row(sequence, row);
-      task.scores = scores.data() + first;
-      task.end = std::min(end - first, rows.rows_per_block - row % rows.rows_per_block);
-      kernels_.index_scores(task);
-    }
-  };
-  if (worker.shares_rows) {
-    ForItems(range.n_rows(), block.head_groups * cpu::kIndexLanes * kScoreWork, score);
-  } else {
-    score(0, range.n_rows());
-  }
-  const std::span<ScoredRow> best =
-      order.first(static_cast<std::size_t>(std::min(range.n_rows(), n_best)));
-  ChooseBest(kernels_, scores.first(n), input.cache.share, range.first, best);
-  return best;
-}
-
-// Calls choose(token, worker) for all tokens. With many tokens, each thread scores and chooses for
-// its own tokens; with few tokens, all threads share the rows of one token after the other.
-template <class Choose>
-void CpuBackend::ForTokens(const IndexInput& input, std::int64_t n_best, const Choose& choose) {
-  const std::int64_t t = input.batch.n_tokens();
-  if (t < team_.n_threads()) {
-    for (std::int64_t token = 0; token < t; ++token) {
-      choose(token, IndexWorker{.piece = 0, .shares_rows = true});
-    }
-    return;
-  }
-  // About as many rows are scored as are chosen, or more.
-  ForItems(t, n_best * input.head_weights.cols * kScoreWork,
-           [&](std::int64_t first, std::int64_t end, int piece) {
-             for (std::int64_t token = first; token < end; ++token) {
-               choose(token, IndexWorker{.piece = piece, .shares_rows = false});
-             }
-           });
-}
-
-void CpuBackend::Compute(const SelectRowsOp& op) {
-  const IndexInput input = {op.queries, op.head_weights, op.batch, op.cache};
-  if (input.IsTooWide()) {
-    return ReferenceBackend::Compute(op);
-  }
-  ForTokens(input, op.rows.cols, [&](std::int64_t token, const IndexWorker& worker) {
-    const std::int64_t visible =
-        VisibleRows(op.batch.positions[static_cast<std::size_t>(token)], op.cache.ratio);
-    Check(visible <= op.cache.Capacity(), "SelectRows: more rows than the cache holds");
-    if (visible <= op.rows.cols) return ChooseAll(visible, op.rows.RowSpan(token));
-    Check(op.cache.share.n == 1, "SelectRows: rows that other ranks have");
-    const auto best = ChooseBestRows(input, token, {0, visible}, op.rows.cols, worker);
-    std::transform(best.begin(), best.end(), op.rows.Row(token), ToRow);
-  });
-}
-
-void CpuBackend::Compute(const BestRowsOp& op) {
-  const IndexInput input = {op.queries, op.head_weights, op.batch, op.cache};
-  if (input.IsTooWide()) {
-    return ReferenceBackend::Compute(op);
-  }
-  ForTokens(input, op.best.cols, [&](std::int64_t token, const IndexWorker& worker) {
-    const auto found = ChooseBestRows(input, token, op.ranges[static_cast<std::size_t>(token)],
-                                      op.best.cols, worker);
-    std::fill_n(std::copy(found.begin(), found.end(), op.best.Row(token)),
-                op.best.cols - std::ssize(found), kNoScoredRow);
-  });
+bool CpuBackend::ComputeIndexer(const Operation& operation) {
+  return ComputeBy(IndexerOperations{*this}, operation);
 }
 
 }  // namespace fathom

@@ -57,6 +57,78 @@ cpu::Product MakeProduct(const Weight& w, bool quantize) {
           .k_parts = w.k_parts};
 }
 
+struct CpuBackend::LinearOperations {
+  CpuBackend& self;
+
+  template <class Out>
+  void MultiplyDense(Matrix<const Bf16> x, const Weight& w, Matrix<Out> out) {
+    cpu::Product product = MakeProduct(w, /*quantize=*/true);
+    product.x = self.scratch_.activations.data();
+    product.x_stride = cpu::PreparedStride(w.k);
+    product.x_scales = self.scratch_.scales.data();
+    product.scale_stride = w.k / kFp8Block;
+    product.out_stride = out.cols;
+    const std::int64_t tile = self.TileRows(w.k);
+    for (std::int64_t first = 0; first < x.rows; first += tile) {
+      product.t = std::min(tile, x.rows - first);
+      self.Prepare(product.format, x.Row(first), x.cols, product.t, w.k,
+                   self.scratch_.activations.data(), self.scratch_.scales.data());
+      if constexpr (std::is_same_v<Out, Bf16>) {
+        product.out_bf16 = Bits(out.Row(first));
+      } else {
+        product.out_float = out.Row(first);
+      }
+      self.Multiply({&product, 1});
+    }
+  }
+
+  void Compute(const LinearOp<Bf16>& op) { MultiplyDense(op.x, op.w, op.out); }
+
+  void Compute(const LinearOp<float>& op) { MultiplyDense(op.x, op.w, op.out); }
+
+  // Prepares every (row, group) as a row of its own; the groups of a chunk are products that run as
+  // one loop. A chunk has only so many groups that all rows fit, so that weights are read once.
+  void Compute(const GroupedLinearOp& op) {
+    constexpr std::int64_t kMaxChunk = 16;
+    const std::int64_t group_rows = op.w.n / op.groups;
+    const std::int64_t stride = cpu::PreparedStride(op.w.k);
+    const std::int64_t scale_stride = op.w.k / kFp8Block;
+    const std::int64_t fitting = self.TileRows(op.w.k);
+    const std::int64_t chunk = std::clamp<std::int64_t>(
+        fitting / std::max<std::int64_t>(op.x.rows, 1), 1, std::min(op.groups, kMaxChunk));
+    const std::int64_t tile = fitting / chunk;
+    for (std::int64_t first = 0; first < op.x.rows; first += tile) {
+      const std::int64_t t = std::min(tile, op.x.rows - first);
+      for (std::int64_t group = 0; group < op.groups; group += chunk) {
+        const std::int64_t n_groups = std::min(chunk, op.groups - group);
+        std::array<cpu::Product, kMaxChunk> products;
+        for (std::int64_t i = 0; i < n_groups; ++i) {
+          cpu::Product& product = products[static_cast<std::size_t>(i)];
+          product = MakeProduct(op.w, /*quantize=*/false);
+          float* prepared = self.scratch_.activations.data() + i * t * stride;
+          float* scales = self.scratch_.scales.data() + i * t * scale_stride;
+          self.Prepare(product.format, op.x.Row(first) + (group + i) * op.w.k, op.x.cols, t, op.w.k,
+                       prepared, scales);
+          product.x = prepared;
+          product.x_stride = stride;
+          product.x_scales = scales;
+          product.scale_stride = scale_stride;
+          product.t = t;
+          product.out_stride = op.out.cols;
+          product.first_row = (group + i) * group_rows;
+          product.n = group_rows;
+          product.out_bf16 = Bits(op.out.Row(first));
+        }
+        self.Multiply({products.data(), static_cast<std::size_t>(n_groups)});
+      }
+    }
+  }
+};
+
+bool CpuBackend::ComputeLinear(const Operation& operation) {
+  return ComputeBy(LinearOperations{*this}, operation);
+}
+
 std::int64_t CpuBackend::TileRows(std::int64_t k) const {
   const std::int64_t fitting = std::ssize(scratch_.activations) / cpu::PreparedStride(k);
   Check(fitting > 0, "more inputs than Reserve announced, or Reserve was not called");
@@ -120,78 +192,12 @@ void CpuBackend::Prepare(cpu::ProductFormat format, const Bf16* x, std::int64_t 
              return id != kRemoteExpert;
            });
   };
-  ForItems(count, k * kWork, [&](std::int64_t first, std::int64_t end) {
-    for (std::int64_t row = first; row < end; ++row) {
-      if (is_needed(row)) {
-        kernels_.prepare(format, Bits(x + row * x_stride), k, out + row * cpu::PreparedStride(k),
-                         scales + row * (k / kFp8Block));
-      }
+  ForEach(count, k * kWork, [&](std::int64_t row) {
+    if (is_needed(row)) {
+      kernels_.prepare(format, Bits(x + row * x_stride), k, out + row * cpu::PreparedStride(k),
+                       scales + row * (k / kFp8Block));
     }
   });
-}
-
-template <class Out>
-void CpuBackend::MultiplyDense(Matrix<const Bf16> x, const Weight& w, Matrix<Out> out) {
-  cpu::Product product = MakeProduct(w, /*quantize=*/true);
-  product.x = scratch_.activations.data();
-  product.x_stride = cpu::PreparedStride(w.k);
-  product.x_scales = scratch_.scales.data();
-  product.scale_stride = w.k / kFp8Block;
-  product.out_stride = out.cols;
-  const std::int64_t tile = TileRows(w.k);
-  for (std::int64_t first = 0; first < x.rows; first += tile) {
-    product.t = std::min(tile, x.rows - first);
-    Prepare(product.format, x.Row(first), x.cols, product.t, w.k, scratch_.activations.data(),
-            scratch_.scales.data());
-    if constexpr (std::is_same_v<Out, Bf16>) {
-      product.out_bf16 = Bits(out.Row(first));
-    } else {
-      product.out_float = out.Row(first);
-    }
-    Multiply({&product, 1});
-  }
-}
-
-void CpuBackend::Compute(const LinearOp<Bf16>& op) { MultiplyDense(op.x, op.w, op.out); }
-
-void CpuBackend::Compute(const LinearOp<float>& op) { MultiplyDense(op.x, op.w, op.out); }
-
-// Prepares every (row, group) as a row of its own; the groups of a chunk are products that run as
-// one loop. A chunk has only so many groups that all rows fit, so that weights are read once.
-void CpuBackend::Compute(const GroupedLinearOp& op) {
-  constexpr std::int64_t kMaxChunk = 16;
-  const std::int64_t group_rows = op.w.n / op.groups;
-  const std::int64_t stride = cpu::PreparedStride(op.w.k);
-  const std::int64_t scale_stride = op.w.k / kFp8Block;
-  const std::int64_t fitting = TileRows(op.w.k);
-  const std::int64_t chunk = std::clamp<std::int64_t>(
-      fitting / std::max<std::int64_t>(op.x.rows, 1), 1, std::min(op.groups, kMaxChunk));
-  const std::int64_t tile = fitting / chunk;
-  for (std::int64_t first = 0; first < op.x.rows; first += tile) {
-    const std::int64_t t = std::min(tile, op.x.rows - first);
-    for (std::int64_t group = 0; group < op.groups; group += chunk) {
-      const std::int64_t n_groups = std::min(chunk, op.groups - group);
-      std::array<cpu::Product, kMaxChunk> products;
-      for (std::int64_t i = 0; i < n_groups; ++i) {
-        cpu::Product& product = products[static_cast<std::size_t>(i)];
-        product = MakeProduct(op.w, /*quantize=*/false);
-        float* prepared = scratch_.activations.data() + i * t * stride;
-        float* scales = scratch_.scales.data() + i * t * scale_stride;
-        Prepare(product.format, op.x.Row(first) + (group + i) * op.w.k, op.x.cols, t, op.w.k,
-                prepared, scales);
-        product.x = prepared;
-        product.x_stride = stride;
-        product.x_scales = scales;
-        product.scale_stride = scale_stride;
-        product.t = t;
-        product.out_stride = op.out.cols;
-        product.first_row = (group + i) * group_rows;
-        product.n = group_rows;
-        product.out_bf16 = Bits(op.out.Row(first));
-      }
-      Multiply({products.data(), static_cast<std::size_t>(n_groups)});
-    }
-  }
 }
 
 }  // namespace fathom

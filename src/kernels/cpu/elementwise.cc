@@ -38,7 +38,7 @@ void AddRows(const float* x, const float* y, int64_t n, float* out) {
   });
 }
 
-void MeanOfStreams(const uint16_t* streams, int64_t d, uint16_t* mean) {
+void MeanRow(const uint16_t* streams, int64_t d, uint16_t* mean) {
   ForVectors(d, [&](int64_t i, int lanes) {
     const uint16_t* x = streams + i;
     const F32 sum =

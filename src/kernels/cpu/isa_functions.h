@@ -15,7 +15,7 @@ void SwiGluRow(const uint16_t* gate, const uint16_t* up, float clamp, const floa
 void AddRow(const float* a, int64_t n, float* sum);
 void AddBf16Row(const uint16_t* a, int64_t n, uint16_t* sum);
 void AddRows(const float* x, const float* y, int64_t n, float* out);
-void MeanOfStreams(const uint16_t* streams, int64_t d, uint16_t* mean);
+void MeanRow(const uint16_t* streams, int64_t d, uint16_t* mean);
 void CombineRow(const uint16_t* rows, int64_t count, const uint16_t* shared, int64_t d,
                 uint16_t* out);
 void RouterScores(const float* logits, int64_t n, float* scores);

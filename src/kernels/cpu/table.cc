@@ -18,7 +18,7 @@ const cpu::Kernels& Table() {
       .add = AddRow,
       .add_bf16 = AddBf16Row,
       .add_rows = AddRows,
-      .mean_of_streams = MeanOfStreams,
+      .mean_of_streams = MeanRow,
       .combine = CombineRow,
       .router_scores = RouterScores,
       .hyper_chains = HyperChains,

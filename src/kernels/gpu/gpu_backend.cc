@@ -198,11 +198,12 @@ Status GpuBackend::BeginStep(const BatchView& batch, std::span<const TableChange
 }
 
 void GpuBackend::Compute(const Operation& operation) {
-  std::visit([this](const auto& op) { Compute(op); }, operation);
-}
-
-void GpuBackend::Compute(const ChooseTokensOp& op) {
-  Download(std::as_writable_bytes(op.choices), sampler_.Choose(*driver_, op.logits, op.rows));
+  if (const auto* op = std::get_if<ChooseTokensOp>(&operation)) {
+    return Download(std::as_writable_bytes(op->choices),
+                    sampler_.Choose(*driver_, op->logits, op->rows));
+  }
+  Check(ComputeDense(operation) || ComputeAttention(operation) || ComputeExpert(operation),
+        "an operation of a backend that does not have it");
 }
 
 }  // namespace fathom

@@ -22,8 +22,6 @@
 #include "base/integer_math.h"
 #include "kernels/backend.h"
 #include "kernels/fault.h"
-#include "kernels/gpu/device/indexer.h"
-#include "kernels/gpu/device/linear.h"
 #include "kernels/gpu/device_sampler.h"
 #include "kernels/gpu/driver.h"
 #include "kernels/gpu/host_experts.h"
@@ -77,39 +75,14 @@ class GpuBackend final : public Backend {
  private:
   // gpu_backend.cc
   void Compute(const Operation& operation) override;
-  void Compute(const ChooseTokensOp& op);
 
-  // gpu_dense.cc
-  void Compute(const FillRopeRowsOp& op);
-  void Compute(const EmbedOp& op);
-  void Compute(const RmsNormOp& op);
-  void Compute(const LinearOp<Bf16>& op);
-  void Compute(const LinearOp<float>& op);
-  void Compute(const GroupedLinearOp& op);
-  void Compute(const SwiGluOp& op);
-  void Compute(const HcPreOp& op);
-  void Compute(const HcPostOp& op);
-  void Compute(const HcHeadOp& op);
-  void Compute(const AddToStreamsOp& op);
-  void Compute(const MeanOfStreamsOp& op);
-  void Compute(const AddOp& op);
-
-  // gpu_attention.cc
-  void Compute(const QueryHeadsOp& op);
-  void Compute(const WindowKeysOp& op);
-  void Compute(const CompressOp& op);
-  void Compute(const IndexQueriesOp& op);
-  void Compute(const SelectRowsOp& op);
-  void Compute(const BestRowsOp& op);
-  void Compute(const CopyRowsOp& op);
-  void Compute(const SparseAttentionOp& op);
-  void Compute(const AppendWindowOp& op);
-
-  // gpu_experts.cc
-  void Compute(const RouteOp& op);
-  void Compute(const RouteByTokenOp& op);
-  void Compute(const ExpertRowsOp& op);
-  void Compute(const CombineExpertsOp& op);
+  // The operations of one source file each, and what computes an operation if the file has it.
+  struct DenseOperations;
+  struct AttentionOperations;
+  struct ExpertOperations;
+  bool ComputeDense(const Operation& operation);
+  bool ComputeAttention(const Operation& operation);
+  bool ComputeExpert(const Operation& operation);
 
   // The experts of a block, in the form that kernels read.
   struct BoundExperts {
@@ -173,26 +146,12 @@ class GpuBackend final : public Backend {
       run(elements.subspan(first, std::min(kMost, elements.size() - first)));
     }
   }
-  // Computes Embed for a table in memory of the host.
-  void EmbedFromHost(const BatchView& batch, Matrix<const Bf16> table, Matrix<Bf16> out);
   // Returns how many rows of `cols` numbers fit into codes_; at least one.
   std::int64_t RowsOfCodes(std::int64_t cols) const;
   // Quantises at most RowsOfCodes rows into codes_ and scales_.
   void Quantize(Matrix<const Bf16> x);
   Matrix<std::uint8_t> Codes(std::int64_t rows, std::int64_t cols) const;
   Matrix<float> CodeScales(std::int64_t rows, std::int64_t cols) const;
-  void LaunchLinear(GpuKernel kernel, const gpu::LinearArguments& arguments);
-  // Either out or exact has data.
-  void Multiply(Matrix<const Bf16> x, const Weight& w, Matrix<Bf16> out, Matrix<float> exact);
-  void LaunchHcPre(Matrix<const Bf16> streams, const HcWeights& w, const HcOptions& options,
-                   Matrix<Bf16> out, const HcMix& mix);
-  // Scores and chooses rows for all tokens of `call`, whose token fields are set here. row_counts:
-  // the number of rows to score for every token.
-  void ChooseRows(gpu::ChooseRowsArguments call, std::span<const std::int64_t> row_counts,
-                  std::span<const RowRange> ranges);
-  // Computes the rows of tokens first, first + 1, ..., whose inputs are x.
-  void ExpertTile(const BoundExperts& bound, std::int64_t first, Matrix<const Bf16> x,
-                  const Routing& routing, float clamp, Matrix<Bf16> rows);
   std::uint64_t* fault() const { return reinterpret_cast<std::uint64_t*>(fault_->address()); }
 
   std::unique_ptr<ProfiledDriver> driver_;

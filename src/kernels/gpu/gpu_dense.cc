@@ -11,51 +11,149 @@
 
 namespace fathom {
 
-void GpuBackend::Compute(const FillRopeRowsOp& op) {
-  LaunchOnNumbers(GpuKernel::kFillRopeRows, op.cos.rows * op.cos.cols,
-                  gpu::RopeRowsArguments{.positions = batch_.View(op.batch).positions,
-                                         .frequencies = op.frequencies.data(),
-                                         .cos = op.cos,
-                                         .sin = op.sin});
-}
+struct GpuBackend::DenseOperations {
+  GpuBackend& self;
 
-void GpuBackend::Compute(const EmbedOp& op) {
-  if (!ledger_.Has(op.table.data)) {
-    return EmbedFromHost(op.batch, op.table, op.out);
+  void Compute(const FillRopeRowsOp& op) {
+    self.LaunchOnNumbers(GpuKernel::kFillRopeRows, op.cos.rows * op.cos.cols,
+                         gpu::RopeRowsArguments{.positions = self.batch_.View(op.batch).positions,
+                                                .frequencies = op.frequencies.data(),
+                                                .cos = op.cos,
+                                                .sin = op.sin});
   }
-  LaunchOnNumbers(GpuKernel::kEmbed, op.out.rows * op.out.cols,
-                  gpu::EmbedArguments{.tokens = batch_.View(op.batch).tokens,
-                                      .table = op.table,
-                                      .out = op.out,
-                                      .fault = fault()});
-}
 
-void GpuBackend::EmbedFromHost(const BatchView& batch, Matrix<const Bf16> table, Matrix<Bf16> out) {
-  host_rows_.clear();
-  for (std::int64_t row = 0; row < out.rows; ++row) {
-    Token token = batch.tokens[static_cast<std::size_t>(row)];
-    if (token < 0 || token >= table.rows) {
-      fault_word_.Set(Fault::kTokenOutsideVocabulary, row);
-      token = 0;
+  void Compute(const EmbedOp& op) {
+    if (!self.ledger_.Has(op.table.data)) {
+      return EmbedFromHost(op.batch, op.table, op.out);
     }
-    const std::span<const Bf16> numbers = table.RowSpan(token);
-    host_rows_.insert(host_rows_.end(), numbers.begin(), numbers.end());
+    self.LaunchOnNumbers(GpuKernel::kEmbed, op.out.rows * op.out.cols,
+                         gpu::EmbedArguments{.tokens = self.batch_.View(op.batch).tokens,
+                                             .table = op.table,
+                                             .out = op.out,
+                                             .fault = self.fault()});
   }
-  const std::span<const std::byte> bytes = std::as_bytes(std::span<const Bf16>(host_rows_));
-  Check(embedded_ != nullptr && std::ssize(bytes) <= embedded_->bytes(),
-        "Embed: more than Reserve announced, or Reserve was not called");
-  driver_->Upload(embedded_->address(), bytes);
-  LaunchOnNumbers(GpuKernel::kEmbed, out.rows * out.cols,
-                  gpu::EmbedArguments{.table = {reinterpret_cast<const Bf16*>(embedded_->address()),
-                                                out.rows, table.cols},
-                                      .out = out,
-                                      .fault = fault()});
-}
 
-void GpuBackend::Compute(const RmsNormOp& op) {
-  Launch(
-      GpuKernel::kRmsNorm, op.x.rows,
-      gpu::RmsNormArguments{.x = op.x, .weight = op.weight.data(), .eps = op.eps, .out = op.out});
+  // For a table in memory of the host.
+  void EmbedFromHost(const BatchView& batch, Matrix<const Bf16> table, Matrix<Bf16> out) {
+    self.host_rows_.clear();
+    for (std::int64_t row = 0; row < out.rows; ++row) {
+      Token token = batch.tokens[static_cast<std::size_t>(row)];
+      if (token < 0 || token >= table.rows) {
+        self.fault_word_.Set(Fault::kTokenOutsideVocabulary, row);
+        token = 0;
+      }
+      const std::span<const Bf16> numbers = table.RowSpan(token);
+      self.host_rows_.insert(self.host_rows_.end(), numbers.begin(), numbers.end());
+    }
+    const std::span<const std::byte> bytes = std::as_bytes(std::span<const Bf16>(self.host_rows_));
+    Check(self.embedded_ != nullptr && std::ssize(bytes) <= self.embedded_->bytes(),
+          "Embed: more than Reserve announced, or Reserve was not called");
+    self.driver_->Upload(self.embedded_->address(), bytes);
+    self.LaunchOnNumbers(
+        GpuKernel::kEmbed, out.rows * out.cols,
+        gpu::EmbedArguments{.table = {reinterpret_cast<const Bf16*>(self.embedded_->address()),
+                                      out.rows, table.cols},
+                            .out = out,
+                            .fault = self.fault()});
+  }
+
+  void Compute(const RmsNormOp& op) {
+    self.Launch(
+        GpuKernel::kRmsNorm, op.x.rows,
+        gpu::RmsNormArguments{.x = op.x, .weight = op.weight.data(), .eps = op.eps, .out = op.out});
+  }
+
+  void LaunchLinear(GpuKernel kernel, const gpu::LinearArguments& arguments) {
+    constexpr std::int64_t kRowsOfBlock = kMaxBlockThreads / kGroupThreads;
+    const std::int64_t tiles = DivideUp(arguments.w.n, kRowsOfBlock);
+    self.Launch(kernel, tiles * DivideUp(arguments.n_rows, gpu::kProductTokens), arguments);
+  }
+
+  // Either out or exact has data.
+  void Multiply(Matrix<const Bf16> x, const Weight& w, Matrix<Bf16> out, Matrix<float> exact) {
+    if (!w.IsQuantized()) {
+      return LaunchLinear(GpuKernel::kLinearPlain,
+                          {.x = x, .w = w, .n_rows = x.rows, .out = out, .exact = exact});
+    }
+    const std::int64_t tile = self.RowsOfCodes(w.k);
+    for (std::int64_t first = 0; first < x.rows; first += tile) {
+      const std::int64_t n = std::min(tile, x.rows - first);
+      self.Quantize(x.Rows(first, n));
+      LaunchLinear(w.format == WeightFormat::kFp8 ? GpuKernel::kLinearFp8 : GpuKernel::kLinearFp4,
+                   {.codes = self.Codes(n, x.cols),
+                    .scales = self.CodeScales(n, x.cols),
+                    .w = w,
+                    .n_rows = n,
+                    .out = out.data == nullptr ? out : out.Rows(first, n),
+                    .exact = exact.data == nullptr ? exact : exact.Rows(first, n)});
+    }
+  }
+
+  void Compute(const LinearOp<Bf16>& op) { Multiply(op.x, op.w, op.out, {}); }
+
+  void Compute(const LinearOp<float>& op) { Multiply(op.x, op.w, {}, op.out); }
+
+  void Compute(const GroupedLinearOp& op) {
+    const bool by_blocks = op.w.format != WeightFormat::kF32 && op.w.k % kFp8Block == 0;
+    LaunchLinear(by_blocks ? GpuKernel::kLinearByBlocks : GpuKernel::kLinearPlain,
+                 {.x = op.x, .w = op.w, .groups = op.groups, .n_rows = op.x.rows, .out = op.out});
+  }
+
+  void Compute(const SwiGluOp& op) {
+    const std::int64_t n = op.out.rows * op.out.cols;
+    self.LaunchOnNumbers(
+        GpuKernel::kSwiGlu, n,
+        gpu::SwiGluArguments{
+            .gate = op.gate.data, .up = op.up.data, .clamp = op.clamp, .out = op.out.data, .n = n});
+  }
+
+  void LaunchHcPre(Matrix<const Bf16> streams, const HcWeights& w, const HcOptions& options,
+                   Matrix<Bf16> out, const HcMix& mix) {
+    const std::int64_t rows_of_fn = mix.post.data == nullptr ? kStreams : kHcGates;
+    const std::int64_t chains = DivideUp(streams.cols, gpu::kMixChain) * (rows_of_fn + 1);
+    self.Launch(GpuKernel::kHcPre, out.rows,
+                gpu::HcPreArguments{.streams = streams,
+                                    .w = w,
+                                    .sinkhorn_iterations = options.sinkhorn_iterations,
+                                    .eps = options.eps,
+                                    .norm_eps = options.norm_eps,
+                                    .out = out,
+                                    .post = mix.post,
+                                    .comb = mix.comb},
+                chains * static_cast<std::int64_t>(sizeof(float)));
+  }
+
+  void Compute(const HcPreOp& op) { LaunchHcPre(op.streams, op.w, op.options, op.out, op.mix); }
+
+  void Compute(const HcHeadOp& op) { LaunchHcPre(op.streams, op.w, op.options, op.out, {}); }
+
+  void Compute(const HcPostOp& op) {
+    self.LaunchOnNumbers(
+        GpuKernel::kHcPost, op.y.rows * op.y.cols,
+        gpu::HcPostArguments{
+            .y = op.y, .post = op.mix.post, .comb = op.mix.comb, .streams = op.streams});
+  }
+
+  void Compute(const AddToStreamsOp& op) {
+    self.LaunchOnNumbers(GpuKernel::kAddToStreams, op.streams.rows * op.streams.cols,
+                         gpu::AddToStreamsArguments{.x = op.x, .streams = op.streams});
+  }
+
+  void Compute(const MeanOfStreamsOp& op) {
+    self.LaunchOnNumbers(
+        GpuKernel::kMeanOfStreams, op.streams.rows * (op.streams.cols / kStreams),
+        gpu::MeanOfStreamsArguments{
+            .streams = op.streams, .first_column = op.first_column, .out = op.out});
+  }
+
+  void Compute(const AddOp& op) {
+    self.LaunchOnNumbers(GpuKernel::kAdd, op.out.rows * op.out.cols,
+                         gpu::AddArguments{.x = op.x, .y = op.y, .out = op.out});
+  }
+};
+
+bool GpuBackend::ComputeDense(const Operation& operation) {
+  return ComputeBy(DenseOperations{*this}, operation);
 }
 
 Matrix<std::uint8_t> GpuBackend::Codes(std::int64_t rows, std::int64_t cols) const {
@@ -77,96 +175,6 @@ void GpuBackend::Quantize(Matrix<const Bf16> x) {
   LaunchOnGroups(GpuKernel::kQuantizeRows, x.rows * (x.cols / kFp8Block),
                  gpu::QuantizeRowsArguments{
                      .x = x, .codes = Codes(x.rows, x.cols), .scales = CodeScales(x.rows, x.cols)});
-}
-
-void GpuBackend::LaunchLinear(GpuKernel kernel, const gpu::LinearArguments& arguments) {
-  constexpr std::int64_t kRowsOfBlock = kMaxBlockThreads / kGroupThreads;
-  const std::int64_t tiles = DivideUp(arguments.w.n, kRowsOfBlock);
-  Launch(kernel, tiles * DivideUp(arguments.n_rows, gpu::kProductTokens), arguments);
-}
-
-void GpuBackend::Multiply(Matrix<const Bf16> x, const Weight& w, Matrix<Bf16> out,
-                          Matrix<float> exact) {
-  if (!w.IsQuantized()) {
-    return LaunchLinear(GpuKernel::kLinearPlain,
-                        {.x = x, .w = w, .n_rows = x.rows, .out = out, .exact = exact});
-  }
-  const std::int64_t tile = RowsOfCodes(w.k);
-  for (std::int64_t first = 0; first < x.rows; first += tile) {
-    const std::int64_t n = std::min(tile, x.rows - first);
-    Quantize(x.Rows(first, n));
-    LaunchLinear(w.format == WeightFormat::kFp8 ? GpuKernel::kLinearFp8 : GpuKernel::kLinearFp4,
-                 {.codes = Codes(n, x.cols),
-                  .scales = CodeScales(n, x.cols),
-                  .w = w,
-                  .n_rows = n,
-                  .out = out.data == nullptr ? out : out.Rows(first, n),
-                  .exact = exact.data == nullptr ? exact : exact.Rows(first, n)});
-  }
-}
-
-void GpuBackend::Compute(const LinearOp<Bf16>& op) { Multiply(op.x, op.w, op.out, {}); }
-
-void GpuBackend::Compute(const LinearOp<float>& op) { Multiply(op.x, op.w, {}, op.out); }
-
-void GpuBackend::Compute(const GroupedLinearOp& op) {
-  const bool by_blocks = op.w.format != WeightFormat::kF32 && op.w.k % kFp8Block == 0;
-  LaunchLinear(by_blocks ? GpuKernel::kLinearByBlocks : GpuKernel::kLinearPlain,
-               {.x = op.x, .w = op.w, .groups = op.groups, .n_rows = op.x.rows, .out = op.out});
-}
-
-void GpuBackend::Compute(const SwiGluOp& op) {
-  const std::int64_t n = op.out.rows * op.out.cols;
-  LaunchOnNumbers(
-      GpuKernel::kSwiGlu, n,
-      gpu::SwiGluArguments{
-          .gate = op.gate.data, .up = op.up.data, .clamp = op.clamp, .out = op.out.data, .n = n});
-}
-
-void GpuBackend::LaunchHcPre(Matrix<const Bf16> streams, const HcWeights& w,
-                             const HcOptions& options, Matrix<Bf16> out, const HcMix& mix) {
-  const std::int64_t rows_of_fn = mix.post.data == nullptr ? kStreams : kHcGates;
-  const std::int64_t chains = DivideUp(streams.cols, gpu::kMixChain) * (rows_of_fn + 1);
-  Launch(GpuKernel::kHcPre, out.rows,
-         gpu::HcPreArguments{.streams = streams,
-                             .w = w,
-                             .sinkhorn_iterations = options.sinkhorn_iterations,
-                             .eps = options.eps,
-                             .norm_eps = options.norm_eps,
-                             .out = out,
-                             .post = mix.post,
-                             .comb = mix.comb},
-         chains * static_cast<std::int64_t>(sizeof(float)));
-}
-
-void GpuBackend::Compute(const HcPreOp& op) {
-  LaunchHcPre(op.streams, op.w, op.options, op.out, op.mix);
-}
-
-void GpuBackend::Compute(const HcHeadOp& op) {
-  LaunchHcPre(op.streams, op.w, op.options, op.out, {});
-}
-
-void GpuBackend::Compute(const HcPostOp& op) {
-  LaunchOnNumbers(GpuKernel::kHcPost, op.y.rows * op.y.cols,
-                  gpu::HcPostArguments{
-                      .y = op.y, .post = op.mix.post, .comb = op.mix.comb, .streams = op.streams});
-}
-
-void GpuBackend::Compute(const AddToStreamsOp& op) {
-  LaunchOnNumbers(GpuKernel::kAddToStreams, op.streams.rows * op.streams.cols,
-                  gpu::AddToStreamsArguments{.x = op.x, .streams = op.streams});
-}
-
-void GpuBackend::Compute(const MeanOfStreamsOp& op) {
-  LaunchOnNumbers(GpuKernel::kMeanOfStreams, op.streams.rows * (op.streams.cols / kStreams),
-                  gpu::MeanOfStreamsArguments{
-                      .streams = op.streams, .first_column = op.first_column, .out = op.out});
-}
-
-void GpuBackend::Compute(const AddOp& op) {
-  LaunchOnNumbers(GpuKernel::kAdd, op.out.rows * op.out.cols,
-                  gpu::AddArguments{.x = op.x, .y = op.y, .out = op.out});
 }
 
 }  // namespace fathom

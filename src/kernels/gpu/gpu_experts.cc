@@ -66,26 +66,104 @@ void TakeData(ExpertWeights& expert) {
 
 }  // namespace
 
-void GpuBackend::Compute(const RouteOp& op) {
-  const std::int64_t scores = RoundUp(4 * op.logits.cols, 16);
-  Launch(GpuKernel::kRoute, op.logits.rows,
-         gpu::RouteArguments{.logits = op.logits,
-                             .bias = op.bias.data(),
-                             .scale = op.scale,
-                             .ids = op.out.ids,
-                             .weights = op.out.weights},
-         scores + 4 * op.logits.cols);
-}
+struct GpuBackend::ExpertOperations {
+  GpuBackend& self;
 
-void GpuBackend::Compute(const RouteByTokenOp& op) {
-  LaunchOnNumbers(GpuKernel::kRouteByToken, op.logits.rows,
-                  gpu::RouteByTokenArguments{.tokens = batch_.View(op.batch).tokens,
-                                             .logits = op.logits,
-                                             .table = op.table,
-                                             .scale = op.scale,
-                                             .ids = op.out.ids,
-                                             .weights = op.out.weights,
-                                             .fault = fault()});
+  void Compute(const RouteOp& op) {
+    const std::int64_t scores = RoundUp(4 * op.logits.cols, 16);
+    self.Launch(GpuKernel::kRoute, op.logits.rows,
+                gpu::RouteArguments{.logits = op.logits,
+                                    .bias = op.bias.data(),
+                                    .scale = op.scale,
+                                    .ids = op.out.ids,
+                                    .weights = op.out.weights},
+                scores + 4 * op.logits.cols);
+  }
+
+  void Compute(const RouteByTokenOp& op) {
+    self.LaunchOnNumbers(GpuKernel::kRouteByToken, op.logits.rows,
+                         gpu::RouteByTokenArguments{.tokens = self.batch_.View(op.batch).tokens,
+                                                    .logits = op.logits,
+                                                    .table = op.table,
+                                                    .scale = op.scale,
+                                                    .ids = op.out.ids,
+                                                    .weights = op.out.weights,
+                                                    .fault = self.fault()});
+  }
+
+  void Compute(const ExpertRowsOp& op) {
+    Check(op.experts.block < std::ssize(self.experts_), "ExpertRows: experts that are not bound");
+    const BoundExperts& bound = self.experts_[static_cast<std::size_t>(op.experts.block)];
+    const std::int64_t k = op.routing.ids.cols;
+    if (op.rows.rows == 0 || bound.table == nullptr) return;
+    const std::int64_t row_bytes = k * bound.width * static_cast<std::int64_t>(sizeof(Bf16));
+    const std::int64_t fitting = self.hidden_ == nullptr ? 0
+                                 : row_bytes == 0        ? op.x.rows
+                                                         : self.hidden_->bytes() / row_bytes;
+    const std::int64_t tile =
+        std::min({fitting, self.RowsOfCodes(op.x.cols), self.RowsOfCodes(k * bound.width)});
+    Check(tile > 0, "ExpertRows: more than Reserve announced, or Reserve was not called");
+    const bool host_helps = self.host_experts_ && self.host_experts_->Has(op.experts.block);
+    if (host_helps) {
+      self.host_experts_->Begin(*self.driver_, op.x, op.routing);
+    }
+    for (std::int64_t first = 0; first < op.x.rows; first += tile) {
+      ExpertTile(bound, first, op.x.Rows(first, std::min(tile, op.x.rows - first)), op.routing,
+                 op.clamp, op.rows);
+    }
+    if (host_helps) {
+      if (Status s = self.host_experts_->End(*self.driver_, op.experts.block, op.clamp, op.rows);
+          !s) {
+        self.kept_ = s;
+      }
+    }
+  }
+
+  // Computes the rows of tokens first, first + 1, ..., whose inputs are x.
+  void ExpertTile(const BoundExperts& bound, std::int64_t first, Matrix<const Bf16> x,
+                  const Routing& routing, float clamp, Matrix<Bf16> rows) {
+    constexpr std::int64_t kOutputsOfBlock = kMaxBlockThreads / kGroupThreads;
+    const std::int64_t k = routing.ids.cols;
+    const std::int64_t n = x.rows * k;
+    const auto blocks = [&](std::int64_t outputs) {
+      return n * DivideUp(outputs, kOutputsOfBlock);
+    };
+    gpu::ExpertArguments arguments = {
+        .x = x,
+        .ids = routing.ids.Rows(first, x.rows),
+        .weights = routing.weights.Row(first),
+        .experts = reinterpret_cast<const ExpertWeights*>(bound.table->address()),
+        .n_experts = bound.n,
+        .first_token = first,
+        .clamp = clamp,
+        .hidden = {reinterpret_cast<Bf16*>(self.hidden_->address()), n, bound.width},
+        .rows = rows.Rows(first * k, n),
+        .fault = self.fault()};
+    const auto quantize = [&](Matrix<const Bf16> input) {
+      if (bound.is_quantized) {
+        self.Quantize(input);
+        arguments.codes = self.Codes(input.rows, input.cols);
+        arguments.scales = self.CodeScales(input.rows, input.cols);
+      }
+    };
+    quantize(x);
+    self.Launch(GpuKernel::kExpertHidden, blocks(bound.width), arguments);
+    quantize(arguments.hidden);
+    self.Launch(GpuKernel::kExpertOutput, blocks(rows.cols), arguments);
+  }
+
+  void Compute(const CombineExpertsOp& op) {
+    self.LaunchOnNumbers(
+        GpuKernel::kCombineExperts, op.out.rows * op.out.cols,
+        gpu::CombineArguments{.rows = op.rows,
+                              .shared = op.shared,
+                              .k = op.out.rows == 0 ? 0 : op.rows.rows / op.out.rows,
+                              .out = op.out});
+  }
+};
+
+bool GpuBackend::ComputeExpert(const Operation& operation) {
+  return ComputeBy(ExpertOperations{*this}, operation);
 }
 
 Status GpuBackend::PlaceExperts(const ExpertPlaces& places) {
@@ -167,71 +245,6 @@ Status GpuBackend::CopyExperts(std::int64_t block, std::span<const ExpertWeights
   if (Status s = EnsureBytes(bound.table, std::ssize(table_bytes)); !s) return s;
   driver_->Upload(bound.table->address(), table_bytes);
   return {};
-}
-
-void GpuBackend::Compute(const ExpertRowsOp& op) {
-  Check(op.experts.block < std::ssize(experts_), "ExpertRows: experts that are not bound");
-  const BoundExperts& bound = experts_[static_cast<std::size_t>(op.experts.block)];
-  const std::int64_t k = op.routing.ids.cols;
-  if (op.rows.rows == 0 || bound.table == nullptr) return;
-  const std::int64_t row_bytes = k * bound.width * static_cast<std::int64_t>(sizeof(Bf16));
-  const std::int64_t fitting = hidden_ == nullptr ? 0
-                               : row_bytes == 0   ? op.x.rows
-                                                  : hidden_->bytes() / row_bytes;
-  const std::int64_t tile =
-      std::min({fitting, RowsOfCodes(op.x.cols), RowsOfCodes(k * bound.width)});
-  Check(tile > 0, "ExpertRows: more than Reserve announced, or Reserve was not called");
-  const bool host_helps = host_experts_ && host_experts_->Has(op.experts.block);
-  if (host_helps) {
-    host_experts_->Begin(*driver_, op.x, op.routing);
-  }
-  for (std::int64_t first = 0; first < op.x.rows; first += tile) {
-    ExpertTile(bound, first, op.x.Rows(first, std::min(tile, op.x.rows - first)), op.routing,
-               op.clamp, op.rows);
-  }
-  if (host_helps) {
-    if (Status s = host_experts_->End(*driver_, op.experts.block, op.clamp, op.rows); !s) {
-      kept_ = s;
-    }
-  }
-}
-
-void GpuBackend::ExpertTile(const BoundExperts& bound, std::int64_t first, Matrix<const Bf16> x,
-                            const Routing& routing, float clamp, Matrix<Bf16> rows) {
-  constexpr std::int64_t kOutputsOfBlock = kMaxBlockThreads / kGroupThreads;
-  const std::int64_t k = routing.ids.cols;
-  const std::int64_t n = x.rows * k;
-  const auto blocks = [&](std::int64_t outputs) { return n * DivideUp(outputs, kOutputsOfBlock); };
-  gpu::ExpertArguments arguments = {
-      .x = x,
-      .ids = routing.ids.Rows(first, x.rows),
-      .weights = routing.weights.Row(first),
-      .experts = reinterpret_cast<const ExpertWeights*>(bound.table->address()),
-      .n_experts = bound.n,
-      .first_token = first,
-      .clamp = clamp,
-      .hidden = {reinterpret_cast<Bf16*>(hidden_->address()), n, bound.width},
-      .rows = rows.Rows(first * k, n),
-      .fault = fault()};
-  const auto quantize = [&](Matrix<const Bf16> input) {
-    if (bound.is_quantized) {
-      Quantize(input);
-      arguments.codes = Codes(input.rows, input.cols);
-      arguments.scales = CodeScales(input.rows, input.cols);
-    }
-  };
-  quantize(x);
-  Launch(GpuKernel::kExpertHidden, blocks(bound.width), arguments);
-  quantize(arguments.hidden);
-  Launch(GpuKernel::kExpertOutput, blocks(rows.cols), arguments);
-}
-
-void GpuBackend::Compute(const CombineExpertsOp& op) {
-  LaunchOnNumbers(GpuKernel::kCombineExperts, op.out.rows * op.out.cols,
-                  gpu::CombineArguments{.rows = op.rows,
-                                        .shared = op.shared,
-                                        .k = op.out.rows == 0 ? 0 : op.rows.rows / op.out.rows,
-                                        .out = op.out});
 }
 
 }  // namespace fathom

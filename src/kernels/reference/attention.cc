@@ -171,38 +171,46 @@ void AttendHead(const Bf16* q, const KeyList& keys, float sink, std::int64_t hea
 
 }  // namespace
 
-void ReferenceBackend::Compute(const SparseAttentionOp& op) {
-  const std::int64_t head_dim = op.input.keys.cols;
-  const std::int64_t pairs = op.input.rope.cos.cols;
-  for (std::int64_t row = 0; row < op.out.rows; ++row) {
-    const KeyList keys = FindKeys(op.input, op.batch, op.cache, row, fault_);
-    for (std::int64_t head = 0; head < std::ssize(op.input.sinks); ++head) {
-      Bf16* o = op.out.Row(row) + head * head_dim;
-      AttendHead(op.input.q.Row(row) + head * head_dim, keys,
-                 op.input.sinks[static_cast<std::size_t>(head)], head_dim, o);
-      RotatePairs(o + head_dim - 2 * pairs, pairs, op.input.rope.cos.Row(row),
-                  op.input.rope.sin.Row(row), -1.0f);
-    }
-  }
-}
+struct ReferenceBackend::AttentionOperations {
+  ReferenceBackend& self;
 
-void ReferenceBackend::Compute(const CopyRowsOp& op) {
-  for (std::int64_t i = 0; i < op.out.rows; ++i) {
-    const SequenceRow& row = op.rows[static_cast<std::size_t>(i)];
-    std::copy_n(op.cache.rows.Row(row.sequence, op.cache.share.ToPlace(row.row)), op.out.cols,
-                op.out.Row(i));
-  }
-}
-
-void ReferenceBackend::Compute(const AppendWindowOp& op) {
-  for (const Segment& segment : op.batch.segments) {
-    for (std::int64_t i = 0; i < segment.n_tokens; ++i) {
-      std::uint8_t* row = op.cache.Row(segment.sequence, segment.first_position + i);
-      if (row != nullptr) {
-        PackKey(op.keys.Row(segment.first_row + i), op.cache.rows.layout, row);
+  void Compute(const SparseAttentionOp& op) {
+    const std::int64_t head_dim = op.input.keys.cols;
+    const std::int64_t pairs = op.input.rope.cos.cols;
+    for (std::int64_t row = 0; row < op.out.rows; ++row) {
+      const KeyList keys = FindKeys(op.input, op.batch, op.cache, row, self.fault_);
+      for (std::int64_t head = 0; head < std::ssize(op.input.sinks); ++head) {
+        Bf16* o = op.out.Row(row) + head * head_dim;
+        AttendHead(op.input.q.Row(row) + head * head_dim, keys,
+                   op.input.sinks[static_cast<std::size_t>(head)], head_dim, o);
+        RotatePairs(o + head_dim - 2 * pairs, pairs, op.input.rope.cos.Row(row),
+                    op.input.rope.sin.Row(row), -1.0f);
       }
     }
   }
+
+  void Compute(const CopyRowsOp& op) {
+    for (std::int64_t i = 0; i < op.out.rows; ++i) {
+      const SequenceRow& row = op.rows[static_cast<std::size_t>(i)];
+      std::copy_n(op.cache.rows.Row(row.sequence, op.cache.share.ToPlace(row.row)), op.out.cols,
+                  op.out.Row(i));
+    }
+  }
+
+  void Compute(const AppendWindowOp& op) {
+    for (const Segment& segment : op.batch.segments) {
+      for (std::int64_t i = 0; i < segment.n_tokens; ++i) {
+        std::uint8_t* row = op.cache.Row(segment.sequence, segment.first_position + i);
+        if (row != nullptr) {
+          PackKey(op.keys.Row(segment.first_row + i), op.cache.rows.layout, row);
+        }
+      }
+    }
+  }
+};
+
+bool ReferenceBackend::ComputeAttention(const Operation& operation) {
+  return ComputeBy(AttentionOperations{*this}, operation);
 }
 
 }  // namespace fathom

@@ -95,33 +95,42 @@ void MakeRow(const CompressorInput& input, const Segment& segment, std::int64_t 
 
 }  // namespace
 
-void ReferenceBackend::Compute(const CompressOp& op) {
-  const std::int64_t inputs = op.input.scores.cols;
-  for (const Segment& segment : op.batch.segments) {
-    const std::int64_t first = segment.first_position;
-    const std::int64_t end = first + segment.n_tokens;
-    for (std::int64_t position = first; position < end; ++position) {
-      float* scores = op.input.scores.Row(segment.first_row + position - first);
-      for (std::int64_t i = 0; i < inputs; ++i) {
-        scores[i] = scores[i] + op.input.ape[position % op.cache.ratio * inputs + i];
+struct ReferenceBackend::CompressorOperations {
+  ReferenceBackend& self;
+
+  void Compute(const CompressOp& op) {
+    const std::int64_t inputs = op.input.scores.cols;
+    for (const Segment& segment : op.batch.segments) {
+      const std::int64_t first = segment.first_position;
+      const std::int64_t end = first + segment.n_tokens;
+      for (std::int64_t position = first; position < end; ++position) {
+        float* scores = op.input.scores.Row(segment.first_row + position - first);
+        for (std::int64_t i = 0; i < inputs; ++i) {
+          scores[i] = scores[i] + op.input.ape[position % op.cache.ratio * inputs + i];
+        }
       }
-    }
-    Check(end / op.cache.ratio <= op.cache.Capacity(), "Compress: more rows than the cache holds");
-    for (std::int64_t w = first / op.cache.ratio; w < end / op.cache.ratio; ++w) {
-      if (op.cache.share.Has(w)) {
-        MakeRow(op.input, segment, w, op.cache, fault_);
+      Check(end / op.cache.ratio <= op.cache.Capacity(),
+            "Compress: more rows than the cache holds");
+      for (std::int64_t w = first / op.cache.ratio; w < end / op.cache.ratio; ++w) {
+        if (op.cache.share.Has(w)) {
+          MakeRow(op.input, segment, w, op.cache, self.fault_);
+        }
       }
-    }
-    for (std::int64_t position = first; position < end; ++position) {
-      const Slot slot = SlotAt(op.input, segment, op.cache, position, fault_);
-      if (position >= end - op.cache.tail_slots) {
-        op.cache.Keep(segment.sequence, position, slot.values, slot.scores);
-      }
-      if (op.cache.IsBoundary(position)) {
-        op.cache.KeepBoundary(segment.sequence, position, slot.values, slot.scores);
+      for (std::int64_t position = first; position < end; ++position) {
+        const Slot slot = SlotAt(op.input, segment, op.cache, position, self.fault_);
+        if (position >= end - op.cache.tail_slots) {
+          op.cache.Keep(segment.sequence, position, slot.values, slot.scores);
+        }
+        if (op.cache.IsBoundary(position)) {
+          op.cache.KeepBoundary(segment.sequence, position, slot.values, slot.scores);
+        }
       }
     }
   }
+};
+
+bool ReferenceBackend::ComputeCompressor(const Operation& operation) {
+  return ComputeBy(CompressorOperations{*this}, operation);
 }
 
 }  // namespace fathom

@@ -83,80 +83,88 @@ void MixDown(const Bf16* x, std::int64_t d, const float* m, const HcWeights& w, 
 
 }  // namespace
 
-void ReferenceBackend::Compute(const HcPreOp& op) {
-  for (std::int64_t row = 0; row < op.out.rows; ++row) {
-    float m[kHcGates];
-    MixRow(op.streams.Row(row), op.streams.cols, op.w.fn, op.options.norm_eps, kHcGates, m);
-    float* post = op.mix.post.Row(row);
-    for (int j = 0; j < kStreams; ++j) {
-      const int gate = kStreams + j;
-      post[j] = 2.0f * Sigmoid<ScalarOps>(m[gate] * op.w.scale[1] + op.w.base[gate]);
-    }
-    float* comb = op.mix.comb.Row(row);
-    for (int j = 0; j < kStreams * kStreams; ++j) {
-      const int gate = 2 * kStreams + j;
-      comb[j] = m[gate] * op.w.scale[2] + op.w.base[gate];
-    }
-    Sinkhorn(comb, op.options.sinkhorn_iterations, op.options.eps);
-    MixDown(op.streams.Row(row), op.out.cols, m, op.w, op.options.eps, op.out.Row(row));
-  }
-}
+struct ReferenceBackend::HyperOperations {
+  ReferenceBackend& self;
 
-void ReferenceBackend::Compute(const HcPostOp& op) {
-  const std::int64_t d = op.y.cols;
-  for (std::int64_t row = 0; row < op.y.rows; ++row) {
-    const float* post = op.mix.post.Row(row);
-    const float* comb = op.mix.comb.Row(row);
-    Bf16* s = op.streams.Row(row);
-    for (std::int64_t i = 0; i < d; ++i) {
-      const float value = ToFloat(op.y.Row(row)[i]);
-      const float source[kStreams] = {ToFloat(s[i]), ToFloat(s[d + i]), ToFloat(s[2 * d + i]),
-                                      ToFloat(s[3 * d + i])};
+  void Compute(const HcPreOp& op) {
+    for (std::int64_t row = 0; row < op.out.rows; ++row) {
+      float m[kHcGates];
+      MixRow(op.streams.Row(row), op.streams.cols, op.w.fn, op.options.norm_eps, kHcGates, m);
+      float* post = op.mix.post.Row(row);
       for (int j = 0; j < kStreams; ++j) {
-        float sum = comb[j] * source[0];
-        for (int from = 1; from < kStreams; ++from) {
-          sum = sum + comb[kStreams * from + j] * source[from];
+        const int gate = kStreams + j;
+        post[j] = 2.0f * Sigmoid<ScalarOps>(m[gate] * op.w.scale[1] + op.w.base[gate]);
+      }
+      float* comb = op.mix.comb.Row(row);
+      for (int j = 0; j < kStreams * kStreams; ++j) {
+        const int gate = 2 * kStreams + j;
+        comb[j] = m[gate] * op.w.scale[2] + op.w.base[gate];
+      }
+      Sinkhorn(comb, op.options.sinkhorn_iterations, op.options.eps);
+      MixDown(op.streams.Row(row), op.out.cols, m, op.w, op.options.eps, op.out.Row(row));
+    }
+  }
+
+  void Compute(const HcPostOp& op) {
+    const std::int64_t d = op.y.cols;
+    for (std::int64_t row = 0; row < op.y.rows; ++row) {
+      const float* post = op.mix.post.Row(row);
+      const float* comb = op.mix.comb.Row(row);
+      Bf16* s = op.streams.Row(row);
+      for (std::int64_t i = 0; i < d; ++i) {
+        const float value = ToFloat(op.y.Row(row)[i]);
+        const float source[kStreams] = {ToFloat(s[i]), ToFloat(s[d + i]), ToFloat(s[2 * d + i]),
+                                        ToFloat(s[3 * d + i])};
+        for (int j = 0; j < kStreams; ++j) {
+          float sum = comb[j] * source[0];
+          for (int from = 1; from < kStreams; ++from) {
+            sum = sum + comb[kStreams * from + j] * source[from];
+          }
+          s[j * d + i] = ToBf16(post[j] * value + sum);
         }
-        s[j * d + i] = ToBf16(post[j] * value + sum);
       }
     }
   }
-}
 
-void ReferenceBackend::Compute(const HcHeadOp& op) {
-  for (std::int64_t row = 0; row < op.out.rows; ++row) {
-    float m[kStreams];
-    MixRow(op.streams.Row(row), op.streams.cols, op.w.fn, op.options.norm_eps, kStreams, m);
-    MixDown(op.streams.Row(row), op.out.cols, m, op.w, op.options.eps, op.out.Row(row));
-  }
-}
-
-void ReferenceBackend::Compute(const AddToStreamsOp& op) {
-  for (std::int64_t row = 0; row < op.x.rows; ++row) {
-    for (std::int64_t i = 0; i < op.streams.cols; ++i) {
-      Bf16& s = op.streams.Row(row)[i];
-      s = ToBf16(ToFloat(s) + ToFloat(op.x.Row(row)[i % op.x.cols]));
+  void Compute(const HcHeadOp& op) {
+    for (std::int64_t row = 0; row < op.out.rows; ++row) {
+      float m[kStreams];
+      MixRow(op.streams.Row(row), op.streams.cols, op.w.fn, op.options.norm_eps, kStreams, m);
+      MixDown(op.streams.Row(row), op.out.cols, m, op.w, op.options.eps, op.out.Row(row));
     }
   }
-}
 
-void ReferenceBackend::Compute(const MeanOfStreamsOp& op) {
-  const std::int64_t d = op.streams.cols / kStreams;
-  for (std::int64_t row = 0; row < op.out.rows; ++row) {
-    for (std::int64_t i = 0; i < d; ++i) {
-      float sum = ToFloat(op.streams.Row(row)[i]);
-      for (std::int64_t stream = 1; stream < kStreams; ++stream) {
-        sum = sum + ToFloat(op.streams.Row(row)[stream * d + i]);
+  void Compute(const AddToStreamsOp& op) {
+    for (std::int64_t row = 0; row < op.x.rows; ++row) {
+      for (std::int64_t i = 0; i < op.streams.cols; ++i) {
+        Bf16& s = op.streams.Row(row)[i];
+        s = ToBf16(ToFloat(s) + ToFloat(op.x.Row(row)[i % op.x.cols]));
       }
-      op.out.Row(row)[op.first_column + i] = ToBf16(sum * (1.0f / kStreams));
     }
   }
-}
 
-void ReferenceBackend::Compute(const AddOp& op) {
-  for (std::int64_t i = 0; i < op.out.rows * op.out.cols; ++i) {
-    op.out.data[i] = op.x.data[i] + op.y.data[i];
+  void Compute(const MeanOfStreamsOp& op) {
+    const std::int64_t d = op.streams.cols / kStreams;
+    for (std::int64_t row = 0; row < op.out.rows; ++row) {
+      for (std::int64_t i = 0; i < d; ++i) {
+        float sum = ToFloat(op.streams.Row(row)[i]);
+        for (std::int64_t stream = 1; stream < kStreams; ++stream) {
+          sum = sum + ToFloat(op.streams.Row(row)[stream * d + i]);
+        }
+        op.out.Row(row)[op.first_column + i] = ToBf16(sum * (1.0f / kStreams));
+      }
+    }
   }
+
+  void Compute(const AddOp& op) {
+    for (std::int64_t i = 0; i < op.out.rows * op.out.cols; ++i) {
+      op.out.data[i] = op.x.data[i] + op.y.data[i];
+    }
+  }
+};
+
+bool ReferenceBackend::ComputeHyper(const Operation& operation) {
+  return ComputeBy(HyperOperations{*this}, operation);
 }
 
 }  // namespace fathom

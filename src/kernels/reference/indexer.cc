@@ -86,51 +86,59 @@ std::vector<std::int32_t> Best(const std::vector<float>& scores, std::int64_t co
 
 }  // namespace
 
-void ReferenceBackend::Compute(const IndexQueriesOp& op) {
-  const std::int64_t heads = op.q.cols / kIndexDim;
-  const std::int64_t pairs = op.rope.cos.cols;
-  for (std::int64_t row = 0; row < op.q.rows; ++row) {
-    for (std::int64_t head = 0; head < heads; ++head) {
-      Bf16 x[kIndexDim];
-      std::copy_n(op.q.Row(row) + head * kIndexDim, kIndexDim, x);
-      RotatePairs(x + kIndexDim - 2 * pairs, pairs, op.rope.cos.Row(row), op.rope.sin.Row(row));
-      RotateHadamard(x);
-      PackFp4(x, op.out.Row(row) + head * kPackedIndexBytes);
-    }
-  }
-}
+struct ReferenceBackend::IndexerOperations {
+  ReferenceBackend& self;
 
-void ReferenceBackend::Compute(const SelectRowsOp& op) {
-  for (std::int64_t row = 0; row < op.rows.rows; ++row) {
-    const std::int64_t visible =
-        VisibleRows(op.batch.positions[static_cast<std::size_t>(row)], op.cache.ratio);
-    Check(visible <= op.cache.Capacity(), "SelectRows: more rows than the cache holds");
-    if (visible <= op.rows.cols) {
-      ChooseAll(visible, op.rows.RowSpan(row));
-      continue;
+  void Compute(const IndexQueriesOp& op) {
+    const std::int64_t heads = op.q.cols / kIndexDim;
+    const std::int64_t pairs = op.rope.cos.cols;
+    for (std::int64_t row = 0; row < op.q.rows; ++row) {
+      for (std::int64_t head = 0; head < heads; ++head) {
+        Bf16 x[kIndexDim];
+        std::copy_n(op.q.Row(row) + head * kIndexDim, kIndexDim, x);
+        RotatePairs(x + kIndexDim - 2 * pairs, pairs, op.rope.cos.Row(row), op.rope.sin.Row(row));
+        RotateHadamard(x);
+        PackFp4(x, op.out.Row(row) + head * kPackedIndexBytes);
+      }
     }
-    Check(op.cache.share.n == 1, "SelectRows: rows that other ranks have");
-    const std::vector<std::int32_t> chosen =
-        Best(Scores(op.queries.RowSpan(row), op.head_weights.RowSpan(row), op.cache.packed_rows,
-                    op.batch.FindSegment(row).sequence, {0, visible}),
-             op.rows.cols);
-    std::copy(chosen.begin(), chosen.end(), op.rows.Row(row));
   }
-}
 
-void ReferenceBackend::Compute(const BestRowsOp& op) {
-  for (std::int64_t row = 0; row < op.best.rows; ++row) {
-    const RowRange& range = op.ranges[static_cast<std::size_t>(row)];
-    const std::vector<float> scores =
-        Scores(op.queries.RowSpan(row), op.head_weights.RowSpan(row), op.cache.packed_rows,
-               op.batch.FindSegment(row).sequence, range);
-    std::fill_n(op.best.Row(row), op.best.cols, kNoScoredRow);
-    ScoredRow* next = op.best.Row(row);
-    for (const std::int32_t place : Best(scores, std::min(range.n_rows(), op.best.cols))) {
-      *next++ = ToScoredRow(scores[static_cast<std::size_t>(place)],
-                            op.cache.share.RowIn(range.first + place));
+  void Compute(const SelectRowsOp& op) {
+    for (std::int64_t row = 0; row < op.rows.rows; ++row) {
+      const std::int64_t visible =
+          VisibleRows(op.batch.positions[static_cast<std::size_t>(row)], op.cache.ratio);
+      Check(visible <= op.cache.Capacity(), "SelectRows: more rows than the cache holds");
+      if (visible <= op.rows.cols) {
+        ChooseAll(visible, op.rows.RowSpan(row));
+        continue;
+      }
+      Check(op.cache.share.n == 1, "SelectRows: rows that other ranks have");
+      const std::vector<std::int32_t> chosen =
+          Best(Scores(op.queries.RowSpan(row), op.head_weights.RowSpan(row), op.cache.packed_rows,
+                      op.batch.FindSegment(row).sequence, {0, visible}),
+               op.rows.cols);
+      std::copy(chosen.begin(), chosen.end(), op.rows.Row(row));
     }
   }
+
+  void Compute(const BestRowsOp& op) {
+    for (std::int64_t row = 0; row < op.best.rows; ++row) {
+      const RowRange& range = op.ranges[static_cast<std::size_t>(row)];
+      const std::vector<float> scores =
+          Scores(op.queries.RowSpan(row), op.head_weights.RowSpan(row), op.cache.packed_rows,
+                 op.batch.FindSegment(row).sequence, range);
+      std::fill_n(op.best.Row(row), op.best.cols, kNoScoredRow);
+      ScoredRow* next = op.best.Row(row);
+      for (const std::int32_t place : Best(scores, std::min(range.n_rows(), op.best.cols))) {
+        *next++ = ToScoredRow(scores[static_cast<std::size_t>(place)],
+                              op.cache.share.RowIn(range.first + place));
+      }
+    }
+  }
+};
+
+bool ReferenceBackend::ComputeIndexer(const Operation& operation) {
+  return ComputeBy(IndexerOperations{*this}, operation);
 }
 
 }  // namespace fathom

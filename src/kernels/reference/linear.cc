@@ -192,28 +192,37 @@ void Multiply(Matrix<const Bf16> x, const Weight& w, const Store& store) {
 
 }  // namespace
 
-void ReferenceBackend::Compute(const LinearOp<Bf16>& op) {
-  Multiply(op.x, op.w,
-           [&](std::int64_t row, std::int64_t i, float sum) { op.out.Row(row)[i] = ToBf16(sum); });
-}
+struct ReferenceBackend::LinearOperations {
+  ReferenceBackend& self;
 
-void ReferenceBackend::Compute(const LinearOp<float>& op) {
-  Multiply(op.x, op.w,
-           [&](std::int64_t row, std::int64_t i, float sum) { op.out.Row(row)[i] = sum; });
-}
+  void Compute(const LinearOp<Bf16>& op) {
+    Multiply(op.x, op.w, [&](std::int64_t row, std::int64_t i, float sum) {
+      op.out.Row(row)[i] = ToBf16(sum);
+    });
+  }
 
-void ReferenceBackend::Compute(const GroupedLinearOp& op) {
-  const bool by_blocks = op.w.format != WeightFormat::kF32 && op.w.k % kFp8Block == 0;
-  const std::int64_t rows_per_group = op.w.n / op.groups;
-  for (std::int64_t row = 0; row < op.x.rows; ++row) {
-    for (std::int64_t i = 0; i < op.w.n; ++i) {
-      const Bf16* in = op.x.Row(row) + i / rows_per_group * op.w.k;
-      op.out.Row(row)[i] = ToBf16(SumOfParts(op.w, [&](std::int64_t first, std::int64_t end) {
-        return by_blocks ? BlockProduct(in, op.w, i, first, end)
-                         : PlainProduct(in, op.w, i, first, end);
-      }));
+  void Compute(const LinearOp<float>& op) {
+    Multiply(op.x, op.w,
+             [&](std::int64_t row, std::int64_t i, float sum) { op.out.Row(row)[i] = sum; });
+  }
+
+  void Compute(const GroupedLinearOp& op) {
+    const bool by_blocks = op.w.format != WeightFormat::kF32 && op.w.k % kFp8Block == 0;
+    const std::int64_t rows_per_group = op.w.n / op.groups;
+    for (std::int64_t row = 0; row < op.x.rows; ++row) {
+      for (std::int64_t i = 0; i < op.w.n; ++i) {
+        const Bf16* in = op.x.Row(row) + i / rows_per_group * op.w.k;
+        op.out.Row(row)[i] = ToBf16(SumOfParts(op.w, [&](std::int64_t first, std::int64_t end) {
+          return by_blocks ? BlockProduct(in, op.w, i, first, end)
+                           : PlainProduct(in, op.w, i, first, end);
+        }));
+      }
     }
   }
+};
+
+bool ReferenceBackend::ComputeLinear(const Operation& operation) {
+  return ComputeBy(LinearOperations{*this}, operation);
 }
 
 }  // namespace fathom

@@ -57,83 +57,91 @@ void ChooseExperts(std::span<const float> logits, std::span<const float> bias,
 
 }  // namespace
 
-void ReferenceBackend::Compute(const SwiGluOp& op) {
-  for (std::int64_t i = 0; i < op.out.rows * op.out.cols; ++i) {
-    op.out.data[i] = ToBf16(Activate(op.gate.data[i], op.up.data[i], op.clamp));
-  }
-}
+struct ReferenceBackend::ExpertOperations {
+  ReferenceBackend& self;
 
-void ReferenceBackend::Compute(const RouteOp& op) {
-  for (std::int64_t row = 0; row < op.logits.rows; ++row) {
-    ChooseExperts(op.logits.RowSpan(row), op.bias, op.out.ids.RowSpan(row));
-    WeighExperts(op.logits.RowSpan(row), op.out.ids.RowSpan(row), op.scale,
-                 op.out.weights.Row(row));
-  }
-}
-
-void ReferenceBackend::Compute(const RouteByTokenOp& op) {
-  for (std::int64_t row = 0; row < op.logits.rows; ++row) {
-    Token token = op.batch.tokens[static_cast<std::size_t>(row)];
-    if (token < 0 || token >= op.table.rows) {
-      fault_.Set(Fault::kTokenOutsideVocabulary, row);
-      token = 0;
+  void Compute(const SwiGluOp& op) {
+    for (std::int64_t i = 0; i < op.out.rows * op.out.cols; ++i) {
+      op.out.data[i] = ToBf16(Activate(op.gate.data[i], op.up.data[i], op.clamp));
     }
-    const std::span<std::int32_t> ids = op.out.ids.RowSpan(row);
-    for (std::int64_t i = 0; i < op.table.cols; ++i) {
-      std::int64_t id = 0;  // the address of the table may be unaligned
-      std::memcpy(&id, op.table.Row(token) + i, sizeof id);
-      if (id < 0 || id >= op.logits.cols) {
-        fault_.Set(Fault::kUnknownExpertInTable, row);
-        id = 0;
+  }
+
+  void Compute(const RouteOp& op) {
+    for (std::int64_t row = 0; row < op.logits.rows; ++row) {
+      ChooseExperts(op.logits.RowSpan(row), op.bias, op.out.ids.RowSpan(row));
+      WeighExperts(op.logits.RowSpan(row), op.out.ids.RowSpan(row), op.scale,
+                   op.out.weights.Row(row));
+    }
+  }
+
+  void Compute(const RouteByTokenOp& op) {
+    for (std::int64_t row = 0; row < op.logits.rows; ++row) {
+      Token token = op.batch.tokens[static_cast<std::size_t>(row)];
+      if (token < 0 || token >= op.table.rows) {
+        self.fault_.Set(Fault::kTokenOutsideVocabulary, row);
+        token = 0;
       }
-      ids[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(id);
+      const std::span<std::int32_t> ids = op.out.ids.RowSpan(row);
+      for (std::int64_t i = 0; i < op.table.cols; ++i) {
+        std::int64_t id = 0;  // the address of the table may be unaligned
+        std::memcpy(&id, op.table.Row(token) + i, sizeof id);
+        if (id < 0 || id >= op.logits.cols) {
+          self.fault_.Set(Fault::kUnknownExpertInTable, row);
+          id = 0;
+        }
+        ids[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(id);
+      }
+      std::sort(ids.begin(), ids.end());
+      WeighExperts(op.logits.RowSpan(row), ids, op.scale, op.out.weights.Row(row));
     }
-    std::sort(ids.begin(), ids.end());
-    WeighExperts(op.logits.RowSpan(row), ids, op.scale, op.out.weights.Row(row));
   }
+
+  void Compute(const ExpertRowsOp& op) {
+    const std::int64_t k = op.routing.ids.cols;
+    for (std::int64_t i = 0; i < op.rows.rows; ++i) {
+      const std::int32_t id = op.routing.ids.data[i];
+      if (id == kRemoteExpert) continue;
+      if (id < 0 || id >= std::ssize(op.experts.experts)) {
+        self.fault_.Set(Fault::kUnknownExpert, i / k);
+        continue;
+      }
+      const ExpertWeights& expert = op.experts.experts[static_cast<std::size_t>(id)];
+      std::vector<Bf16> gate(static_cast<std::size_t>(expert.w1.n));
+      std::vector<Bf16> up(static_cast<std::size_t>(expert.w3.n));
+      const Matrix<const Bf16> in = op.x.Rows(i / k, 1);
+      self.ReferenceBackend::Compute(
+          LinearOp<Bf16>{in, expert.w1, Matrix<Bf16>{gate.data(), 1, expert.w1.n}});
+      self.ReferenceBackend::Compute(
+          LinearOp<Bf16>{in, expert.w3, Matrix<Bf16>{up.data(), 1, expert.w3.n}});
+      for (std::size_t j = 0; j < gate.size(); ++j) {
+        gate[j] = ToBf16(op.routing.weights.data[i] * Activate(gate[j], up[j], op.clamp));
+      }
+      self.ReferenceBackend::Compute(LinearOp<Bf16>{Matrix<const Bf16>{gate.data(), 1, expert.w1.n},
+                                                    expert.w2, op.rows.Rows(i, 1)});
+    }
+  }
+
+  void Compute(const CombineExpertsOp& op) {
+    const std::int64_t k = op.out.rows == 0 ? 0 : op.rows.rows / op.out.rows;
+    for (std::int64_t row = 0; row < op.out.rows; ++row) {
+      for (std::int64_t i = 0; i < op.out.cols; ++i) {
+        float sum = ToFloat(op.rows.Row(row * k)[i]);
+        for (std::int64_t j = 1; j < k; ++j) {
+          sum = sum + ToFloat(op.rows.Row(row * k + j)[i]);
+        }
+        op.out.Row(row)[i] = ToBf16(sum + ToFloat(op.shared.Row(row)[i]));
+      }
+    }
+  }
+};
+
+bool ReferenceBackend::ComputeExpert(const Operation& operation) {
+  return ComputeBy(ExpertOperations{*this}, operation);
 }
 
 ExpertSet ReferenceBackend::BindExperts(std::int64_t block,
                                         std::span<const ExpertWeights> experts) {
   return {.block = block, .experts = experts, .is_uniform = AreUniform(experts)};
-}
-
-void ReferenceBackend::Compute(const ExpertRowsOp& op) {
-  const std::int64_t k = op.routing.ids.cols;
-  for (std::int64_t i = 0; i < op.rows.rows; ++i) {
-    const std::int32_t id = op.routing.ids.data[i];
-    if (id == kRemoteExpert) continue;
-    if (id < 0 || id >= std::ssize(op.experts.experts)) {
-      fault_.Set(Fault::kUnknownExpert, i / k);
-      continue;
-    }
-    const ExpertWeights& expert = op.experts.experts[static_cast<std::size_t>(id)];
-    std::vector<Bf16> gate(static_cast<std::size_t>(expert.w1.n));
-    std::vector<Bf16> up(static_cast<std::size_t>(expert.w3.n));
-    const Matrix<const Bf16> in = op.x.Rows(i / k, 1);
-    ReferenceBackend::Compute(
-        LinearOp<Bf16>{in, expert.w1, Matrix<Bf16>{gate.data(), 1, expert.w1.n}});
-    ReferenceBackend::Compute(
-        LinearOp<Bf16>{in, expert.w3, Matrix<Bf16>{up.data(), 1, expert.w3.n}});
-    for (std::size_t j = 0; j < gate.size(); ++j) {
-      gate[j] = ToBf16(op.routing.weights.data[i] * Activate(gate[j], up[j], op.clamp));
-    }
-    ReferenceBackend::Compute(LinearOp<Bf16>{Matrix<const Bf16>{gate.data(), 1, expert.w1.n},
-                                             expert.w2, op.rows.Rows(i, 1)});
-  }
-}
-
-void ReferenceBackend::Compute(const CombineExpertsOp& op) {
-  const std::int64_t k = op.out.rows == 0 ? 0 : op.rows.rows / op.out.rows;
-  for (std::int64_t row = 0; row < op.out.rows; ++row) {
-    for (std::int64_t i = 0; i < op.out.cols; ++i) {
-      float sum = ToFloat(op.rows.Row(row * k)[i]);
-      for (std::int64_t j = 1; j < k; ++j) {
-        sum = sum + ToFloat(op.rows.Row(row * k + j)[i]);
-      }
-      op.out.Row(row)[i] = ToBf16(sum + ToFloat(op.shared.Row(row)[i]));
-    }
-  }
 }
 
 }  // namespace fathom

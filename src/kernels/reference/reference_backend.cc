@@ -5,7 +5,6 @@
 #include "base/check.h"
 #include "kernels/host_buffer.h"
 #include "kernels/host_roofline.h"
-#include "kernels/rope.h"
 
 namespace fathom {
 
@@ -55,18 +54,10 @@ Status ReferenceBackend::BeginStep(const BatchView&, std::span<const TableChange
 }
 
 void ReferenceBackend::Compute(const Operation& operation) {
-  std::visit([this](const auto& op) { Compute(op); }, operation);
-}
-
-void ReferenceBackend::Compute(const ChooseTokensOp&) {
-  Check(false, "ChooseTokens of a backend that does not choose tokens");
-}
-
-void ReferenceBackend::Compute(const FillRopeRowsOp& op) {
-  for (std::int64_t row = 0; row < op.cos.rows; ++row) {
-    RopeAngles(op.batch.positions[static_cast<std::size_t>(row)], op.frequencies, op.cos.Row(row),
-               op.sin.Row(row));
-  }
+  Check(ComputeLinear(operation) || ComputeNorm(operation) || ComputeHyper(operation) ||
+            ComputeAttention(operation) || ComputeCompressor(operation) ||
+            ComputeIndexer(operation) || ComputeExpert(operation),
+        "an operation of a backend that does not have it");
 }
 
 }  // namespace fathom

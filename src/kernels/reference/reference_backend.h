@@ -44,50 +44,24 @@ class ReferenceBackend : public Backend {
  protected:
   void Compute(const Operation& operation) override;
 
-  // reference_backend.cc
-  void Compute(const FillRopeRowsOp& op);
-  static void Compute(const ChooseTokensOp& op);  // aborts
-
-  // linear.cc
-  void Compute(const LinearOp<Bf16>& op);
-  void Compute(const LinearOp<float>& op);
-  void Compute(const GroupedLinearOp& op);
-
-  // norm_rope.cc
-  void Compute(const EmbedOp& op);
-  void Compute(const RmsNormOp& op);
-  void Compute(const QueryHeadsOp& op);
-  void Compute(const WindowKeysOp& op);
-
-  // hyper_connection.cc
-  void Compute(const HcPreOp& op);
-  void Compute(const HcPostOp& op);
-  void Compute(const HcHeadOp& op);
-  void Compute(const AddToStreamsOp& op);
-  void Compute(const MeanOfStreamsOp& op);
-  void Compute(const AddOp& op);
-
-  // compressor.cc
-  void Compute(const CompressOp& op);
-
-  // indexer.cc
-  void Compute(const IndexQueriesOp& op);
-  void Compute(const SelectRowsOp& op);
-  void Compute(const BestRowsOp& op);
-
-  // attention.cc
-  void Compute(const CopyRowsOp& op);
-  void Compute(const SparseAttentionOp& op);
-  void Compute(const AppendWindowOp& op);
-
-  // moe.cc
-  void Compute(const SwiGluOp& op);
-  void Compute(const RouteOp& op);
-  void Compute(const RouteByTokenOp& op);
-  void Compute(const ExpertRowsOp& op);
-  void Compute(const CombineExpertsOp& op);
-
   FaultWord fault_;
+
+ private:
+  // The operations of one source file each, and what computes an operation if the file has it.
+  struct LinearOperations;
+  struct NormOperations;
+  struct HyperOperations;
+  struct AttentionOperations;
+  struct CompressorOperations;
+  struct IndexerOperations;
+  struct ExpertOperations;
+  bool ComputeLinear(const Operation& operation);
+  bool ComputeNorm(const Operation& operation);
+  bool ComputeHyper(const Operation& operation);
+  bool ComputeAttention(const Operation& operation);
+  bool ComputeCompressor(const Operation& operation);
+  bool ComputeIndexer(const Operation& operation);
+  bool ComputeExpert(const Operation& operation);
 };
 
 }  // namespace fathom
