@@ -44,7 +44,7 @@ MAY_LINK = {
 # Header (as written between the brackets), the files of src/ that may include it, its name.
 BOXES = [
     (r"(cuda|cublas|cooperative_groups|mma\.h|hip/|hipblas|nccl|rccl)",
-     r"kernels/(gpu|cuda|hip)/|comm/nccl\.cc$", "CUDA and HIP"),
+     r"kernels/(gpu|vendor)/|comm/nccl\.cc$", "CUDA and HIP"),
     (r"(\w*mmintrin|x86intrin|amxintrin|arm_neon|arm_sve)\.h$",
      r"kernels/cpu/simd\w*\.h$", "vector intrinsics"),
     (r"boost/", r"http/http_request_parser\.cc$", "Boost"),

@@ -85,7 +85,7 @@ class CheckLayersTest(unittest.TestCase):
         for folder in ("kernels", "comm", "http", "tokenizer", "cli"):
             self.write_folder(folder, "base")
         for path, header in [("kernels/gpu/gpu_runtime.h", "cuda_runtime.h"),
-                             ("kernels/hip/gemm.cu", "hip/hip_runtime.h"),
+                             ("kernels/vendor/gemm.cu", "hip/hip_runtime.h"),
                              ("kernels/cpu/simd_avx2.h", "immintrin.h"),
                              ("comm/nccl.cc", "nccl.h"), ("comm/mpi.cc", "mpi.h"),
                              ("http/http_request_parser.cc", "boost/beast.hpp"),

@@ -2,8 +2,6 @@
 
 #include <dlfcn.h>
 
-#include "kernels/cuda/cuda_vendor.h"
-#include "kernels/hip/hip_vendor.h"
 #include "kernels/vendor/vendor_module.h"
 
 namespace fathom::testing {

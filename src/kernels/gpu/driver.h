@@ -1,9 +1,9 @@
 // GpuDriver: the interface of a device for GpuBackend: memory, kernels, and their order.
 //
-// One driver per device. NVIDIA's and AMD's drivers are opened at run time (kernels/cuda,
-// kernels/hip); the emulator (tests/emulator) runs the same kernels on the host, for tests. Work
-// runs in the order of the calls, possibly later than the calls. An error of work is stored, and
-// returned by every later Synchronize and Wait. One thread at a time.
+// One driver per device. NVIDIA's and AMD's drivers are opened at run time (kernels/vendor); the
+// emulator (tests/emulator) runs the same kernels on the host, for tests. Work runs in the order of
+// the calls, possibly later than the calls. An error of work is stored, and returned by every later
+// Synchronize and Wait. One thread at a time.
 #pragma once
 
 #include <cstddef>

@@ -46,4 +46,7 @@ struct GpuVendor {
       const DriverApi& api, int device, std::span<const std::string_view> architectures) = nullptr;
 };
 
+GpuVendor CudaVendor();
+GpuVendor HipVendor();
+
 }  // namespace fathom

@@ -2,9 +2,8 @@
 #include <string>
 #include <utility>
 
-#include "kernels/cuda/cuda_vendor.h"
 #include "kernels/gpu_module.h"
-#include "kernels/hip/hip_vendor.h"
+#include "kernels/vendor/gpu_vendor.h"
 #include "kernels/vendor/vendor_module.h"
 
 extern "C" __attribute__((visibility("default"))) const char fathom_module_interface[] =

@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "kernels/cuda/cuda_vendor.h"
 #include "kernels/gpu/limits.h"
+#include "kernels/vendor/gpu_vendor.h"
 
 namespace fathom::probe {
 namespace {

@@ -1,9 +1,10 @@
-#include "kernels/cuda/cuda_vendor.h"
-
+// NVIDIA's driver: libcuda.so.1, which every installation of the driver has.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+
+#include "kernels/vendor/gpu_vendor.h"
 
 namespace fathom {
 namespace {

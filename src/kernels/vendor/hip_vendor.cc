@@ -1,11 +1,12 @@
-#include "kernels/hip/hip_vendor.h"
-
+// AMD's HIP runtime: libamdhip64.so of ROCm 6 and 7.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
+
+#include "kernels/vendor/gpu_vendor.h"
 
 namespace fathom {
 namespace {
