@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/parse_text.h"
 #include "chat/dsml_scanner.h"
 #include "json/json_value.h"
 #include "json/json_writer.h"
@@ -24,11 +25,6 @@ bool IsWrapperName(std::string_view name) {
   return name == "arguments" || name == "input" || name == "parameters";
 }
 
-std::string_view WithoutBlanks(std::string_view text) {
-  const std::size_t begin = std::min(text.find_first_not_of(kTagBlanks), text.size());
-  return text.substr(begin, text.find_last_not_of(kTagBlanks) + 1 - begin);
-}
-
 // Returns the beginning of a JSON string without its last quote.
 std::string OpenString(std::string_view text) {
   std::string json = "\"";
@@ -40,7 +36,7 @@ std::string OpenString(std::string_view text) {
 // JSON begins with this text.
 std::string CutValue(std::string_view value, bool may_be_json) {
   if (!may_be_json) return OpenString(value);
-  const std::string_view text = WithoutBlanks(value);
+  const std::string_view text = WithoutBlankEnds(value);
   const bool is_json = text.empty() || text.find_first_of("{[\"-0123456789tfn") == 0;
   return is_json ? std::string(text) : OpenString(value);
 }
@@ -262,7 +258,7 @@ void CallBuilder::Cut() {
 // A value that may contain all arguments counts as the arguments as soon as it begins like an
 // object.
 std::size_t CallBuilder::CutArguments(std::string* out) {
-  const std::string_view object = WithoutBlanks(value_);
+  const std::string_view object = WithoutBlankEnds(value_);
   if (may_wrap_ && Whole(value_)) return writer_.Cut(out);
   if (may_wrap_ && is_in_value_ && object.starts_with('{')) return writer_.CutWhole(object, out);
   if (may_wrap_ && !is_in_value_) WriteBuffered();

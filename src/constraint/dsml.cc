@@ -15,6 +15,7 @@
 #include "constraint/dsml_names.h"
 #include "constraint/grammar/automaton.h"
 #include "constraint/readers/regex.h"
+#include "json/json_pointer.h"
 
 namespace fathom {
 namespace {
@@ -22,20 +23,6 @@ namespace {
 // Marks of a rule (expression.h).
 constexpr std::size_t kMaxMarks = 1024;
 constexpr std::uint32_t kMaxNameCodePoints = 128;
-
-std::string InPointer(std::string_view name) {
-  std::string step;
-  for (const char c : name) {
-    if (c == '~') {
-      step += "~0";
-    } else if (c == '/') {
-      step += "~1";
-    } else {
-      step.push_back(c);
-    }
-  }
-  return step;
-}
 
 // Any UTF-8 in which none of `forbidden` occurs.
 ExpressionId TextWithout(ExpressionPool& pool, const std::vector<std::string>& forbidden) {
@@ -331,9 +318,10 @@ class DsmlBuilder {
       }
       for (const ToolParameter& parameter : form.parameters) {
         if (IsMarkupParameterName(parameter.name, options_.dsml_text)) continue;
-        return tl::unexpected(Failure(
-            ConstraintErrorCode::kUnsupportedSchema, "/properties/" + InPointer(parameter.name),
-            "properties", "expected a short name without quotes and control characters"));
+        return tl::unexpected(
+            Failure(ConstraintErrorCode::kUnsupportedSchema,
+                    "/properties/" + EscapedPointerStep(parameter.name), "properties",
+                    "expected a short name without quotes and control characters"));
       }
     }
     return forms;

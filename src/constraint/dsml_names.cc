@@ -9,6 +9,9 @@
 #include <system_error>
 #include <utility>
 
+#include "base/parse_text.h"
+#include "json/json_pointer.h"
+
 namespace fathom {
 namespace {
 
@@ -36,28 +39,15 @@ std::optional<std::string> ReadPointerStep(std::string_view text) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     char c = text[i];
     if (c == '%') {
-      unsigned byte = 0;
-      const std::string_view digits = text.substr(i + 1, 2);
-      const auto [end, error] =
-          std::from_chars(digits.data(), digits.data() + digits.size(), byte, 16);
-      if (error != std::errc() || digits.size() != 2 || end != digits.data() + 2) {
-        return std::nullopt;
-      }
-      c = static_cast<char>(byte);
+      const int high = i + 1 < text.size() ? HexDigit(text[i + 1]) : -1;
+      const int low = i + 2 < text.size() ? HexDigit(text[i + 2]) : -1;
+      if (high < 0 || low < 0) return std::nullopt;
+      c = static_cast<char>(16 * high + low);
       i += 2;
     }
     step.push_back(c);
   }
-  std::string name;
-  for (std::size_t i = 0; i < step.size(); ++i) {
-    const bool is_escape = step[i] == '~' && i + 1 < step.size();
-    if (is_escape && (step[i + 1] == '0' || step[i + 1] == '1')) {
-      name.push_back(step[++i] == '0' ? '~' : '/');
-    } else {
-      name.push_back(step[i]);
-    }
-  }
-  return name;
+  return UnescapedPointerStep(step);
 }
 
 const JsonValue* ItemAt(const JsonValue& array, std::string_view index) {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/parse_text.h"
 
 namespace fathom {
 namespace {
@@ -48,13 +49,6 @@ Result<CurlFields> MakeFields(const HttpFields& fields) {
   return list;
 }
 
-std::string_view WithoutBlanks(std::string_view text) {
-  constexpr std::string_view kBlanks = " \t\r\n";
-  const std::size_t begin = text.find_first_not_of(kBlanks);
-  if (begin == text.npos) return "";
-  return text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
-}
-
 // Collects the data of one reply from libcurl's callbacks.
 class ReplyReader {
  public:
@@ -69,7 +63,7 @@ class ReplyReader {
       return MakeError(ErrorCode::kInvalidData, "the header is over the limit of {} bytes",
                        limits_.header_bytes);
     }
-    const std::string_view field = WithoutBlanks(line);
+    const std::string_view field = WithoutBlankEnds(line);
     if (field.empty()) {
       header_is_complete_ = Information(CURLINFO_RESPONSE_CODE) >= 200;
     } else if (field.starts_with("HTTP/")) {
@@ -80,7 +74,7 @@ class ReplyReader {
         return MakeError(ErrorCode::kInvalidData,
                          "the reply is not HTTP/1.1: expected a field, found \"{}\"", field);
       }
-      reply_.fields.emplace_back(field.substr(0, colon), WithoutBlanks(field.substr(colon + 1)));
+      reply_.fields.emplace_back(field.substr(0, colon), WithoutBlankEnds(field.substr(colon + 1)));
     }
     return {};
   }

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "base/parse_text.h"
 #include "base/utf8.h"
 #include "json/json_shape.h"
 #include "json/json_value.h"
@@ -16,13 +17,6 @@ namespace fathom {
 namespace {
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
-
-int HexDigit(char c) {
-  if (IsDigit(c)) return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
 
 // Returns the heap memory of an allocation of `bytes` bytes: glibc adds 8 and rounds up to 16.
 constexpr std::uint64_t HeapBytes(std::uint64_t bytes) {

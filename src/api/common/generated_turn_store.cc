@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "api/common/api_answer.h"
+#include "base/parse_text.h"
 #include "chat/literals.h"
 #include "chat/strict_parser.h"
 #include "json/json_value.h"
@@ -159,13 +160,6 @@ TurnKey TurnKeys::OfReasoning(std::string_view reasoning) const {
 TurnKey TurnKeys::Hash(std::string_view bytes) const {
   const XXH128_hash_t hash = XXH3_128bits_withSeed(bytes.data(), bytes.size(), seed_);
   return {.low = hash.low64, .high = hash.high64};
-}
-
-std::string_view WithoutBlankEnds(std::string_view text) {
-  constexpr std::string_view kBlanks = " \t\r\n";
-  const std::size_t begin = text.find_first_not_of(kBlanks);
-  if (begin == std::string_view::npos) return "";
-  return text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
 }
 
 std::string CanonicalArguments(std::string_view arguments) {

@@ -63,9 +63,6 @@ class TurnKeys {
   const std::uint64_t seed_;
 };
 
-// Returns the text without blanks at both ends, which clients remove.
-std::string_view WithoutBlankEnds(std::string_view text);
-
 // Returns the canonical JSON of arguments (json_writer.h), or the text itself if it is not JSON.
 std::string CanonicalArguments(std::string_view arguments);
 

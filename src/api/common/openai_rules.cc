@@ -8,23 +8,10 @@
 #include <string_view>
 #include <utility>
 
+#include "json/json_pointer.h"
+
 namespace fathom {
 namespace {
-
-// Returns a key as RFC 6901 writes it.
-std::string EscapedKey(std::string_view key) {
-  std::string escaped;
-  for (const char c : key) {
-    if (c == '~') {
-      escaped += "~0";
-    } else if (c == '/') {
-      escaped += "~1";
-    } else {
-      escaped += c;
-    }
-  }
-  return escaped;
-}
 
 bool IsObjectSchema(const JsonValue& schema) {
   const JsonValue* type = schema.Find("type");
@@ -65,7 +52,7 @@ class RuleChecker {
       if (members == nullptr || !members->IsObject()) continue;
       for (std::size_t i = 0; i < members->items().size() && !IsFull(); ++i) {
         Check(members->items()[i],
-              fmt::format("{}/{}/{}", pointer, key, EscapedKey(members->key(i))));
+              fmt::format("{}/{}/{}", pointer, key, EscapedPointerStep(members->key(i))));
       }
     }
     if (const JsonValue* items = schema.Find("items")) Check(*items, pointer + "/items");

@@ -18,6 +18,7 @@
 #include "api/common/request_runner.h"
 #include "base/line_reader.h"
 #include "base/pages.h"
+#include "base/parse_text.h"
 #include "cli/commands/commands.h"
 #include "cli/model_defaults.h"
 #include "cli/recipes.h"
@@ -48,12 +49,6 @@ milliseconds Milliseconds(double seconds) {
   return milliseconds(static_cast<std::int64_t>(seconds * 1e3));
 }
 
-std::string_view Trimmed(std::string_view line) {
-  const std::size_t begin = line.find_first_not_of(" \t\r");
-  if (begin == std::string_view::npos) return "";
-  return line.substr(begin, line.find_last_not_of(" \t\r") - begin + 1);
-}
-
 // Reads the keys from the command line and the file; `option`: "--api-key" for --api-key-file.
 Result<std::vector<std::string>> ReadKeys(std::string_view option, std::vector<std::string> keys,
                                           const std::filesystem::path& file) {
@@ -62,7 +57,7 @@ Result<std::vector<std::string>> ReadKeys(std::string_view option, std::vector<s
     if (!text) return MakeError(text.error().code, "{}-file: {}", option, text.error().message);
     LineReader lines(*text);
     for (std::string_view line; lines.Next(&line);) {
-      const std::string_view key = Trimmed(line);
+      const std::string_view key = WithoutBlankEnds(line);
       if (!key.empty()) keys.emplace_back(key);
     }
     if (keys.empty()) {

@@ -5,22 +5,15 @@
 #include <algorithm>
 #include <string_view>
 
+#include "base/parse_text.h"
 #include "base/utf8.h"
 
 namespace fathom {
 namespace {
 
-constexpr char32_t kLastCodePoint = 0x10FFFF;
 constexpr std::size_t kMaxRepetitions = 1'000'000;
 
 bool IsSurrogate(char32_t code_point) { return code_point >= 0xD800 && code_point <= 0xDFFF; }
-
-int HexDigit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
 
 char32_t ReadHexDigits(GbnfCursor& cursor, int n_digits) {
   char32_t value = 0;
@@ -70,7 +63,7 @@ char32_t ReadCharacter(GbnfCursor& cursor) {
   const std::size_t begin = cursor.offset();
   if (!cursor.Take("\\")) return cursor.ReadCodePoint();
   const char32_t code_point = ReadEscape(cursor);
-  if (code_point > kLastCodePoint) {
+  if (code_point > kMaxCodePoint) {
     cursor.FailAt(begin, ConstraintErrorCode::kInvalidGrammar,
                   "expected a code point up to U+10FFFF, found a larger one");
   }
@@ -80,21 +73,6 @@ char32_t ReadCharacter(GbnfCursor& cursor) {
 void FailUnclosed(GbnfCursor& cursor, std::size_t begin, std::string_view what) {
   cursor.FailAt(begin, ConstraintErrorCode::kInvalidGrammar,
                 fmt::format("expected {} before the end of the grammar, found none", what));
-}
-
-// Sorts the ranges and joins ranges that touch.
-CodePointSet Normalized(CodePointSet ranges) {
-  std::sort(ranges.begin(), ranges.end(),
-            [](const CodePointRange& a, const CodePointRange& b) { return a.first < b.first; });
-  CodePointSet set;
-  for (const CodePointRange& range : ranges) {
-    if (!set.empty() && range.first <= set.back().last + 1) {
-      set.back().last = std::max(set.back().last, range.last);
-    } else {
-      set.push_back(range);
-    }
-  }
-  return Intersection(set, AllCodePoints());
 }
 
 // Reads the rest of <[id]> after its "<[".
@@ -172,7 +150,7 @@ CodePointSet ReadGbnfClass(GbnfCursor& cursor) {
   const std::size_t begin = cursor.offset();
   cursor.Skip(1);
   const bool is_negated = cursor.Take("^");
-  CodePointSet ranges;
+  std::vector<CodePointRange> ranges;
   while (!cursor.AtEnd() && cursor.Peek() != ']') {
     const std::size_t place = cursor.offset();
     const char32_t first = ReadCharacter(cursor);
@@ -190,7 +168,7 @@ CodePointSet ReadGbnfClass(GbnfCursor& cursor) {
   }
   if (ranges.empty() && cursor.At("]")) cursor.Expected("a character of the class");
   if (!cursor.Take("]")) FailUnclosed(cursor, begin, "] of the class");
-  const CodePointSet set = Normalized(std::move(ranges));
+  const CodePointSet set = MakeCodePointSet(std::move(ranges));
   return is_negated ? Complement(set) : set;
 }
 

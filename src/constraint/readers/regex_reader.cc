@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/parse_text.h"
 #include "base/utf8.h"
 #include "constraint/grammar/expression.h"
 
@@ -15,13 +16,6 @@ constexpr std::size_t kQuotedRegexBytes = 40;
 
 bool IsRegexLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 bool IsRegexDigit(char c) { return c >= '0' && c <= '9'; }
-
-int RegexHexDigit(char c) {
-  if (IsRegexDigit(c)) return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
 
 bool IsHighSurrogate(char32_t c) { return c >= 0xD800 && c <= 0xDBFF; }
 bool IsLowSurrogate(char32_t c) { return c >= 0xDC00 && c <= 0xDFFF; }
@@ -114,7 +108,7 @@ std::optional<char32_t> RegexReader::TakeHex(std::size_t digits) {
   if (text_.size() - at_ < digits) return std::nullopt;
   char32_t value = 0;
   for (std::size_t i = 0; i < digits; ++i) {
-    const int digit = RegexHexDigit(text_[at_ + i]);
+    const int digit = HexDigit(text_[at_ + i]);
     if (digit < 0) return std::nullopt;
     value = value << 4 | static_cast<char32_t>(digit);
   }
@@ -128,7 +122,7 @@ char32_t RegexReader::TakeUnicodeEscape() {
     const std::optional<std::string_view> digits = TakeUntil('}');
     char32_t value = 0;
     for (const char c : digits.value_or("")) {
-      const int digit = RegexHexDigit(c);
+      const int digit = HexDigit(c);
       value = digit < 0 || value > kMaxCodePoint ? kMaxCodePoint + 1
                                                  : value << 4 | static_cast<char32_t>(digit);
     }

@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "constraint/schema/uri_reference.h"
+#include "json/json_pointer.h"
 
 namespace fathom {
 namespace {
@@ -31,19 +32,6 @@ SubschemaKind KindOfSubschemas(std::string_view keyword) {
 
 bool IsSchemaValue(const JsonValue& value) {
   return value.IsObject() || value.kind() == JsonValue::Kind::kBool;
-}
-
-std::string UnescapeToken(std::string_view token) {
-  std::string text;
-  for (std::size_t i = 0; i < token.size(); ++i) {
-    if (token[i] == '~' && i + 1 < token.size() && (token[i + 1] == '0' || token[i + 1] == '1')) {
-      text += token[i + 1] == '0' ? '~' : '/';
-      ++i;
-    } else {
-      text += token[i];
-    }
-  }
-  return text;
 }
 
 bool IsOldDraft(std::string_view uri) {
@@ -213,7 +201,7 @@ std::optional<PlaceId> SchemaDocument::FindPointer(PlaceId root, std::string_vie
   while (!pointer.empty()) {
     pointer.remove_prefix(1);
     const std::size_t end = std::min(pointer.find('/'), pointer.size());
-    const std::string token = UnescapeToken(pointer.substr(0, end));
+    const std::string token = UnescapedPointerStep(pointer.substr(0, end));
     pointer.remove_prefix(end);
     const JsonValue& container = value(place);
     std::optional<std::size_t> index;

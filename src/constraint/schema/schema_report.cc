@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "json/json_pointer.h"
+
 namespace fathom {
 namespace {
 
@@ -14,17 +16,7 @@ constexpr std::size_t kWorkPerStep = 1;  // steps of a WorkMeter
 }  // namespace
 
 std::string PointerTo(const std::string& pointer, std::string_view keyword) {
-  std::string text = pointer + "/";
-  for (const char c : keyword) {
-    if (c == '~') {
-      text += "~0";
-    } else if (c == '/') {
-      text += "~1";
-    } else {
-      text += c;
-    }
-  }
-  return text;
+  return pointer + "/" + EscapedPointerStep(keyword);
 }
 
 void SchemaReport::Fail(ConstraintErrorCode code, std::string pointer, std::string_view keyword,

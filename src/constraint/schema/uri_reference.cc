@@ -2,6 +2,8 @@
 
 #include <optional>
 
+#include "base/parse_text.h"
+
 namespace fathom {
 namespace {
 
@@ -55,13 +57,6 @@ std::string RemoveDotSegments(std::string_view path) {
   return output;
 }
 
-std::optional<int> HexValue(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return std::nullopt;
-}
-
 }  // namespace
 
 std::string_view WithoutFragment(std::string_view reference) {
@@ -74,9 +69,9 @@ std::string UriFragment(std::string_view reference) {
   const std::string_view encoded = reference.substr(hash + 1);
   std::string decoded;
   for (std::size_t i = 0; i < encoded.size(); ++i) {
-    if (encoded[i] == '%' && i + 2 < encoded.size() && HexValue(encoded[i + 1]) &&
-        HexValue(encoded[i + 2])) {
-      decoded += static_cast<char>(*HexValue(encoded[i + 1]) * 16 + *HexValue(encoded[i + 2]));
+    if (encoded[i] == '%' && i + 2 < encoded.size() && HexDigit(encoded[i + 1]) >= 0 &&
+        HexDigit(encoded[i + 2]) >= 0) {
+      decoded += static_cast<char>(HexDigit(encoded[i + 1]) * 16 + HexDigit(encoded[i + 2]));
       i += 2;
     } else {
       decoded += encoded[i];

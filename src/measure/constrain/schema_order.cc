@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "json/json_pointer.h"
 #include "json/json_writer.h"
 #include "measure/constrain/constraint_check.h"
 
@@ -26,16 +27,7 @@ const JsonValue* Resolve(const JsonValue& root, std::string_view reference) {
     if (reference.front() != '/') return nullptr;
     reference.remove_prefix(1);
     const std::size_t end = std::min(reference.find('/'), reference.size());
-    std::string step;
-    for (std::size_t i = 0; i < end; ++i) {
-      const std::string_view rest = reference.substr(i, end - i);
-      if (rest.starts_with("~0") || rest.starts_with("~1")) {
-        step += rest[1] == '0' ? '~' : '/';
-        ++i;
-      } else {
-        step += rest[0];
-      }
-    }
+    const std::string step = UnescapedPointerStep(reference.substr(0, end));
     reference.remove_prefix(end);
     if (at->IsArray()) {
       const auto n = static_cast<std::size_t>(std::strtoul(step.c_str(), nullptr, 10));
