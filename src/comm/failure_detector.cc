@@ -18,7 +18,7 @@ constexpr std::chrono::seconds kOwnPause{1};
 
 }  // namespace
 
-bool WatchedRank::Hear() {
+bool WatchedRank::ReadMessages() {
   char buffer[4096];
   const ssize_t n_read = ::recv(control_.get(), buffer, sizeof(buffer), MSG_DONTWAIT);
   if (n_read == 0) return false;
@@ -122,7 +122,7 @@ void FailureDetector::Watch(const std::stop_token& stop, AbortFlag& abort_flag) 
     ::poll(watched.data(), watched.size(), static_cast<int>(kTurn.count()));
     for (std::size_t i = 0; i < watched.size(); ++i) {
       WatchedRank& rank = ranks_[i];
-      if (watched[i].revents != 0 && !rank.Hear() && !rank.has_ended()) {
+      if (watched[i].revents != 0 && !rank.ReadMessages() && !rank.has_ended()) {
         rank.Fail({ErrorCode::kUnavailable, "has gone"});
       }
     }

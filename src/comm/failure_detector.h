@@ -33,7 +33,7 @@ class WatchedRank {
 
   int control() const { return control_.get(); }
   // Reads the lines that the rank has sent. False: the rank has closed its end.
-  bool Hear();
+  bool ReadMessages();
   // Fails the rank if it has been silent for too long.
   void FindSilence(Clock::time_point now);
   void Excuse(Clock::time_point now) { last_sign_ = now; }

@@ -102,7 +102,7 @@ void Heartbeat::Beat(const std::stop_token& stop, Watcher watcher, AbortFlag& ab
       SendHeartbeat(control_);
     }
     pollfd waits = {.fd = other.has_ended() ? -1 : control_, .events = POLLIN, .revents = 0};
-    if (::poll(&waits, 1, kTurnMs) > 0 && !other.Hear() && !other.has_ended()) {
+    if (::poll(&waits, 1, kTurnMs) > 0 && !other.ReadMessages() && !other.has_ended()) {
       ::_exit(EXIT_FAILURE);
     }
     if (other.failure()) {

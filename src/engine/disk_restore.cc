@@ -18,31 +18,30 @@ std::uint64_t MakeTicket(std::uint64_t load, BlockKind kind, std::size_t i) {
 
 void DiskRestore::Watch(PrefixCache& prefix) {
   prefixes_.push_back(&prefix);
-  prefix.set_on_leaving([this, rank = prefix.data_rank()](const PrefixCache::Leaving& leaving) {
-    Store(rank, leaving);
-  });
+  prefix.set_on_evicted([this, rank = prefix.data_rank()](
+                            const PrefixCache::EvictedBlock& evicted) { Store(rank, evicted); });
 }
 
-void DiskRestore::Store(int data_rank, const PrefixCache::Leaving& leaving) {
-  if (!disk_.Has(data_rank, leaving.key, leaving.kind)) {
+void DiskRestore::Store(int data_rank, const PrefixCache::EvictedBlock& evicted) {
+  if (!disk_.Has(data_rank, evicted.key, evicted.kind)) {
     disk_.Store({.data_rank = data_rank,
-                 .key = leaving.key,
-                 .kind = leaving.kind,
-                 .parent = leaving.parent,
-                 .tokens = leaving.tokens,
-                 .block = leaving.block});
+                 .key = evicted.key,
+                 .kind = evicted.kind,
+                 .parent = evicted.parent,
+                 .tokens = evicted.tokens,
+                 .block = evicted.block});
   }
 }
 
 void DiskRestore::Save(const PrefixCache& prefix, const PrefixChain& chain) {
-  prefix.ForEach(chain,
-                 [&](const PrefixCache::Leaving& leaving) { Store(prefix.data_rank(), leaving); });
+  prefix.ForEach(
+      chain, [&](const PrefixCache::EvictedBlock& evicted) { Store(prefix.data_rank(), evicted); });
 }
 
 void DiskRestore::SaveAll() {
   for (const PrefixCache* prefix : prefixes_) {
-    prefix->ForEachIdle([&](const PrefixCache::Leaving& leaving) {
-      Store(prefix->data_rank(), leaving);
+    prefix->ForEachIdle([&](const PrefixCache::EvictedBlock& evicted) {
+      Store(prefix->data_rank(), evicted);
       disk_.Flush();  // flushed each time, so that no block is dropped because too many wait
     });
   }

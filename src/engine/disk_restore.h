@@ -76,7 +76,7 @@ class DiskRestore {
 
   Plan MakePlan(std::span<const BlockKey> keys, const PrefixCache::Match& match,
                 const PrefixCache& prefix) const;
-  void Store(int data_rank, const PrefixCache::Leaving& leaving);
+  void Store(int data_rank, const PrefixCache::EvictedBlock& evicted);
   void Insert(Load& load);
 
   BlockStore& disk_;

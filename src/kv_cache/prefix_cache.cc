@@ -233,7 +233,7 @@ void PrefixCache::Unpin(PrefixChain& chain) {
   chain.collided = false;
 }
 
-void PrefixCache::Tell(const OnLeaving& visit, std::int32_t entry, BlockKind kind) const {
+void PrefixCache::NotifyBlock(const OnEvicted& visit, std::int32_t entry, BlockKind kind) const {
   const Entry& e = At(entry);
   visit({.key = e.key,
          .parent = e.parent == LruList::kNone ? root_ : At(e.parent).key,
@@ -253,8 +253,8 @@ std::int32_t PrefixCache::OldestIdleWindow(const LruList& windows) const {
 
 void PrefixCache::EvictWindow(std::int32_t entry) {
   Entry& e = At(entry);
-  if (e.is_end && on_leaving_) {
-    Tell(on_leaving_, entry, BlockKind::kWindow);
+  if (e.is_end && on_evicted_) {
+    NotifyBlock(on_evicted_, entry, BlockKind::kWindow);
   }
   arena().Free(BlockKind::kWindow, e.window);
   e.window = kNoBlock;
@@ -271,8 +271,8 @@ void PrefixCache::EvictEntry(std::int32_t entry) {
   if (e.window != kNoBlock) {
     EvictWindow(entry);
   }
-  if (on_leaving_) {
-    Tell(on_leaving_, entry, BlockKind::kHistory);
+  if (on_evicted_) {
+    NotifyBlock(on_evicted_, entry, BlockKind::kHistory);
   }
   arena().Free(BlockKind::kHistory, e.history);
   e.history = kNoBlock;
@@ -318,22 +318,22 @@ void PrefixCache::Clear() {
   while (idle_.oldest() != LruList::kNone) EvictEntry(idle_.oldest());
 }
 
-void PrefixCache::NotifyEviction(const OnLeaving& visit, std::int32_t entry) const {
-  Tell(visit, entry, BlockKind::kHistory);
+void PrefixCache::NotifyEntry(const OnEvicted& visit, std::int32_t entry) const {
+  NotifyBlock(visit, entry, BlockKind::kHistory);
   if (At(entry).window != kNoBlock && At(entry).is_end) {
-    Tell(visit, entry, BlockKind::kWindow);
+    NotifyBlock(visit, entry, BlockKind::kWindow);
   }
 }
 
-void PrefixCache::ForEach(const PrefixChain& chain, const OnLeaving& visit) const {
+void PrefixCache::ForEach(const PrefixChain& chain, const OnEvicted& visit) const {
   for (std::size_t i = chain.entries.size(); i-- > 0;) {
-    NotifyEviction(visit, chain.entries[i]);
+    NotifyEntry(visit, chain.entries[i]);
   }
 }
 
-void PrefixCache::ForEachIdle(const OnLeaving& visit) const {
+void PrefixCache::ForEachIdle(const OnEvicted& visit) const {
   for (std::int32_t i = idle_.oldest(); i != LruList::kNone; i = idle_.After(i)) {
-    NotifyEviction(visit, i);
+    NotifyEntry(visit, i);
   }
 }
 

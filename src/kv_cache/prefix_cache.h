@@ -47,14 +47,14 @@ void ExtendKeys(const BlockKey& root, std::span<const Token> tokens, std::vector
 class PrefixCache {
  public:
   // A block that is about to be evicted; its bytes are still valid.
-  struct Leaving {
+  struct EvictedBlock {
     BlockKey key;
     BlockKey parent;
     std::span<const Token> tokens;
     BlockKind kind;
     std::int32_t block;
   };
-  using OnLeaving = std::function<void(const Leaving&)>;
+  using OnEvicted = std::function<void(const EvictedBlock&)>;
 
   // Creates the cache for the blocks of this data rank.
   PrefixCache(SequenceCache& cache, const BlockKey& root, int data_rank = 0);
@@ -115,10 +115,10 @@ class PrefixCache {
 
   // Visits every block of the chain except the window blocks in the middle (to store them), from
   // the last to the first: a tier that evicts the oldest first then keeps beginnings.
-  void ForEach(const PrefixChain& chain, const OnLeaving& visit) const;
+  void ForEach(const PrefixChain& chain, const OnEvicted& visit) const;
   // Visits all entries that are not pinned.
-  void ForEachIdle(const OnLeaving& visit) const;
-  void set_on_leaving(OnLeaving on_leaving) { on_leaving_ = std::move(on_leaving); }
+  void ForEachIdle(const OnEvicted& visit) const;
+  void set_on_evicted(OnEvicted on_evicted) { on_evicted_ = std::move(on_evicted); }
 
   std::int64_t n_entries() const { return static_cast<std::int64_t>(index_.size()); }
   std::int64_t n_evicted() const { return n_evicted_; }
@@ -157,13 +157,13 @@ class PrefixCache {
   void EvictWindow(std::int32_t entry);
   void EvictEntry(std::int32_t entry);
   bool EvictOne(bool only_windows);
-  void Tell(const OnLeaving& visit, std::int32_t entry, BlockKind kind) const;
-  void NotifyEviction(const OnLeaving& visit, std::int32_t entry) const;
+  void NotifyBlock(const OnEvicted& visit, std::int32_t entry, BlockKind kind) const;
+  void NotifyEntry(const OnEvicted& visit, std::int32_t entry) const;
 
   SequenceCache& cache_;
   const BlockKey root_;
   const int data_rank_;
-  OnLeaving on_leaving_;
+  OnEvicted on_evicted_;
   std::vector<Entry> entries_;
   std::vector<std::int32_t> free_entries_;
   std::unordered_map<BlockKey, std::int32_t, BlockKeyHash> index_;

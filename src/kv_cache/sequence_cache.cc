@@ -328,8 +328,8 @@ BlockCounts SequenceCache::Missing(std::int32_t sequence, std::int64_t first, st
 }
 
 // Copies the part of a shared block that the step does not write: it begins in block `copied`.
-void SequenceCache::TakeMissing(BlockKind kind, std::int32_t sequence, Range range,
-                                std::int64_t copied) {
+void SequenceCache::AllocateMissing(BlockKind kind, std::int32_t sequence, Range range,
+                                    std::int64_t copied) {
   for (std::int64_t i = range.first; i < range.end; ++i) {
     if (!IsMissing(kind, sequence, range, i)) continue;
     Check(!follows_, "a block that the first rank has not taken");
@@ -347,7 +347,7 @@ void SequenceCache::TakeMissing(BlockKind kind, std::int32_t sequence, Range ran
   }
 }
 
-void SequenceCache::GiveBack(BlockKind kind, std::int32_t sequence, std::int64_t i) {
+void SequenceCache::FreeBlock(BlockKind kind, std::int32_t sequence, std::int64_t i) {
   const std::int32_t block = FindBlock(kind, sequence, i);
   if (block == kNoBlock) return;
   if (!follows_) {
@@ -359,7 +359,7 @@ void SequenceCache::GiveBack(BlockKind kind, std::int32_t sequence, std::int64_t
 void SequenceCache::ReturnWindows(std::int32_t sequence, std::int64_t end) {
   SequenceState& state = FindState(sequence);
   for (; state.first_window < std::min(end, state.end_block); ++state.first_window) {
-    GiveBack(BlockKind::kWindow, sequence, state.first_window);
+    FreeBlock(BlockKind::kWindow, sequence, state.first_window);
   }
 }
 
@@ -395,7 +395,7 @@ Status SequenceCache::Extend(std::int32_t sequence, std::int64_t first, std::int
   }
   for (const BlockKind kind : {BlockKind::kHistory, BlockKind::kWindow}) {
     const Range range = Written(kind, sequence, first, n_tokens, windows);
-    TakeMissing(kind, sequence, range, first / kBlockTokens);
+    AllocateMissing(kind, sequence, range, first / kBlockTokens);
     state.end_block = std::max(state.end_block, range.end);
   }
   return {};
@@ -411,7 +411,7 @@ void SequenceCache::Release(std::int32_t sequence) {
   SequenceState& state = FindState(sequence);
   ReturnWindows(sequence, state.end_block);
   for (std::int64_t i = 0; i < state.end_block; ++i) {
-    GiveBack(BlockKind::kHistory, sequence, i);
+    FreeBlock(BlockKind::kHistory, sequence, i);
   }
   state = {.n_starts = state.n_starts + 1};
 }

@@ -241,8 +241,8 @@ class SequenceCache {
                 StoredWindows windows) const;
   bool IsMissing(BlockKind kind, std::int32_t sequence, Range range, std::int64_t i) const;
   std::int64_t CountMissing(BlockKind kind, std::int32_t sequence, Range range) const;
-  void TakeMissing(BlockKind kind, std::int32_t sequence, Range range, std::int64_t copied);
-  void GiveBack(BlockKind kind, std::int32_t sequence, std::int64_t i);
+  void AllocateMissing(BlockKind kind, std::int32_t sequence, Range range, std::int64_t copied);
+  void FreeBlock(BlockKind kind, std::int32_t sequence, std::int64_t i);
   void ReturnWindows(std::int32_t sequence, std::int64_t end);
   void AddTails(std::int32_t from_slot, std::int32_t to_slot);  // appends to pieces_
 

@@ -41,9 +41,9 @@ class PrefixCacheTest : public ::testing::Test {
     ASSERT_TRUE(cache) << cache.error().message;
     cache_.emplace(std::move(*cache));
     prefix_.emplace(*cache_, kTestRoot);
-    prefix_->set_on_leaving([this](const PrefixCache::Leaving& leaving) {
-      const char* kind = leaving.kind == BlockKind::kHistory ? "history " : "window ";
-      leaving_.push_back(kind + names_.at(leaving.key));
+    prefix_->set_on_evicted([this](const PrefixCache::EvictedBlock& evicted) {
+      const char* kind = evicted.kind == BlockKind::kHistory ? "history " : "window ";
+      evicted_.push_back(kind + names_.at(evicted.key));
     });
   }
 
@@ -93,7 +93,7 @@ class PrefixCacheTest : public ::testing::Test {
   std::optional<PrefixCache> prefix_;
   std::map<std::int32_t, PrefixChain> chains_;
   std::map<BlockKey, std::string> names_;
-  std::vector<std::string> leaving_;
+  std::vector<std::string> evicted_;
 };
 
 void ExpectMatch(const PrefixCache::Match& match, std::int64_t n_known, std::int64_t n_usable) {
@@ -216,7 +216,7 @@ TEST_F(PrefixCacheTest, MiddleWindowsGoFirstThenTheLeastRecentlyUsed) {
   MakeAllRoom();
   // Middle windows leave without a word: `x`. Then by age: the ends of ab and of xy with their
   // blocks, and what stands behind something after it.
-  EXPECT_EQ(leaving_, (std::vector<std::string>{"window ab", "history ab", "window xy",
+  EXPECT_EQ(evicted_, (std::vector<std::string>{"window ab", "history ab", "window xy",
                                                 "history xy", "history x", "window a", "window ac",
                                                 "history ac", "history a"}));
   EXPECT_EQ(prefix_->n_entries(), 0);
@@ -242,7 +242,7 @@ TEST_F(PrefixCacheTest, OnlyWindowsMeansOnlyThoseInTheMiddle) {
   const std::int64_t n_free = cache_->arena().n_free_slabs();
   EXPECT_FALSE(prefix_->MakeRoom({.window = n_free + 3}, true));
   EXPECT_EQ(cache_->arena().n_free_slabs(), n_free + 2);
-  EXPECT_TRUE(leaving_.empty());
+  EXPECT_TRUE(evicted_.empty());
   EXPECT_EQ(prefix_->n_entries(), 3);
   EXPECT_EQ(prefix_->n_evicted(), 2);
   ExpectMatch(Find("abc"), 3, 3);
@@ -274,7 +274,7 @@ TEST_F(PrefixCacheTest, InsertedBlocksAreFoundAndGoLast) {
   ASSERT_TRUE(prefix_->IsConsistent());
   ExpectMatch(Find("abc"), 2, 2);
   MakeAllRoom();
-  EXPECT_EQ(leaving_, (std::vector<std::string>{"window a", "window x", "history x", "window ab",
+  EXPECT_EQ(evicted_, (std::vector<std::string>{"window a", "window x", "history x", "window ab",
                                                 "history ab", "history a"}));
   EXPECT_EQ(arena.in_use(), (BlockCounts{0, 0}));
 }
@@ -303,13 +303,13 @@ TEST_F(PrefixCacheTest, TellsOfWhatIsWorthStoring) {
   Begin(0, "abc");
   prefix_->MarkEnd(chains_[0], 2);
   std::vector<std::string> told;
-  const auto tell = [&](const PrefixCache::Leaving& leaving) {
-    told.push_back((leaving.kind == BlockKind::kHistory ? "history " : "window ") +
-                   names_.at(leaving.key));
-    const std::string& name = names_.at(leaving.key);
-    EXPECT_EQ(leaving.parent,
+  const auto tell = [&](const PrefixCache::EvictedBlock& evicted) {
+    told.push_back((evicted.kind == BlockKind::kHistory ? "history " : "window ") +
+                   names_.at(evicted.key));
+    const std::string& name = names_.at(evicted.key);
+    EXPECT_EQ(evicted.parent,
               name.size() == 1 ? kTestRoot : KeyOfLast(name.substr(0, name.size() - 1)));
-    EXPECT_TRUE(std::ranges::equal(leaving.tokens, LetterTokens(name.substr(name.size() - 1))));
+    EXPECT_TRUE(std::ranges::equal(evicted.tokens, LetterTokens(name.substr(name.size() - 1))));
   };
   prefix_->ForEach(chains_[0], tell);
   const std::vector<std::string> expected = {"history abc", "history ab", "window ab", "history a"};

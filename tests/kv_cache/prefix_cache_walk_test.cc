@@ -42,7 +42,7 @@ class CacheWalk {
  public:
   CacheWalk(SequenceCache& cache, std::uint32_t seed)
       : cache_(cache), prefix_(cache, kWalkRoot), random_(seed), runners_(kSlots) {
-    prefix_.set_on_leaving([this](const PrefixCache::Leaving& leaving) { Left(leaving); });
+    prefix_.set_on_evicted([this](const PrefixCache::EvictedBlock& evicted) { Left(evicted); });
   }
 
   void Step() {
@@ -229,18 +229,18 @@ class CacheWalk {
     }
   }
 
-  void Left(const PrefixCache::Leaving& leaving) {
-    const std::string text = texts_.at(leaving.key);
-    EXPECT_TRUE(Holds(leaving.kind, leaving.block, leaving.key)) << text;
-    EXPECT_EQ(cache_.arena().uses(leaving.kind, leaving.block), 1) << text;
-    if (leaving.kind == BlockKind::kHistory) {
+  void Left(const PrefixCache::EvictedBlock& evicted) {
+    const std::string text = texts_.at(evicted.key);
+    EXPECT_TRUE(Holds(evicted.kind, evicted.block, evicted.key)) << text;
+    EXPECT_EQ(cache_.arena().uses(evicted.kind, evicted.block), 1) << text;
+    if (evicted.kind == BlockKind::kHistory) {
       ASSERT_FALSE(idle_.empty());
       EXPECT_EQ(text, idle_.front()) << "not the least recently used";
       EXPECT_FALSE(IsPinned(text));
       EXPECT_FALSE(texts_.contains(LetterKeys(kWalkRoot, text + 'a').back()));
       EXPECT_FALSE(texts_.contains(LetterKeys(kWalkRoot, text + 'b').back()));
       idle_.pop_front();
-      texts_.erase(leaving.key);
+      texts_.erase(evicted.key);
     }
   }
 

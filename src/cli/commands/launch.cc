@@ -142,7 +142,7 @@ void Ranks::Listen(milliseconds time) {
   if (::poll(watched.data(), watched.size(), static_cast<int>(time.count())) <= 0) return;
   for (std::size_t i = 0; i < watched.size(); ++i) {
     if (watched[i].revents != 0) {
-      ranks_[i].Hear();  // if the rank has closed its end, Reap reports how it ended
+      ranks_[i].ReadMessages();  // if the rank has closed its end, Reap reports how it ended
     }
   }
 }
@@ -152,7 +152,7 @@ void Ranks::Reap() {
     ChildProcess& process = processes_[i];
     int status = 0;
     if (process.has_ended || ::waitpid(process.pid, &status, WNOHANG) != process.pid) continue;
-    ranks_[i].Hear();  // the rank's last output
+    ranks_[i].ReadMessages();  // the rank's last output
     process.has_ended = true;
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
       ranks_[i].End();
