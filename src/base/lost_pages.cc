@@ -10,7 +10,6 @@
 #include <atomic>
 #include <cerrno>
 #include <charconv>
-#include <cstdint>
 #include <mutex>
 #include <string_view>
 #include <utility>

@@ -1,6 +1,5 @@
 #include "base/utf8.h"
 
-#include <cstdint>
 #include <cstring>
 
 namespace fathom {

@@ -4,13 +4,11 @@
 #include <cstddef>
 #include <iterator>
 #include <optional>
-#include <string_view>
 #include <utility>
 
 #include "base/check.h"
 #include "base/utf8.h"
 #include "chat/conversation.h"
-#include "chat/literals.h"
 #include "json/json_value.h"
 #include "json/json_writer.h"
 

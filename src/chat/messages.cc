@@ -8,14 +8,12 @@
 #include <iterator>
 #include <optional>
 #include <utility>
-#include <vector>
 
 #include "base/utf8.h"
 #include "chat/custom_tool.h"
 #include "chat/encoder.h"
 #include "chat/literals.h"
 #include "chat/named_results.h"
-#include "json/json_value.h"
 #include "json/json_writer.h"
 
 namespace fathom {

@@ -1,7 +1,6 @@
 #include "chat/parser.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "chat/literals.h"

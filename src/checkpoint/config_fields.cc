@@ -1,7 +1,6 @@
 #include "checkpoint/config_fields.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "base/git_lfs.h"
 #include "checkpoint/problems.h"

@@ -1,7 +1,6 @@
 #include "checkpoint/foreign_layout.h"
 
 #include <algorithm>
-#include <iterator>
 #include <span>
 #include <string_view>
 

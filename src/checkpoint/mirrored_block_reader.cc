@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <span>
 #include <system_error>
 #include <utility>
 

@@ -1,8 +1,6 @@
 #include "checkpoint/model_config.h"
 
 #include <algorithm>
-#include <functional>
-#include <string>
 
 #include "base/file.h"
 #include "base/tensor.h"

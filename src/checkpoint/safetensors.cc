@@ -4,7 +4,6 @@
 #include <functional>
 #include <iterator>
 #include <system_error>
-#include <unordered_set>
 #include <utility>
 
 #include "base/file.h"

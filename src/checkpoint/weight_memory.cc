@@ -3,12 +3,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <functional>
-#include <span>
 #include <utility>
 
 #include "base/integer_math.h"
-#include "base/pages.h"
 
 namespace fathom {
 namespace {

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "checkpoint/problems.h"
 #include "cli/inspection.h"

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <stop_token>
 #include <utility>
 
 #include "base/parse_text.h"

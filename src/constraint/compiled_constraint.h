@@ -2,11 +2,9 @@
 // grammar, its automaton and masks so far, and the masks of the phases without a grammar.
 #pragma once
 
-#include <cstddef>
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>

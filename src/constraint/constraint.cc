@@ -1,7 +1,6 @@
 #include "constraint/constraint.h"
 
 #include <algorithm>
-#include <mutex>
 #include <utility>
 
 #include "constraint/compiled_constraint.h"

@@ -4,8 +4,6 @@
 #include <charconv>
 #include <cstddef>
 #include <optional>
-#include <set>
-#include <string_view>
 #include <system_error>
 #include <utility>
 

@@ -2,12 +2,10 @@
 // same on every machine, so that all machines refuse the same constraints.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <memory>
-#include <utility>
 
 #include "constraint/constraint_memory.h"
 #include "constraint/work_pace.h"

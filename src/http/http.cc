@@ -1,13 +1,9 @@
 #include "http/http.h"
 
-#include <array>
-#include <atomic>
 #include <ctime>
 #include <deque>
-#include <mutex>
 #include <optional>
 #include <thread>
-#include <utility>
 
 #include "base/check.h"
 #include "http/connection_table.h"

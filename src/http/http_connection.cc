@@ -7,12 +7,10 @@
 #include <chrono>
 #include <ctime>
 #include <limits>
-#include <optional>
 #include <span>
 #include <utility>
 
 #include "base/check.h"
-#include "http/http_request_parser.h"
 #include "http/http_response_text.h"
 
 namespace fathom {

@@ -8,8 +8,6 @@
 #include <atomic>
 #include <cstddef>
 #include <memory>
-#include <optional>
-#include <string>
 #include <string_view>
 
 #include "http/http.h"

@@ -1,9 +1,7 @@
 // Writes the bytes of an HTTP response that precede its body.
 #pragma once
 
-#include <cstddef>
 #include <ctime>
-#include <optional>
 #include <string>
 
 #include "http/http.h"

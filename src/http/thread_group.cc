@@ -1,7 +1,5 @@
 #include "http/thread_group.h"
 
-#include <pthread.h>
-
 #include <optional>
 #include <utility>
 

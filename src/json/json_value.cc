@@ -4,12 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <limits>
 #include <new>
 #include <numeric>
-#include <optional>
-#include <utility>
 
 #include "base/check.h"
 #include "base/parse_text.h"

@@ -6,12 +6,10 @@
 #include <iterator>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/preferred_isa.h"
 #include "kernels/gpu/gpu_backend.h"
-#include "kernels/gpu_module.h"
 #include "kernels/profiled_backend.h"
 #include "kernels/reference/reference_backend.h"
 

@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "kv_cache/block_directory.h"
 #include "kv_cache/block_file.h"
 #include "kv_cache/layout.h"
 

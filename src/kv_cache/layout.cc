@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "base/integer_math.h"
 
 namespace fathom {
 namespace {

@@ -1,6 +1,5 @@
 #include "server/client_models.h"
 
-#include <string>
 #include <utility>
 
 namespace fathom {

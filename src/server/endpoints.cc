@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <utility>
 
 #include "api/common/generation_fields.h"
 #include "api/openai/openai_api.h"

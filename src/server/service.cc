@@ -12,7 +12,7 @@
 #include "base/utf8.h"
 #include "http/content_decoder.h"
 #include "server/compatible_endpoints.h"
-#include "server/endpoints.h"
+#include "server/embedded_files.h"
 #include "server/missing_path.h"
 #include "server/openapi_document.h"
 #include "server/recorded_exchange.h"

@@ -4,7 +4,6 @@
 
 #include <string_view>
 
-#include "api/common/answer_format.h"
 #include "api/common/call_input.h"
 #include "api/common/reasoning_token.h"
 #include "base/check.h"

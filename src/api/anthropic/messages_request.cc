@@ -1,8 +1,5 @@
 #include "api/anthropic/messages_request.h"
 
-#include <fmt/format.h>
-
-#include <string>
 #include <utility>
 
 #include "api/anthropic/messages_tools.h"
@@ -10,7 +7,6 @@
 #include "api/common/other_endpoint.h"
 #include "api/common/reasoning_fields.h"
 #include "api/common/sampling_aliases.h"
-#include "json/json_value.h"
 
 namespace fathom {
 namespace {

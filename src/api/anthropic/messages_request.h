@@ -2,7 +2,6 @@
 // docs/spec/serving.md section 9.
 #pragma once
 
-#include <string>
 #include <string_view>
 #include <vector>
 

@@ -3,13 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "api/common/other_endpoint.h"
 #include "base/utf8.h"
-#include "json/json_value.h"
 #include "json/json_writer.h"
 
 namespace fathom {

@@ -5,7 +5,6 @@
 #include <string_view>
 #include <utility>
 
-#include "json/json_value.h"
 #include "json/json_writer.h"
 
 namespace fathom {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
 #include "constraint/constraint.h"
 #include "json/field_reader.h"

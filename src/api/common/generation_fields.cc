@@ -3,14 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <utility>
-#include <vector>
 
 #include "api/common/sampling_aliases.h"
 #include "base/character_count.h"
 #include "base/parse_text.h"
 #include "engine/sampling_fields.h"
-#include "json/json_writer.h"
 
 namespace fathom {
 namespace {

@@ -3,13 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <string>
-#include <string_view>
 #include <utility>
 
 #include "base/character_count.h"
 #include "base/check.h"
-#include "json/json_value.h"
 
 namespace fathom {
 namespace {

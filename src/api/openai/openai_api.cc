@@ -1,11 +1,8 @@
 #include "api/openai/openai_api.h"
 
 #include <algorithm>
-#include <cstdint>
-#include <string>
 #include <utility>
 #include <variant>
-#include <vector>
 
 #include "api/common/chat_call.h"
 #include "api/common/completion_prompt.h"

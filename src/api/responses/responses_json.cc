@@ -7,7 +7,6 @@
 #include "api/common/answer_format.h"
 #include "api/common/custom_input.h"
 #include "api/common/reasoning_token.h"
-#include "json/json_value.h"
 #include "json/json_writer.h"
 
 namespace fathom {

@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
-#include <span>
-#include <string>
 #include <utility>
 
 #include "api/common/other_endpoint.h"

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "api/common/generation_fields.h"
-#include "api/openai/openai_requests.h"
 #include "api/responses/responses_request.h"
 #include "chat/chat.h"
 #include "json/field_reader.h"

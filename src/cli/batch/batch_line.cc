@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <string>
 
 #include "api/anthropic/messages_api.h"
 #include "api/openai/openai_api.h"

@@ -8,7 +8,6 @@
 #include <thread>
 #include <utility>
 
-#include "api/common/api.h"
 #include "base/line_reader.h"
 #include "cli/terminal/output.h"
 

@@ -2,7 +2,6 @@
 // when it is complete.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>

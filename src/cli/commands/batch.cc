@@ -2,11 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <memory>
 #include <string>
-#include <system_error>
-#include <utility>
 
 #include "api/common/request_runner.h"
 #include "cli/answer_form.h"

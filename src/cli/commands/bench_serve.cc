@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <chrono>
 #include <string>
-#include <utility>
 
 #include "base/integer_math.h"
 #include "cli/commands/commands.h"

@@ -3,12 +3,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdlib>
 #include <tuple>
-#include <utility>
 
 #include "base/parse_text.h"
 #include "engine/prompt_lookup.h"

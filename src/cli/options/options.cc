@@ -6,8 +6,6 @@
 #include <cstdlib>
 #include <initializer_list>
 #include <iterator>
-#include <optional>
-#include <utility>
 
 #include "base/parse_text.h"
 #include "base/processors.h"

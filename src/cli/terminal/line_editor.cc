@@ -7,7 +7,6 @@
 #include <clocale>
 #include <cstdio>
 #include <cwchar>
-#include <string>
 #include <system_error>
 #include <utility>
 

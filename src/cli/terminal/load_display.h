@@ -2,8 +2,6 @@
 #pragma once
 
 #include <functional>
-#include <optional>
-#include <string>
 #include <utility>
 
 #include "cli/terminal/interrupt.h"

@@ -8,7 +8,6 @@
 #include <chrono>
 #include <string>
 
-#include "json/json_value.h"
 #include "json/json_writer.h"
 
 namespace fathom::cli {

@@ -1,6 +1,5 @@
 // Derivatives of expressions, memoised by class of bytes.
 #include <algorithm>
-#include <utility>
 
 #include "constraint/grammar/expression_impl.h"
 

@@ -1,6 +1,5 @@
 // Prune and IsDead: find whether a text matches an expression with And and Not, by a search of its
 // derivatives.
-#include <algorithm>
 #include <queue>
 #include <utility>
 #include <vector>

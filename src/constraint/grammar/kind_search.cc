@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "constraint/grammar/automaton.h"
-#include "constraint/grammar/character_classes.h"
 
 namespace fathom {
 namespace {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <unordered_map>
-#include <utility>
 
 #include "constraint/grammar/frame_merger.h"
 #include "constraint/grammar/rule_facts.h"

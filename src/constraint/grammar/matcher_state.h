@@ -8,11 +8,9 @@
 // are freed, so the memory grows with the open rules, not with the text.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "constraint/grammar/automaton.h"

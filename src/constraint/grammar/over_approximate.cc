@@ -12,7 +12,6 @@
 //
 // The lemma also holds for e R = (L \ F) R and L R, if no text of R begins with a plain character:
 // a text u in P* that begins a text of L R then begins a text of L.
-#include <algorithm>
 
 #include "constraint/grammar/character_classes.h"
 #include "constraint/grammar/expression_impl.h"

@@ -1,6 +1,5 @@
 #include "constraint/masks/trie_walk.h"
 
-#include <algorithm>
 #include <span>
 
 namespace fathom {

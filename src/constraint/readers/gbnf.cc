@@ -1,14 +1,10 @@
 #include "constraint/readers/gbnf.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "constraint/readers/gbnf_cursor.h"

@@ -1,6 +1,5 @@
 #include "constraint/readers/gbnf_productive.h"
 
-#include <cstddef>
 #include <cstdint>
 #include <limits>
 

@@ -9,9 +9,9 @@
 #include <string>
 
 #include "constraint/grammar/expression.h"
+#include "constraint/readers/code_points.h"
 #include "constraint/readers/gbnf.h"
 #include "constraint/readers/gbnf_cursor.h"
-#include "constraint/readers/regex.h"
 
 namespace fathom {
 

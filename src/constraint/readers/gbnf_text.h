@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "constraint/constraint_error.h"
+#include "constraint/readers/code_points.h"
 #include "constraint/readers/gbnf.h"
-#include "constraint/readers/regex.h"
 
 namespace fathom {
 

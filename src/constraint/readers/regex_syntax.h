@@ -3,7 +3,6 @@
 // are).
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <vector>

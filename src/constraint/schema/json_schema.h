@@ -1,7 +1,6 @@
 // JSON Schema as grammar rules (docs/spec/constrained.md 2.1, 2.2).
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>

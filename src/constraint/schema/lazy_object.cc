@@ -1,7 +1,6 @@
 #include "constraint/schema/lazy_object.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "base/check.h"
 

@@ -1,7 +1,6 @@
 #include "constraint/schema/number_shape.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <string>
 
 #include "constraint/grammar/automaton.h"

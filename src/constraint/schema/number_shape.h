@@ -2,7 +2,6 @@
 // (docs/spec/constrained.md 2.1, 2.2).
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <vector>
 

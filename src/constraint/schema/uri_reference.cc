@@ -1,7 +1,5 @@
 #include "constraint/schema/uri_reference.h"
 
-#include <optional>
-
 #include "base/parse_text.h"
 
 namespace fathom {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <utility>
-#include <variant>
 
 #include "base/check.h"
 #include "kernels/cpu/kernel_tables.h"

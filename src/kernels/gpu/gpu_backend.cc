@@ -1,14 +1,10 @@
 #include "kernels/gpu/gpu_backend.h"
 
-#include <algorithm>
-#include <functional>
 #include <utility>
 
 #include "base/check.h"
-#include "base/integer_math.h"
 #include "kernels/gpu/device/elementwise.h"
 #include "kernels/gpu/gpu_roofline.h"
-#include "kernels/gpu/memory_sizes.h"
 
 namespace fathom {
 namespace {

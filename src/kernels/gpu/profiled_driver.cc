@@ -1,6 +1,5 @@
 #include "kernels/gpu/profiled_driver.h"
 
-#include <string>
 #include <utility>
 
 #include "kernels/gpu/kernel_bytes.h"

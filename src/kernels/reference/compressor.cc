@@ -1,6 +1,5 @@
 // Compressors (docs/numerics.md 6; docs/spec/model.md 5.7).
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <vector>
 
