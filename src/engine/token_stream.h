@@ -49,28 +49,37 @@ struct RequestStats {
   double decode_seconds = 0;   // from the first token to the end
 };
 
+// A request that runs, for readers that tests serve without an engine. Its destruction before the
+// end cancels the request.
+class RunningRequest {
+ public:
+  virtual ~RunningRequest() = default;
+  // Waits for the next event, `timeout` at most. Returns nothing if nothing has happened yet, and
+  // false if every choice has finished. `event` keeps its memory from call to call.
+  virtual std::optional<bool> NextFor(std::chrono::milliseconds timeout, StreamEvent& event) = 0;
+  // Returns the statistics. prompt_tokens, cached_tokens and prompt_logprobs are final from the
+  // first event on, all others after the last event.
+  virtual RequestStats stats() const = 0;
+  // Cancels the request: within a step its unfinished choices end with kCancelled and its memory is
+  // freed. May be called at any time.
+  virtual void Cancel() {}
+};
+
 class StreamState;  // engine/stream_state.h
 
-// The reader's end of a stream. Movable; destroying it before the end cancels the request. One
-// thread at a time.
-class TokenStream {
+// The reader's end of an engine's stream. Movable. One thread at a time.
+class TokenStream final : public RunningRequest {
  public:
   explicit TokenStream(std::shared_ptr<StreamState> state);
   TokenStream(TokenStream&&) noexcept;
   TokenStream& operator=(TokenStream&&) noexcept;
-  ~TokenStream();
+  ~TokenStream() override;
 
-  // Waits for the next event. Returns false if every choice has finished. `event` keeps its memory
-  // from call to call.
+  // Waits for the next event, as NextFor, without a limit.
   bool Next(StreamEvent& event);
-  // Waits for the next event, `timeout` at most. Returns nothing if nothing has happened yet.
-  std::optional<bool> NextFor(std::chrono::milliseconds timeout, StreamEvent& event);
-  // Cancels the request: within a step its unfinished choices end with kCancelled and its memory is
-  // freed. May be called at any time.
-  void Cancel();
-  // Returns the statistics. prompt_tokens, cached_tokens and prompt_logprobs are final from the
-  // first event on, all others when Next has returned false.
-  RequestStats stats() const;
+  std::optional<bool> NextFor(std::chrono::milliseconds timeout, StreamEvent& event) override;
+  RequestStats stats() const override;
+  void Cancel() override;
 
  private:
   std::shared_ptr<StreamState> state_;

@@ -2,9 +2,8 @@
 // a model.
 #pragma once
 
-#include <chrono>
 #include <memory>
-#include <optional>
+#include <utility>
 
 #include "base/result.h"
 #include "engine/engine.h"
@@ -12,17 +11,6 @@
 #include "engine/token_stream.h"
 
 namespace fathom {
-
-// A running request, like TokenStream. Its destruction before the end cancels the request.
-class RunningRequest {
- public:
-  virtual ~RunningRequest() = default;
-  virtual std::optional<bool> NextFor(std::chrono::milliseconds timeout, StreamEvent& event) = 0;
-  // Returns the statistics: the prompt's from the first event on, all after the last event.
-  virtual RequestStats stats() const = 0;
-  // Cancels like TokenStream::Cancel. A runner that cannot cancel continues to the end.
-  virtual void Cancel() {}
-};
 
 class RequestRunner {
  public:
@@ -35,7 +23,11 @@ class RequestRunner {
 class EngineRunner final : public RequestRunner {
  public:
   explicit EngineRunner(Engine& engine) : engine_(engine) {}
-  Result<std::unique_ptr<RunningRequest>> Submit(Request request) override;
+  Result<std::unique_ptr<RunningRequest>> Submit(Request request) override {
+    Result<TokenStream> stream = engine_.Submit(std::move(request));
+    if (!stream) return Unexpected(stream.error());
+    return std::make_unique<TokenStream>(*std::move(stream));
+  }
 
  private:
   Engine& engine_;
