@@ -14,7 +14,7 @@
 #include "base/integer_math.h"
 #include "base/pages.h"
 #include "base/thread_team.h"
-#include "kernels/cpu/kernel_tables.h"
+#include "kernels/cpu/kernels.h"
 
 namespace fathom {
 namespace {

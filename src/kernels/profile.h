@@ -41,7 +41,11 @@ struct ProfileEvent {
 struct Profile {
   std::vector<ProfileRow> rows;      // the longest first
   std::vector<ProfileEvent> events;  // in their order
-  double seconds() const;
+  double seconds() const {
+    double sum = 0;
+    for (const ProfileRow& row : rows) sum += row.seconds;
+    return sum;
+  }
 };
 
 // To be used from one thread, the thread of the operations.

@@ -30,6 +30,11 @@ class ProfiledBackend::HostProfiler final : public Profiler {
   ProfiledBackend& backend_;
 };
 
+Result<std::unique_ptr<Profiler>> Backend::MakeProfiler() {
+  return MakeError(ErrorCode::kUnsupported,
+                   "a profile: expected a backend made to be profiled, found {}", Name());
+}
+
 ProfiledBackend::ProfiledBackend(std::unique_ptr<Backend> backend) : backend_(std::move(backend)) {
   Check(backend_->OnHost(), "a profile of calls, of a backend whose work ends later");
 }

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "kernels/cpu/cpu_backend.h"
-#include "kernels/cpu/preferred_isa.h"
+#include "kernels/cpu/isa.h"
 #include "kernels/gpu/gpu_backend.h"
 #include "kernels/profiled_backend.h"
 #include "kernels/reference/reference_backend.h"

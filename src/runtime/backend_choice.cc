@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/processors.h"
-#include "kernels/cpu/preferred_isa.h"
+#include "kernels/cpu/isa.h"
 #include "kernels/gpu_module.h"
 #include "kernels/registry.h"
 

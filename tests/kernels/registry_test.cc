@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "kernels/cpu/preferred_isa.h"
+#include "kernels/cpu/isa.h"
 
 namespace fathom {
 namespace {

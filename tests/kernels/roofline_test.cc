@@ -13,7 +13,8 @@
 #include <vector>
 
 #include "base/pages.h"
-#include "kernels/cpu/kernel_tables.h"
+#include "kernels/cpu/isa.h"
+#include "kernels/cpu/kernels.h"
 #include "kernels/gpu/device/roofline.h"
 #include "kernels/gpu/gpu_backend.h"
 #include "kernels/registry.h"

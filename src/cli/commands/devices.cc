@@ -10,7 +10,7 @@
 #include "base/processors.h"
 #include "cli/commands/commands.h"
 #include "cli/terminal/output.h"
-#include "kernels/cpu/preferred_isa.h"
+#include "kernels/cpu/isa.h"
 #include "kernels/gpu_module.h"
 
 namespace fathom::cli {

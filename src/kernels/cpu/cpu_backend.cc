@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "kernels/cpu/kernel_tables.h"
 #include "kernels/host_buffer.h"
 #include "kernels/host_roofline.h"
 

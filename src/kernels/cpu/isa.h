@@ -1,4 +1,5 @@
-// The instruction sets of the CPU kernels, and the sets that this machine has.
+// The instruction sets of the CPU kernels: the sets that this machine has, the fastest one, and the
+// kernels of each.
 #pragma once
 
 #include <string_view>
@@ -26,5 +27,21 @@ Result<Isa> ParseIsa(std::string_view text);
 // Returns the instruction sets that this processor and operating system can run, slowest first;
 // always includes kScalar.
 std::vector<Isa> AvailableIsas();
+
+// Returns the instruction set to use where none is requested: the last of AvailableIsas(), but
+// avx512 instead of avx512_bf16 if the processor, like Intel's, does fewer multiply-adds per second
+// with pairs of bf16 than with fp32. Results are equal bit for bit. The first call measures this
+// speed, for at most a few milliseconds; later calls return the same set. Any thread may call it.
+Isa PreferredIsa();
+
+namespace cpu {
+
+struct Kernels;  // kernels/cpu/kernels.h
+
+// isa: any but kScalar, which has no vector kernels. Only call the kernels on a machine with this
+// instruction set.
+const Kernels& KernelsFor(Isa isa);
+
+}  // namespace cpu
 
 }  // namespace fathom
