@@ -47,22 +47,11 @@ void CheckIndexInput(Matrix<const std::uint8_t> queries, Matrix<const Bf16> head
 
 constexpr auto kFloatBytes = static_cast<std::int64_t>(sizeof(float));
 
-std::string_view FormatName(WeightFormat format) {
-  switch (format) {
-    case WeightFormat::kF32:
-      return "F32";
-    case WeightFormat::kBf16:
-      return "BF16";
-    case WeightFormat::kFp8:
-      return "FP8";
-    case WeightFormat::kFp4:
-      return "FP4";
-  }
-  return "";
-}
+constexpr std::string_view kFormatNames[] = {"F32", "BF16", "FP8", "FP4"};  // by WeightFormat
 
 std::string ProductName(std::string_view operation, const Weight& w) {
-  return fmt::format("{} {} [{}, {}]", operation, FormatName(w.format), w.n, w.k);
+  return fmt::format("{} {} [{}, {}]", operation, kFormatNames[static_cast<int>(w.format)], w.n,
+                     w.k);
 }
 
 template <class T>

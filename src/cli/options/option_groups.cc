@@ -211,7 +211,7 @@ void AddMachine(Command& command, RunOptions& run) {
   AddHostExperts(command, run.host_experts);
   command.Add({"--cpu-isa", "ISA",
                "Instruction set: scalar, avx2, avx512, avx512_bf16 or amx (default: the fastest)",
-               OneOf({"scalar", "avx2", "avx512", "avx512_bf16", "amx"}, run.cpu_isa)});
+               OneOf({std::begin(kIsaNames), std::end(kIsaNames)}, run.cpu_isa)});
 }
 
 void AddHostExperts(Command& command, HostExpertChoice& choice) {

@@ -68,22 +68,6 @@ Isa Prefer() {
 
 }  // namespace
 
-std::string_view Name(Isa isa) {
-  switch (isa) {
-    case Isa::kScalar:
-      return "scalar";
-    case Isa::kAvx2:
-      return "avx2";
-    case Isa::kAvx512:
-      return "avx512";
-    case Isa::kAvx512Bf16:
-      return "avx512_bf16";
-    case Isa::kAmx:
-      return "amx";
-  }
-  return "";
-}
-
 Result<Isa> ParseIsa(std::string_view text) {
   for (const Isa isa : kAllIsas) {
     if (text == Name(isa)) return isa;

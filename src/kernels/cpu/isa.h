@@ -18,9 +18,9 @@ enum class Isa {
 };
 inline constexpr Isa kAllIsas[] = {Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Bf16,
                                    Isa::kAmx};
+inline constexpr std::string_view kIsaNames[] = {"scalar", "avx2", "avx512", "avx512_bf16", "amx"};
 
-// Returns "scalar", "avx2", "avx512", "avx512_bf16" or "amx".
-std::string_view Name(Isa isa);
+constexpr std::string_view Name(Isa isa) { return kIsaNames[static_cast<int>(isa)]; }
 // Parses the name of an instruction set; the error lists the known names.
 Result<Isa> ParseIsa(std::string_view text);
 
