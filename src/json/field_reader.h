@@ -102,6 +102,11 @@ class FieldReader {
     FailText(path, expected, found);
   }
   void Fail(Error error);
+  // Fails with kUnsupported. The message begins with the path of the field.
+  template <class... Values>
+  void Refuse(fmt::format_string<Values...> message, Values&&... values) {
+    Fail({ErrorCode::kUnsupported, fmt::format(message, std::forward<Values>(values)...)});
+  }
 
   const std::optional<Error>& error() const { return error_; }
 

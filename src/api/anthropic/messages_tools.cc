@@ -241,7 +241,7 @@ void ReadNamedTool(FieldReader& fields, const MessagesTools& tools, ToolChoice* 
                   [&](const ToolSpec& tool) { return tool.name == choice->name; });
   if (is_known) return;
   if (dropped != tools.dropped.end()) {
-    return fields.Fail({ErrorCode::kUnsupported, dropped->second});
+    return fields.Refuse("{}", dropped->second);
   }
   const JsonValue* name = fields.Find("name");
   fields.Fail("name", "the name of one of the tools",
@@ -296,7 +296,7 @@ ToolChoice ReadMessagesToolChoice(FieldReader& reader, const MessagesTools& tool
   }
   // A request that offers nothing but a search would be answered without a search.
   if (tools.tools.empty() && !tools.only_dropped.empty() && read.kind != ToolChoice::Kind::kNone) {
-    reader.Fail({ErrorCode::kUnsupported, tools.only_dropped});
+    reader.Refuse("{}", tools.only_dropped);
   }
   return read;
 }

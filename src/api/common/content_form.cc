@@ -122,10 +122,6 @@ void SetChoice(FieldReader& reader, const std::string& field, const std::string&
   SetForm(reader, field, path, {.kind = FormKind::kChoice, .choices = std::move(choices)}, form);
 }
 
-void RefuseForm(FieldReader& reader, const std::string& path, std::string_view why) {
-  reader.Fail({ErrorCode::kUnsupported, fmt::format("{}: {}", path, why)});
-}
-
 constexpr std::string_view kNoStructuralTag =
     "structural tags are not supported; strict tools and json_schema are";
 
@@ -144,7 +140,7 @@ void SetKind(FieldReader& reader, std::string_view name, const std::string& fiel
   } else if (name == "grammar") {
     SetText(reader, field, path, FormKind::kGbnf, value, form);
   } else if (value.Truthy()) {
-    RefuseForm(reader, path, name == "structural_tag" ? kNoStructuralTag : "not supported");
+    reader.Refuse("{}: {}", path, name == "structural_tag" ? kNoStructuralTag : "not supported");
   }
 }
 
@@ -195,7 +191,7 @@ void ReadFormat(FieldReader& reader, const JsonValue* format, const std::string&
   } else if (name == "json_object") {
     SetForm(reader, field, field, {.kind = FormKind::kJsonObject}, form);
   } else if (name == "structural_tag") {
-    RefuseForm(reader, field, kNoStructuralTag);
+    reader.Refuse("{}: {}", field, kNoStructuralTag);
   } else if (name != "text") {
     reader.Fail(fmt::format("{}.type", field), "text, json_object or json_schema", *type);
   }

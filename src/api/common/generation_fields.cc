@@ -25,7 +25,7 @@ void RefuseUnsupported(FieldReader& reader) {
   for (const std::string_view key : kNotYet) {
     const JsonValue* value = reader.Find(key);
     if (value != nullptr && (value->Truthy() || key == "web_search_options")) {
-      reader.Fail({ErrorCode::kUnsupported, fmt::format("{}: not supported yet", key)});
+      reader.Refuse("{}: not supported yet", key);
     }
   }
 }

@@ -51,10 +51,6 @@ constexpr std::string_view kOtherValues[] = {
 constexpr std::string_view kPenaltyRanges[] = {"repeat_last_n", "penalty_last_n",
                                                "repetition_penalty_range"};
 
-void Refuse(FieldReader& reader, std::string_view name) {
-  reader.Fail({ErrorCode::kUnsupported, fmt::format("{}: not supported", name)});
-}
-
 }  // namespace
 
 void ReadSamplingAliases(FieldReader& reader, SamplingParameters* sampling) {
@@ -69,19 +65,19 @@ void ReadSamplingAliases(FieldReader& reader, SamplingParameters* sampling) {
 void RefuseOtherSampling(FieldReader& reader, const SamplingParameters& sampling) {
   for (const OtherNumber& other : kOtherNumbers) {
     const JsonValue* value = reader.Find(other.name);
-    if (value != nullptr && value->AsDouble() != other.neutral) Refuse(reader, other.name);
+    if (value != nullptr && value->AsDouble() != other.neutral)
+      reader.Refuse("{}: not supported", other.name);
   }
   for (const std::string_view name : kOtherValues) {
     const JsonValue* value = reader.Find(name);
-    if (value != nullptr && value->Truthy()) Refuse(reader, name);
+    if (value != nullptr && value->Truthy()) reader.Refuse("{}: not supported", name);
   }
   for (const std::string_view name : kPenaltyRanges) {
     const JsonValue* range = reader.Find(name);
     if (range == nullptr || range->AsInteger() == -1 || sampling.repetition_penalty == 1) continue;
-    reader.Fail({ErrorCode::kUnsupported,
-                 fmt::format("{}: not supported with a repetition_penalty, but for -1: the penalty "
-                             "holds for all tokens",
-                             name)});
+    reader.Refuse(
+        "{}: not supported with a repetition_penalty, but for -1: the penalty holds for all tokens",
+        name);
   }
 }
 

@@ -40,9 +40,7 @@ void ReadGeneration(FieldReader& reader, const RequestLimits& limits, Generation
   ReadCacheSalt(reader, &fields->cache_salt);
   fields->sampling.top_logprobs.reset();
   if (reader.Flag("logprobs")) {
-    reader.Fail({ErrorCode::kUnsupported,
-                 "logprobs: not supported here; the APIs of OpenAI have "
-                 "them"});
+    reader.Refuse("logprobs: not supported here; the APIs of OpenAI have them");
   }
 }
 

@@ -212,7 +212,7 @@ void ReadContinuation(FieldReader& reader, ChatRequest* chat, EncodeOptions* enc
   const bool is_answered =
       !chat->messages.empty() && chat->messages.back().role == Role::kAssistant;
   if (!is_answered && add_prompt == false) {
-    reader.Fail({ErrorCode::kUnsupported, "add_generation_prompt: false is not supported"});
+    reader.Refuse("add_generation_prompt: false is not supported");
   }
 }
 

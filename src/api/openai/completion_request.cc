@@ -103,12 +103,10 @@ Result<CompletionRequest> ParseCompletionRequest(const ApiBody& body, const Requ
   std::string suffix = reader.Text("suffix");
   if (!suffix.empty()) request.suffix = std::move(suffix);
   if (ReadReasoningBudget(reader)) {
-    reader.Fail({ErrorCode::kUnsupported,
-                 "thinking_token_budget: not supported where the reasoning is not told apart"});
+    reader.Refuse("thinking_token_budget: not supported where the reasoning is not told apart");
   }
   if (request.echo && request.generation.sampling.top_logprobs && request.suffix) {
-    reader.Fail({ErrorCode::kUnsupported,
-                 "echo: not supported with logprobs and suffix, whose tokens are no text"});
+    reader.Refuse("echo: not supported with logprobs and suffix, whose tokens are no text");
   }
   if (reader.error()) return Unexpected(*reader.error());
   return request;

@@ -23,7 +23,7 @@ void RefuseUnsupportedFields(FieldReader& reader) {
   for (const std::string_view key : kUnsupported) {
     const JsonValue* value = reader.Find(key);
     if (value != nullptr && value->Truthy()) {
-      reader.Fail({ErrorCode::kUnsupported, fmt::format("{}: not supported", key)});
+      reader.Refuse("{}: not supported", key);
     }
   }
 }
@@ -81,10 +81,8 @@ void ChooseResponsesTools(FieldReader& reader, ResponsesTools tools, ResponsesRe
   // A request that offers nothing but a search would be answered without a search.
   if (tools.tools.empty() && !tools.dropped.empty() &&
       request->chat.tool_choice.kind == ToolChoice::Kind::kAuto) {
-    reader.Fail({ErrorCode::kUnsupported,
-                 fmt::format("{}.type: this server does not run such a tool, and drops it only "
-                             "beside others",
-                             tools.dropped)});
+    reader.Refuse("{}.type: this server does not run such a tool, and drops it only beside others",
+                  tools.dropped);
   }
   if (request->chat.tool_choice.kind == ToolChoice::Kind::kNone) return;
   request->chat.chat.tools = std::move(tools.tools);

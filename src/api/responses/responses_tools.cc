@@ -117,10 +117,10 @@ class ToolReader {
       }
       ReadList(*inner, path + ".tools", name);
     } else if (IsHostedShell(tool)) {
-      reader_.Fail({ErrorCode::kUnsupported,
-                    fmt::format("{}.environment: this server runs no shells; only the local one of "
-                                "the client can be offered",
-                                path)});
+      reader_.Refuse(
+          "{}.environment: this server runs no shells; only the local one of the client can be "
+          "offered",
+          path);
     } else if (const ClientRunFunction* known = FindClientRunFunction(type->text())) {
       result_.tools.push_back({.name = std::string(type->text()),
                                .function_json = fmt::format(
@@ -135,14 +135,11 @@ class ToolReader {
     } else if (IsIn(kDroppedTools, type->text())) {
       if (result_.dropped.empty()) result_.dropped = path;
     } else if (IsIn(kServerRunTools, type->text())) {
-      reader_.Fail({ErrorCode::kUnsupported,
-                    fmt::format("{}.type: this server does not run {}; clients run their tools",
-                                path, type->text())});
+      reader_.Refuse("{}.type: this server does not run {}; clients run their tools", path,
+                     type->text());
     } else if (IsIn(kImageTools, type->text())) {
-      reader_.Fail({ErrorCode::kUnsupported,
-                    fmt::format("{}.type: the results of {} are images, and this model reads text "
-                                "only",
-                                path, type->text())});
+      reader_.Refuse("{}.type: the results of {} are images, and this model reads text only", path,
+                     type->text());
     } else {
       reader_.Fail(path + ".type", "function, custom, namespace, local_shell, shell or apply_patch",
                    *type);

@@ -3,8 +3,8 @@
 //
 // The kernels (kernels.h) are built once per instruction set; this class, built for the baseline,
 // checks shapes, divides the work among the threads and lays out scratch memory. Shapes without a
-// kernel (a head dimension that 32 does not divide, experts of mixed formats) and operations without
-// one go to the reference implementation, which is slow, single-threaded and may allocate.
+// kernel (a head dimension that 32 does not divide, experts of mixed formats) and operations
+// without one go to the reference implementation, which is slow, single-threaded and may allocate.
 #pragma once
 
 #include <cstdint>
