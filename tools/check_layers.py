@@ -29,16 +29,18 @@ MAY_LINK = {
     "experts": ["base", "checkpoint", "comm", "distributed", "json", "kernels", "kv_cache", "model"],
     "constraint": ["base", "json", "tokenizer"],
     "engine": ["base", "comm", "constraint", "kv_cache", "model", "sampling"],
+    "planning": ["base", "checkpoint", "comm", "distributed", "engine", "experts", "json", "kernels",
+                 "kv_cache", "model"],
     "runtime": ["base", "chat", "checkpoint", "comm", "constraint", "distributed", "engine", "experts",
-                "json", "kernels", "kv_cache", "model", "tokenizer"],
+                "json", "kernels", "kv_cache", "model", "planning", "tokenizer"],
     "api": ["base", "chat", "constraint", "engine", "json", "tokenizer"],
     "http": ["base"],
     "server": ["api", "base", "chat", "constraint", "engine", "http", "json", "tokenizer"],
     "measure": ["base", "chat", "checkpoint", "comm", "constraint", "distributed", "experts", "http", "json",
-                "kernels", "kv_cache", "model", "runtime", "tokenizer"],
+                "kernels", "kv_cache", "model", "planning", "runtime", "tokenizer"],
     "cli": ["api", "base", "chat", "checkpoint", "comm", "constraint", "distributed", "engine",
-            "experts", "http", "json", "kernels", "kv_cache", "measure", "model", "runtime",
-            "server", "tokenizer"],
+            "experts", "http", "json", "kernels", "kv_cache", "measure", "model", "planning",
+            "runtime", "server", "tokenizer"],
 }
 
 # Header (as written between the brackets), the files of src/ that may include it, its name.

@@ -11,8 +11,8 @@
 #include "model/cache_shape.h"
 #include "model/weight_values.h"
 #include "model/weights.h"
+#include "planning/load_plan.h"
 #include "runtime/generation_config.h"
-#include "runtime/load_plan.h"
 #include "tokenizer/tokenizer.h"
 
 namespace fathom::cli {

@@ -15,9 +15,9 @@
 #include "checkpoint/safetensors.h"
 #include "model/draft/drafters.h"
 #include "model/memory_plan.h"
-#include "runtime/host_plan.h"
-#include "runtime/options.h"
-#include "runtime/rank_plan.h"
+#include "planning/host_plan.h"
+#include "planning/options.h"
+#include "planning/rank_plan.h"
 
 namespace fathom::cli {
 

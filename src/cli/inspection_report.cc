@@ -9,7 +9,7 @@
 #include "cli/inspection.h"
 #include "json/json_value.h"
 #include "json/json_writer.h"
-#include "runtime/host_plan_report.h"
+#include "planning/host_plan_report.h"
 
 namespace fathom::cli {
 namespace {

@@ -8,7 +8,7 @@
 #include "base/result.h"
 #include "kernels/backend.h"
 #include "kernels/cpu/isa.h"
-#include "runtime/options.h"
+#include "planning/options.h"
 
 namespace fathom {
 

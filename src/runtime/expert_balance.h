@@ -17,7 +17,7 @@
 #include "experts/balance/expert_rebalancer.h"
 #include "experts/balance/rebalance_schedule.h"
 #include "model/model.h"
-#include "runtime/options.h"
+#include "planning/options.h"
 
 namespace fathom {
 

@@ -18,9 +18,9 @@
 #include "experts/streaming/heat_file.h"
 #include "experts/streaming/streamed_experts.h"
 #include "kernels/roofline.h"
+#include "planning/host_plan_report.h"
+#include "planning/rank_plan.h"
 #include "runtime/checkpoint_fingerprint.h"
-#include "runtime/host_plan_report.h"
-#include "runtime/rank_plan.h"
 
 namespace fathom {
 

@@ -13,10 +13,10 @@
 #include "experts/balance/expert_placement.h"
 #include "kernels/backend.h"
 #include "model/model.h"
-#include "runtime/host_plan.h"
-#include "runtime/load_plan.h"
-#include "runtime/options.h"
-#include "runtime/pool_watch.h"
+#include "planning/host_plan.h"
+#include "planning/load_plan.h"
+#include "planning/options.h"
+#include "planning/pool_watch.h"
 
 namespace fathom {
 

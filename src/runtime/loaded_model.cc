@@ -10,9 +10,9 @@
 #include "base/processors.h"
 #include "experts/sharded_parts.h"
 #include "experts/streaming/streamed_experts.h"
+#include "planning/host_plan_report.h"
 #include "runtime/backend_choice.h"
 #include "runtime/host_memory.h"
-#include "runtime/host_plan_report.h"
 
 namespace fathom {
 namespace {

@@ -12,11 +12,11 @@
 #include "checkpoint/safetensors.h"
 #include "kernels/backend.h"
 #include "model/model.h"
+#include "planning/host_plan.h"
+#include "planning/load_plan.h"
+#include "planning/options.h"
+#include "planning/pool_watch.h"
 #include "runtime/expert_balance.h"
-#include "runtime/host_plan.h"
-#include "runtime/load_plan.h"
-#include "runtime/options.h"
-#include "runtime/pool_watch.h"
 #include "runtime/rank_process.h"
 
 namespace fathom {

@@ -1,14 +1,9 @@
 #include "runtime/model_constraints.h"
 
-#include <algorithm>
-
 #include "base/usable_memory.h"
+#include "planning/host_plan.h"
 
 namespace fathom {
-
-std::int64_t DefaultConstraintMemory(std::int64_t usable_bytes) {
-  return std::clamp(usable_bytes / 16, std::int64_t{512} << 20, std::int64_t{4} << 30);
-}
 
 std::int64_t DefaultConstraintMemory() {
   const Result<UsableMemory> found = FindUsableMemory();

@@ -14,9 +14,6 @@
 
 namespace fathom {
 
-// Returns the default memory of constraints (constraint/constraint_memory.h): a sixteenth of the
-// usable bytes, at least 512 MiB and at most 4 GiB.
-std::int64_t DefaultConstraintMemory(std::int64_t usable_bytes);
 // Returns DefaultConstraintMemory for this machine or its control group (base/usable_memory.h).
 std::int64_t DefaultConstraintMemory();
 

@@ -16,9 +16,9 @@
 #include "comm/rank_controls.h"
 #include "comm/socket_mesh.h"
 #include "engine/ranks/rank_calls.h"
+#include "planning/rank_counts.h"
 #include "runtime/build_info.h"
 #include "runtime/checkpoint_fingerprint.h"
-#include "runtime/rank_counts.h"
 
 namespace fathom {
 namespace {

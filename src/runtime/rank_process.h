@@ -18,7 +18,7 @@
 #include "comm/failure_detector.h"
 #include "comm/rank_link.h"
 #include "distributed/model_ranks.h"
-#include "runtime/options.h"
+#include "planning/options.h"
 
 namespace fathom {
 

@@ -13,9 +13,9 @@
 #include "base/result.h"
 #include "engine/engine.h"
 #include "engine/language_model.h"
+#include "planning/options.h"
 #include "runtime/loaded_model.h"
 #include "runtime/model_files.h"
-#include "runtime/options.h"
 #include "runtime/rank_process.h"
 
 namespace fathom {

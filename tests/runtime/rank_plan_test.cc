@@ -1,5 +1,5 @@
 // The plan that ranks make together, and what they hear where one of them cannot.
-#include "runtime/rank_plan.h"
+#include "planning/rank_plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -14,10 +14,10 @@
 #include "measure/plan/plan_report.h"
 #include "measure/plan/planner.h"
 #include "measure/slice/shapes.h"
-#include "runtime/host_plan.h"
-#include "runtime/load_plan.h"
+#include "planning/host_plan.h"
+#include "planning/load_plan.h"
+#include "planning/rank_plan.h"
 #include "runtime/model_files.h"
-#include "runtime/rank_plan.h"
 
 namespace fathom::cli {
 namespace {

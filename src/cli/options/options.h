@@ -15,7 +15,7 @@
 #include "base/tensor.h"
 #include "chat/media_parts.h"
 #include "cli/terminal/log.h"
-#include "runtime/options.h"
+#include "planning/options.h"
 
 namespace fathom {
 struct DrafterKind;

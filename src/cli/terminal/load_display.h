@@ -7,7 +7,7 @@
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/log.h"
 #include "cli/terminal/progress.h"
-#include "runtime/options.h"
+#include "planning/options.h"
 
 namespace fathom::cli {
 

@@ -14,7 +14,7 @@
 #include "measure/plan/hardware.h"
 #include "model/cache_shape.h"
 #include "model/draft/drafters.h"
-#include "runtime/host_plan_report.h"
+#include "planning/host_plan_report.h"
 
 namespace fathom::plan {
 namespace {

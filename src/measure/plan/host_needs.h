@@ -7,8 +7,8 @@
 
 #include "base/result.h"
 #include "measure/plan/model_sizes.h"
-#include "runtime/host_plan.h"
-#include "runtime/rank_plan.h"
+#include "planning/host_plan.h"
+#include "planning/rank_plan.h"
 
 namespace fathom::plan {
 

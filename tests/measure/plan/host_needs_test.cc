@@ -13,7 +13,7 @@
 
 #include "base/usable_memory.h"
 #include "measure/slice/shapes.h"
-#include "runtime/load_plan.h"
+#include "planning/load_plan.h"
 #include "tests/testing/checkpoint_files.h"
 #include "tests/testing/shared_data.h"
 

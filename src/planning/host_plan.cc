@@ -1,4 +1,4 @@
-#include "runtime/host_plan.h"
+#include "planning/host_plan.h"
 
 #include <fmt/format.h>
 
@@ -21,7 +21,7 @@
 #include "model/draft/drafters.h"
 #include "model/model_limits.h"
 #include "model/workspace.h"
-#include "runtime/needs_finder.h"
+#include "planning/needs_finder.h"
 
 namespace fathom {
 namespace {
@@ -126,6 +126,10 @@ double ExpectedHitRate(double share, double useless) {
     if (share <= kCurve[i].share) return Interpolate(kCurve[i - 1], kCurve[i], share);
   }
   return 1;
+}
+
+std::int64_t DefaultConstraintMemory(std::int64_t usable_bytes) {
+  return std::clamp(usable_bytes / 16, std::int64_t{512} << 20, std::int64_t{4} << 30);
 }
 
 Result<HostPlan> PlanHostMemory(const HostNeeds& needs, std::int64_t budget, bool streams) {

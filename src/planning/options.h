@@ -98,7 +98,7 @@ struct ServingOptions {
   std::filesystem::path trace;             // empty: none
 };
 
-// The speeds of a host, for predictions (runtime/host_plan.h).
+// The speeds of a host, for predictions (planning/host_plan.h).
 struct HostSpeeds {
   double disk = 3e9;     // bytes per second, with many concurrent reads of experts
   double memory = 40e9;  // bytes per second, read by all threads

@@ -1,4 +1,4 @@
-#include "runtime/pool_governor.h"
+#include "planning/pool_governor.h"
 
 #include <algorithm>
 

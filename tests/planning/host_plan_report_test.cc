@@ -1,4 +1,4 @@
-#include "runtime/host_plan_report.h"
+#include "planning/host_plan_report.h"
 
 #include <gtest/gtest.h>
 

@@ -8,8 +8,8 @@
 
 #include "json/json_value.h"
 #include "model/streaming_counts.h"
-#include "runtime/host_plan.h"
-#include "runtime/rank_plan.h"
+#include "planning/host_plan.h"
+#include "planning/rank_plan.h"
 
 namespace fathom {
 

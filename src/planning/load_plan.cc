@@ -1,4 +1,4 @@
-#include "runtime/load_plan.h"
+#include "planning/load_plan.h"
 
 #include <algorithm>
 

@@ -4,7 +4,7 @@
 #include "base/result.h"
 #include "checkpoint/model_config.h"
 #include "distributed/model_ranks.h"
-#include "runtime/options.h"
+#include "planning/options.h"
 
 namespace fathom {
 

@@ -1,4 +1,4 @@
-#include "runtime/needs_finder.h"
+#include "planning/needs_finder.h"
 
 #include <algorithm>
 #include <utility>

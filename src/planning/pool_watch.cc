@@ -1,4 +1,4 @@
-#include "runtime/pool_watch.h"
+#include "planning/pool_watch.h"
 
 #include <chrono>
 #include <condition_variable>

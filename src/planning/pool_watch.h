@@ -10,8 +10,8 @@
 #include <thread>
 
 #include "base/memory_pressure.h"
-#include "runtime/options.h"
-#include "runtime/pool_governor.h"
+#include "planning/options.h"
+#include "planning/pool_governor.h"
 
 namespace fathom {
 

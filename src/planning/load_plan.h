@@ -9,7 +9,7 @@
 #include "distributed/model_ranks.h"
 #include "model/memory_plan.h"
 #include "model/model.h"
-#include "runtime/options.h"
+#include "planning/options.h"
 
 namespace fathom {
 

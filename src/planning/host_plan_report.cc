@@ -1,4 +1,4 @@
-#include "runtime/host_plan_report.h"
+#include "planning/host_plan_report.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "base/gigabytes.h"
-#include "runtime/model_constraints.h"
 
 namespace fathom {
 namespace {

@@ -17,8 +17,8 @@
 #include "checkpoint/safetensors.h"
 #include "distributed/model_ranks.h"
 #include "model/model.h"
-#include "runtime/load_plan.h"
-#include "runtime/options.h"
+#include "planning/load_plan.h"
+#include "planning/options.h"
 
 namespace fathom {
 
@@ -92,6 +92,10 @@ struct HostPlan {
 // measured points of an ideal choice on V4-Flash, interpolated over the logarithm of the share. A
 // pool with the share `useless`, the slots that a step itself needs, has no hits.
 double ExpectedHitRate(double share, double useless);
+
+// Returns the default memory of constraints (constraint/constraint_memory.h): a sixteenth of the
+// usable bytes, at least 512 MiB and at most 4 GiB.
+std::int64_t DefaultConstraintMemory(std::int64_t usable_bytes);
 
 // Plans for `budget` bytes. streams: use a pool of experts even if all of them fit, because other
 // ranks have a pool. Error kOutOfMemory: the budget is below activations, caches and the least

@@ -1,4 +1,4 @@
-#include "runtime/host_plan.h"
+#include "planning/host_plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,8 +12,7 @@
 #include "json/json_value.h"
 #include "model/draft/drafters.h"
 #include "model/weight_pieces.h"
-#include "runtime/host_plan_report.h"
-#include "runtime/model_files.h"
+#include "planning/host_plan_report.h"
 #include "tests/testing/shared_data.h"
 
 namespace fathom {

@@ -1,11 +1,11 @@
-#include "runtime/rank_plan.h"
+#include "planning/rank_plan.h"
 
 #include <algorithm>
 #include <cstddef>
 #include <utility>
 
 #include "distributed/model_ranks.h"
-#include "runtime/rank_counts.h"
+#include "planning/rank_counts.h"
 
 namespace fathom {
 namespace {

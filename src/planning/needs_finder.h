@@ -14,8 +14,8 @@
 #include "checkpoint/safetensors.h"
 #include "distributed/model_ranks.h"
 #include "experts/balance/expert_placement.h"
-#include "runtime/host_plan.h"
-#include "runtime/load_plan.h"
+#include "planning/host_plan.h"
+#include "planning/load_plan.h"
 
 namespace fathom {
 

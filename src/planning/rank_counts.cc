@@ -1,4 +1,4 @@
-#include "runtime/rank_counts.h"
+#include "planning/rank_counts.h"
 
 #include <algorithm>
 

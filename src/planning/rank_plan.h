@@ -8,10 +8,10 @@
 #include "base/result.h"
 #include "checkpoint/model_config.h"
 #include "checkpoint/safetensors.h"
-#include "runtime/host_plan.h"
-#include "runtime/load_plan.h"
-#include "runtime/needs_finder.h"
-#include "runtime/options.h"
+#include "planning/host_plan.h"
+#include "planning/load_plan.h"
+#include "planning/needs_finder.h"
+#include "planning/options.h"
 
 namespace fathom {
 
