@@ -11,6 +11,7 @@
 #include "model/cache_shape.h"
 #include "model/weight_values.h"
 #include "model/weights.h"
+#include "planning/host_shares.h"
 #include "planning/load_plan.h"
 #include "runtime/generation_config.h"
 #include "tokenizer/tokenizer.h"
@@ -116,17 +117,16 @@ void PlanForHost(const Checkpoint& checkpoint, const InspectionOptions& options,
   const Result<std::int64_t> n_context = ContextLength({}, kDefaultContext, config);
   AddProblem(inspection, "host", n_context);
   if (!n_context) return;
-  LoadPlan load = MakeLoadPlan({}, *n_context, MostDrafts({}, checkpoint, config));
-  if (options.n_ranks) {
-    Result<std::vector<RankPlan>> ranks = PlanAllRanks(
-        config, checkpoint, options.ranks, *options.n_ranks, load, AvailableCores(), memory);
-    AddProblem(inspection, "host", ranks);
-    if (ranks) inspection.ranks = *std::move(ranks);
-    return;
-  }
-  const Result<HostPlan> plan = PlanHost(config, checkpoint, load, AvailableCores(), memory);
-  AddProblem(inspection, "host", plan);
-  if (plan) inspection.host = *plan;
+  const LoadPlan load = MakeLoadPlan({}, *n_context, MostDrafts({}, checkpoint, config));
+  Result<HostPlans> plans = options.n_ranks
+                                ? PlanAllRanks(config, checkpoint, options.ranks, *options.n_ranks,
+                                               load, AvailableCores(), memory)
+                                : PlanHost(config, checkpoint, load, AvailableCores(), memory);
+  AddProblem(inspection, "host", plans);
+  if (!plans) return;
+  inspection.host = {.plans = *std::move(plans),
+                     .has_ranks = options.n_ranks.has_value(),
+                     .speeds = options.speeds};
 }
 
 }  // namespace
@@ -155,7 +155,6 @@ Inspection InspectModel(const std::filesystem::path& directory, const Inspection
     if (plan) inspection.device = *plan;
   }
   if (options.memory && inspection.problems.empty()) {
-    inspection.speeds = options.speeds;
     PlanForHost(files.checkpoint, options, inspection);
   }
   return inspection;

@@ -15,9 +15,8 @@
 #include "checkpoint/safetensors.h"
 #include "model/draft/drafters.h"
 #include "model/memory_plan.h"
-#include "planning/host_plan.h"
+#include "planning/host_report.h"
 #include "planning/options.h"
-#include "planning/rank_plan.h"
 
 namespace fathom::cli {
 
@@ -65,9 +64,7 @@ struct Inspection {
   CacheMemory cache;
   // Missing: no plan was requested, or there are problems.
   std::optional<MemoryPlan> device;
-  std::optional<HostPlan> host;
-  std::vector<RankPlan> ranks;  // replaces `host` with several ranks
-  HostSpeeds speeds;            // speeds of the host
+  std::optional<HostPrediction> host;
 
   std::vector<std::string> warnings;
   std::vector<ProblemGroup> problems;  // empty groups are left out

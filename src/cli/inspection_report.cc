@@ -9,7 +9,7 @@
 #include "cli/inspection.h"
 #include "json/json_value.h"
 #include "json/json_writer.h"
-#include "planning/host_plan_report.h"
+#include "planning/host_report.h"
 
 namespace fathom::cli {
 namespace {
@@ -97,12 +97,7 @@ std::string DescribeMemory(const Inspection& inspection) {
     text += fmt::format("              {}\n", Describe(*inspection.device));
   }
   if (inspection.host) {
-    text += fmt::format("              {}\n              {}\n",
-                        Describe(*inspection.host, inspection.speeds),
-                        DescribeConstraintMemory(*inspection.host));
-  }
-  if (!inspection.ranks.empty()) {
-    for (const std::string& line : DescribeStart(inspection.ranks, inspection.speeds)) {
+    for (const std::string& line : Describe(*inspection.host)) {
       text += fmt::format("              {}\n", line);
     }
   }
@@ -170,11 +165,7 @@ JsonValue MemoryToJson(const Inspection& inspection) {
     memory["device"] = DeviceToJson(*inspection.device);
   }
   if (inspection.host) {
-    memory["host"] = ToJson(*inspection.host, inspection.speeds);
-  }
-  if (!inspection.ranks.empty()) {
-    memory["ranks"] = ToJson(inspection.ranks, inspection.speeds);
-    memory["tokens_per_s"] = 1 / SecondsOfRanks(SpeedsOfRanks(inspection.ranks, inspection.speeds));
+    memory.Update(ToJson(*inspection.host));
   }
   return memory;
 }

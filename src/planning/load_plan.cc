@@ -57,15 +57,42 @@ std::int64_t DefaultKvMemory(std::int64_t full_bytes, std::int64_t available_byt
   return std::min(full_bytes + more, available_bytes / 2);
 }
 
-void SetDefaultKvMemory(ModelConfig config, const Checkpoint& checkpoint, const ModelShard& shard,
-                        std::int64_t available_bytes, LoadPlan& plan) {
+void SetDefaultKvMemory(const ModelConfig& config, const DrafterKind* drafter,
+                        const ModelShard& shard, std::int64_t available_bytes, LoadPlan& plan) {
   if (plan.sizes.kv_memory_bytes != kDefaultKvMemory) return;
   plan.sizes.kv_memory_bytes = 0;
-  const DrafterKind* const drafter =
-      plan.sizes.with_draft ? FindDrafter(checkpoint, config) : nullptr;
   const CacheShape whole = MakeCacheShape(config, plan.sizes, drafter);
   plan.sizes.kv_memory_bytes = DefaultKvMemory(SequenceCache::FullBytes(ShardCache(whole, shard)),
                                                available_bytes, plan.prefix_cache);
+}
+
+Result<RankCounts> CountRanks(const RankOptions& options, int n_ranks, const ModelConfig& config) {
+  int n_stage_ranks = std::max(n_ranks / std::max(options.n_stages, 1), 1);
+  RankCounts counts = {.n_stages = options.n_stages,
+                       .n_redundant_experts = options.n_redundant_experts};
+  if (options.dp_attention) {
+    counts.n_data = n_stage_ranks;
+    counts.n_tensor = std::max(options.n_tensor, 1);
+  } else {
+    counts.n_tensor = options.n_tensor != 0 ? options.n_tensor : n_stage_ranks;
+  }
+  const bool divides =
+      counts.n_redundant_experts > 0 || config.n_routed_experts % counts.n_tensor == 0;
+  counts.expert_parallel = options.n_expert != 0
+                               ? options.n_expert > 1
+                               : counts.n_data > 1 || (counts.n_tensor > 1 && divides);
+  counts.decode_context_parallel = options.decode_context_parallel;
+  if (!options.expert_exchange.empty()) {
+    counts.expert_path =
+        options.expert_exchange == "fused" ? ExpertPath::kFused : ExpertPath::kGather;
+  }
+  n_stage_ranks = counts.n_tensor * counts.n_data;
+  if (options.n_expert > 1 && options.n_expert != n_stage_ranks) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--ep: expected 1 or {} (the ranks of a stage), found {}", n_stage_ranks,
+                     options.n_expert);
+  }
+  return counts;
 }
 
 Result<MemoryPlan> PlanDeviceMemory(ModelConfig config, const Checkpoint& checkpoint,
@@ -74,9 +101,9 @@ Result<MemoryPlan> PlanDeviceMemory(ModelConfig config, const Checkpoint& checkp
   const Result<std::int64_t> n_context = ContextLength({}, kDefaultContext, config);
   if (!n_context) return Unexpected(n_context.error());
   LoadPlan plan = MakeLoadPlan(serving, *n_context, MostDrafts(serving, checkpoint, config));
-  SetDefaultKvMemory(config, checkpoint, WholeModel(config), free, plan);
   const DrafterKind* const drafter =
       plan.sizes.with_draft ? FindDrafter(checkpoint, config) : nullptr;
+  SetDefaultKvMemory(config, drafter, WholeModel(config), free, plan);
   const Result<ModelWeights> weights = BindWeights(checkpoint, config, drafter);
   if (!weights) return Unexpected(weights.error());
   Result<MemoryNeeds> needs = ComputeMemoryNeeds(*weights, config, plan.sizes, drafter,

@@ -1,4 +1,5 @@
-// LoadPlan: the sizes with which a model is loaded, from the options of a run.
+// LoadPlan: the sizes with which a model is loaded, and the ranks that divide it, from the options
+// of a run.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +13,8 @@
 #include "planning/options.h"
 
 namespace fathom {
+
+struct DrafterKind;
 
 inline constexpr std::int64_t kDefaultContext = 8192;  // positions per sequence
 
@@ -51,9 +54,14 @@ std::int64_t DefaultKvMemory(std::int64_t full_bytes, std::int64_t available_byt
                              bool prefix_cache);
 
 // Replaces kDefaultKvMemory in plan.sizes, for a rank with this shard of the model and this much
-// available memory.
-void SetDefaultKvMemory(ModelConfig config, const Checkpoint& checkpoint, const ModelShard& shard,
-                        std::int64_t available_bytes, LoadPlan& plan);
+// available memory. The configuration includes the fields that the drafter adds; drafter: nullptr:
+// none.
+void SetDefaultKvMemory(const ModelConfig& config, const DrafterKind* drafter,
+                        const ModelShard& shard, std::int64_t available_bytes, LoadPlan& plan);
+
+// Returns how n_ranks ranks divide the model. CheckCounts decides whether the model allows it.
+// Error: an --ep that is neither 1 nor all ranks of a stage.
+Result<RankCounts> CountRanks(const RankOptions& options, int n_ranks, const ModelConfig& config);
 
 // Plans the memory of a device with `free` bytes as loading the whole model would, with the default
 // context. Errors: see BindWeights and PlanMemory.

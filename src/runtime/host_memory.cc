@@ -2,123 +2,24 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <memory>
 #include <span>
 #include <string>
 #include <system_error>
 #include <utility>
 #include <vector>
 
-#include "base/gigabytes.h"
 #include "base/pages.h"
 #include "base/processors.h"
 #include "base/usable_memory.h"
-#include "comm/shared_status.h"
 #include "experts/streamed_parts.h"
 #include "experts/streaming/heat_file.h"
 #include "experts/streaming/streamed_experts.h"
 #include "kernels/roofline.h"
-#include "planning/host_plan_report.h"
-#include "planning/rank_plan.h"
+#include "planning/host_needs.h"
+#include "planning/host_report.h"
 #include "runtime/checkpoint_fingerprint.h"
 
 namespace fathom {
-
-std::optional<std::int64_t> FindHostBudget(const RunOptions& run, int n_processes,
-                                           const RuntimeEvents& events) {
-  const Result<UsableMemory> found = FindUsableMemory();
-  if (!found) {
-    if (!run.memory) events.Warn("--memory: expected, as {}", found.error().message);
-    return run.memory;
-  }
-  for (const std::string& warning : found->warnings) events.Warn("{}", warning);
-  // If this process's own work leaves little memory, the model tries nevertheless.
-  const std::int64_t usable =
-      std::max(found->usable() - run.memory_beside * n_processes, found->usable() / 2);
-  if (run.memory && *run.memory * n_processes > usable) {
-    events.Warn(
-        "--memory: {:.3f} GB{} are more than the {:.3f} GB that are usable ({}, less {:.3f} GB for "
-        "others): the system may swap, or end the program",
-        Gigabytes(*run.memory),
-        n_processes > 1 ? fmt::format(" for each of {} ranks", n_processes) : "", Gigabytes(usable),
-        found->limited_by, Gigabytes(found->room - usable));
-  }
-  return run.memory.value_or(usable);
-}
-
-namespace {
-
-// Plans one process, with all of the model.
-Result<std::optional<HostPlan>> PlanAlone(const ModelConfig& config, const Checkpoint& checkpoint,
-                                          const RunOptions& run, LoadPlan& plan,
-                                          const RuntimeEvents& events) {
-  if (run.weights.Any() && !run.memory) return std::optional<HostPlan>();
-  const std::optional<std::int64_t> budget = FindHostBudget(run, 1, events);
-  if (!budget) return std::optional<HostPlan>();
-  LoadPlan planned = plan;
-  NeedsFinder finder(config, checkpoint, {}, run.n_threads, *budget);
-  const Result<HostPlans> plans = PlanShares(finder, planned);
-  if (!plans) return Unexpected(plans.error());
-  const HostPlan& host = plans->front();
-  if (!host.fits || run.memory) {
-    plan = std::move(planned);
-    SetDefaultKvMemory(config, checkpoint, WholeModel(config), *budget, plan);
-  }
-  return std::optional(host);
-}
-
-// Returns the answers of all ranks; the result is equal on all ranks.
-Result<std::vector<std::int8_t>> Ask(Communicator& all, bool answer) {
-  return all.GatherEach(static_cast<std::int8_t>(answer));
-}
-
-Result<std::optional<HostPlan>> PlanRank(const ModelConfig& config, const Checkpoint& checkpoint,
-                                         const RunOptions& run, const ModelRanks& ranks,
-                                         const BlockPlacements& placement, LoadPlan& plan,
-                                         const RuntimeEvents& events) {
-  Communicator& all = *ranks.all;
-  const Result<std::vector<std::int8_t>> limited = Ask(all, run.memory.has_value());
-  if (!limited) return Unexpected(limited.error());
-  const std::ptrdiff_t n_limited = std::ranges::count(*limited, 1);
-  if (n_limited == 0) return std::optional<HostPlan>();
-  if (n_limited < all.size()) {
-    return MakeError(ErrorCode::kInvalidArgument,
-                     "--memory: expected on all {} ranks or on none, found it on {}", all.size(),
-                     n_limited);
-  }
-  // The ranks of a launcher are on this machine; MPI's ranks may be on any machine.
-  const int n_processes = run.ranks.link.empty() ? 1 : all.size();
-  const std::int64_t budget = *FindHostBudget(run, n_processes, events);
-  const HostShare share = {.shard = ranks.shard, .placement = placement};
-  const auto ask_all = [&](bool yes) -> Result<bool> {
-    const Result<std::vector<std::int8_t>> said = Ask(all, yes);
-    if (!said) return Unexpected(said.error());
-    return std::ranges::count(*said, 1) == all.size();
-  };
-  const auto share_status = [&all](const Status& mine) { return ShareStatus(all, mine); };
-  NeedsFinder finder(config, checkpoint, {&share, 1}, run.n_threads, budget);
-  const Result<HostPlans> plans = PlanShares(finder, plan, {.ask = ask_all, .share = share_status});
-  if (!plans) return Unexpected(plans.error());
-  SetDefaultKvMemory(config, checkpoint, ranks.shard, budget, plan);
-  return std::optional(plans->front());
-}
-
-}  // namespace
-
-Result<std::optional<HostPlan>> PlanHostRun(const ModelConfig& config, const Checkpoint& checkpoint,
-                                            const RunOptions& run, const ModelRanks* ranks,
-                                            const BlockPlacements& placement,
-                                            const Backend& backend, LoadPlan& plan,
-                                            const RuntimeEvents& events) {
-  if (!backend.OnHost() || backend.DeviceMemory()) {
-    if (!run.memory) return std::optional<HostPlan>();
-    return MakeError(ErrorCode::kInvalidArgument,
-                     "--memory: expected processes that compute on the CPU, found --backend {}",
-                     run.backend);
-  }
-  return ranks == nullptr ? PlanAlone(config, checkpoint, run, plan, events)
-                          : PlanRank(config, checkpoint, run, *ranks, placement, plan, events);
-}
 
 Status CheckStreamedRanks(const HostPlan& plan, const RankOptions& options) {
   const std::string_view option = options.eplb_interval > 0 ? "--eplb-interval"
@@ -207,26 +108,18 @@ HostSpeeds SpeedsOfRun(double memory_speed, Model& model) {
   return speeds;
 }
 
-void ReportHostPlan(const HostPlan& plan, const HostSpeeds& speeds, const RuntimeEvents& events) {
-  if (plan.fits) {
-    events.Info("{}", Describe(plan));
-  } else {
-    events.Warn("{}", Describe(plan, speeds));
-  }
-}
-
-Status ReportRankPlan(const HostPlan& plan, const HostSpeeds& speeds, const ModelRanks& ranks,
+Status ReportHostPlan(const HostPlan& plan, const HostSpeeds& speeds, const ModelRanks* ranks,
                       const RuntimeEvents& events) {
-  const Result<std::vector<RankSpeed>> all =
-      ranks.all->GatherEach(SpeedOfRank(ranks.shard.stage, plan, speeds));
+  Result<std::vector<RankSpeed>> all = std::vector<RankSpeed>();
+  if (ranks != nullptr) all = ranks->all->GatherEach(SpeedOfRank(plan, speeds));
   if (!all) return Unexpected(all.error());
-  const RuntimeEvents of_rank = events.WithPrefix(fmt::format("rank {}: ", ranks.all->rank()));
+  const std::string rank = ranks == nullptr ? "" : fmt::format("rank {}: ", ranks->all->rank());
   if (plan.fits) {
-    of_rank.Info("{}", Describe(plan));
+    events.Info("{}{}", rank, Describe(plan));
     return {};
   }
-  of_rank.Warn("{}", Describe(plan));
-  if (ranks.all->rank() == 0) events.Warn("{}", DescribeRanks(*all, speeds));
+  events.Warn("{}{}", rank, ranks == nullptr ? Describe(plan, speeds) : Describe(plan));
+  if (ranks != nullptr && ranks->all->rank() == 0) events.Warn("{}", DescribeRanks(*all, speeds));
   return {};
 }
 

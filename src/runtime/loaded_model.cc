@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <limits>
 #include <optional>
 #include <utility>
 
@@ -10,7 +9,8 @@
 #include "base/processors.h"
 #include "experts/sharded_parts.h"
 #include "experts/streaming/streamed_experts.h"
-#include "planning/host_plan_report.h"
+#include "planning/host_report.h"
+#include "planning/run_plan.h"
 #include "runtime/backend_choice.h"
 #include "runtime/host_memory.h"
 
@@ -18,12 +18,6 @@ namespace fathom {
 namespace {
 
 double Megabytes(std::int64_t bytes) { return static_cast<double>(bytes) / 1e6; }
-
-// Assumes that all ranks are on this machine, each with a device of its own.
-std::int64_t MemoryOfRank(const Backend& backend, int n_ranks) {
-  if (const std::optional<std::int64_t> device = backend.DeviceMemory()) return *device;
-  return AvailableMemory().value_or(std::numeric_limits<std::int64_t>::max()) / n_ranks;
-}
 
 }  // namespace
 
@@ -52,11 +46,9 @@ Result<LoadedModel> LoadedModel::Load(ModelConfig config, Checkpoint checkpoint,
   if (!backend) return Unexpected(backend.error());
   loaded.backend_ = *std::move(backend);
   const Result<std::optional<HostPlan>> host =
-      PlanHostRun(config, checkpoint, run, *partition, loaded.balance_->placement(),
-                  *loaded.backend_, plan, rank_events);
+      PlanRun(config, checkpoint, run, *partition, loaded.balance_->placement(), *loaded.backend_,
+              plan, rank_events);
   if (!host) return Unexpected(host.error());
-  SetDefaultKvMemory(config, checkpoint, *partition ? (*partition)->shard : WholeModel(config),
-                     MemoryOfRank(*loaded.backend_, ranks.all().size()), plan);
   sizes.host_experts = run.host_experts;
   sizes.weights = run.weights;
   sizes.n_load_threads = run.n_threads;
@@ -91,7 +83,7 @@ Result<LoadedModel> LoadedModel::Load(ModelConfig config, Checkpoint checkpoint,
       Megabytes(loaded.model_->workspace_bytes()), loaded.load_seconds_);
   if (*host) {
     const HostSpeeds speeds = SpeedsOfRun(memory_speed, *loaded.model_);
-    const Status reported = loaded.Report(**host, speeds);
+    const Status reported = ReportHostPlan(**host, speeds, loaded.ranks_, events);
     if (!reported) return Unexpected(reported.error());
     loaded.model_->SetExpertTime((*host)->ExpertTime(speeds));
   }
@@ -101,12 +93,6 @@ Result<LoadedModel> LoadedModel::Load(ModelConfig config, Checkpoint checkpoint,
   }
   loaded.balance_->Begin(*loaded.model_, events);
   return loaded;
-}
-
-Status LoadedModel::Report(const HostPlan& plan, const HostSpeeds& speeds) const {
-  if (ranks_ != nullptr) return ReportRankPlan(plan, speeds, *ranks_, events_);
-  ReportHostPlan(plan, speeds, events_);
-  return {};
 }
 
 LoadedModel::~LoadedModel() {

@@ -12,7 +12,6 @@
 #include "checkpoint/safetensors.h"
 #include "kernels/backend.h"
 #include "model/model.h"
-#include "planning/host_plan.h"
 #include "planning/load_plan.h"
 #include "planning/options.h"
 #include "planning/pool_watch.h"
@@ -47,7 +46,6 @@ class LoadedModel {
 
  private:
   LoadedModel() = default;
-  Status Report(const HostPlan& plan, const HostSpeeds& speeds) const;
 
   std::unique_ptr<Backend> backend_;  // declared before the model, which must not outlive it
   std::unique_ptr<Model> model_;

@@ -16,7 +16,7 @@
 #include "comm/rank_controls.h"
 #include "comm/socket_mesh.h"
 #include "engine/ranks/rank_calls.h"
-#include "planning/rank_counts.h"
+#include "planning/load_plan.h"
 #include "runtime/build_info.h"
 #include "runtime/checkpoint_fingerprint.h"
 

@@ -12,7 +12,8 @@
 #include "json/json_value.h"
 #include "model/draft/drafters.h"
 #include "model/weight_pieces.h"
-#include "planning/host_plan_report.h"
+#include "planning/host_report.h"
+#include "planning/host_shares.h"
 #include "tests/testing/shared_data.h"
 
 namespace fathom {
@@ -235,10 +236,10 @@ TEST(HostPlanTest, OfACheckpointReadsNoWeights) {
   const Checkpoint checkpoint = Checkpoint::Open(directory).value();
   const ModelConfig config = ReadModelConfig(directory / "config.json").value();
   const auto plan = [&](std::int64_t budget) {
-    LoadPlan load = MakeLoadPlan({}, 8192, MostDrafts({}, checkpoint, config));
+    const LoadPlan load = MakeLoadPlan({}, 8192, MostDrafts({}, checkpoint, config));
     return PlanHost(config, checkpoint, load, 2, budget);
   };
-  const HostPlan whole = plan(1000 * kMegabyte).value();
+  const HostPlan whole = plan(1000 * kMegabyte).value().front();
   EXPECT_TRUE(whole.fits);
   EXPECT_TRUE(whole.draft_resident);
   EXPECT_EQ(whole.needs.n_experts, 48);
@@ -257,7 +258,7 @@ TEST(HostPlanTest, OfACheckpointReadsNoWeights) {
       const LoadPlan load = MakeLoadPlan({}, 8192, MostDrafts({}, checkpoint, config));
       const HostShare share = {.shard = ShardOfRank(rank, counts, WeighStages(checkpoint, config))};
       const HostNeeds of_rank =
-          NeedsFinder(config, checkpoint, {&share, 1}, 2, 1000 * kMegabyte).Find(0, load).value();
+          NeedsFinder(config, checkpoint, {share}, 2, 1000 * kMegabyte).Find(0, load).value();
       ModelConfig adopted = config;
       ModelWeights weights =
           BindWeights(checkpoint, adopted, FindDrafter(checkpoint, adopted)).value();
@@ -278,7 +279,7 @@ TEST(HostPlanTest, OfACheckpointReadsNoWeights) {
     EXPECT_GT(caches, needs.caches / 2);
   }
 
-  const Result<HostPlan> none = plan(0);
+  const Result<HostPlans> none = plan(0);
   ASSERT_FALSE(none);
   EXPECT_THAT(none.error().message, HasSubstr("for 8 experts"));
 }

@@ -17,6 +17,8 @@
 
 #include "experts/streaming/streamed_experts.h"
 #include "model/batch.h"
+#include "planning/host_shares.h"
+#include "planning/run_plan.h"
 #include "runtime/loaded_model.h"
 #include "runtime/runtime.h"
 #include "tests/testing/shared_data.h"
@@ -46,7 +48,9 @@ class HostMemoryTest : public ::testing::Test {
     const Checkpoint checkpoint = Checkpoint::Open(files_.directory).value();
     LoadPlan plan = PlanOfSizes();
     plan.sizes.with_draft = with_draft;
-    return PlanHost(files_.config, checkpoint, plan, n_threads, std::int64_t{1} << 40).value();
+    return PlanHost(files_.config, checkpoint, plan, n_threads, std::int64_t{1} << 40)
+        .value()
+        .front();
   }
   // Memory for all dense weights but the drafter's and so many experts.
   std::int64_t MemoryFor(std::int64_t n_slots, int n_threads = 2) const {

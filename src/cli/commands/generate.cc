@@ -17,7 +17,7 @@
 #include "cli/terminal/progress.h"
 #include "json/json_value.h"
 #include "json/json_writer.h"
-#include "planning/host_plan_report.h"
+#include "planning/host_report.h"
 #include "runtime/model_constraints.h"
 #include "runtime/model_files.h"
 #include "runtime/runtime.h"

@@ -9,14 +9,12 @@
 #include "cli/terminal/output.h"
 #include "measure/plan/expert_load.h"
 #include "measure/plan/hardware.h"
-#include "measure/plan/host_needs.h"
 #include "measure/plan/model_sizes.h"
 #include "measure/plan/plan_report.h"
 #include "measure/plan/planner.h"
 #include "measure/slice/shapes.h"
-#include "planning/host_plan.h"
+#include "planning/host_shares.h"
 #include "planning/load_plan.h"
-#include "planning/rank_plan.h"
 #include "runtime/model_files.h"
 
 namespace fathom::cli {
@@ -61,36 +59,6 @@ plan::Workload MakePlanWorkload(const PlanCommand& command, const ModelConfig& c
                       .n_redundant = command.n_redundant}};
 }
 
-// Plans a host that streams from disk the part of the weights that does not fit.
-Status PlanOneHost(const PlanCommand& command, std::int64_t memory) {
-  const Result<plan::ModelSizes> model = ReadModel(command);
-  if (!model) return Unexpected(model.error());
-  const Result<std::int64_t> n_context =
-      ContextLength({.n_context = command.n_context}, kContext, model->config());
-  if (!n_context) return Unexpected(n_context.error());
-  const auto plan_with = [&](std::int64_t step_tokens) -> Result<HostPlans> {
-    const Result<HostNeeds> needs = plan::ComputeHostNeeds(*model,
-                                                           {.context = *n_context,
-                                                            .n_sequences = command.concurrency,
-                                                            .step_tokens = step_tokens,
-                                                            .n_threads = AvailableCores()},
-                                                           memory);
-    if (!needs) return Unexpected(needs.error());
-    const Result<HostPlan> plan = PlanHostMemory(*needs, memory);
-    if (!plan) return Unexpected(plan.error());
-    return HostPlans{*plan};
-  };
-  const std::int64_t step_tokens =
-      std::max(command.chunk.value_or(kDefaultBatchTokens), command.concurrency);
-  const Result<HostPlans> plans =
-      command.chunk ? plan_with(step_tokens)
-                    : PlanLongSteps(step_tokens, command.concurrency * *n_context, plan_with);
-  if (!plans) return Unexpected(plans.error());
-  const HostPlan& plan = plans->front();
-  return Print(command.json ? plan::ToJson(*model, plan, command.speeds)
-                            : plan::ToTable(*model, plan, command.speeds));
-}
-
 // Returns the division that the options describe; plan has its own names for some of them.
 RankOptions MakeRankOptions(const PlanCommand& command) {
   RankOptions ranks = command.ranks;
@@ -101,32 +69,56 @@ RankOptions MakeRankOptions(const PlanCommand& command) {
 }
 
 // Plans ranks on this machine with the given memory for each, as their start does.
-Status PlanRanks(const PlanCommand& command, std::int64_t memory, int n_ranks) {
-  const Result<std::filesystem::path> directory = FindModel(command.model);
-  if (!directory) return Unexpected(directory.error());
-  const Result<Checkpoint> checkpoint = Checkpoint::Open(*directory);
-  if (!checkpoint) return Unexpected(checkpoint.error());
-  const Result<plan::ModelSizes> model = plan::ModelSizes::Read(*directory);
-  if (!model) return Unexpected(model.error());
-  const ModelConfig& config = model->config();
-  const Result<std::int64_t> n_context =
-      ContextLength({.n_context = command.n_context}, kContext, config);
-  if (!n_context) return Unexpected(n_context.error());
+Result<HostPlans> PlanRanks(const PlanCommand& command, const plan::ModelSizes& model,
+                            const Checkpoint& checkpoint, std::int64_t n_context) {
   const LoadPlan load =
       MakeLoadPlan({.max_batch_tokens = command.chunk, .max_sequences = command.concurrency},
-                   *n_context, MostDrafts({}, *checkpoint, config));
-  const Result<std::vector<RankPlan>> ranks = PlanAllRanks(
-      config, *checkpoint, MakeRankOptions(command), n_ranks, load, AvailableCores(), memory);
-  if (!ranks) return Unexpected(ranks.error());
-  return Print(command.json ? plan::ToJson(*model, *ranks, command.speeds)
-                            : plan::ToTable(*model, *ranks, command.speeds));
+                   n_context, MostDrafts({}, checkpoint, model.config()));
+  return PlanAllRanks(model.config(), checkpoint, MakeRankOptions(command), *command.n_ranks, load,
+                      AvailableCores(), *command.memory);
+}
+
+Result<HostPlans> PlanOneHost(const PlanCommand& command, const plan::ModelSizes& model,
+                              std::int64_t n_context) {
+  const DrafterKind* const drafter = model.drafter();
+  LoadPlan load =
+      MakeLoadPlan({.max_batch_tokens =
+                        std::max(command.chunk.value_or(kDefaultBatchTokens), command.concurrency),
+                    .max_sequences = command.concurrency},
+                   n_context, drafter == nullptr ? 0 : drafter->depth(model.config()));
+  load.steps_may_grow = !command.chunk;
+  NeedsFinder finder(model.config(), drafter, model.HostWeights(), AvailableCores(),
+                     *command.memory);
+  return PlanStepsOfShares(finder, load);
+}
+
+// Plans hosts that stream from disk the part of the weights that does not fit.
+Status PlanHosts(const PlanCommand& command) {
+  Result<Checkpoint> checkpoint = Checkpoint();
+  if (command.n_ranks) {
+    const Result<std::filesystem::path> directory = FindModel(command.model);
+    if (!directory) return Unexpected(directory.error());
+    checkpoint = Checkpoint::Open(*directory);
+    if (!checkpoint) return Unexpected(checkpoint.error());
+  }
+  const Result<plan::ModelSizes> model = ReadModel(command);
+  if (!model) return Unexpected(model.error());
+  const Result<std::int64_t> n_context =
+      ContextLength({.n_context = command.n_context}, kContext, model->config());
+  if (!n_context) return Unexpected(n_context.error());
+  Result<HostPlans> plans = command.n_ranks ? PlanRanks(command, *model, *checkpoint, *n_context)
+                                            : PlanOneHost(command, *model, *n_context);
+  if (!plans) return Unexpected(plans.error());
+  const HostPrediction hosts = {.plans = *std::move(plans),
+                                .has_ranks = command.n_ranks.has_value(),
+                                .speeds = command.speeds};
+  return Print(command.json ? plan::ToJson(*model, hosts) : plan::ToTable(*model, hosts));
 }
 
 }  // namespace
 
 Status RunCommand(const PlanCommand& command, Log&) {
-  if (command.n_ranks) return PlanRanks(command, *command.memory, *command.n_ranks);
-  if (command.memory) return PlanOneHost(command, *command.memory);
+  if (command.memory) return PlanHosts(command);
   const Result<plan::Hardware> hardware = ReadHardware(command.hardware);
   if (!hardware) return Unexpected(hardware.error());
   const Result<plan::ModelSizes> model = ReadModel(command);

@@ -180,6 +180,27 @@ MemoryNeeds ModelSizes::NeedsOfRank(const ParallelLayout& layout, int stage,
   return needs;
 }
 
+HostNeeds ModelSizes::HostWeights() const {
+  Costs outside = costs_.outside();
+  const double head = Of(outside, Component::kHead).bytes;
+  double dense = Sum(outside).bytes - head;
+  for (const bench::LayerCosts& layer : costs_.layers()) {
+    dense += Sum(layer.dense).bytes + layer.table_bytes;
+  }
+  HostNeeds weights = {.dense = Whole(dense),
+                       .head = Whole(head),
+                       .expert = Whole(costs_.layers().front().expert.bytes),
+                       .n_experts = config_.num_hidden_layers * config_.n_routed_experts};
+  weights.slot = SlotBytes(weights.expert);
+  if (drafter_ == nullptr) return weights;
+  const bench::DraftCosts draft = costs_.Draft(*drafter_);
+  weights.draft =
+      Whole(draft.rest.bytes + static_cast<double>(draft.n_blocks) *
+                                   (Sum(draft.block.dense).bytes + draft.block.table_bytes));
+  weights.n_draft_experts = draft.n_blocks * config_.n_routed_experts;
+  return weights;
+}
+
 std::int64_t ModelSizes::CacheBytes(const ModelShard& share, std::int64_t n_sequences,
                                     std::int64_t context) const {
   const CacheShape whole = MakeCacheShape(

@@ -13,6 +13,7 @@
 #include "measure/plan/parallel_layout.h"
 #include "model/draft/drafters.h"
 #include "model/memory_plan.h"
+#include "planning/host_needs.h"
 
 namespace fathom::plan {
 
@@ -47,6 +48,9 @@ class ModelSizes {
 
   // Returns the needs of the first rank of a stage, weights only: the embedding stays on the host.
   MemoryNeeds NeedsOfRank(const ParallelLayout& layout, int stage, std::int64_t n_redundant) const;
+
+  // Returns the weights of the whole model on a host, drafter included.
+  HostNeeds HostWeights() const;
 
   // Returns the bytes of a rank's caches for n sequences of n positions.
   std::int64_t CacheBytes(const ModelShard& share, std::int64_t n_sequences,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "json/json_value.h"
 #include "json/json_writer.h"
@@ -22,22 +23,26 @@ std::string_view Name(ExpertExchange exchange) {
   return exchange == ExpertExchange::kFused ? "fused" : "unfused";
 }
 
+std::string DescribeModel(std::string_view name, std::int64_t bytes, double cache_bytes_per_token) {
+  return fmt::format("model     {}, {:.2f} GB of weights, {:.2f} KB of cache a token\n", name,
+                     Number(bytes) / kGiga, cache_bytes_per_token / kKilo);
+}
+
 std::string Heading(const Plan& plan) {
   const Hardware& hardware = plan.hardware;
   const Workload& work = plan.workload;
-  return fmt::format(
-      "model     {}, {:.2f} GB of weights, {:.2f} KB of cache a token\n"
-      "hardware  {}{}{} node{} of {} device{}, {:.1f} GB each, read {:.0f} GB/s, "
-      "{:.1f} TFLOP/s in bf16\n"
-      "work      {} sequence{} at a depth of {}, prompts of {} in chunks of {}, experts "
-      "exchanged {}\n\n",
-      plan.model, Number(plan.model_bytes) / kGiga, plan.cache_bytes_per_token / kKilo,
-      hardware.name, hardware.name.empty() ? "" : ": ", hardware.n_nodes,
-      hardware.n_nodes == 1 ? "" : "s", hardware.devices_per_node,
-      hardware.devices_per_node == 1 ? "" : "s", hardware.device.memory_bytes / kGiga,
-      hardware.device.bytes_per_second / kGiga, hardware.device.bf16_flops / 1e12, work.concurrency,
-      work.concurrency == 1 ? "" : "s", work.context, work.prompt, work.chunk,
-      Name(work.experts.exchange));
+  return DescribeModel(plan.model, plan.model_bytes, plan.cache_bytes_per_token) +
+         fmt::format(
+             "hardware  {}{}{} node{} of {} device{}, {:.1f} GB each, read {:.0f} GB/s, "
+             "{:.1f} TFLOP/s in bf16\n"
+             "work      {} sequence{} at a depth of {}, prompts of {} in chunks of {}, experts "
+             "exchanged {}\n\n",
+             hardware.name, hardware.name.empty() ? "" : ": ", hardware.n_nodes,
+             hardware.n_nodes == 1 ? "" : "s", hardware.devices_per_node,
+             hardware.devices_per_node == 1 ? "" : "s", hardware.device.memory_bytes / kGiga,
+             hardware.device.bytes_per_second / kGiga, hardware.device.bf16_flops / 1e12,
+             work.concurrency, work.concurrency == 1 ? "" : "s", work.context, work.prompt,
+             work.chunk, Name(work.experts.exchange));
 }
 
 std::string RowText(const Plan& plan, const PlanRow& row) {
@@ -110,6 +115,11 @@ JsonValue ToJson(const Workload& work) {
   return json;
 }
 
+// Returns the tokens per second with a disk of so many GB/s.
+double RateWithDisk(const HostPrediction& hosts, double disk) {
+  return 1 / hosts.SecondsPerToken({.disk = disk * kGiga, .memory = hosts.speeds.memory});
+}
+
 }  // namespace
 
 std::string ToTable(const Plan& plan, std::int64_t n_rows) {
@@ -165,6 +175,33 @@ std::string ToJson(const Plan& plan) {
   if (const PlanRow* best = plan.Recommended()) json["recommended"] = ToJson(plan, *best);
   for (const PlanRow& row : plan.rows) json["rows"].push_back(ToJson(plan, row));
   // The name of a directory may contain any bytes.
+  return WriteJson(json, 2) + "\n";
+}
+
+std::string ToTable(const ModelSizes& model, const HostPrediction& hosts) {
+  std::string text = DescribeModel(model.name(), model.bytes(), model.CacheBytesPerToken());
+  std::string_view name = "host";
+  for (const std::string& line : Describe(hosts)) {
+    text += fmt::format("{:<10}{}\n", std::exchange(name, ""), line);
+  }
+  if (hosts.Fits()) return text;
+  std::string disks = "disk GB/s";
+  std::string rates = "tokens/s ";
+  for (const double disk : kComparedDisks) {
+    disks += fmt::format(" {:>7.3g}", disk);
+    rates += fmt::format(" {:>7.2f}", RateWithDisk(hosts, disk));
+  }
+  return text + "\n" + disks + "\n" + rates + "\n";
+}
+
+std::string ToJson(const ModelSizes& model, const HostPrediction& hosts) {
+  JsonValue rates = JsonValue::Array();
+  for (const double disk : kComparedDisks) {
+    rates.push_back({{"disk_gb_s", disk}, {"tokens_per_s", RateWithDisk(hosts, disk)}});
+  }
+  JsonValue json = {{"model", model.name()}, {"model_bytes", model.bytes()}};
+  json.Update(fathom::ToJson(hosts));
+  json["by_disk"] = std::move(rates);
   return WriteJson(json, 2) + "\n";
 }
 

@@ -1,6 +1,6 @@
 // The memory plan of a host against the table of docs/spec/streaming.md 1.3, and against
 // checkpoints.
-#include "measure/plan/host_needs.h"
+#include "planning/host_needs.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,13 +12,24 @@
 #include <tuple>
 
 #include "base/usable_memory.h"
+#include "measure/plan/plan_report.h"
 #include "measure/slice/shapes.h"
+#include "planning/host_shares.h"
 #include "planning/load_plan.h"
 #include "tests/testing/checkpoint_files.h"
 #include "tests/testing/shared_data.h"
 
 namespace fathom::plan {
 namespace {
+
+// The needs by the configuration alone.
+HostNeeds FindNeeds(const ModelSizes& sizes, const ServingOptions& serving, std::int64_t n_context,
+                    std::int64_t budget) {
+  const DrafterKind* const drafter = sizes.drafter();
+  NeedsFinder finder(sizes.config(), drafter, sizes.HostWeights(), 1, budget);
+  const std::int64_t most_drafts = drafter == nullptr ? 0 : drafter->depth(sizes.config());
+  return finder.Find(0, MakeLoadPlan(serving, n_context, most_drafts)).value();
+}
 
 // A row of the table: memory in GiB, GB of dense weights resident and streamed, slots, hit rate, GB
 // read per token, tokens/s with disks of 0.5, 3, 6 and 12 GB/s.
@@ -51,8 +62,7 @@ TEST_P(StreamingTable, IsReproduced) {
       static_cast<std::int64_t>(row.gibibytes) * (std::int64_t{1} << 30) - 1'500'000'000;
   const std::int64_t budget = room - MemoryReserve(room);
   HostNeeds needs =
-      ComputeHostNeeds(sizes, {.context = 32'768, .step_tokens = 1, .prefix_cache = false}, budget)
-          .value();
+      FindNeeds(sizes, {.max_batch_tokens = 1, .prefix_cache = false}, 32'768, budget);
   const std::int64_t chunk_token = sizes.config().hidden_size * (4 * 2 + 2 + 4);
   needs.activations += (8192 * chunk_token > budget / 20 ? 4096 : 8192) * chunk_token;
   const HostPlan plan = PlanHostMemory(needs, budget).value();
@@ -92,9 +102,7 @@ TEST(HostNeedsTest, ProOnSmallMachinesIsPossibleButSlow) {
     const std::int64_t room = gibibytes * (std::int64_t{1} << 30) - 1'500'000'000;
     const std::int64_t budget = room - MemoryReserve(room);
     const HostNeeds needs =
-        ComputeHostNeeds(sizes, {.context = 32'768, .step_tokens = 1, .prefix_cache = false},
-                         budget)
-            .value();
+        FindNeeds(sizes, {.max_batch_tokens = 1, .prefix_cache = false}, 32'768, budget);
     const HostPlan plan = PlanHostMemory(needs, budget).value();
     EXPECT_NEAR(plan.ReadPerToken() / kGiga, read, Tolerance(read));
     EXPECT_NEAR(1 / plan.SecondsPerToken({}), rate, Tolerance(rate));
@@ -111,10 +119,11 @@ TEST(HostNeedsTest, OfFilesAndOfTheConfigurationAgree) {
     const Checkpoint checkpoint = Checkpoint::Open(directory.path()).value();
     for (const int gibibytes : {32, 2000}) {
       const std::int64_t budget = gibibytes * (std::int64_t{1} << 30);
-      LoadPlan load =
+      const LoadPlan load =
           MakeLoadPlan({.max_batch_tokens = 512}, 8192, MostDrafts({}, checkpoint, sizes.config()));
-      const HostNeeds files = PlanHost(sizes.config(), checkpoint, load, 1, budget).value().needs;
-      const HostNeeds alone = ComputeHostNeeds(sizes, {}, budget).value();
+      const HostNeeds files =
+          PlanHost(sizes.config(), checkpoint, load, 1, budget).value().front().needs;
+      const HostNeeds alone = FindNeeds(sizes, {.max_batch_tokens = 512}, 8192, budget);
       EXPECT_EQ(files.activations, alone.activations);
       EXPECT_EQ(files.caches, alone.caches);
       EXPECT_EQ(files.dense, alone.dense);
@@ -141,7 +150,9 @@ TEST(HostNeedsTest, StepsGrowWhereExpertsAreStreamed) {
   const auto step_tokens = [&](std::int64_t gibibytes, std::optional<std::int64_t> wanted) {
     const std::int64_t budget = gibibytes << 30;
     LoadPlan load = MakeLoadPlan({.max_batch_tokens = wanted, .draft_depth = 0}, 16'384, 0);
-    const HostPlan plan = PlanHost(sizes.config(), checkpoint, load, 1, budget).value();
+    NeedsFinder finder(sizes.config(), checkpoint, {{.shard = WholeModel(sizes.config())}}, 1,
+                       budget);
+    const HostPlan plan = PlanStepsOfShares(finder, load).value().front();
     EXPECT_EQ(plan.needs.step_tokens, load.sizes.max_batch_tokens);
     if (load.sizes.max_batch_tokens > 512) {
       EXPECT_LE(plan.needs.activations, budget / (plan.needs.step_tokens == 8192 ? 20 : 10));

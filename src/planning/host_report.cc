@@ -1,9 +1,8 @@
-#include "planning/host_plan_report.h"
+#include "planning/host_report.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <map>
 #include <string_view>
 #include <utility>
@@ -20,7 +19,30 @@ std::string RateText(double rate) {
   return rate < 999.5 ? fmt::format("{:.3g}", rate) : fmt::format("{:.0f}", rate);
 }
 
+std::vector<RankSpeed> SpeedsOfRanks(std::span<const HostPlan> plans, const HostSpeeds& speeds) {
+  std::vector<RankSpeed> all;
+  for (const HostPlan& plan : plans) all.push_back(SpeedOfRank(plan, speeds));
+  return all;
+}
+
+double SecondsOfRanks(std::span<const RankSpeed> ranks) {
+  std::map<std::int64_t, double> slowest;  // seconds, by stage
+  for (const RankSpeed& rank : ranks) {
+    double& seconds = slowest[rank.stage];
+    seconds = std::max(seconds, rank.seconds_per_token);
+  }
+  double seconds = 0;
+  for (const auto& [stage, of_stage] : slowest) seconds += of_stage;
+  return seconds;
+}
+
 }  // namespace
+
+bool HostPrediction::Fits() const { return std::ranges::all_of(plans, &HostPlan::fits); }
+
+double HostPrediction::SecondsPerToken(const HostSpeeds& with) const {
+  return SecondsOfRanks(SpeedsOfRanks(plans, with));
+}
 
 std::string Describe(const HostPlan& plan) {
   const HostNeeds& needs = plan.needs;
@@ -52,26 +74,10 @@ std::string Describe(const HostPlan& plan, const HostSpeeds& speeds) {
                      speeds.memory / kGiga, speeds.measured ? "measured" : "assumed");
 }
 
-std::string DescribeConstraintMemory(const HostPlan& plan) {
-  return fmt::format("a server takes up to {:.3f} GB more for forms of answers",
-                     Gigabytes(DefaultConstraintMemory(plan.budget)));
-}
-
-RankSpeed SpeedOfRank(std::int64_t stage, const HostPlan& plan, const HostSpeeds& speeds) {
-  return {.stage = stage,
+RankSpeed SpeedOfRank(const HostPlan& plan, const HostSpeeds& speeds) {
+  return {.stage = plan.needs.stage,
           .read_per_token = plan.ReadPerToken(),
           .seconds_per_token = plan.SecondsPerToken(speeds)};
-}
-
-double SecondsOfRanks(std::span<const RankSpeed> ranks) {
-  std::map<std::int64_t, double> slowest;  // seconds, by stage
-  for (const RankSpeed& rank : ranks) {
-    double& seconds = slowest[rank.stage];
-    seconds = std::max(seconds, rank.seconds_per_token);
-  }
-  double seconds = 0;
-  for (const auto& [stage, of_stage] : slowest) seconds += of_stage;
-  return seconds;
 }
 
 std::string DescribeRanks(std::span<const RankSpeed> ranks, const HostSpeeds& speeds) {
@@ -80,24 +86,23 @@ std::string DescribeRanks(std::span<const RankSpeed> ranks, const HostSpeeds& sp
   const double seconds = SecondsOfRanks(ranks);
   return fmt::format(
       "all {} ranks: {:.3f} GB read per token, {} tokens/s (disk {:.3g} GB/s, memory {:.3g} GB/s "
-      "of "
-      "a rank, {})",
+      "of a rank, {})",
       ranks.size(), read / kGiga, RateText(1 / seconds), speeds.disk / kGiga, speeds.memory / kGiga,
       speeds.measured ? "measured" : "assumed");
 }
 
-std::vector<RankSpeed> SpeedsOfRanks(std::span<const RankPlan> ranks, const HostSpeeds& speeds) {
-  std::vector<RankSpeed> all;
-  for (const RankPlan& rank : ranks) all.push_back(SpeedOfRank(rank.stage, rank.plan, speeds));
-  return all;
-}
-
-std::vector<std::string> DescribeStart(std::span<const RankPlan> ranks, const HostSpeeds& speeds) {
-  std::vector<std::string> lines;
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    lines.push_back(fmt::format("rank {}: {}", i, Describe(ranks[i].plan)));
+std::vector<std::string> Describe(const HostPrediction& prediction) {
+  const auto& [plans, has_ranks, speeds] = prediction;
+  if (!has_ranks) {
+    return {Describe(plans.front(), speeds),
+            fmt::format("a server takes up to {:.3f} GB more for forms of answers",
+                        Gigabytes(DefaultConstraintMemory(plans.front().budget)))};
   }
-  lines.push_back(DescribeRanks(SpeedsOfRanks(ranks, speeds), speeds));
+  std::vector<std::string> lines;
+  for (const HostPlan& plan : plans) {
+    lines.push_back(fmt::format("rank {}: {}", lines.size(), Describe(plan)));
+  }
+  lines.push_back(DescribeRanks(SpeedsOfRanks(plans, speeds), speeds));
   return lines;
 }
 
@@ -126,10 +131,12 @@ JsonValue ToJson(const HostPlan& plan, const HostSpeeds& speeds) {
           {"tokens_per_s", 1 / plan.SecondsPerToken(speeds)}};
 }
 
-JsonValue ToJson(std::span<const RankPlan> ranks, const HostSpeeds& speeds) {
-  JsonValue all = JsonValue::Array();
-  for (const RankPlan& rank : ranks) all.push_back(ToJson(rank.plan, speeds));
-  return all;
+JsonValue ToJson(const HostPrediction& prediction) {
+  const auto& [plans, has_ranks, speeds] = prediction;
+  if (!has_ranks) return {{"host", ToJson(plans.front(), speeds)}};
+  JsonValue ranks = JsonValue::Array();
+  for (const HostPlan& plan : plans) ranks.push_back(ToJson(plan, speeds));
+  return {{"ranks", std::move(ranks)}, {"tokens_per_s", 1 / prediction.SecondsPerToken(speeds)}};
 }
 
 std::string Describe(const StreamingCounts& counts) {

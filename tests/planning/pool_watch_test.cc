@@ -1,4 +1,4 @@
-#include "planning/pool_governor.h"
+#include "planning/pool_watch.h"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,11 @@
 // The plan that ranks make together, and what they hear where one of them cannot.
-#include "planning/rank_plan.h"
+#include "planning/host_shares.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,8 +15,7 @@
 #include "experts/streamed_parts.h"
 #include "kernels/registry.h"
 #include "model/model.h"
-#include "runtime/host_memory.h"
-#include "runtime/model_files.h"
+#include "planning/run_plan.h"
 #include "tests/testing/ranks.h"
 #include "tests/testing/shared_data.h"
 
@@ -26,26 +26,25 @@ using ::testing::StartsWith;
 
 constexpr RankCounts kTwo = {.n_tensor = 2, .expert_parallel = true};
 
-class RankPlanTest : public ::testing::Test {
+class HostSharesTest : public ::testing::Test {
  protected:
-  LoadPlan Wanted() const {
-    return MakeLoadPlan({}, 8192, MostDrafts({}, checkpoint_, files_.config));
-  }
+  LoadPlan Wanted() const { return MakeLoadPlan({}, 8192, MostDrafts({}, checkpoint_, config_)); }
 
-  const ModelFiles files_ = ModelFiles::Read(testing::ProjectPath("models/fairy")).value();
-  const Checkpoint checkpoint_ = Checkpoint::Open(files_.directory).value();
+  const std::filesystem::path directory_ = testing::ProjectPath("models/fairy");
+  const ModelConfig config_ = ReadModelConfig(directory_ / "config.json").value();
+  const Checkpoint checkpoint_ = Checkpoint::Open(directory_).value();
 };
 
-TEST_F(RankPlanTest, EveryRankHearsWhyOneHasNoPlan) {
+TEST_F(HostSharesTest, EveryRankHearsWhyOneHasNoPlan) {
   std::vector<Error> errors(2);
   testing::RunRanks(2, [&](Communicator& all) {
     const std::unique_ptr<RankGroups> groups =
-        RankGroups::Join(all, files_.config, WeighStages(checkpoint_, files_.config), kTwo).value();
+        RankGroups::Join(all, config_, WeighStages(checkpoint_, config_), kTwo).value();
     const std::unique_ptr<Backend> backend = MakeBackend("cpu", {.n_threads = 1}).value();
     LoadPlan plan = Wanted();
     const RunOptions run = {.n_threads = 1, .memory = all.rank() == 0 ? 40'000'000 : 12'000'000};
-    const Result<std::optional<HostPlan>> planned = PlanHostRun(
-        files_.config, checkpoint_, run, &groups->ranks(), {}, *backend, plan, RuntimeEvents());
+    const Result<std::optional<HostPlan>> planned =
+        PlanRun(config_, checkpoint_, run, &groups->ranks(), {}, *backend, plan, RuntimeEvents());
     ASSERT_FALSE(planned);
     errors[static_cast<std::size_t>(all.rank())] = planned.error();
     EXPECT_TRUE(all.Barrier()) << "all ranks are still there";
@@ -58,19 +57,19 @@ TEST_F(RankPlanTest, EveryRankHearsWhyOneHasNoPlan) {
 
 // With little memory the drafter is tried twice and left out, and steps of five lengths are
 // planned.
-TEST_F(RankPlanTest, BindsTheWeightsOfAShareOnceWithTheDrafterAndOnceWithout) {
-  const StageWeights weights = WeighStages(checkpoint_, files_.config);
+TEST_F(HostSharesTest, BindsTheWeightsOfAShareOnceWithTheDrafterAndOnceWithout) {
+  const StageWeights weights = WeighStages(checkpoint_, config_);
   const std::vector<HostShare> shares = {{.shard = ShardOfRank(0, kTwo, weights)},
                                          {.shard = ShardOfRank(1, kTwo, weights)}};
   for (const auto& [megabytes, drafts] : {std::pair(1000, true), std::pair(26, false)}) {
-    NeedsFinder finder(files_.config, checkpoint_, shares, 1, megabytes * 1'000'000);
+    NeedsFinder finder(config_, checkpoint_, shares, 1, megabytes * 1'000'000);
     LoadPlan plan = Wanted();
     const Result<HostPlans> plans = PlanShares(finder, plan);
     ASSERT_TRUE(plans) << plans.error().message;
     EXPECT_EQ(plan.sizes.with_draft, drafts);
     EXPECT_LE(finder.n_bound(), drafts ? 2 : 4);
     // A finder that has bound nothing yet finds the same.
-    NeedsFinder anew(files_.config, checkpoint_, shares, 1, megabytes * 1'000'000);
+    NeedsFinder anew(config_, checkpoint_, shares, 1, megabytes * 1'000'000);
     const HostNeeds needs = anew.Find(1, plan).value();
     EXPECT_EQ(plans->back().needs.activations, needs.activations);
     EXPECT_EQ(plans->back().needs.dense, needs.dense);
@@ -80,21 +79,21 @@ TEST_F(RankPlanTest, BindsTheWeightsOfAShareOnceWithTheDrafterAndOnceWithout) {
 }
 
 // Loading allocates for passes that pause what the plan has for them.
-TEST_F(RankPlanTest, HasRoomForThePausesOfRanks) {
+TEST_F(HostSharesTest, HasRoomForThePausesOfRanks) {
   testing::RunRanks(2, [&](Communicator& all) {
     const std::unique_ptr<RankGroups> groups =
-        RankGroups::Join(all, files_.config, WeighStages(checkpoint_, files_.config), kTwo).value();
+        RankGroups::Join(all, config_, WeighStages(checkpoint_, config_), kTwo).value();
     const std::unique_ptr<Backend> backend = MakeBackend("cpu", {.n_threads = 1}).value();
     const std::vector<HostShare> shares = {{.shard = groups->ranks().shard}};
     LoadPlan plan = Wanted();
     const HostNeeds needs =
-        NeedsFinder(files_.config, checkpoint_, shares, 1, 40'000'000).Find(0, plan).value();
+        NeedsFinder(config_, checkpoint_, shares, 1, 40'000'000).Find(0, plan).value();
     EXPECT_GT(needs.pauses, 0);
     plan.sizes.kv_memory_bytes = needs.caches;
     plan.sizes.parts = StreamedParts({.slots = 8, .calibration_seconds = 0.01}, &groups->ranks());
     const auto bytes_with = [&](std::int64_t pause_tokens) {
       plan.sizes.pause_tokens = pause_tokens;
-      return Model::Load(files_.directory, *backend, plan.sizes).value()->workspace_bytes();
+      return Model::Load(directory_, *backend, plan.sizes).value()->workspace_bytes();
     };
     const std::int64_t without = bytes_with(0);
     EXPECT_LE(without, needs.activations);

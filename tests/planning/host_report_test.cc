@@ -1,4 +1,4 @@
-#include "planning/host_plan_report.h"
+#include "planning/host_report.h"
 
 #include <gtest/gtest.h>
 
