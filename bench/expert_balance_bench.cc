@@ -371,13 +371,13 @@ Figures Expect(const Options& options, const ModelConfig& config, const plan::Ex
                      .bf16_flops = 1e12 * options.tera_flops};
   hardware.node = {.bytes_per_second = 1e6 * options.rate, .latency = 1e-6 * options.latency_us};
   const plan::ModelSizes model("layers of Flash", config);
-  plan::StepTimes times(model, hardware, load, {.n_data = options.n_ranks, .expert_parallel = true},
-                        {.exchange = options.path == "fused" ? plan::ExpertExchange::kFused
-                                                             : plan::ExpertExchange::kUnfused,
-                         .n_redundant = n_redundant});
+  plan::StepTimes times(
+      model, hardware, load, {.n_data = options.n_ranks, .expert_parallel = true},
+      {.exchange = options.path == "fused" ? ExpertPath::kFused : ExpertPath::kGather,
+       .n_redundant = n_redundant});
   const std::int64_t per_rank = n_tokens / options.n_ranks;
   const plan::StageTime time =
-      times.Of(0, {.n_tokens = per_rank, .n_sequences = per_rank, .n_data = options.n_ranks});
+      times.Compute(0, {.n_tokens = per_rank, .n_sequences = per_rank, .n_data = options.n_ranks});
   return {.imbalance = times.imbalance(),
           .tokens_per_second = static_cast<double>(n_tokens) / (time.experts + time.exchange)};
 }

@@ -54,8 +54,7 @@ plan::Workload MakePlanWorkload(const PlanCommand& command, const ModelConfig& c
           .chunk = command.chunk.value_or(kDefaultBatchTokens),
           .micro_batches = command.micro_batches,
           .decode_context_parallel = command.decode_context_parallel,
-          .experts = {.exchange = command.fused ? plan::ExpertExchange::kFused
-                                                : plan::ExpertExchange::kUnfused,
+          .experts = {.exchange = command.fused ? ExpertPath::kFused : ExpertPath::kGather,
                       .n_redundant = command.n_redundant}};
 }
 
@@ -125,10 +124,11 @@ Status RunCommand(const PlanCommand& command, Log&) {
   if (!model) return Unexpected(model.error());
   const Result<plan::ExpertLoad> load = ReadLoad(command, model->config());
   if (!load) return Unexpected(load.error());
-  const Result<plan::Plan> made =
-      plan::MakePlan(*model, *hardware, *load, MakePlanWorkload(command, model->config()));
+  const Result<plan::PlannedLayouts> made =
+      plan::PlanLayouts(*model, *hardware, *load, MakePlanWorkload(command, model->config()));
   if (!made) return Unexpected(made.error());
-  return Print(command.json ? plan::ToJson(*made) : plan::ToTable(*made, command.n_rows));
+  return Print(command.json ? plan::ToJson(*model, *made)
+                            : plan::ToTable(*model, *made, command.n_rows));
 }
 
 }  // namespace fathom::cli

@@ -28,22 +28,23 @@ double ExpectedMaximum(std::int64_t n) {
   return mean;
 }
 
-double ExpertWork::ExpertsAbove(double n_deviations) const {
+double PlannedWork::ExpertsAbove(double n_deviations) const {
   return std::min(n_experts + n_deviations * n_experts_deviation, n_held);
 }
 
-double ExpertWork::RowsAbove(double n_deviations) const {
+double PlannedWork::RowsAbove(double n_deviations) const {
   return n_rows + n_deviations * n_rows_deviation;
 }
 
-std::vector<ExpertWork> SpreadWork(std::span<const double> shares, const ExpertPlacement& placement,
-                                   std::int64_t n_ranks, std::int64_t n_tokens) {
+std::vector<PlannedWork> SpreadWork(std::span<const double> shares,
+                                    const ExpertPlacement& placement, std::int64_t n_ranks,
+                                    std::int64_t n_tokens) {
   const std::vector<std::int32_t>& logical = placement.physical_to_logical;
   const std::size_t per_rank = logical.size() / static_cast<std::size_t>(n_ranks);
   const auto n = static_cast<double>(n_tokens);
-  std::vector<ExpertWork> ranks;
+  std::vector<PlannedWork> ranks;
   for (std::size_t first = 0; first < logical.size(); first += per_rank) {
-    ExpertWork work = {.n_held = static_cast<double>(per_rank)};
+    PlannedWork work = {.n_held = static_cast<double>(per_rank)};
     double experts_variance = 0, rows_variance = 0;
     for (std::size_t p = first; p < first + per_rank; ++p) {
       const auto expert = static_cast<std::size_t>(logical[p]);

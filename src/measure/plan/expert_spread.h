@@ -14,7 +14,7 @@ namespace fathom::plan {
 double ExpectedMaximum(std::int64_t n);
 
 // The work of one rank in one step: means, and deviations if tokens choose independently.
-struct ExpertWork {
+struct PlannedWork {
   double n_held = 0;     // experts on the rank
   double n_experts = 0;  // different experts that are read
   double n_experts_deviation = 0;
@@ -30,8 +30,9 @@ struct ExpertWork {
 // Returns the work of every rank for a step of n_tokens. shares: the share of tokens that choose
 // each expert [logical]; a replica has its part of the share. An expert with share p is read with
 // probability 1 - (1 - p)^n_tokens.
-std::vector<ExpertWork> SpreadWork(std::span<const double> shares, const ExpertPlacement& placement,
-                                   std::int64_t n_ranks, std::int64_t n_tokens);
+std::vector<PlannedWork> SpreadWork(std::span<const double> shares,
+                                    const ExpertPlacement& placement, std::int64_t n_ranks,
+                                    std::int64_t n_tokens);
 
 // Return the placement without balancing, or by the balancer with n_redundant replicas.
 ExpertPlacement PlainPlacement(std::int64_t n_experts, std::int64_t n_ranks);

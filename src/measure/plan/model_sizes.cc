@@ -1,6 +1,5 @@
 #include "measure/plan/model_sizes.h"
 
-#include <algorithm>
 #include <system_error>
 #include <utility>
 
@@ -57,6 +56,7 @@ ModelSizes::ModelSizes(std::string name, const ModelConfig& config,
       formats_(formats),
       costs_(config, formats),
       drafter_(drafter) {
+  if (drafter != nullptr) draft_ = costs_.Draft(*drafter);
   WeighByFormulas();
 }
 
@@ -77,19 +77,22 @@ Result<ModelSizes> ModelSizes::Read(const fs::path& directory) {
   return sizes;
 }
 
+double ModelSizes::BlockBytes(const bench::LayerCosts& block, int n_tensor,
+                              std::int64_t n_experts) const {
+  return Sum(DenseOfRank(block, n_tensor)).bytes + block.table_bytes +
+         static_cast<double>(n_experts) * block.expert.bytes;
+}
+
 // Follows the rules of WeighStages, with formulas instead of tensors.
 void ModelSizes::WeighByFormulas() {
-  const auto n_experts = static_cast<double>(config_.n_routed_experts);
-  const auto layer_bytes = [&](const bench::LayerCosts& layer) {
-    return Sum(layer.dense).bytes + layer.table_bytes + n_experts * layer.expert.bytes;
-  };
+  const std::int64_t n_experts = config_.n_routed_experts;
   for (const bench::LayerCosts& layer : costs_.layers()) {
-    stage_weights_.layers.push_back(Whole(layer_bytes(layer)));
+    stage_weights_.layers.push_back(Whole(BlockBytes(layer, 1, n_experts)));
   }
   double last = costs_.embedding_bytes() + Sum(costs_.outside()).bytes;
-  if (drafter_ != nullptr) {
-    const bench::DraftCosts draft = costs_.Draft(*drafter_);
-    last += static_cast<double>(draft.n_blocks) * layer_bytes(draft.block) + draft.rest.bytes;
+  if (draft_) {
+    last += static_cast<double>(draft_->n_blocks) * BlockBytes(draft_->block, 1, n_experts) +
+            draft_->rest.bytes;
   }
   stage_weights_.first = Whole(costs_.embedding_bytes());
   stage_weights_.last = Whole(last);
@@ -130,23 +133,17 @@ Costs ModelSizes::OutsideOfRank(const ParallelLayout& layout) const {
 std::int64_t ModelSizes::WeightsOfRank(const ParallelLayout& layout, int stage,
                                        std::int64_t n_redundant) const {
   const ModelShard share = StageShard(layout, stage);
-  const auto n_experts = static_cast<double>((config_.n_routed_experts + n_redundant) /
-                                             static_cast<std::int64_t>(layout.n_expert()));
-  const auto layer_bytes = [&](const bench::LayerCosts& layer) {
-    return Sum(DenseOfRank(layer, layout.n_tensor)).bytes + layer.table_bytes +
-           n_experts * layer.expert.bytes;
-  };
+  const std::int64_t n_experts = ExpertsOfRank(layout, n_redundant);
   double bytes = 0;
   for (std::int64_t i = share.first_layer; i < share.end_layer; ++i) {
-    bytes += layer_bytes(costs_.layers()[static_cast<std::size_t>(i)]);
+    bytes += BlockBytes(costs_.layers()[static_cast<std::size_t>(i)], layout.n_tensor, n_experts);
   }
-  const bool has_draft = drafter_ != nullptr && share.is_last_stage();
-  if (has_draft) {
-    const bench::DraftCosts draft = costs_.Draft(*drafter_);
-    bytes += static_cast<double>(draft.n_blocks) * layer_bytes(draft.block) + draft.rest.bytes -
-             draft.by_vocabulary.bytes * (1 - 1.0 / layout.stage_ranks());
+  if (HasDraft(share)) {
+    bytes += static_cast<double>(draft_->n_blocks) *
+                 BlockBytes(draft_->block, layout.n_tensor, n_experts) +
+             draft_->rest.bytes - draft_->by_vocabulary.bytes * (1 - 1.0 / layout.stage_ranks());
   }
-  if (share.is_first_stage() || has_draft) bytes += costs_.embedding_bytes() / layout.n_tensor;
+  if (HasEmbedding(share)) bytes += costs_.embedding_bytes() / layout.n_tensor;
   if (share.is_last_stage()) bytes += Sum(OutsideOfRank(layout)).bytes;
   return Whole(bytes);
 }
@@ -154,29 +151,13 @@ std::int64_t ModelSizes::WeightsOfRank(const ParallelLayout& layout, int stage,
 MemoryNeeds ModelSizes::NeedsOfRank(const ParallelLayout& layout, int stage,
                                     std::int64_t n_redundant) const {
   const ModelShard share = StageShard(layout, stage);
-  const std::int64_t n_experts =
-      (config_.n_routed_experts + n_redundant) / static_cast<std::int64_t>(layout.n_expert());
-  MemoryNeeds needs;
-  std::int64_t in_experts = 0;
-  const auto add = [&](const bench::LayerCosts& layer) {
-    const std::int64_t bytes = Whole(layer.expert.bytes);
-    needs.experts.push_back(n_experts);
-    needs.expert = std::max(needs.expert, bytes);
-    in_experts += n_experts * bytes;
-  };
-  for (std::int64_t i = share.first_layer; i < share.end_layer; ++i) {
-    add(costs_.layers()[static_cast<std::size_t>(i)]);
-  }
-  const bool has_draft = drafter_ != nullptr && share.is_last_stage();
-  if (has_draft) {
-    const bench::DraftCosts draft = costs_.Draft(*drafter_);
-    for (std::int64_t i = 0; i < draft.n_blocks; ++i) {
-      add(draft.block);
-    }
-  }
-  const bool has_embedding = share.is_first_stage() || has_draft;
-  needs.dense = WeightsOfRank(layout, stage, n_redundant) - in_experts -
-                (has_embedding ? Whole(costs_.embedding_bytes() / layout.n_tensor) : 0);
+  const std::int64_t n_experts = ExpertsOfRank(layout, n_redundant);
+  const std::int64_t n_blocks =
+      share.end_layer - share.first_layer + (HasDraft(share) ? draft_->n_blocks : 0);
+  MemoryNeeds needs = {.expert = Whole(costs_.layers().front().expert.bytes)};
+  needs.experts.assign(static_cast<std::size_t>(n_blocks), n_experts);
+  needs.dense = WeightsOfRank(layout, stage, n_redundant) - n_blocks * n_experts * needs.expert -
+                (HasEmbedding(share) ? Whole(costs_.embedding_bytes() / layout.n_tensor) : 0);
   return needs;
 }
 
@@ -184,20 +165,16 @@ HostNeeds ModelSizes::HostWeights() const {
   Costs outside = costs_.outside();
   const double head = Of(outside, Component::kHead).bytes;
   double dense = Sum(outside).bytes - head;
-  for (const bench::LayerCosts& layer : costs_.layers()) {
-    dense += Sum(layer.dense).bytes + layer.table_bytes;
-  }
+  for (const bench::LayerCosts& layer : costs_.layers()) dense += BlockBytes(layer, 1, 0);
   HostNeeds weights = {.dense = Whole(dense),
                        .head = Whole(head),
                        .expert = Whole(costs_.layers().front().expert.bytes),
                        .n_experts = config_.num_hidden_layers * config_.n_routed_experts};
   weights.slot = SlotBytes(weights.expert);
-  if (drafter_ == nullptr) return weights;
-  const bench::DraftCosts draft = costs_.Draft(*drafter_);
-  weights.draft =
-      Whole(draft.rest.bytes + static_cast<double>(draft.n_blocks) *
-                                   (Sum(draft.block.dense).bytes + draft.block.table_bytes));
-  weights.n_draft_experts = draft.n_blocks * config_.n_routed_experts;
+  if (!draft_) return weights;
+  weights.draft = Whole(draft_->rest.bytes +
+                        static_cast<double>(draft_->n_blocks) * BlockBytes(draft_->block, 1, 0));
+  weights.n_draft_experts = draft_->n_blocks * config_.n_routed_experts;
   return weights;
 }
 

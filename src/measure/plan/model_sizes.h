@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "base/result.h"
@@ -65,12 +66,23 @@ class ModelSizes {
   ModelSizes(std::string name, const ModelConfig& config, const bench::StoredFormats& formats,
              const DrafterKind* drafter);
   void WeighByFormulas();
+  // Returns the bytes of a block with n_experts on one of n_tensor ranks.
+  double BlockBytes(const bench::LayerCosts& block, int n_tensor, std::int64_t n_experts) const;
+  std::int64_t ExpertsOfRank(const ParallelLayout& layout, std::int64_t n_redundant) const {
+    return (config_.n_routed_experts + n_redundant) / layout.n_expert();
+  }
+  bool HasDraft(const ModelShard& share) const { return draft_ && share.is_last_stage(); }
+  // A drafter embeds, too.
+  bool HasEmbedding(const ModelShard& share) const {
+    return share.is_first_stage() || HasDraft(share);
+  }
 
   std::string name_;
   ModelConfig config_;
   bench::StoredFormats formats_;
   bench::ModelCosts costs_;
   const DrafterKind* drafter_ = nullptr;
+  std::optional<bench::DraftCosts> draft_;  // of drafter_
   StageWeights stage_weights_;
 };
 

@@ -15,23 +15,20 @@ namespace {
 
 constexpr double kKilo = 1e3;
 
-const WireBytes& Exchanged(const Plan& plan, const PlanRow& row) {
-  return plan.workload.experts.exchange == ExpertExchange::kFused ? row.fused : row.unfused;
+std::string_view Name(ExpertPath exchange) {
+  return exchange == ExpertPath::kFused ? "fused" : "unfused";
 }
 
-std::string_view Name(ExpertExchange exchange) {
-  return exchange == ExpertExchange::kFused ? "fused" : "unfused";
+std::string DescribeModel(const ModelSizes& model) {
+  return fmt::format("model     {}, {:.2f} GB of weights, {:.2f} KB of cache a token\n",
+                     model.name(), Number(model.bytes()) / kGiga,
+                     model.CacheBytesPerToken() / kKilo);
 }
 
-std::string DescribeModel(std::string_view name, std::int64_t bytes, double cache_bytes_per_token) {
-  return fmt::format("model     {}, {:.2f} GB of weights, {:.2f} KB of cache a token\n", name,
-                     Number(bytes) / kGiga, cache_bytes_per_token / kKilo);
-}
-
-std::string Heading(const Plan& plan) {
+std::string Heading(const ModelSizes& model, const PlannedLayouts& plan) {
   const Hardware& hardware = plan.hardware;
   const Workload& work = plan.workload;
-  return DescribeModel(plan.model, plan.model_bytes, plan.cache_bytes_per_token) +
+  return DescribeModel(model) +
          fmt::format(
              "hardware  {}{}{} node{} of {} device{}, {:.1f} GB each, read {:.0f} GB/s, "
              "{:.1f} TFLOP/s in bf16\n"
@@ -45,7 +42,7 @@ std::string Heading(const Plan& plan) {
              work.chunk, Name(work.experts.exchange));
 }
 
-std::string RowText(const Plan& plan, const PlanRow& row) {
+std::string RowText(const PlannedLayout& row) {
   const ParallelLayout& layout = row.layout;
   const std::string counts =
       fmt::format("{:>3} {:>3} {:>3} {:>4} {:>4}", layout.n_tensor, layout.n_stages,
@@ -55,7 +52,7 @@ std::string RowText(const Plan& plan, const PlanRow& row) {
       "{} {:>8.2f} {:>7.2f} {:>8} {:>10.1f} {:>9.2f} {:>10.1f} {:>9.1f} {:>6.2f}  {}\n", counts,
       Number(row.weights) / kGiga, Number(row.caches) / kGiga, row.most_sequences,
       row.first_token_seconds * kKilo, row.token_seconds * kKilo, row.tokens_per_second,
-      Exchanged(plan, row).Total() / kKilo, row.imbalance,
+      row.wire.Total() / kKilo, row.imbalance,
       !row.fits()                      ? row.problem
       : layout.is_estimate()           ? "estimate"
       : layout.decode_context_parallel ? "--decode-context-parallel"
@@ -73,34 +70,34 @@ JsonValue ToJson(const StageTime& time) {
           {"exchange", time.exchange}, {"streams", time.streams}, {"overhead", time.overhead}};
 }
 
-JsonValue ToJson(const Plan& plan, const PlanRow& row) {
+JsonValue ToJson(const PlannedLayouts& plan, const PlannedLayout& row) {
   const ParallelLayout& layout = row.layout;
-  return {
-      {"flags", Flags(layout)},
-      {"tp", layout.n_tensor},
-      {"pp", layout.n_stages},
-      {"ep", layout.n_expert()},
-      {"dp_attention", layout.n_data},
-      {"decode_context_parallel", layout.decode_context_parallel},
-      {"replicas", layout.n_replicas},
-      {"fits", row.fits()},
-      {"problem", row.problem},
-      {"estimate", row.layout.is_estimate()},
-      {"weight_bytes", row.weights},
-      {"workspace_bytes", row.workspace},
-      {"cache_bytes", row.caches},
-      {"capacity_sequences", row.most_sequences},
-      {"capacity_tokens", row.most_sequences * plan.workload.context},
-      {"ttft_s", row.first_token_seconds},
-      {"tpot_s", row.token_seconds},
-      {"tokens_per_s", row.tokens_per_second},
-      {"tokens_per_s_without_balancing", row.plain_tokens_per_second},
-      {"prompt_tokens_per_s", row.prompt_tokens_per_second},
-      {"tpot_parts_s", ToJson(row.token_time)},
-      {"wire_bytes_per_token", ToJson(Exchanged(plan, row))},
-      {"expert_bytes_per_token", {{"unfused", row.unfused.experts}, {"fused", row.fused.experts}}},
-      {"wire_bytes_per_step", row.step_bytes},
-      {"imbalance", {{"plain", row.plain_imbalance}, {"balanced", row.imbalance}}}};
+  return {{"flags", Flags(layout)},
+          {"tp", layout.n_tensor},
+          {"pp", layout.n_stages},
+          {"ep", layout.n_expert()},
+          {"dp_attention", layout.n_data},
+          {"decode_context_parallel", layout.decode_context_parallel},
+          {"replicas", layout.n_replicas},
+          {"fits", row.fits()},
+          {"problem", row.problem},
+          {"estimate", row.layout.is_estimate()},
+          {"weight_bytes", row.weights},
+          {"workspace_bytes", row.workspace},
+          {"cache_bytes", row.caches},
+          {"capacity_sequences", row.most_sequences},
+          {"capacity_tokens", row.most_sequences * plan.workload.context},
+          {"ttft_s", row.first_token_seconds},
+          {"tpot_s", row.token_seconds},
+          {"tokens_per_s", row.tokens_per_second},
+          {"tokens_per_s_without_balancing", row.plain_tokens_per_second},
+          {"prompt_tokens_per_s", row.prompt_tokens_per_second},
+          {"tpot_parts_s", ToJson(row.token_time)},
+          {"wire_bytes_per_token", ToJson(row.wire)},
+          {"expert_bytes_per_token",
+           {{"unfused", row.gathered_expert_bytes}, {"fused", row.fused_expert_bytes}}},
+          {"wire_bytes_per_step", row.step_bytes},
+          {"imbalance", {{"plain", row.plain_imbalance}, {"balanced", row.imbalance}}}};
 }
 
 JsonValue ToJson(const Workload& work) {
@@ -122,8 +119,8 @@ double RateWithDisk(const HostPrediction& hosts, double disk) {
 
 }  // namespace
 
-std::string ToTable(const Plan& plan, std::int64_t n_rows) {
-  std::string text = Heading(plan);
+std::string ToTable(const ModelSizes& model, const PlannedLayouts& plan, std::int64_t n_rows) {
+  std::string text = Heading(model, plan);
   text += fmt::format(
       "{:>3} {:>3} {:>3} {:>4} {:>4} {:>8} {:>7} {:>8} {:>10} {:>9} {:>10} {:>9} {:>6}\n"
       "{:>3} {:>3} {:>3} {:>4} {:>4} {:>8} {:>7} {:>8} {:>10} {:>9} {:>10} {:>9} {:>6}\n",
@@ -133,12 +130,12 @@ std::string ToTable(const Plan& plan, std::int64_t n_rows) {
   const auto n_all = std::ssize(plan.rows);
   const std::int64_t n_shown = n_rows == 0 ? n_all : std::min<std::int64_t>(n_rows, n_all);
   for (std::int64_t i = 0; i < n_shown; ++i) {
-    text += RowText(plan, plan.rows[static_cast<std::size_t>(i)]);
+    text += RowText(plan.rows[static_cast<std::size_t>(i)]);
   }
   if (n_shown < n_all) {
     text += fmt::format("... and {} more (--top 0 shows all)\n", n_all - n_shown);
   }
-  if (const PlanRow* best = plan.Recommended()) {
+  if (const PlannedLayout* best = plan.Recommended()) {
     fmt::format_to(std::back_inserter(text), "\nrecommended: {}", Flags(best->layout));
     if (best->layout.n_replicas > 1) {
       fmt::format_to(std::back_inserter(text), ", {} replicas of {} rank{}",
@@ -159,11 +156,11 @@ std::string ToTable(const Plan& plan, std::int64_t n_rows) {
   return text;
 }
 
-std::string ToJson(const Plan& plan) {
+std::string ToJson(const ModelSizes& model, const PlannedLayouts& plan) {
   const Hardware& hardware = plan.hardware;
-  JsonValue json = {{"model", plan.model},
-                    {"model_bytes", plan.model_bytes},
-                    {"cache_bytes_per_token", plan.cache_bytes_per_token},
+  JsonValue json = {{"model", model.name()},
+                    {"model_bytes", model.bytes()},
+                    {"cache_bytes_per_token", model.CacheBytesPerToken()},
                     {"hardware",
                      {{"name", hardware.name},
                       {"nodes", hardware.n_nodes},
@@ -172,14 +169,14 @@ std::string ToJson(const Plan& plan) {
                     {"workload", ToJson(plan.workload)},
                     {"recommended", nullptr},
                     {"rows", JsonValue::Array()}};
-  if (const PlanRow* best = plan.Recommended()) json["recommended"] = ToJson(plan, *best);
-  for (const PlanRow& row : plan.rows) json["rows"].push_back(ToJson(plan, row));
+  if (const PlannedLayout* best = plan.Recommended()) json["recommended"] = ToJson(plan, *best);
+  for (const PlannedLayout& row : plan.rows) json["rows"].push_back(ToJson(plan, row));
   // The name of a directory may contain any bytes.
   return WriteJson(json, 2) + "\n";
 }
 
 std::string ToTable(const ModelSizes& model, const HostPrediction& hosts) {
-  std::string text = DescribeModel(model.name(), model.bytes(), model.CacheBytesPerToken());
+  std::string text = DescribeModel(model);
   std::string_view name = "host";
   for (const std::string& line : Describe(hosts)) {
     text += fmt::format("{:<10}{}\n", std::exchange(name, ""), line);

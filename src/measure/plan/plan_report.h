@@ -11,9 +11,9 @@
 namespace fathom::plan {
 
 // Writes the first n_rows; 0: all.
-std::string ToTable(const Plan& plan, std::int64_t n_rows);
+std::string ToTable(const ModelSizes& model, const PlannedLayouts& plan, std::int64_t n_rows);
 // Writes everything, in bytes and seconds.
-std::string ToJson(const Plan& plan);
+std::string ToJson(const ModelSizes& model, const PlannedLayouts& plan);
 
 // The speeds of disks that the report of a host compares, in GB/s.
 inline constexpr double kComparedDisks[] = {0.5, 3, 6, 12};

@@ -26,7 +26,7 @@ class RowPlanner {
     n_sequences_ = DivideUp(workload.concurrency, layout.n_replicas * layout.n_data);
   }
 
-  PlanRow Make(const ExpertLoad& load) {
+  PlannedLayout Make(const ExpertLoad& load) {
     if (const Status counts = CheckExperts(); !counts) {
       row_.problem = counts.error().message;
       return row_;
@@ -151,7 +151,7 @@ class RowPlanner {
     DecodeTime decoding;
     double slowest = 0;
     for (int stage = 0; stage < row_.layout.n_stages; ++stage) {
-      const StageTime time = times.Of(stage, work);
+      const StageTime time = times.Compute(stage, work);
       decoding.parts += time;
       slowest = std::max(slowest, time.Total());
     }
@@ -177,7 +177,7 @@ class RowPlanner {
                              .n_data = n_data};
       double sum = 0, slowest = 0;
       for (int stage = 0; stage < row_.layout.n_stages; ++stage) {
-        const double seconds = times.Of(stage, work).Total();
+        const double seconds = times.Compute(stage, work).Total();
         sum += seconds;
         slowest = std::max(slowest, seconds);
       }
@@ -197,21 +197,23 @@ class RowPlanner {
 
   void CountBytes() {
     const StepTokens step = {.n_tokens = DecodeTokens(), .position = workload_.context - 1};
-    row_.unfused = BytesPerToken(model_.config(), row_.layout, ExpertExchange::kUnfused, step);
-    row_.fused = BytesPerToken(model_.config(), row_.layout, ExpertExchange::kFused, step);
-    const WireBytes& exchanged =
-        workload_.experts.exchange == ExpertExchange::kFused ? row_.fused : row_.unfused;
-    row_.step_bytes = exchanged.Total() * static_cast<double>(n_sequences_ * row_.layout.n_data);
+    const auto bytes = [&](ExpertPath path) {
+      return BytesPerToken(model_.config(), row_.layout, path, step);
+    };
+    row_.wire = bytes(workload_.experts.exchange);
+    row_.gathered_expert_bytes = bytes(ExpertPath::kGather).experts;
+    row_.fused_expert_bytes = bytes(ExpertPath::kFused).experts;
+    row_.step_bytes = row_.wire.Total() * static_cast<double>(n_sequences_ * row_.layout.n_data);
   }
 
   const ModelSizes& model_;
   const Hardware& hardware_;
   const Workload& workload_;
   std::int64_t n_sequences_ = 1;  // sequences of a data rank
-  PlanRow row_;
+  PlannedLayout row_;
 };
 
-bool IsBefore(const PlanRow& a, const PlanRow& b) {
+bool IsBefore(const PlannedLayout& a, const PlannedLayout& b) {
   return std::tuple(!a.fits(), -a.tokens_per_second, a.first_token_seconds) <
          std::tuple(!b.fits(), -b.tokens_per_second, b.first_token_seconds);
 }
@@ -232,23 +234,19 @@ Status CheckWorkload(const ModelConfig& config, const Workload& workload) {
 
 }  // namespace
 
-const PlanRow* Plan::Recommended() const {
-  const auto row = std::find_if(rows.begin(), rows.end(), [](const PlanRow& candidate) {
+const PlannedLayout* PlannedLayouts::Recommended() const {
+  const auto row = std::find_if(rows.begin(), rows.end(), [](const PlannedLayout& candidate) {
     return candidate.fits() && !candidate.layout.is_estimate();
   });
   return row == rows.end() ? nullptr : &*row;
 }
 
-Result<Plan> MakePlan(const ModelSizes& model, const Hardware& hardware, const ExpertLoad& load,
-                      const Workload& workload) {
+Result<PlannedLayouts> PlanLayouts(const ModelSizes& model, const Hardware& hardware,
+                                   const ExpertLoad& load, const Workload& workload) {
   if (const Status checked = CheckWorkload(model.config(), workload); !checked) {
     return Unexpected(checked.error());
   }
-  Plan plan = {.model = model.name(),
-               .model_bytes = model.bytes(),
-               .cache_bytes_per_token = model.CacheBytesPerToken(),
-               .hardware = hardware,
-               .workload = workload};
+  PlannedLayouts plan = {.hardware = hardware, .workload = workload, .rows = {}};
   const auto row_of = [&](const ParallelLayout& layout) {
     return RowPlanner(model, hardware, workload, layout).Make(load);
   };
@@ -260,7 +258,7 @@ Result<Plan> MakePlan(const ModelSizes& model, const Hardware& hardware, const E
     }
     plan.rows.push_back(row_of(layout));
     if (divided && !plan.rows.back().fits()) {
-      if (PlanRow row = row_of(*divided); row.fits()) plan.rows.back() = std::move(row);
+      if (PlannedLayout row = row_of(*divided); row.fits()) plan.rows.back() = std::move(row);
     }
   }
   std::stable_sort(plan.rows.begin(), plan.rows.end(), IsBefore);

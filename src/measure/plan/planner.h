@@ -25,10 +25,10 @@ struct Workload {
   std::int64_t micro_batches = 0;
   // Tensor ranks divide their cached rows where supported, even if the memory holds all rows.
   bool decode_context_parallel = false;
-  ExpertOptions experts;
+  PlannedExperts experts;
 };
 
-struct PlanRow {
+struct PlannedLayout {
   ParallelLayout layout;
   std::string problem;  // the reason why the layout cannot do the work; empty: it can
 
@@ -46,29 +46,27 @@ struct PlanRow {
   double prompt_tokens_per_second = 0;
   StageTime token_time;  // time of a decoded token, through all stages; parts of the batch overlap
 
-  WireBytes unfused;  // bytes of a replica for a decoded token
-  WireBytes fused;
-  double step_bytes = 0;       // bytes of a replica's whole decoding step with the exchange in use
+  WireBytes wire;                    // bytes of a replica for a decoded token
+  double gathered_expert_bytes = 0;  // WireBytes::experts by each path
+  double fused_expert_bytes = 0;
+  double step_bytes = 0;       // bytes of a replica's whole decoding step
   double plain_imbalance = 1;  // imbalance of the expert ranks
   double imbalance = 1;        // with the workload's balancing
 
   bool fits() const { return problem.empty(); }
 };
 
-struct Plan {
-  std::string model;
-  std::int64_t model_bytes = 0;
-  double cache_bytes_per_token = 0;  // bytes of a sequence
+struct PlannedLayouts {
   Hardware hardware;
   Workload workload;
-  std::vector<PlanRow> rows;  // rows that fit first, then by tokens per second
+  std::vector<PlannedLayout> rows;  // rows that fit first, then by tokens per second
 
   // Returns the first row that fits and is not an estimate; nullptr: none.
-  const PlanRow* Recommended() const;
+  const PlannedLayout* Recommended() const;
 };
 
 // Errors (kInvalidArgument): the workload has more positions than the model.
-Result<Plan> MakePlan(const ModelSizes& model, const Hardware& hardware, const ExpertLoad& load,
-                      const Workload& workload);
+Result<PlannedLayouts> PlanLayouts(const ModelSizes& model, const Hardware& hardware,
+                                   const ExpertLoad& load, const Workload& workload);
 
 }  // namespace fathom::plan

@@ -36,7 +36,7 @@ StageTime& StageTime::operator+=(const StageTime& other) {
 }
 
 StepTimes::StepTimes(const ModelSizes& model, const Hardware& hardware, const ExpertLoad& load,
-                     const ParallelLayout& layout, const ExpertOptions& options)
+                     const ParallelLayout& layout, const PlannedExperts& options)
     : model_(model),
       hardware_(hardware),
       load_(load),
@@ -91,7 +91,8 @@ const std::vector<StepTimes::BusiestRank>& StepTimes::BusiestExperts(std::int64_
   for (std::size_t layer = 0; layer < load_.size(); ++layer) {
     const Cost expert = model_.costs().layers()[layer].expert;
     BusiestRank busiest;
-    for (const ExpertWork& work : SpreadWork(load_[layer], placements_[layer], n_ranks, n_tokens)) {
+    for (const PlannedWork& work :
+         SpreadWork(load_[layer], placements_[layer], n_ranks, n_tokens)) {
       const double rows = work.RowsAbove(n_deviations);
       busiest.rows = std::max(busiest.rows, rows);
       busiest.seconds = std::max(
@@ -126,7 +127,7 @@ void StepTimes::AddExperts(const BusiestRank& busiest, const StepWork& work,
   if (n == 1) return;
   const double row = sizeof(Bf16) * Number(model_.config().hidden_size);
   const double n_tokens = Number(work.n_tokens);
-  if (exchange_ == ExpertExchange::kUnfused) {
+  if (exchange_ == ExpertPath::kGather) {
     if (n > layout_.n_tensor) {
       time->exchange += RoundSeconds(hardware_, expert_peers_,
                                      row * n_tokens * (n - layout_.n_tensor) / layout_.n_tensor);
@@ -246,7 +247,7 @@ double StepTimes::StreamSeconds(int stage, std::int64_t n_tokens) const {
                       bytes);
 }
 
-StageTime StepTimes::Of(int stage, const StepWork& work) {
+StageTime StepTimes::Compute(int stage, const StepWork& work) {
   const ModelShard& share = shares_[static_cast<std::size_t>(stage)];
   const std::vector<BusiestRank>& experts = BusiestExperts(work.n_tokens * work.n_data);
   StageTime time = {

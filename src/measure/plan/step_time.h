@@ -39,8 +39,8 @@ struct StageTime {
   StageTime& operator+=(const StageTime& other);
 };
 
-struct ExpertOptions {
-  ExpertExchange exchange = ExpertExchange::kUnfused;
+struct PlannedExperts {
+  ExpertPath exchange = ExpertPath::kGather;
   // Replicas for the balancer; missing: no balancing.
   std::optional<std::int64_t> n_redundant;
 };
@@ -50,9 +50,10 @@ struct ExpertOptions {
 class StepTimes {
  public:
   StepTimes(const ModelSizes& model, const Hardware& hardware, const ExpertLoad& load,
-            const ParallelLayout& layout, const ExpertOptions& options);
+            const ParallelLayout& layout, const PlannedExperts& options);
 
-  StageTime Of(int stage, const StepWork& work);
+  // Returns the time of a step on a stage.
+  StageTime Compute(int stage, const StepWork& work);
 
   // Returns max / mean of the expert ranks' rows over many tokens, averaged over the layers:
   // without balancing, and with it (1 without expert ranks).
@@ -81,7 +82,7 @@ class StepTimes {
   const Hardware& hardware_;
   const ExpertLoad load_;
   const ParallelLayout layout_;
-  const ExpertExchange exchange_;
+  const ExpertPath exchange_;
   const Peers tensor_peers_;
   const Peers expert_peers_;
   std::vector<ExpertPlacement> placements_;                // every layer

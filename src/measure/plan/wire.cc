@@ -38,7 +38,7 @@ double RemoteRanks(const ModelConfig& config, int n_expert) {
 
 // Data ranks first send their tokens and routes to the others; then every rank sends all others the
 // rows of its experts.
-double ExpertBytesUnfused(const ModelConfig& config, const ParallelLayout& layout) {
+double ExpertBytesGathered(const ModelConfig& config, const ParallelLayout& layout) {
   const int n = layout.n_expert();
   if (n == 1) return 0;
   const double row = kBf16Bytes * Number(config.hidden_size);
@@ -85,7 +85,7 @@ double RowBytes(const ModelConfig& config, const ParallelLayout& layout, const S
 }
 
 WireBytes BytesPerToken(const ModelConfig& config, const ParallelLayout& layout,
-                        ExpertExchange exchange, const StepTokens& step) {
+                        ExpertPath exchange, const StepTokens& step) {
   const double d = Number(config.hidden_size);
   const double layers = Number(config.num_hidden_layers);
   const int n_tensor = layout.n_tensor;
@@ -97,9 +97,8 @@ WireBytes BytesPerToken(const ModelConfig& config, const ParallelLayout& layout,
     bytes.sums =
         layers * (SumBytes(d, latent_parts, n_tensor) + SumBytes(d, shared_parts, n_tensor));
   }
-  bytes.experts =
-      layers * (exchange == ExpertExchange::kFused ? ExpertBytesFused(config, layout)
-                                                   : ExpertBytesUnfused(config, layout));
+  bytes.experts = layers * (exchange == ExpertPath::kFused ? ExpertBytesFused(config, layout)
+                                                           : ExpertBytesGathered(config, layout));
   const auto first = config.compress_ratios.begin();
   const auto n_choosing = std::count(first, first + config.num_hidden_layers, 4);
   const double per_token = Number(n_choosing) / Number(step.n_tokens);

@@ -11,11 +11,6 @@
 
 namespace fathom::plan {
 
-// The path of expert outputs to the ranks that need them (docs/spec/parallel.md 4). Unfused: every
-// rank sends the rows of its experts to all others. Fused: tokens travel to their experts and back
-// while other tokens are computed.
-enum class ExpertExchange { kUnfused, kFused };
-
 // Bytes that all ranks of a replica send for one token of one data rank, over all layers, by
 // purpose.
 struct WireBytes {
@@ -37,7 +32,7 @@ struct StepTokens {
   std::int64_t n_sequences = 0;
 };
 WireBytes BytesPerToken(const ModelConfig& config, const ParallelLayout& layout,
-                        ExpertExchange exchange, const StepTokens& step = {});
+                        ExpertPath exchange, const StepTokens& step = {});
 
 // Returns true if the tensor ranks share the choice of rows in such a step.
 bool SharesChoice(const ModelConfig& config, const ParallelLayout& layout, const StepTokens& step);
@@ -48,7 +43,7 @@ double ChoiceBytes(const ModelConfig& config, const ParallelLayout& layout, std:
 double RowBytes(const ModelConfig& config, const ParallelLayout& layout, const StepTokens& step);
 
 // Return the bytes for the experts of one layer, in both directions.
-double ExpertBytesUnfused(const ModelConfig& config, const ParallelLayout& layout);
+double ExpertBytesGathered(const ModelConfig& config, const ParallelLayout& layout);
 double ExpertBytesFused(const ModelConfig& config, const ParallelLayout& layout);
 // Returns the number of remote ranks with experts of a token, if all experts are equally likely.
 double RemoteRanks(const ModelConfig& config, int n_expert);

@@ -31,7 +31,7 @@ TEST(ExpertSpreadTest, DifferentExpertsOfABatch) {
 
 TEST(ExpertSpreadTest, RanksHaveWhatTheirExpertsHave) {
   const std::vector<double> shares = {1, 0.5, 0.25, 0.25};
-  const std::vector<ExpertWork> ranks = SpreadWork(shares, PlainPlacement(4, 2), 2, 2);
+  const std::vector<PlannedWork> ranks = SpreadWork(shares, PlainPlacement(4, 2), 2, 2);
   ASSERT_EQ(ranks.size(), 2u);
   EXPECT_DOUBLE_EQ(ranks[0].n_experts, 1 + 0.75);
   EXPECT_DOUBLE_EQ(ranks[1].n_experts, 2 * (1 - 0.75 * 0.75));

@@ -18,26 +18,26 @@ using testing::FlashSizes;
 using ::testing::MatchesRegex;
 using testing::RoundMachine;
 
-Plan Make(const Hardware& machine, const Workload& workload) {
-  return MakePlan(FlashSizes(), machine, ZipfLoad(FlashConfig(), 0.5), workload).value();
+PlannedLayouts Make(const Hardware& machine, const Workload& workload) {
+  return PlanLayouts(FlashSizes(), machine, ZipfLoad(FlashConfig(), 0.5), workload).value();
 }
 
-const PlanRow& FindRow(const Plan& plan, const std::string& flags) {
-  const auto row = std::find_if(plan.rows.begin(), plan.rows.end(), [&](const PlanRow& candidate) {
-    return Flags(candidate.layout) == flags;
-  });
+const PlannedLayout& FindRow(const PlannedLayouts& plan, const std::string& flags) {
+  const auto row = std::find_if(
+      plan.rows.begin(), plan.rows.end(),
+      [&](const PlannedLayout& candidate) { return Flags(candidate.layout) == flags; });
   EXPECT_NE(row, plan.rows.end()) << flags;
   return *row;
 }
 
 TEST(PlannerTest, WhatFitsComesFirstThenTheFastest) {
-  const Plan plan = Make(RoundMachine(1, 8), {.concurrency = 32});
+  const PlannedLayouts plan = Make(RoundMachine(1, 8), {.concurrency = 32});
   ASSERT_FALSE(plan.rows.empty());
   EXPECT_TRUE(plan.rows.front().fits());
   EXPECT_FALSE(plan.rows.back().fits());  // the whole model on one device of 100 GB
   for (std::size_t i = 1; i < plan.rows.size(); ++i) {
-    const PlanRow& before = plan.rows[i - 1];
-    const PlanRow& row = plan.rows[i];
+    const PlannedLayout& before = plan.rows[i - 1];
+    const PlannedLayout& row = plan.rows[i];
     EXPECT_GE(before.fits(), row.fits());
     if (before.fits() == row.fits()) {
       EXPECT_GE(before.tokens_per_second, row.tokens_per_second);
@@ -50,7 +50,7 @@ TEST(PlannerTest, WhatFitsComesFirstThenTheFastest) {
 
 TEST(PlannerTest, SaysWhatDoesNotFit) {
   Hardware machine = RoundMachine(1, 1);
-  Plan plan = Make(machine, {});
+  PlannedLayouts plan = Make(machine, {});
   ASSERT_EQ(plan.rows.size(), 1u);
   EXPECT_EQ(plan.rows[0].problem.substr(0, 28), "memory: 159.6 GB for weights");
   // (100 * 63 / 64 - dense - caches - activations) / 13.4 MB.
@@ -73,8 +73,8 @@ TEST(PlannerTest, SaysWhatDoesNotFit) {
 }
 
 TEST(PlannerTest, CapacityIsTheMostThatThereIsMemoryFor) {
-  const Plan plan = Make(RoundMachine(1, 2), {.context = 65536, .concurrency = 2});
-  const PlanRow& row = FindRow(plan, "--tp 2 --pp 1 --ep 2");
+  const PlannedLayouts plan = Make(RoundMachine(1, 2), {.context = 65536, .concurrency = 2});
+  const PlannedLayout& row = FindRow(plan, "--tp 2 --pp 1 --ep 2");
   ASSERT_TRUE(row.fits()) << row.problem;
   const double room = 100e9 - static_cast<double>(row.weights + row.workspace);
   const auto bytes = [&](std::int64_t n) {
@@ -89,9 +89,9 @@ TEST(PlannerTest, CapacityIsTheMostThatThereIsMemoryFor) {
 TEST(PlannerTest, ReplicasAddUp) {
   Hardware machine = RoundMachine(1, 1);
   machine.device.memory_bytes = 200e9;
-  const PlanRow one = FindRow(Make(machine, {.concurrency = 4}), "--tp 1 --pp 1 --ep 1");
+  const PlannedLayout one = FindRow(Make(machine, {.concurrency = 4}), "--tp 1 --pp 1 --ep 1");
   machine.devices_per_node = 4;
-  const PlanRow four = FindRow(Make(machine, {.concurrency = 16}), "--tp 1 --pp 1 --ep 1");
+  const PlannedLayout four = FindRow(Make(machine, {.concurrency = 16}), "--tp 1 --pp 1 --ep 1");
   EXPECT_EQ(four.layout.n_replicas, 4);
   EXPECT_EQ(four.most_sequences, 4 * one.most_sequences);
   EXPECT_DOUBLE_EQ(four.tokens_per_second, 4 * one.tokens_per_second);
@@ -106,30 +106,31 @@ TEST(PlannerTest, SaysWhatBalancingBrings) {
   machine.device.memory_bytes = 1e13;  // for all rows everywhere, also beside replicas
   const ExpertLoad load = ZipfLoad(FlashConfig(), 1);
   const auto plan = [&](std::optional<std::int64_t> n_redundant) {
-    return MakePlan(FlashSizes(), machine, load,
-                    {.concurrency = 2048, .experts = {.n_redundant = n_redundant}})
+    return PlanLayouts(FlashSizes(), machine, load,
+                       {.concurrency = 2048, .experts = {.n_redundant = n_redundant}})
         .value();
   };
-  const Plan plain = plan(std::nullopt);
-  const Plan balanced = plan(64);
-  for (const PlanRow& row : balanced.rows) {
-    const PlanRow& before = FindRow(plain, Flags(row.layout));
+  const PlannedLayouts plain = plan(std::nullopt);
+  const PlannedLayouts balanced = plan(64);
+  for (const PlannedLayout& row : balanced.rows) {
+    const PlannedLayout& before = FindRow(plain, Flags(row.layout));
     EXPECT_EQ(row.plain_tokens_per_second, before.tokens_per_second) << Flags(row.layout);
     EXPECT_EQ(before.plain_tokens_per_second, before.tokens_per_second);
     if (row.layout.n_expert() == 1) {
       EXPECT_EQ(row.plain_tokens_per_second, row.tokens_per_second);
     }
   }
-  const PlanRow& row = FindRow(balanced, "--tp 8 --pp 1 --ep 8");
+  const PlannedLayout& row = FindRow(balanced, "--tp 8 --pp 1 --ep 8");
   EXPECT_GT(row.tokens_per_second, 1.1 * row.plain_tokens_per_second);
 }
 
 TEST(PlannerTest, PipelinesOverlap) {
   const Hardware machine = RoundMachine(1, 4);
   const std::string flags = "--tp 1 --pp 4 --ep 1";
-  const PlanRow serial = FindRow(Make(machine, {.concurrency = 512, .micro_batches = 1}), flags);
+  const PlannedLayout serial =
+      FindRow(Make(machine, {.concurrency = 512, .micro_batches = 1}), flags);
   EXPECT_DOUBLE_EQ(serial.token_seconds, serial.token_time.Total());
-  const PlanRow overlapped = FindRow(Make(machine, {.concurrency = 512}), flags);
+  const PlannedLayout overlapped = FindRow(Make(machine, {.concurrency = 512}), flags);
   EXPECT_LT(overlapped.token_seconds, serial.token_seconds);
   EXPECT_DOUBLE_EQ(
       FindRow(Make(machine, {.concurrency = 512, .micro_batches = 4}), flags).token_seconds,
@@ -148,7 +149,7 @@ TEST(PlannerTest, BetterHardwareIsNeverSlower) {
   const Workload workloads[] = {
       {.concurrency = 1},
       {.context = 100'000, .concurrency = 64, .micro_batches = 2},
-      {.concurrency = 64, .experts = {.exchange = ExpertExchange::kFused, .n_redundant = 64}}};
+      {.concurrency = 64, .experts = {.exchange = ExpertPath::kFused, .n_redundant = 64}}};
   const std::function<void(Hardware&)> improvements[] = {
       [](Hardware& h) { h.device.bytes_per_second *= 1.5; },
       [](Hardware& h) { h.device.fp4_flops *= 1.5; },
@@ -159,14 +160,14 @@ TEST(PlannerTest, BetterHardwareIsNeverSlower) {
       [](Hardware& h) { h.network.bytes_per_second *= 1.5; },
       [](Hardware& h) { h.network.latency /= 2; }};
   for (const Workload& workload : workloads) {
-    const Plan before = Make(base, workload);
+    const PlannedLayouts before = Make(base, workload);
     for (const auto& improve : improvements) {
       Hardware better = base;
       improve(better);
-      const Plan after = Make(better, workload);
-      for (const PlanRow& row : before.rows) {
+      const PlannedLayouts after = Make(better, workload);
+      for (const PlannedLayout& row : before.rows) {
         const auto same =
-            std::find_if(after.rows.begin(), after.rows.end(), [&](const PlanRow& other) {
+            std::find_if(after.rows.begin(), after.rows.end(), [&](const PlannedLayout& other) {
               return Flags(other.layout) == Flags(row.layout) &&
                      other.layout.n_replicas == row.layout.n_replicas;
             });
@@ -181,7 +182,7 @@ TEST(PlannerTest, BetterHardwareIsNeverSlower) {
 TEST(PlannerTest, MoreWorkTakesLonger) {
   const Hardware machine = RoundMachine(1, 8);
   const std::string flags = "--tp 8 --pp 1 --ep 8";
-  const PlanRow base = FindRow(Make(machine, {.concurrency = 8}), flags);
+  const PlannedLayout base = FindRow(Make(machine, {.concurrency = 8}), flags);
   EXPECT_GT(FindRow(Make(machine, {.concurrency = 16}), flags).token_seconds, base.token_seconds);
   EXPECT_GT(FindRow(Make(machine, {.context = 100'000, .concurrency = 8}), flags).token_seconds,
             base.token_seconds);
@@ -190,8 +191,8 @@ TEST(PlannerTest, MoreWorkTakesLonger) {
 }
 
 TEST(PlannerTest, ReplicasThatDoNotDivideAreSaidByTheRow) {
-  const Plan plan = Make(RoundMachine(1, 8), {.experts = {.n_redundant = 3}});
-  const PlanRow& row = FindRow(plan, "--tp 8 --pp 1 --ep 8");
+  const PlannedLayouts plan = Make(RoundMachine(1, 8), {.experts = {.n_redundant = 3}});
+  const PlannedLayout& row = FindRow(plan, "--tp 8 --pp 1 --ep 8");
   EXPECT_EQ(row.problem.substr(0, 19), "--redundant-experts");
   EXPECT_EQ(row.token_seconds, 0);
   // Nothing is replicated if nothing is shared.
@@ -200,8 +201,8 @@ TEST(PlannerTest, ReplicasThatDoNotDivideAreSaidByTheRow) {
 
 TEST(PlannerTest, RefusesMoreThanTheModelHas) {
   const auto error = [](const Workload& workload) {
-    const Result<Plan> plan =
-        MakePlan(FlashSizes(), RoundMachine(1, 1), ZipfLoad(FlashConfig(), 0), workload);
+    const Result<PlannedLayouts> plan =
+        PlanLayouts(FlashSizes(), RoundMachine(1, 1), ZipfLoad(FlashConfig(), 0), workload);
     return plan ? "" : plan.error().message;
   };
   EXPECT_EQ(error({.context = 2'000'000}),

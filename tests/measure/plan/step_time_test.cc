@@ -25,9 +25,9 @@ StepWork Decoding(std::int64_t n) {
 }
 
 StageTime ComputeTime(const Hardware& machine, const ParallelLayout& layout, int stage,
-                      const StepWork& work, const ExpertOptions& options = {}) {
+                      const StepWork& work, const PlannedExperts& options = {}) {
   StepTimes times(FlashSizes(), machine, ZipfLoad(FlashConfig(), 0), layout, options);
-  return times.Of(stage, work);
+  return times.Compute(stage, work);
 }
 
 // Where nothing but reading takes time, a step takes what it reads.
@@ -176,7 +176,7 @@ TEST(StepTimeTest, FusedExchangeHidesBehindTheExperts) {
   StepWork work = Decoding(64);
   work.n_data = 4;
   work.n_logit_rows = 0;  // their transfer would add time
-  const ExpertOptions fused = {.exchange = ExpertExchange::kFused};
+  const PlannedExperts fused = {.exchange = ExpertPath::kFused};
   machine.node.bytes_per_second = kNoLimit;
   machine.node.latency = 0;
   const double experts = ComputeTime(machine, layout, 0, work, fused).experts;
@@ -195,7 +195,7 @@ TEST(StepTimeTest, ImbalanceSlowsTheExpertsAndBalancingHelps) {
     StepTimes times(FlashSizes(), machine, ZipfLoad(FlashConfig(), exponent), layout,
                     {.n_redundant = n_redundant});
     EXPECT_EQ(n_redundant.has_value(), times.imbalance() != times.plain_imbalance());
-    return times.Of(0, work).experts;
+    return times.Compute(0, work).experts;
   };
   const double even = ComputeTime(machine, layout, 0, work).experts;
   const double skewed = experts(1, std::nullopt);

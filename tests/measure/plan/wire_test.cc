@@ -11,16 +11,16 @@ namespace {
 using testing::RoundMachine;
 
 TEST(WireTest, AloneNothingTravels) {
-  EXPECT_EQ(BytesPerToken(FlashConfig(), {}, ExpertExchange::kUnfused).Total() -
-                BytesPerToken(FlashConfig(), {}, ExpertExchange::kUnfused).logits,
+  EXPECT_EQ(BytesPerToken(FlashConfig(), {}, ExpertPath::kGather).Total() -
+                BytesPerToken(FlashConfig(), {}, ExpertPath::kGather).logits,
             0);
-  EXPECT_EQ(BytesPerToken(FlashConfig(), {}, ExpertExchange::kFused).logits, 0);
+  EXPECT_EQ(BytesPerToken(FlashConfig(), {}, ExpertPath::kFused).logits, 0);
 }
 
 // docs/cluster.md, with d = 4096, P = 8, 6 experts, 43 layers, all ranks together.
 TEST(WireTest, FlashOnTwoTensorRanks) {
   const ParallelLayout layout = {.n_tensor = 2, .expert_parallel = true};
-  const WireBytes bytes = BytesPerToken(FlashConfig(), layout, ExpertExchange::kUnfused);
+  const WireBytes bytes = BytesPerToken(FlashConfig(), layout, ExpertPath::kGather);
   EXPECT_DOUBLE_EQ(bytes.embedding, 2 * 4096);
   // For each rank and sum: half of 4 parts, then half of the sums.
   EXPECT_DOUBLE_EQ(bytes.sums, 43.0 * 2 * 2 * (4 * 4096 * 4 / 2 + 4 * 4096 / 2));
@@ -32,8 +32,7 @@ TEST(WireTest, FlashOnTwoTensorRanks) {
 // 21 layers of Flash choose 512 rows, of 8 bytes in a list.
 TEST(WireTest, TensorRanksTellWhichRowsTheyChoose) {
   const auto choice = [](int n_tensor, const StepTokens& step) {
-    return BytesPerToken(FlashConfig(), {.n_tensor = n_tensor}, ExpertExchange::kUnfused, step)
-        .choice;
+    return BytesPerToken(FlashConfig(), {.n_tensor = n_tensor}, ExpertPath::kGather, step).choice;
   };
   EXPECT_EQ(choice(2, {.n_tokens = 64, .position = 2'000}), 0);
   EXPECT_EQ(choice(1, {.n_tokens = 64, .position = 60'000}), 0);
@@ -49,7 +48,7 @@ TEST(WireTest, TensorRanksTellWhichRowsTheyChoose) {
 TEST(WireTest, TensorRanksSendTheRowsThatTheyDivide) {
   const auto bytes = [](int n_tensor, const StepTokens& step) {
     return BytesPerToken(FlashConfig(), {.n_tensor = n_tensor, .decode_context_parallel = true},
-                         ExpertExchange::kUnfused, step);
+                         ExpertPath::kGather, step);
   };
   EXPECT_DOUBLE_EQ(bytes(2, {.n_tokens = 8, .position = 60'000}).rows, 21.0 * 512 * 584);
   EXPECT_DOUBLE_EQ(bytes(8, {.n_tokens = 8, .position = 60'000}).rows, 21.0 * 512 * 584 * 7);
@@ -64,7 +63,7 @@ TEST(WireTest, TensorRanksSendTheRowsThatTheyDivide) {
 }
 
 TEST(WireTest, StagesSendTheStreams) {
-  const WireBytes bytes = BytesPerToken(FlashConfig(), {.n_stages = 4}, ExpertExchange::kUnfused);
+  const WireBytes bytes = BytesPerToken(FlashConfig(), {.n_stages = 4}, ExpertPath::kGather);
   EXPECT_DOUBLE_EQ(bytes.streams, 3 * 32768);  // 32 KiB a token
   EXPECT_DOUBLE_EQ(bytes.logits, 4.0 * 129280);
   EXPECT_DOUBLE_EQ(bytes.Total(), bytes.streams + bytes.logits);
@@ -84,7 +83,7 @@ TEST(WireTest, FusedIsTheFormula) {
   const ParallelLayout two = {.n_data = 2, .expert_parallel = true};
   EXPECT_NEAR(RemoteRanks(config, 2), 1 - none, 1e-12);
   EXPECT_NEAR(ExpertBytesFused(config, two), (1 - none) * 4128 + 3 * (12 + 8192), 1e-6);
-  EXPECT_DOUBLE_EQ(ExpertBytesUnfused(config, two), 8192.0 + 6 * 12 + 6 * 8192);
+  EXPECT_DOUBLE_EQ(ExpertBytesGathered(config, two), 8192.0 + 6 * 12 + 6 * 8192);
 }
 
 TEST(WireTest, PeersAreWhereTheDevicesAre) {

@@ -57,7 +57,7 @@ TEST(WireTrafficTest, IsWhatTheRanksOfAModelSend) {
         ParallelLayout{.n_tensor = 2, .n_stages = 2, .expert_parallel = true},
         ParallelLayout{.n_data = 2, .expert_parallel = true},
         ParallelLayout{.n_stages = 2, .n_data = 2, .expert_parallel = true}}) {
-    const WireBytes bytes = BytesPerToken(sizes.config(), layout, ExpertExchange::kUnfused);
+    const WireBytes bytes = BytesPerToken(sizes.config(), layout, ExpertPath::kGather);
     RankCounts counts = layout.counts();
     counts.expert_path = ExpertPath::kGather;
     const double expected =
