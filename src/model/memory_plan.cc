@@ -37,23 +37,18 @@ void AddExperts(const BlockWeights& block, MemoryNeeds& needs) {
   }
 }
 
-// Returns how many of n experts each block gets: `level`, or all if it has fewer; the first blocks
-// that have more get one more.
+// Returns how many of n experts each block gets. Deals them one by one to all blocks that have
+// more.
 std::vector<std::int64_t> Distribute(std::int64_t n, const std::vector<std::int64_t>& experts) {
-  const auto taken = [&](std::int64_t level) {
-    std::int64_t sum = 0;
-    for (const std::int64_t have : experts) sum += std::min(have, level);
-    return sum;
-  };
-  const std::int64_t most = experts.empty() ? 0 : std::ranges::max(experts);
-  std::int64_t level = 0;
-  while (level < most && taken(level + 1) <= n) ++level;
-  std::int64_t left = n - taken(level);
-  std::vector<std::int64_t> shares;
-  for (const std::int64_t have : experts) {
-    const bool gets_more = have > level && left > 0;
-    shares.push_back(std::min(have, level) + (gets_more ? 1 : 0));
-    left -= gets_more ? 1 : 0;
+  std::vector<std::int64_t> shares(experts.size(), 0);
+  for (bool deals = n > 0; deals;) {
+    deals = false;
+    for (std::size_t i = 0; i < experts.size() && n > 0; ++i) {
+      if (shares[i] == experts[i]) continue;
+      ++shares[i];
+      --n;
+      deals = true;
+    }
   }
   return shares;
 }

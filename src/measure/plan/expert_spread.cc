@@ -63,16 +63,12 @@ std::vector<PlannedWork> SpreadWork(std::span<const double> shares,
   return ranks;
 }
 
-ExpertPlacement PlainPlacement(std::int64_t n_experts, std::int64_t n_ranks) {
-  return InitialPlacement({.n_logical = n_experts, .n_physical = n_experts, .n_ranks = n_ranks});
-}
-
-ExpertPlacement BalancedPlacement(std::span<const double> shares, std::int64_t n_redundant,
-                                  std::int64_t n_ranks) {
-  const std::int64_t n_experts = std::ssize(shares);
-  return BalanceExperts(
-      Floats(shares),
-      {.n_logical = n_experts, .n_physical = n_experts + n_redundant, .n_ranks = n_ranks});
+ExpertPlacement PlaceExperts(std::span<const double> shares,
+                             std::optional<std::int64_t> n_redundant, std::int64_t n_ranks) {
+  const ExpertCounts counts = {.n_logical = std::ssize(shares),
+                               .n_physical = std::ssize(shares) + n_redundant.value_or(0),
+                               .n_ranks = n_ranks};
+  return n_redundant ? BalanceExperts(Floats(shares), counts) : InitialPlacement(counts);
 }
 
 double ComputeImbalance(std::span<const double> shares, const ExpertPlacement& placement,

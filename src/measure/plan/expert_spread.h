@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -34,10 +35,9 @@ std::vector<PlannedWork> SpreadWork(std::span<const double> shares,
                                     const ExpertPlacement& placement, std::int64_t n_ranks,
                                     std::int64_t n_tokens);
 
-// Return the placement without balancing, or by the balancer with n_redundant replicas.
-ExpertPlacement PlainPlacement(std::int64_t n_experts, std::int64_t n_ranks);
-ExpertPlacement BalancedPlacement(std::span<const double> shares, std::int64_t n_redundant,
-                                  std::int64_t n_ranks);
+// Returns the placement by the balancer with n_redundant replicas; missing: without balancing.
+ExpertPlacement PlaceExperts(std::span<const double> shares,
+                             std::optional<std::int64_t> n_redundant, std::int64_t n_ranks);
 // Returns max / mean of the ranks' rows over many tokens.
 double ComputeImbalance(std::span<const double> shares, const ExpertPlacement& placement,
                         std::int64_t n_ranks);

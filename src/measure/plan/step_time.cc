@@ -51,12 +51,11 @@ StepTimes::StepTimes(const ModelSizes& model, const Hardware& hardware, const Ex
     dense_.push_back(model.DenseOfRank(layer, layout.n_tensor));
   }
   const int n_expert = layout.n_expert();
-  const ExpertPlacement plain = PlainPlacement(model.config().n_routed_experts, n_expert);
   double plain_sum = 0, sum = 0;
   for (const std::vector<double>& shares : load_) {
-    placements_.push_back(options.n_redundant && n_expert > 1
-                              ? BalancedPlacement(shares, *options.n_redundant, n_expert)
-                              : plain);
+    const ExpertPlacement plain = PlaceExperts(shares, {}, n_expert);
+    placements_.push_back(n_expert > 1 ? PlaceExperts(shares, options.n_redundant, n_expert)
+                                       : plain);
     plain_sum += ComputeImbalance(shares, plain, n_expert);
     sum += ComputeImbalance(shares, placements_.back(), n_expert);
   }

@@ -22,7 +22,7 @@ TEST(ExpertSpreadTest, ExpectedMaximumOfNormalNumbers) {
 // docs/spec/flops_bytes.md 1: Flash, 8 tokens 44.2 experts, 32 tokens 136.
 TEST(ExpertSpreadTest, DifferentExpertsOfABatch) {
   const std::vector<double> shares = ZipfLoad(FlashConfig(), 0)[0];
-  const ExpertPlacement placement = PlainPlacement(256, 1);
+  const ExpertPlacement placement = PlaceExperts(shares, {}, 1);
   EXPECT_NEAR(SpreadWork(shares, placement, 1, 1)[0].n_experts, 6, 1e-9);
   EXPECT_NEAR(SpreadWork(shares, placement, 1, 8)[0].n_experts, 44.2, 0.051);
   EXPECT_NEAR(SpreadWork(shares, placement, 1, 32)[0].n_experts, 136, 0.51);
@@ -31,7 +31,7 @@ TEST(ExpertSpreadTest, DifferentExpertsOfABatch) {
 
 TEST(ExpertSpreadTest, RanksHaveWhatTheirExpertsHave) {
   const std::vector<double> shares = {1, 0.5, 0.25, 0.25};
-  const std::vector<PlannedWork> ranks = SpreadWork(shares, PlainPlacement(4, 2), 2, 2);
+  const std::vector<PlannedWork> ranks = SpreadWork(shares, PlaceExperts(shares, {}, 2), 2, 2);
   ASSERT_EQ(ranks.size(), 2u);
   EXPECT_DOUBLE_EQ(ranks[0].n_experts, 1 + 0.75);
   EXPECT_DOUBLE_EQ(ranks[1].n_experts, 2 * (1 - 0.75 * 0.75));
@@ -39,7 +39,7 @@ TEST(ExpertSpreadTest, RanksHaveWhatTheirExpertsHave) {
   EXPECT_DOUBLE_EQ(ranks[1].n_rows, 1);
   EXPECT_DOUBLE_EQ(ranks[0].n_experts_deviation, std::sqrt(0.75 * 0.25));
   EXPECT_DOUBLE_EQ(ranks[0].ExpertsAbove(2), 2);  // it has no more than two
-  EXPECT_DOUBLE_EQ(ComputeImbalance(shares, PlainPlacement(4, 2), 2), 1.5);
+  EXPECT_DOUBLE_EQ(ComputeImbalance(shares, PlaceExperts(shares, {}, 2), 2), 1.5);
 }
 
 // Tokens that choose 6 different experts of 256 at random, on 8 ranks.
@@ -62,7 +62,8 @@ TEST(ExpertSpreadTest, TheBusiestRankIsAboutThatOfRandomTokens) {
     }
     const double found = sum / kTrials;
     const double expected =
-        SpreadWork(shares, PlainPlacement(256, 8), 8, n_tokens)[0].ExpertsAbove(ExpectedMaximum(8));
+        SpreadWork(shares, PlaceExperts(shares, {}, 8), 8, n_tokens)[0].ExpertsAbove(
+            ExpectedMaximum(8));
     EXPECT_NEAR(expected / found, 1, 0.12) << n_tokens << " tokens: " << found;
   }
 }
@@ -71,9 +72,9 @@ TEST(ExpertSpreadTest, TheBusiestRankIsAboutThatOfRandomTokens) {
 TEST(ExpertSpreadTest, BalancingEvensOut) {
   for (const double exponent : {0.5, 0.8, 1.0}) {
     const std::vector<double> shares = ZipfLoad(FlashConfig(), exponent)[0];
-    const double plain = ComputeImbalance(shares, PlainPlacement(256, 8), 8);
-    const double moved = ComputeImbalance(shares, BalancedPlacement(shares, 0, 8), 8);
-    const double balanced = ComputeImbalance(shares, BalancedPlacement(shares, 64, 8), 8);
+    const double plain = ComputeImbalance(shares, PlaceExperts(shares, {}, 8), 8);
+    const double moved = ComputeImbalance(shares, PlaceExperts(shares, 0, 8), 8);
+    const double balanced = ComputeImbalance(shares, PlaceExperts(shares, 64, 8), 8);
     EXPECT_GE(plain, moved);
     EXPECT_LE(balanced, 1.1);
     EXPECT_LE(balanced, plain);
