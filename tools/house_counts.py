@@ -19,7 +19,7 @@ COMMON_WORDS = {"Add", "Embed", "Linear", "Compress", "Route"}
 NOT_OPERATIONS = {"BeginStep", "PlaceExperts", "BindExperts", "ChoosesTokens"}
 TENSORS = ("wq_a", "wo_a", "wo_b", "q_norm", "kv_norm", "attn_sink", "weights_proj", "tid2eid")
 # Rooms that a pass of the model goes through; others pause other things.
-ROOMS_OF_A_PASS = {"model", "engine", "experts", "distributed", "runtime", "kv_cache"}
+ROOMS_OF_A_PASS = {"model", "engine", "experts", "distributed", "planning", "runtime", "kv_cache"}
 PAUSE = re.compile(r"paus|resum", re.IGNORECASE)
 SEAMS = {"Backend": ("kernels/backend.h", 20),
          "LanguageModel": ("engine/language_model.h|model/language_model.h", 11),

@@ -149,7 +149,7 @@ Inspection InspectModel(const std::filesystem::path& directory, const Inspection
   InspectWeights(files.checkpoint, options.deep, inspection);
   InspectTexts(directory, inspection);
   if (options.device_memory && inspection.problems.empty()) {
-    const Result<MemoryPlan> plan = PlanDeviceMemory(*inspection.config, files.checkpoint, {},
+    const Result<MemoryPlan> plan = PlanDeviceMemory(*inspection.config, files.checkpoint,
                                                      *options.device_memory, options.experts);
     AddProblem(inspection, "device", plan);
     if (plan) inspection.device = *plan;

@@ -41,6 +41,8 @@ struct HostNeeds {
   std::int64_t step_tokens = 0;  // the most tokens of one step
   bool must_draft = false;       // the drafter counts as dense weights
 
+  // Returns the bytes of activations, if experts are streamed or not.
+  std::int64_t Activations(bool streams) const { return activations + (streams ? pauses : 0); }
   // Return the bytes of all weights without embedding and drafter; and the bytes of the drafter.
   std::int64_t WeightBytes() const { return dense + head + n_experts * expert; }
   std::int64_t DraftBytes() const { return draft + n_draft_experts * expert; }

@@ -88,10 +88,6 @@ double ExpectedHitRate(double share, double useless) {
   return 1;
 }
 
-std::int64_t DefaultConstraintMemory(std::int64_t usable_bytes) {
-  return std::clamp(usable_bytes / 16, std::int64_t{512} << 20, std::int64_t{4} << 30);
-}
-
 Result<HostPlan> PlanHostMemory(const HostNeeds& needs, std::int64_t budget, bool streams) {
   HostPlan plan = {.budget = budget, .needs = needs};
   const std::int64_t others = needs.activations + needs.caches;

@@ -29,7 +29,7 @@ struct HostPlan {
   double hit_rate = 0;  // share of the experts chosen by tokens that are in memory
 
   double share() const;  // share of the experts in memory
-  std::int64_t activations() const { return needs.activations + (fits ? 0 : needs.pauses); }
+  std::int64_t activations() const { return needs.Activations(!fits); }
   // Return the bytes that a token reads from disk, and from memory.
   double ReadPerToken() const;
   double TouchedPerToken() const;
@@ -45,10 +45,6 @@ struct HostPlan {
 // measured points of an ideal choice on V4-Flash, interpolated over the logarithm of the share. A
 // pool with the share `useless`, the slots that a step itself needs, has no hits.
 double ExpectedHitRate(double share, double useless);
-
-// Returns the default memory of constraints (constraint/constraint_memory.h): a sixteenth of the
-// usable bytes, at least 512 MiB and at most 4 GiB.
-std::int64_t DefaultConstraintMemory(std::int64_t usable_bytes);
 
 // Plans for `budget` bytes. streams: use a pool of experts even if all of them fit, because other
 // ranks have a pool. Error kOutOfMemory: the budget is below activations, caches and the least

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/gigabytes.h"
+#include "planning/run_plan.h"
 
 namespace fathom {
 namespace {

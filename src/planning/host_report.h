@@ -14,7 +14,7 @@ namespace fathom {
 
 // The expected loading of a model and its speed, on one host or on ranks that divide it.
 struct HostPrediction {
-  HostPlans plans;         // of every rank
+  HostPlans plans;         // one for every rank
   bool has_ranks = false;  // false: one plan, of the whole model
   HostSpeeds speeds;
 

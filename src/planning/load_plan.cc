@@ -96,11 +96,10 @@ Result<RankCounts> CountRanks(const RankOptions& options, int n_ranks, const Mod
 }
 
 Result<MemoryPlan> PlanDeviceMemory(ModelConfig config, const Checkpoint& checkpoint,
-                                    const ServingOptions& serving, std::int64_t free,
-                                    HostExpertChoice choice) {
+                                    std::int64_t free, HostExpertChoice choice) {
   const Result<std::int64_t> n_context = ContextLength({}, kDefaultContext, config);
   if (!n_context) return Unexpected(n_context.error());
-  LoadPlan plan = MakeLoadPlan(serving, *n_context, MostDrafts(serving, checkpoint, config));
+  LoadPlan plan = MakeLoadPlan({}, *n_context, MostDrafts({}, checkpoint, config));
   const DrafterKind* const drafter =
       plan.sizes.with_draft ? FindDrafter(checkpoint, config) : nullptr;
   SetDefaultKvMemory(config, drafter, WholeModel(config), free, plan);

@@ -63,10 +63,9 @@ void SetDefaultKvMemory(const ModelConfig& config, const DrafterKind* drafter,
 // Error: an --ep that is neither 1 nor all ranks of a stage.
 Result<RankCounts> CountRanks(const RankOptions& options, int n_ranks, const ModelConfig& config);
 
-// Plans the memory of a device with `free` bytes as loading the whole model would, with the default
-// context. Errors: see BindWeights and PlanMemory.
+// Plans the memory of a device with `free` bytes as loading the whole model with the default
+// options would. Errors: see BindWeights and PlanMemory.
 Result<MemoryPlan> PlanDeviceMemory(ModelConfig config, const Checkpoint& checkpoint,
-                                    const ServingOptions& serving, std::int64_t free,
-                                    HostExpertChoice choice);
+                                    std::int64_t free, HostExpertChoice choice);
 
 }  // namespace fathom

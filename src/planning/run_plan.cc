@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -38,6 +39,15 @@ std::optional<std::int64_t> FindHostBudget(const RunOptions& run, int n_processe
   return run.memory.value_or(usable);
 }
 
+std::int64_t DefaultConstraintMemory(std::int64_t usable_bytes) {
+  return std::clamp(usable_bytes / 16, std::int64_t{512} << 20, std::int64_t{4} << 30);
+}
+
+std::int64_t DefaultConstraintMemory() {
+  const Result<UsableMemory> found = FindUsableMemory();
+  return DefaultConstraintMemory(found ? found->usable() : 0);
+}
+
 namespace {
 
 // Returns how many ranks say yes; the result is equal on all ranks.
@@ -66,6 +76,20 @@ PlanningPeers PeersOf(Communicator& all) {
           .share = [&all](const Status& mine) { return ShareStatus(all, mine); }};
 }
 
+// Checks that streamed experts need not move between the ranks. The error names the option.
+Status CheckStreamedRanks(const HostPlan& plan, const RankOptions& options) {
+  const std::string_view option = options.eplb_interval > 0 ? "--eplb-interval"
+                                  : !options.save_expert_placement.empty()
+                                      ? "--save-expert-placement"
+                                      : "";
+  if (option.empty()) return {};
+  return MakeError(ErrorCode::kInvalidArgument,
+                   "{}: expected memory for all experts, since experts that are read from disk do "
+                   "not move between ranks; found memory for {} of {} on this rank: use more "
+                   "--memory, or --expert-placement alone",
+                   option, plan.n_slots, plan.needs.n_experts);
+}
+
 // Plans a host that may stream weights. As PlanRun, but leaves the default size of the caches if
 // `plan` stays unchanged.
 Result<std::optional<HostPlan>> PlanHostRun(const ModelConfig& config, const Checkpoint& checkpoint,
@@ -88,9 +112,12 @@ Result<std::optional<HostPlan>> PlanHostRun(const ModelConfig& config, const Che
       PlanShares(finder, planned, ranks == nullptr ? PlanningPeers() : PeersOf(*ranks->all));
   if (!plans) return Unexpected(plans.error());
   const HostPlan& host = plans->front();
+  const Status possible = host.fits ? Status() : CheckStreamedRanks(host, run.ranks);
+  if (!possible) return Unexpected(possible.error());
   if (!host.fits || run.memory) {
     plan = std::move(planned);
     plan.sizes.kv_memory_bytes = host.needs.kv_memory;
+    if (!host.fits) plan.sizes.pause_tokens = PauseTokens(plan.sizes, shard);
   }
   return std::optional(host);
 }

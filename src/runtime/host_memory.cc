@@ -15,25 +15,10 @@
 #include "experts/streaming/heat_file.h"
 #include "experts/streaming/streamed_experts.h"
 #include "kernels/roofline.h"
-#include "planning/host_needs.h"
 #include "planning/host_report.h"
 #include "runtime/checkpoint_fingerprint.h"
 
 namespace fathom {
-
-Status CheckStreamedRanks(const HostPlan& plan, const RankOptions& options) {
-  const std::string_view option = options.eplb_interval > 0 ? "--eplb-interval"
-                                  : !options.save_expert_placement.empty()
-                                      ? "--save-expert-placement"
-                                      : "";
-  if (option.empty()) return {};
-  return MakeError(ErrorCode::kInvalidArgument,
-                   "{}: expected memory for all experts, since experts that are read from disk do "
-                   "not move between ranks; found memory for {} of {} on this rank: use more "
-                   "--memory, or --expert-placement alone",
-                   option, plan.n_slots, plan.needs.n_experts);
-}
-
 namespace {
 
 // Returns FINGERPRINT.heat, or FINGERPRINT-0-of-2.heat for the first of two ranks.
@@ -82,7 +67,6 @@ void StreamExperts(const HostPlan& plan, const ModelConfig& config, const Checkp
                                 .warn = events.warn};
   KeepHeat(config, checkpoint, run, ranks, events, streaming);
   sizes.parts = StreamedParts(std::move(streaming), ranks, placement);
-  sizes.pause_tokens = PauseTokens(sizes, ranks == nullptr ? WholeModel(config) : ranks->shard);
   if (plan.streamed > 0 || run.weights.Any()) return;
   // Allocated memory is never dropped, but could be swapped; pages of files are only dropped.
   (SwapBytes() == 0 ? sizes.weights.huge_pages : sizes.weights.preload) = true;

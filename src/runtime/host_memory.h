@@ -17,9 +17,6 @@
 
 namespace fathom {
 
-// Checks that streamed experts need not move between the ranks. The error names the option.
-Status CheckStreamedRanks(const HostPlan& plan, const RankOptions& options);
-
 // Makes the model read its routed experts from disk into the slots of the plan, for a plan that
 // does not fit. Holds the other weights in memory if the plan has room for all of them and
 // run.weights does not contradict. Counts of expert uses are read from run.expert_heat and written

@@ -53,11 +53,6 @@ Result<LoadedModel> LoadedModel::Load(ModelConfig config, Checkpoint checkpoint,
   sizes.weights = run.weights;
   sizes.n_load_threads = run.n_threads;
   const bool streams = *host && !(*host)->fits;
-  if (streams) {
-    if (Status possible = CheckStreamedRanks(**host, run.ranks); !possible) {
-      return Unexpected(possible.error());
-    }
-  }
   const double memory_speed = streams ? MeasureMemorySpeed(*loaded.backend_, (*host)->budget) : 0;
   if (streams) {
     StreamExperts(**host, config, checkpoint, run, *partition, loaded.balance_->placement(),

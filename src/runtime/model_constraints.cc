@@ -1,14 +1,6 @@
 #include "runtime/model_constraints.h"
 
-#include "base/usable_memory.h"
-#include "planning/host_plan.h"
-
 namespace fathom {
-
-std::int64_t DefaultConstraintMemory() {
-  const Result<UsableMemory> found = FindUsableMemory();
-  return DefaultConstraintMemory(found ? found->usable() : 0);
-}
 
 std::int64_t ModelConstraints::memory_used() const {
   return is_made_ ? static_cast<std::int64_t>(compiler_->memory_used()) : 0;

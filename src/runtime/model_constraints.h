@@ -9,13 +9,11 @@
 
 #include "base/caller.h"
 #include "constraint/constraint.h"
+#include "planning/run_plan.h"
 #include "runtime/compile_turns.h"
 #include "runtime/model_files.h"
 
 namespace fathom {
-
-// Returns DefaultConstraintMemory for this machine or its control group (base/usable_memory.h).
-std::int64_t DefaultConstraintMemory();
 
 // The vocabulary is made when the first constraint is compiled, which takes tens of milliseconds.
 // Any thread.

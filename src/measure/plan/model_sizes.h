@@ -82,7 +82,7 @@ class ModelSizes {
   bench::StoredFormats formats_;
   bench::ModelCosts costs_;
   const DrafterKind* drafter_ = nullptr;
-  std::optional<bench::DraftCosts> draft_;  // of drafter_
+  std::optional<bench::DraftCosts> draft_;  // costs of drafter_
   StageWeights stage_weights_;
 };
 
