@@ -59,14 +59,21 @@ struct Weight {
   constexpr std::int64_t ScaleColumns() const {
     return format == WeightFormat::kFp4 ? k / kFp4Block : (k + kFp8Block - 1) / kFp8Block;
   }
+  constexpr std::int64_t ScaleRows() const {
+    return format == WeightFormat::kFp4 ? n : (n + kFp8Block - 1) / kFp8Block;
+  }
+  // Returns the bytes of one scale.
+  constexpr std::int64_t ScaleSize() const { return scale_format == ScaleFormat::kF32 ? 4 : 1; }
+  // Returns the bytes of all scales, bound or not.
+  constexpr std::int64_t AllScaleBytes() const {
+    return IsQuantized() ? ScaleRows() * ScaleColumns() * ScaleSize() : 0;
+  }
   std::span<const std::byte> Bytes() const {
     return {data, static_cast<std::size_t>(n * RowBytes())};
   }
   // Returns the scales; empty for kF32 and kBf16.
   std::span<const std::byte> ScaleBytes() const {
-    const std::int64_t rows = format == WeightFormat::kFp4 ? n : (n + kFp8Block - 1) / kFp8Block;
-    const std::int64_t size = scale_format == ScaleFormat::kF32 ? 4 : 1;
-    return {scales, scales == nullptr ? 0 : static_cast<std::size_t>(rows * ScaleColumns() * size)};
+    return {scales, scales == nullptr ? 0 : static_cast<std::size_t>(AllScaleBytes())};
   }
   // Returns the scale of kFp8 block (row / 128, block).
   float Fp8Scale(std::int64_t row, std::int64_t block) const {

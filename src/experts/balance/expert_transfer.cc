@@ -11,21 +11,6 @@ namespace {
 
 constexpr std::int64_t kWeightAlignment = 64;
 
-// Returns the bytes of the scales of a matrix, which may be on another rank.
-std::int64_t ScaleSize(const Weight& weight) {
-  switch (weight.format) {
-    case WeightFormat::kF32:
-    case WeightFormat::kBf16:
-      return 0;
-    case WeightFormat::kFp8:
-      return (weight.n + kFp8Block - 1) / kFp8Block * weight.ScaleColumns() *
-             (weight.scale_format == ScaleFormat::kF32 ? 4 : 1);
-    case WeightFormat::kFp4:
-      return weight.n * weight.ScaleColumns();
-  }
-  return 0;
-}
-
 // Plans the transfers round by round.
 class TransferPlan {
  public:
@@ -93,7 +78,7 @@ std::array<ByteRange, 6> MakeExpertLayout(const ExpertWeights& expert) {
   std::int64_t next = 0;
   std::size_t i = 0;
   for (const Weight* weight : {&expert.w1, &expert.w2, &expert.w3}) {
-    for (const std::int64_t size : {ScaleSize(*weight), weight->n * weight->RowBytes()}) {
+    for (const std::int64_t size : {weight->AllScaleBytes(), weight->n * weight->RowBytes()}) {
       layout[i++] = {next, size};
       next += RoundUp(size, kWeightAlignment);
     }
