@@ -249,8 +249,7 @@ void CheckOperands(const SelectRowsOp& op) {
 OperationWork WorkOf(const SelectRowsOp& op) {
   std::int64_t scored = 0;
   for (const std::int32_t position : op.batch.positions) {
-    const std::int64_t visible = VisibleRows(position, op.cache.ratio);
-    scored += visible > op.rows.cols ? visible : 0;
+    scored += CountReadRows(position, 0, op.cache.ratio, op.rows.cols).scored;
   }
   return {"SelectRows", CostOfScores(op.queries, scored, SizeInBytes(op.rows))};
 }
@@ -321,10 +320,10 @@ OperationWork WorkOf(const SparseAttentionOp& op) {
   const AttentionInput& input = op.input;
   std::int64_t keys = 0;
   for (const std::int32_t position : op.batch.positions) {
-    const std::int64_t visible = VisibleRows(position, op.cache.ratio);
     // In blocks of drafts, the rows of the block itself are few.
-    keys += std::min<std::int64_t>(position + 1, input.sliding_window) +
-            (input.selected.cols > 0 ? std::min(visible, input.selected.cols) : visible);
+    const ReadRows read =
+        CountReadRows(position, input.sliding_window, op.cache.ratio, input.selected.cols);
+    keys += read.window + read.compressed;
   }
   return {"SparseAttention", Computes(keys * KeyBytes(op.cache.window.rows.layout) +
                                           SumOfSizes(input.q, input.rope, input.selected, op.out),

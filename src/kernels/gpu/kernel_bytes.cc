@@ -125,8 +125,7 @@ std::int64_t ScoredRows(Call call, const ChooseRowsArguments& a) {
   }
   const std::int32_t* const first = a.batch.positions + a.first_token;
   for (const std::int32_t position : call.device.Read(first, a.scores.rows)) {
-    const std::int64_t visible = VisibleRows(position, a.ratio);
-    n += visible > a.chosen.cols ? visible : 0;
+    n += CountReadRows(position, 0, a.ratio, a.chosen.cols).scored;
   }
   return n;
 }
@@ -146,10 +145,9 @@ std::int64_t ChooseRowBytes(Call call, const ChooseRowsArguments& a) {
 std::int64_t Bytes(Call call, const AttentionArguments& a) {
   std::int64_t keys = 0;
   for (const std::int32_t position : call.device.Read(a.batch.positions, a.out.rows)) {
-    const std::int64_t visible = VisibleRows(position, a.ratio);
     // With blocks of drafts, the few own keys of a row's block are ignored.
-    keys += std::min<std::int64_t>(position + 1, a.sliding_window) +
-            (a.selected.cols > 0 ? std::min(visible, a.selected.cols) : visible);
+    const ReadRows read = CountReadRows(position, a.sliding_window, a.ratio, a.selected.cols);
+    keys += read.window + read.compressed;
   }
   return keys * KeyBytes(a.window.rows.layout) + SumOfSizes(a.q, a.rope, a.selected, a.out);
 }
@@ -195,89 +193,54 @@ std::int64_t Bytes(Call, const CopyMemoryArguments& a) {
   return 2 * a.n * static_cast<std::int64_t>(sizeof(MemoryVector));
 }
 
-// Copies the struct from any address.
-template <class Arguments>
-Arguments At(const std::byte* bytes) {
+// Counts from the struct of the kernel, at any address.
+template <class Arguments, std::int64_t (*kCount)(Call, const Arguments&) = Bytes>
+std::int64_t Count(Call call, const std::byte* bytes) {
   Arguments arguments;
   std::memcpy(static_cast<void*>(&arguments), bytes, sizeof(arguments));
-  return arguments;
+  return kCount(call, arguments);
 }
 
-std::optional<double> Count(Call call, GpuKernel kernel, const std::byte* bytes) {
-  const auto of = [&]<class Arguments>(std::int64_t (*count)(Call, const Arguments&)) {
-    return static_cast<double>(count(call, At<Arguments>(bytes)));
-  };
-  switch (kernel) {
-    case GpuKernel::kEmbed:
-      return of.operator()<EmbedArguments>(Bytes);
-    case GpuKernel::kSwiGlu:
-      return of.operator()<SwiGluArguments>(Bytes);
-    case GpuKernel::kCopyPieces:
-      return of.operator()<CopyPiecesArguments>(Bytes);
-    case GpuKernel::kChangeTables:
-      return of.operator()<ChangeTablesArguments>(Bytes);
-    case GpuKernel::kRmsNorm:
-      return of.operator()<RmsNormArguments>(Bytes);
-    case GpuKernel::kQueryHeads:
-      return of.operator()<QueryHeadsArguments>(Bytes);
-    case GpuKernel::kWindowKeys:
-      return of.operator()<WindowKeysArguments>(Bytes);
-    case GpuKernel::kFillRopeRows:
-      return of.operator()<RopeRowsArguments>(Bytes);
-    case GpuKernel::kQuantizeRows:
-      return of.operator()<QuantizeRowsArguments>(Bytes);
-    case GpuKernel::kLinearFp8:
-    case GpuKernel::kLinearFp4:
-    case GpuKernel::kLinearPlain:
-    case GpuKernel::kLinearByBlocks:
-      return of.operator()<LinearArguments>(Bytes);
-    case GpuKernel::kHcPre:
-      return of.operator()<HcPreArguments>(Bytes);
-    case GpuKernel::kHcPost:
-      return of.operator()<HcPostArguments>(Bytes);
-    case GpuKernel::kAddToStreams:
-      return of.operator()<AddToStreamsArguments>(Bytes);
-    case GpuKernel::kMeanOfStreams:
-      return of.operator()<MeanOfStreamsArguments>(Bytes);
-    case GpuKernel::kAdd:
-      return of.operator()<AddArguments>(Bytes);
-    case GpuKernel::kAddPositionScores:
-      return of(AddPositionBytes);
-    case GpuKernel::kCompressRows:
-      return of(CompressBytes);
-    case GpuKernel::kKeepInputs:
-      return of(KeepBytes);
-    case GpuKernel::kIndexQueries:
-      return of.operator()<IndexQueriesArguments>(Bytes);
-    case GpuKernel::kIndexScores:
-      return of(IndexScoreBytes);
-    case GpuKernel::kChooseRows:
-      return of(ChooseRowBytes);
-    case GpuKernel::kSparseAttention:
-    case GpuKernel::kBlockAttention:
-      return of.operator()<AttentionArguments>(Bytes);
-    case GpuKernel::kAppendWindow:
-      return of.operator()<AppendWindowArguments>(Bytes);
-    case GpuKernel::kCopyRows:
-      return of.operator()<CopyRowsArguments>(Bytes);
-    case GpuKernel::kRoute:
-      return of.operator()<RouteArguments>(Bytes);
-    case GpuKernel::kRouteByToken:
-      return of.operator()<RouteByTokenArguments>(Bytes);
-    case GpuKernel::kExpertHidden:
-      return of(ExpertHiddenBytes);
-    case GpuKernel::kExpertOutput:
-      return of(ExpertOutputBytes);
-    case GpuKernel::kCombineExperts:
-      return of.operator()<CombineArguments>(Bytes);
-    case GpuKernel::kReadMemory:
-      return of.operator()<ReadMemoryArguments>(Bytes);
-    case GpuKernel::kCopyMemory:
-      return of.operator()<CopyMemoryArguments>(Bytes);
-    default:
-      return std::nullopt;
-  }
-}
+constexpr struct {
+  GpuKernel kernel;
+  std::int64_t (*count)(Call, const std::byte*);
+} kCounters[] = {
+    {GpuKernel::kEmbed, Count<EmbedArguments>},
+    {GpuKernel::kSwiGlu, Count<SwiGluArguments>},
+    {GpuKernel::kCopyPieces, Count<CopyPiecesArguments>},
+    {GpuKernel::kChangeTables, Count<ChangeTablesArguments>},
+    {GpuKernel::kRmsNorm, Count<RmsNormArguments>},
+    {GpuKernel::kQueryHeads, Count<QueryHeadsArguments>},
+    {GpuKernel::kWindowKeys, Count<WindowKeysArguments>},
+    {GpuKernel::kFillRopeRows, Count<RopeRowsArguments>},
+    {GpuKernel::kQuantizeRows, Count<QuantizeRowsArguments>},
+    {GpuKernel::kLinearFp8, Count<LinearArguments>},
+    {GpuKernel::kLinearFp4, Count<LinearArguments>},
+    {GpuKernel::kLinearPlain, Count<LinearArguments>},
+    {GpuKernel::kLinearByBlocks, Count<LinearArguments>},
+    {GpuKernel::kHcPre, Count<HcPreArguments>},
+    {GpuKernel::kHcPost, Count<HcPostArguments>},
+    {GpuKernel::kAddToStreams, Count<AddToStreamsArguments>},
+    {GpuKernel::kMeanOfStreams, Count<MeanOfStreamsArguments>},
+    {GpuKernel::kAdd, Count<AddArguments>},
+    {GpuKernel::kAddPositionScores, Count<CompressArguments, AddPositionBytes>},
+    {GpuKernel::kCompressRows, Count<CompressArguments, CompressBytes>},
+    {GpuKernel::kKeepInputs, Count<CompressArguments, KeepBytes>},
+    {GpuKernel::kIndexQueries, Count<IndexQueriesArguments>},
+    {GpuKernel::kIndexScores, Count<ChooseRowsArguments, IndexScoreBytes>},
+    {GpuKernel::kChooseRows, Count<ChooseRowsArguments, ChooseRowBytes>},
+    {GpuKernel::kSparseAttention, Count<AttentionArguments>},
+    {GpuKernel::kBlockAttention, Count<AttentionArguments>},
+    {GpuKernel::kAppendWindow, Count<AppendWindowArguments>},
+    {GpuKernel::kCopyRows, Count<CopyRowsArguments>},
+    {GpuKernel::kRoute, Count<RouteArguments>},
+    {GpuKernel::kRouteByToken, Count<RouteByTokenArguments>},
+    {GpuKernel::kExpertHidden, Count<ExpertArguments, ExpertHiddenBytes>},
+    {GpuKernel::kExpertOutput, Count<ExpertArguments, ExpertOutputBytes>},
+    {GpuKernel::kCombineExperts, Count<CombineArguments>},
+    {GpuKernel::kReadMemory, Count<ReadMemoryArguments>},
+    {GpuKernel::kCopyMemory, Count<CopyMemoryArguments>},
+};
 
 }  // namespace
 }  // namespace gpu
@@ -285,7 +248,11 @@ std::optional<double> Count(Call call, GpuKernel kernel, const std::byte* bytes)
 KernelBytes BytesOfKernel(GpuDriver& driver, GpuKernel kernel, const GpuGrid& grid,
                           const std::byte* arguments) {
   gpu::DeviceReader device(driver);
-  const std::optional<double> bytes = gpu::Count({device, grid}, kernel, arguments);
+  std::optional<double> bytes;
+  for (const auto& counter : gpu::kCounters) {
+    if (counter.kernel != kernel) continue;
+    bytes = static_cast<double>(counter.count({device, grid}, arguments));
+  }
   return {bytes, device.has_waited()};
 }
 
