@@ -5,13 +5,10 @@
 
 #include "base/integer_math.h"
 #include "base/pages.h"
+#include "model/model_tensors.h"
 
 namespace fathom {
 namespace {
-
-std::size_t ScaleBytes(const Weight& weight) {
-  return weight.scale_format == ScaleFormat::kF32 ? sizeof(float) : 1;
-}
 
 // Returns rows of a matrix; with FP8, whole blocks of rows that share a scale.
 Weight SliceRows(const Weight& weight, Piece rows) {
@@ -20,8 +17,7 @@ Weight SliceRows(const Weight& weight, Piece rows) {
   part.data += rows.first * weight.RowBytes();
   if (weight.scales != nullptr) {
     const std::int64_t per_scale = weight.format == WeightFormat::kFp4 ? 1 : kFp8Block;
-    part.scales += rows.first / per_scale * weight.ScaleColumns() *
-                   static_cast<std::int64_t>(ScaleBytes(weight));
+    part.scales += rows.first / per_scale * weight.ScaleColumns() * weight.ScaleSize();
   }
   return part;
 }
@@ -29,6 +25,10 @@ Weight SliceRows(const Weight& weight, Piece rows) {
 template <class T>
 Matrix<const T> SliceRows(Matrix<const T> table, Piece rows) {
   return table.Rows(rows.first, rows.count);
+}
+template <class T>
+std::span<const T> SliceRows(std::span<const T> vector, Piece rows) {
+  return vector.subspan(static_cast<std::size_t>(rows.first), static_cast<std::size_t>(rows.count));
 }
 
 // The copies of columns; nullptr: nothing is copied, only the sizes count.
@@ -50,11 +50,8 @@ Weight SliceColumns(const Weight& weight, Piece columns, ColumnCopies copies) {
   part.k_parts = 1;
   if (copies == nullptr) return part;
   const auto bytes_of = [&](std::int64_t k) { return weight.RowBytes() * k / weight.k; };
-  const std::int64_t scale_rows = weight.scales == nullptr ? 0
-                                  : weight.format == WeightFormat::kFp4
-                                      ? weight.n
-                                      : DivideUp(weight.n, kFp8Block);
-  const auto scale_size = static_cast<std::int64_t>(ScaleBytes(weight));
+  const std::int64_t scale_rows = weight.scales == nullptr ? 0 : weight.ScaleRows();
+  const std::int64_t scale_size = weight.ScaleSize();
   const std::int64_t per_scale = weight.format == WeightFormat::kFp4 ? kFp4Block : kFp8Block;
   const Piece row = {bytes_of(columns.first), bytes_of(columns.count)};
   const Piece scale_row = {columns.first / per_scale * scale_size,
@@ -73,24 +70,41 @@ Weight SliceColumns(const Weight& weight, Piece columns, ColumnCopies copies) {
   return part;
 }
 
+// Narrows tensors by their rules: a visitor of model_tensors.h.
 class Sharder {
  public:
-  Sharder(const ModelConfig& config, const ModelShard& shard, ColumnCopies copies)
-      : config_(config), shard_(shard), copies_(copies) {}
+  Sharder(const ModelShard& shard, ColumnCopies copies) : shard_(shard), copies_(copies) {}
 
-  void Shard(BlockWeights& block) const {
-    if (shard_.n_tensor > 1) {
-      Shard(block.attn);
-      Shard(block.ffn.shared_experts);
+  template <class W>
+  void operator()(const ModelTensor& tensor, W& weights) const {
+    const Piece rows = RowsOfRank(tensor.shard, tensor.rows);
+    if constexpr (requires { weights.parts; }) {
+      ShardColumns(weights);
+    } else if constexpr (requires { SliceRows(weights, rows); }) {
+      weights = SliceRows(weights, rows);
+    }
+  }
+
+  // Returns the rows that this rank has of a tensor of n rows.
+  Piece RowsOfRank(ModelTensor::Shard shard, std::int64_t n) const {
+    switch (shard) {
+      case ModelTensor::Shard::kRows:
+        return DivideEvenly(n, shard_.tensor_rank, shard_.n_tensor);
+      case ModelTensor::Shard::kVocabulary:
+        return DivideEvenly(n, shard_.stage_rank(), shard_.n_stage_ranks());
+      case ModelTensor::Shard::kParts: {
+        const int n_parts = RowParallelParts(n);
+        const Piece parts = DivideParts(n_parts, shard_.tensor_rank, shard_.n_tensor);
+        return {parts.first * (n / n_parts), parts.count * (n / n_parts)};
+      }
+      default:
+        return {0, n};
     }
   }
 
  private:
-  Piece TensorPiece(std::int64_t n) const {
-    return DivideEvenly(n, shard_.tensor_rank, shard_.n_tensor);
-  }
-
-  void Shard(RowParallelWeight& weight) const {
+  void ShardColumns(RowParallelWeight& weight) const {
+    if (shard_.n_tensor == 1) return;
     const Weight whole = weight.whole;
     const Piece mine = DivideParts(whole.k_parts, shard_.tensor_rank, shard_.n_tensor);
     for (std::int64_t part = mine.first; part < mine.first + mine.count; ++part) {
@@ -101,26 +115,6 @@ class Sharder {
     weight.whole = WithoutData(whole);
   }
 
-  void Shard(AttentionWeights& attention) const {
-    const Piece heads = TensorPiece(config_.num_attention_heads);
-    attention.wq_b = SliceRows(attention.wq_b, TensorPiece(attention.wq_b.n));
-    attention.wo_a = SliceRows(attention.wo_a, TensorPiece(attention.wo_a.n));
-    attention.attn_sink = attention.attn_sink.subspan(static_cast<std::size_t>(heads.first),
-                                                      static_cast<std::size_t>(heads.count));
-    Shard(attention.wo_b);
-  }
-
-  void Shard(SharedExpertWeights& shared) const {
-    const int n_parts = shared.w2.whole.k_parts;
-    const Piece parts = DivideParts(n_parts, shard_.tensor_rank, shard_.n_tensor);
-    const std::int64_t width = shared.w1.n / n_parts;
-    const Piece rows = {parts.first * width, parts.count * width};
-    shared.w1 = SliceRows(shared.w1, rows);
-    shared.w3 = SliceRows(shared.w3, rows);
-    Shard(shared.w2);
-  }
-
-  const ModelConfig& config_;
   const ModelShard& shard_;
   ColumnCopies copies_;
 };
@@ -148,24 +142,18 @@ void DropOtherStages(ModelWeights& weights, const ModelShard& shard) {
 void Narrow(ModelWeights& weights, const ModelConfig& config, const ModelShard& shard,
             ColumnCopies copies) {
   if (shard.is_whole()) return;
-  const Sharder sharder(config, shard, copies);
+  const Sharder sharder(shard, copies);
   // Data ranks keep the whole embedding, since only pages with rows of their own tokens become
   // resident; they shard the head.
-  weights.embed =
-      SliceRows(weights.embed, DivideEvenly(config.vocab_size, shard.tensor_rank, shard.n_tensor));
-  weights.head = SliceRows(
-      weights.head, DivideEvenly(config.vocab_size, shard.stage_rank(), shard.n_stage_ranks()));
+  VisitOutside(weights, config, sharder);
   for (std::int64_t i = shard.first_layer; i < shard.end_layer; ++i) {
-    sharder.Shard(weights.layers[static_cast<std::size_t>(i)]);
+    VisitBlock(weights.layers[static_cast<std::size_t>(i)], config, sharder);
   }
   if (weights.draft) {
-    for (BlockWeights& block : weights.draft->blocks) {
-      sharder.Shard(block);
-    }
+    for (BlockWeights& block : weights.draft->blocks) VisitBlock(block, config, sharder);
     for (const std::size_t i : weights.draft->vocabulary_matrices) {
       Weight& matrix = weights.draft->matrices[i];
-      matrix = SliceRows(
-          matrix, DivideEvenly(config.vocab_size, shard.stage_rank(), shard.n_stage_ranks()));
+      matrix = SliceRows(matrix, sharder.RowsOfRank(ModelTensor::Shard::kVocabulary, matrix.n));
     }
   }
   DropOtherStages(weights, shard);

@@ -20,7 +20,7 @@ void Compress(const Step& step, const CompressorWeights& weights, CompressorCach
   step.backend.Linear(a.u, weights.wgate, scores);
   step.backend.Compress({.values = values,
                          .scores = scores,
-                         .ape = weights.ape,
+                         .ape = weights.ape.data,
                          .norm = weights.norm,
                          .norm_eps = step.config.rms_norm_eps,
                          .frequencies = step.compress_frequencies},
@@ -54,13 +54,6 @@ Status SelectRows(const Step& step, const IndexerWeights& weights, CompressorCac
        }});
 }
 
-// a.u -> a.kv: the keys of the window.
-void WindowKeys(const Step& step, const AttentionWeights& weights, const RopeRows& rope) {
-  const Activations& a = step.a;
-  step.backend.Linear(a.u, weights.wkv, a.kv);
-  step.backend.WindowKeys(a.kv, weights.kv_norm, step.config.rms_norm_eps, rope);
-}
-
 // a.u -> a.y (docs/spec/model.md 5). The weights may cover only some heads and output groups.
 Status Attention(const Step& step, const AttentionWeights& weights, LayerCache& cache) {
   Backend& backend = step.backend;
@@ -76,7 +69,7 @@ Status Attention(const Step& step, const AttentionWeights& weights, LayerCache& 
   backend.Linear(a.qr, weights.wq_b, q);
   backend.QueryHeads(q, config.head_dim, config.rms_norm_eps, rope);
 
-  WindowKeys(step, weights, rope);
+  WindowKeys(step, weights, a.u, rope);
 
   Matrix<const std::int32_t> selected;
   if (cache.ratio != 0) {
@@ -157,10 +150,16 @@ Status MixtureOfExperts(const Step& step, const BlockWeights& block, const Block
 
 }  // namespace
 
+void WindowKeys(const Step& step, const AttentionWeights& weights, Matrix<const Bf16> x,
+                const RopeRows& rope) {
+  step.backend.Linear(x, weights.wkv, step.a.kv);
+  step.backend.WindowKeys(step.a.kv, weights.kv_norm, step.config.rms_norm_eps, rope);
+}
+
 void StoreWindowKeys(const Step& step, const BlockWeights& weights, LayerCache& cache,
                      Matrix<const Bf16> streams) {
   PrepareAttention(step, weights, streams);
-  WindowKeys(step, weights.attn, step.Rope(cache.ratio));
+  WindowKeys(step, weights.attn, step.a.u, step.Rope(cache.ratio));
   step.backend.AppendWindow(step.a.kv, step.batch, cache.window);
 }
 

@@ -49,6 +49,10 @@ struct Step {
 Status RunBlock(const Step& step, const BlockWeights& weights, LayerCache& cache,
                 Matrix<Bf16> streams, const BlockWeights* next = nullptr);
 
+// Computes the window keys of x [t, d] into step.a.kv.
+void WindowKeys(const Step& step, const AttentionWeights& weights, Matrix<const Bf16> x,
+                const RopeRows& rope);
+
 // Stores the keys that RunBlock stores for a block of ratio 0, if the outputs of the block are not
 // needed: this takes a fraction of the work. streams [t, 4 d].
 void StoreWindowKeys(const Step& step, const BlockWeights& weights, LayerCache& cache,

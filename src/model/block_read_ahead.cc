@@ -1,26 +1,19 @@
 #include "model/block_read_ahead.h"
 
 #include <optional>
-#include <string_view>
 #include <utility>
 
 #include "base/pages.h"
+#include "model/model_tensors.h"
 
 namespace fathom {
-namespace {
-
-// A step reads single rows or experts of these tensors, and all others as a whole.
-bool IsReadInParts(std::string_view name) {
-  return name.find(".ffn.experts.") != name.npos || name.find("tid2eid") != name.npos;
-}
-
-}  // namespace
-
 BlockReadAhead::BlockReadAhead(const Checkpoint& checkpoint, std::int64_t n_layers)
     : layers_(static_cast<std::size_t>(n_layers)) {
   for (const Checkpoint::Tensor& tensor : checkpoint.tensors()) {
     const std::optional<std::int64_t> layer = ParseLayer(tensor.name);
-    if (!layer || *layer >= n_layers || IsReadInParts(tensor.name)) continue;
+    if (!layer || *layer >= n_layers) continue;
+    // A step reads single experts or rows of these tensors, and all others as a whole.
+    if (IsRoutedExpert(tensor.name) || IsExpertTable(tensor.name)) continue;
     auto& ranges = layers_[static_cast<std::size_t>(*layer)];
     const std::span<const std::byte> bytes = tensor.view.bytes;
     if (!ranges.empty() && ranges.back().data() + ranges.back().size() == bytes.data()) {

@@ -1,12 +1,12 @@
 #include "model/weight_pieces.h"
 
 #include <cstddef>
-#include <initializer_list>
 #include <span>
 #include <type_traits>
 #include <utility>
 
 #include "base/check.h"
+#include "model/model_tensors.h"
 
 namespace fathom {
 namespace {
@@ -22,37 +22,33 @@ class WeightWalk {
   // W: ModelWeights, constant or not; likewise below.
   template <class W>
   void Walk(W& weights) const {
+    const ModelConfig& config = weights.config;
     if (which_ != WalkedWeights::kDraft) {
-      for (auto& block : weights.layers) {
-        Block(block);
-      }
+      for (auto& block : weights.layers) Block(block, config);
     }
     if (weights.draft && which_ != WalkedWeights::kDense) {
-      Draft(*weights.draft, std::ssize(weights.norm));
+      auto& draft = *weights.draft;
+      for (auto& block : draft.blocks) Block(block, config);
+      for (auto& matrix : draft.matrices) Runs(matrix);
+      for (auto& vector : draft.vectors) Runs(vector);
+      (*this)(StreamHead(config), draft.hc_head);
     }
-    if (all_) {
-      Run(weights.embed.data, weights.embed.rows * weights.embed.cols);
-    }
-    if (which_ != WalkedWeights::kDraft) {
-      HyperConnection(weights.hc_head, kHcHeadRows, std::ssize(weights.norm));
-      Vectors(weights.norm);
-      Matrices({&weights.head});
-    }
+    if (which_ != WalkedWeights::kDraft) VisitOutside(weights, config, *this);
   }
 
+  template <class W>
+  void operator()(const ModelTensor& tensor, W& weights) const {
+    if (all_ || tensor.kind != ModelTensor::Kind::kTable) Runs(weights);
+  }
+  void operator()(const ModelTensor& tensor, HcWeights& gates) const { Gates(tensor, gates); }
+  void operator()(const ModelTensor& tensor, const HcWeights& gates) const { Gates(tensor, gates); }
+
  private:
-  template <class D>
-  void Draft(D& draft, std::int64_t hidden) const {
-    for (auto& block : draft.blocks) {
-      Block(block);
-    }
-    for (auto& matrix : draft.matrices) {
-      Matrices({&matrix});
-    }
-    for (auto& vector : draft.vectors) {
-      Vectors(vector);
-    }
-    HyperConnection(draft.hc_head, kHcHeadRows, hidden);
+  template <class B>
+  void Block(B& block, const ModelConfig& config) const {
+    VisitBlock(block, config, *this);
+    if (!all_) return;
+    for (auto& expert : block.ffn.experts) VisitExpert(expert, config, *this);
   }
 
   // data: const T*.
@@ -66,70 +62,28 @@ class WeightWalk {
     }
   }
 
-  template <class... Spans>
-  void Vectors(Spans&... vectors) const {
-    const auto one = [&](auto& vector) {
-      auto* data = vector.data();
-      Run(data, std::ssize(vector));
-      if constexpr (!std::is_const_v<std::remove_reference_t<decltype(vector)>>) {
-        vector = {data, vector.size()};
-      }
-    };
-    (one(vectors), ...);
+  template <class Hc>
+  void Gates(const ModelTensor& tensor, Hc& gates) const {
+    Run(gates.fn, tensor.rows * tensor.cols);
+    Run(gates.base, tensor.rows);
+    Run(gates.scale, tensor.GateScales());
   }
 
   template <class W>
-  void Matrices(std::initializer_list<W*> weights) const {
-    for (W* const weight : weights) {
-      const std::int64_t n_bytes = weight->n * weight->RowBytes();
-      Run(weight->scales, std::ssize(weight->ScaleBytes()));
-      Run(weight->data, n_bytes);
-    }
-  }
-
-  template <class RowParallel>
-  void Parts(RowParallel& weight) const {
-    Matrices({&weight.whole});
-    for (auto& part : weight.parts) {
-      Matrices({&part});
-    }
-  }
-
-  template <class Hc>
-  void HyperConnection(Hc& hc, std::int64_t rows, std::int64_t hidden) const {
-    Run(hc.fn, rows * 4 * hidden);
-    Run(hc.base, rows);
-    Run(hc.scale, rows == kHcHeadRows ? 1 : 3);
-  }
-
-  template <class C>
-  void Compressor(C& compressor, int ratio) const {
-    Run(compressor.ape, ratio * compressor.wkv.n);
-    Matrices({&compressor.wkv, &compressor.wgate});
-    Vectors(compressor.norm);
-  }
-
-  template <class B>
-  void Block(B& block) const {
-    const std::int64_t hidden = std::ssize(block.attn_norm);
-    HyperConnection(block.hc_attn, kHcBlockRows, hidden);
-    HyperConnection(block.hc_ffn, kHcBlockRows, hidden);
-    Vectors(block.attn_norm, block.ffn_norm);
-    auto& attention = block.attn;
-    Matrices({&attention.wq_a, &attention.wq_b, &attention.wkv, &attention.wo_a});
-    Parts(attention.wo_b);
-    Vectors(attention.q_norm, attention.kv_norm, attention.attn_sink);
-    Compressor(attention.compressor, block.ratio);
-    Matrices({&attention.indexer.wq_b, &attention.indexer.weights_proj});
-    Compressor(attention.indexer.compressor, block.ratio);
-    auto& moe = block.ffn;
-    Matrices({&moe.gate, &moe.shared_experts.w1, &moe.shared_experts.w3});
-    Parts(moe.shared_experts.w2);
-    Vectors(moe.bias);
-    Run(moe.tid2eid.data, moe.tid2eid.rows * moe.tid2eid.cols);
-    for (std::size_t e = 0; all_ && e < moe.experts.size(); ++e) {
-      auto& expert = moe.experts[e];
-      Matrices({&expert.w1, &expert.w2, &expert.w3});
+  void Runs(W& weights) const {
+    if constexpr (requires { weights.parts; }) {
+      Runs(weights.whole);
+      for (auto& part : weights.parts) Runs(part);
+    } else if constexpr (requires { weights.scales; }) {
+      const std::int64_t n_bytes = weights.n * weights.RowBytes();
+      Run(weights.scales, std::ssize(weights.ScaleBytes()));
+      Run(weights.data, n_bytes);
+    } else if constexpr (requires { weights.rows; }) {
+      Run(weights.data, weights.rows * weights.cols);
+    } else {
+      auto* data = weights.data();
+      Run(data, std::ssize(weights));
+      if constexpr (!std::is_const_v<W>) weights = {data, weights.size()};
     }
   }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/lost_pages.h"
+#include "model/model_tensors.h"
 
 namespace fathom {
 namespace {
@@ -22,10 +23,6 @@ T LoadUnaligned(const std::byte* bytes) {
 }
 
 bool IsScale(std::string_view name) { return name.ends_with(".scale"); }
-bool IsExpertTable(std::string_view name) { return name.ends_with("tid2eid"); }
-bool IsRoutedExpert(std::string_view name) {
-  return name.find(".ffn.experts.") != std::string_view::npos;
-}
 
 template <class Id>
 std::optional<std::string> FindBadId(std::span<const std::byte> ids, std::int64_t n_experts) {

@@ -29,14 +29,10 @@ namespace fathom {
 
 struct DrafterKind;
 
-// Rows of the fn and base of HcWeights.
-inline constexpr std::int64_t kHcHeadRows = 4;    // in a head: one gate per stream
-inline constexpr std::int64_t kHcBlockRows = 24;  // in a sub-layer: 4 pre, 4 post, 16 comb
-
 struct CompressorWeights {
   Weight wkv;                  // [overlap * width, hidden] BF16
   Weight wgate;                // as wkv
-  const float* ape = nullptr;  // [ratio, overlap * width]
+  Matrix<const float> ape;     // [ratio, overlap * width]
   std::span<const Bf16> norm;  // [width]
 };
 
@@ -78,6 +74,12 @@ struct MoeWeights {
   Matrix<const std::int64_t> tid2eid;  // [vocab, experts per token]; empty in learned layers
   SharedExpertWeights shared_experts;
   std::vector<ExpertWeights> experts;
+
+  // Returns the experts that a hash layer gives a token; none for a token without a row.
+  std::span<const std::int64_t> ExpertsOfToken(Token token) const {
+    if (token < 0 || token >= tid2eid.rows) return {};
+    return {tid2eid.Row(token), static_cast<std::size_t>(tid2eid.cols)};
+  }
 };
 
 struct BlockWeights {
@@ -102,6 +104,7 @@ struct DraftWeights {
 };
 
 struct ModelWeights {
+  ModelConfig config;        // the sizes of the whole model
   Matrix<const Bf16> embed;  // [vocab, hidden]
   std::vector<BlockWeights> layers;
   HcWeights hc_head;

@@ -1,7 +1,6 @@
 #include "experts/streaming/streamed_experts.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "base/check.h"
@@ -236,15 +235,11 @@ bool StreamedExperts::MayReadAhead() const {
 }
 
 void StreamedExperts::PrefetchBlock(std::int64_t block, const BatchView& batch) {
-  const Matrix<const std::int64_t> table = Moe(block).tid2eid;
+  const MoeWeights& moe = Moe(block);
   std::ranges::fill(uses_, 0);
   for (std::int64_t row = 0; row < batch.n_tokens(); ++row) {
-    const Token token = batch.tokens[Index(row)];
-    if (token < 0 || token >= table.rows) continue;  // the kernel reports it
-    for (std::int64_t i = 0; i < table.cols; ++i) {
-      std::int64_t id = 0;  // the address of the table may be unaligned
-      std::memcpy(&id, table.Row(token) + i, sizeof id);
-      if (id < 0 || id >= n_experts_) continue;
+    for (const std::int64_t id : moe.ExpertsOfToken(batch.tokens[Index(row)])) {
+      if (id < 0 || id >= n_experts_) continue;  // the kernel reports it
       const auto expert = static_cast<std::int32_t>(id);
       if (Computes(block, batch.positions[Index(row)], expert)) uses_[Index(id)] = 1;
     }

@@ -2,149 +2,90 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <map>
+#include <optional>
+#include <string_view>
 
-#include "kernels/layer_cache.h"
+#include "kernels/matrix_bytes.h"
 #include "kernels/weight_format.h"
 #include "kv_cache/layout.h"
+#include "model/model_tensors.h"
 
 namespace fathom::bench {
 namespace {
 
-constexpr std::int64_t kHyperGates = 24;
-constexpr std::int64_t kHyperScales = 3;
-
 double Number(std::int64_t x) { return static_cast<double>(x); }
 
-std::int64_t Blocks(std::int64_t n) { return (n + kFp8Block - 1) / kFp8Block; }
-
-// Cost of a matrix [n, k]: bytes with scales, and the operations of one input row.
-Cost Stored(double bytes, std::int64_t n, std::int64_t k) { return {bytes, 2 * Number(n * k)}; }
-Cost F32(std::int64_t n, std::int64_t k) { return Stored(Number(4 * n * k), n, k); }
-Cost Bf16Matrix(std::int64_t n, std::int64_t k) { return Stored(Number(2 * n * k), n, k); }
-Cost Fp8(std::int64_t n, std::int64_t k, std::int64_t scale_bytes) {
-  return Stored(Number(n * k + Blocks(n) * Blocks(k) * scale_bytes), n, k);
+// Returns the matrix of a tensor in its stored format, without data.
+Weight StoredMatrix(const ModelTensor& tensor, const StoredFormats& formats) {
+  using Kind = ModelTensor::Kind;
+  Weight matrix = {.n = tensor.rows, .k = tensor.cols};
+  const bool is_expert = tensor.kind == Kind::kFp4OrFp8;
+  if (is_expert && formats.fp4_experts) {
+    matrix.format = WeightFormat::kFp4;
+  } else if (tensor.kind != Kind::kBf16 &&
+             !(tensor.kind == Kind::kFp8OrBf16 && formats.bf16_groups)) {
+    matrix.format = WeightFormat::kFp8;
+    const std::int64_t scale_bytes = is_expert ? formats.expert_scale_bytes : formats.scale_bytes;
+    if (scale_bytes == sizeof(float)) matrix.scale_format = ScaleFormat::kF32;
+  }
+  return matrix;
 }
-Cost Fp4(std::int64_t n, std::int64_t k) { return Stored(Number(n * k / 2 + n * k / 32), n, k); }
-// Cost of numbers that are read but not multiplied with rows.
-Cost Vector(std::int64_t bytes) { return {Number(bytes), 0}; }
 
-// Collects the tensors of one layer under their components.
-class LayerBuilder {
- public:
-  LayerBuilder(const ModelConfig& config, const StoredFormats& formats)
-      : config_(config), formats_(formats) {}
-
-  LayerCosts Build(int ratio, bool hash_routed) {
-    layer_ = {.ratio = ratio};
-    AddAttention();
-    if (ratio != 0) {
-      AddCompressor(Component::kCompressor, config_.head_dim);
-    }
-    if (ratio == 4) {
-      layer_.by_tokens = Fp8(config_.index_n_heads * config_.index_head_dim, config_.q_lora_rank,
-                             formats_.scale_bytes);
-      layer_.by_tokens += Bf16Matrix(config_.index_n_heads, config_.hidden_size);
-      Add(Component::kIndexer, layer_.by_tokens);
-      AddCompressor(Component::kIndexer, config_.index_head_dim);
-    }
-    AddExperts(hash_routed);
-    AddRest();
-    return layer_;
-  }
-
- private:
-  void Add(Component component, const Cost& cost) {
-    layer_.dense[static_cast<std::size_t>(component)] += cost;
-  }
-
-  void AddAttention() {
-    const std::int64_t d = config_.hidden_size;
-    const std::int64_t heads = config_.num_attention_heads * config_.head_dim;
-    const std::int64_t latent = config_.o_groups * config_.o_lora_rank;
-    const std::int64_t scale = formats_.scale_bytes;
-    const std::int64_t group = heads / config_.o_groups;
-    for (const Cost& cost :
-         {Fp8(heads, config_.q_lora_rank, scale),
-          formats_.bf16_wo_a ? Bf16Matrix(latent, group) : Fp8(latent, group, scale),
-          Fp8(d, latent, scale)}) {
-      layer_.by_heads += cost;
-    }
-    for (const Cost& cost :
-         {Fp8(config_.q_lora_rank, d, scale), Fp8(config_.head_dim, d, scale), layer_.by_heads}) {
-      Add(Component::kAttention, cost);
+// Returns the bytes of a tensor with its scales, and the operations of the products of one token.
+// Numbers that are read but not multiplied with rows have no operations.
+Cost TensorCost(const ModelTensor& tensor, const StoredFormats& formats) {
+  using Kind = ModelTensor::Kind;
+  const std::int64_t size = tensor.rows * tensor.cols;
+  const double flops = 2 * Number(tensor.products_per_token * size);
+  switch (tensor.kind) {
+    case Kind::kVector:
+    case Kind::kTable:
+      return {Number(2 * size), 0};
+    case Kind::kFloats:
+      return {Number(4 * size), 0};
+    case Kind::kIds:
+      return {Number(8 * size), 0};
+    case Kind::kGates:
+      return {Number(4 * (size + tensor.rows + tensor.GateScales())), flops};
+    default: {
+      const Weight matrix = StoredMatrix(tensor, formats);
+      return {Number(matrix.n * matrix.RowBytes() + matrix.AllScaleBytes()), flops};
     }
   }
+}
 
-  void AddCompressor(Component component, std::int64_t width) {
-    const std::int64_t inputs = CompressorCache{.ratio = layer_.ratio}.Overlap() * width;
-    Add(component, Bf16Matrix(inputs, config_.hidden_size));  // wkv
-    Add(component, Bf16Matrix(inputs, config_.hidden_size));  // wgate
-    Add(component, Vector(4 * layer_.ratio * inputs));        // ape
-    Add(component, Vector(2 * width));                        // norm
-  }
-
-  void AddExperts(bool hash_routed) {
-    const std::int64_t d = config_.hidden_size;
-    const std::int64_t width = config_.moe_intermediate_size;
-    const std::int64_t n_experts = config_.n_routed_experts;
-    Add(Component::kRouter, Bf16Matrix(n_experts, d));
-    if (hash_routed) {
-      layer_.table_row_bytes = Number(8 * config_.num_experts_per_tok);
-      layer_.table_bytes = layer_.table_row_bytes * Number(config_.vocab_size);
-    } else {
-      Add(Component::kRouter, Vector(4 * n_experts));
+LayerCosts BuildLayer(const ModelConfig& config, const StoredFormats& formats, std::int64_t index,
+                      int ratio) {
+  using Component = ModelTensor::Component;
+  using Shard = ModelTensor::Shard;
+  LayerCosts layer = {.ratio = ratio};
+  for (const ModelTensor& tensor : BlockTensors(config, index, ratio)) {
+    const Cost cost = TensorCost(tensor, formats);
+    if (tensor.kind == ModelTensor::Kind::kIds) {
+      layer.table_bytes = cost.bytes;
+      layer.table_row_bytes = cost.bytes / Number(tensor.rows);
+      continue;
     }
-    for (int i = 0; i < 3; ++i) {  // w1, w3, and w2 with sizes exchanged
-      const std::int64_t n = i < 2 ? width : d;
-      const std::int64_t k = i < 2 ? d : width;
-      Add(Component::kShared, Fp8(n, k, formats_.scale_bytes));
-      layer_.expert += formats_.fp4_experts ? Fp4(n, k) : Fp8(n, k, formats_.expert_scale_bytes);
-    }
+    layer.dense[static_cast<std::size_t>(tensor.component)] += cost;
+    const bool is_shared = tensor.shard == Shard::kRows || tensor.shard == Shard::kColumns;
+    if (tensor.component == Component::kAttention && is_shared) layer.by_heads += cost;
+    if (tensor.shard == Shard::kTokens) layer.by_tokens += cost;
   }
-
-  void AddRest() {
-    const std::int64_t d = config_.hidden_size;
-    for (int i = 0; i < 2; ++i) {  // before attention and before the experts
-      Add(Component::kHyper, F32(kHyperGates, kStreams * d));
-      Add(Component::kHyper, Vector(4 * (kHyperGates + kHyperScales)));
-      Add(Component::kOther, Vector(2 * d));  // norm
-    }
-    Add(Component::kOther,
-        Vector(2 * (config_.q_lora_rank + config_.head_dim)));  // norms of the low-rank projections
-    Add(Component::kOther, Vector(4 * config_.num_attention_heads));  // sinks
+  for (const ModelTensor& tensor : ExpertTensors(config)) {
+    layer.expert += TensorCost(tensor, formats);
   }
-
-  const ModelConfig& config_;
-  const StoredFormats& formats_;
-  LayerCosts layer_;
-};
-
-Cost HyperHead(std::int64_t d) {
-  Cost cost = F32(kStreams, kStreams * d);
-  cost += Vector(4 * (kStreams + 1));
-  return cost;
+  return layer;
 }
 
 // Costs of hc_head, norm and LM head.
 Costs OutsideLayers(const ModelConfig& config) {
-  const std::int64_t d = config.hidden_size;
   Costs costs;
-  costs[static_cast<std::size_t>(Component::kHead)] += Bf16Matrix(config.vocab_size, d);
-  costs[static_cast<std::size_t>(Component::kHyper)] += HyperHead(d);
-  costs[static_cast<std::size_t>(Component::kOther)] += Vector(2 * d);
-  return costs;
-}
-
-Cost TensorCost(const DraftTensor& tensor, const StoredFormats& formats) {
-  using Kind = DraftTensor::Kind;
-  if (tensor.kind == Kind::kVector || tensor.kind == Kind::kTable) {
-    return Vector(2 * tensor.rows * tensor.cols);
+  for (const ModelTensor& tensor : OutsideTensors(config)) {
+    if (tensor.kind == ModelTensor::Kind::kTable) continue;
+    costs[static_cast<std::size_t>(tensor.component)] += TensorCost(tensor, {});
   }
-  const Cost once = tensor.kind == Kind::kFp8 ? Fp8(tensor.rows, tensor.cols, formats.scale_bytes)
-                                              : Bf16Matrix(tensor.rows, tensor.cols);
-  return {once.bytes, Number(tensor.products_per_token) * once.flops};
+  return costs;
 }
 
 CachedRowBytes ComputeCachedRowBytes(const ModelConfig& config) {
@@ -152,11 +93,6 @@ CachedRowBytes ComputeCachedRowBytes(const ModelConfig& config) {
   return {.window = Number(ComputeLayerBytes({.window_slots = 1}, shape).constant),
           .compressed = Number(ComputeLayerBytes({.compressed_rows = 1}, shape).growing),
           .index = Number(ComputeLayerBytes({.index_rows = 1}, shape).growing)};
-}
-
-std::optional<DType> FindType(const Checkpoint& checkpoint, std::string_view name) {
-  const TensorView* tensor = checkpoint.Find(name);
-  return tensor == nullptr ? std::nullopt : std::optional(tensor->dtype);
 }
 
 }  // namespace
@@ -170,13 +106,25 @@ Cost Sum(const Costs& costs) {
 }
 
 StoredFormats FindStoredFormats(const Checkpoint& checkpoint) {
-  const auto scale_bytes = [&](std::string_view name) {
-    return FindType(checkpoint, name) == DType::kF32 ? 4 : 1;
+  const auto type = [&](const ModelTensor& tensor, std::string_view suffix) {
+    const TensorView* found = checkpoint.Find(fmt::format("layers.0.{}{}", tensor.name, suffix));
+    return found == nullptr ? std::nullopt : std::optional(found->dtype);
   };
-  return {.fp4_experts = FindType(checkpoint, "layers.0.ffn.experts.0.w1.weight") != DType::kF8E4M3,
-          .scale_bytes = scale_bytes("layers.0.attn.wkv.scale"),
-          .expert_scale_bytes = scale_bytes("layers.0.ffn.experts.0.w1.scale"),
-          .bf16_wo_a = FindType(checkpoint, "layers.0.attn.wo_a.weight") == DType::kBF16};
+  StoredFormats formats;
+  const ModelConfig names = {.o_groups = 1};  // only the names of the tensors are used
+  for (const ModelTensor& tensor : BlockTensors(names, 0, 0)) {
+    if (tensor.kind == ModelTensor::Kind::kFp8OrBf16) {
+      formats.bf16_groups = type(tensor, ".weight") == DType::kBF16;
+    }
+    if (tensor.kind == ModelTensor::Kind::kFp8 && type(tensor, ".scale") == DType::kF32) {
+      formats.scale_bytes = sizeof(float);
+    }
+  }
+  ModelTensor expert = ExpertTensors(names).front();
+  expert.name = ExpertPrefix(0) + expert.name;
+  formats.fp4_experts = type(expert, ".weight") != DType::kF8E4M3;
+  if (type(expert, ".scale") == DType::kF32) formats.expert_scale_bytes = sizeof(float);
+  return formats;
 }
 
 ModelCosts::ModelCosts(const ModelConfig& config, const StoredFormats& formats)
@@ -185,10 +133,9 @@ ModelCosts::ModelCosts(const ModelConfig& config, const StoredFormats& formats)
       cached_(ComputeCachedRowBytes(config)),
       outside_(OutsideLayers(config)),
       embed_row_bytes_(Number(2 * config.hidden_size)) {
-  LayerBuilder builder(config_, formats);
   for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
-    layers_.push_back(builder.Build(config.compress_ratios[static_cast<std::size_t>(i)],
-                                    i < config.num_hash_layers));
+    layers_.push_back(
+        BuildLayer(config, formats, i, config.compress_ratios[static_cast<std::size_t>(i)]));
   }
 }
 
@@ -206,19 +153,6 @@ Cost ModelCosts::Dense(std::int64_t n_tokens, std::int64_t n_logit_rows) const {
     cost += {head.bytes, head.flops * Number(n_logit_rows)};
   }
   return cost;
-}
-
-Costs ModelCosts::ByComponent() const {
-  Costs costs = outside_;
-  Cost& other = costs[static_cast<std::size_t>(Component::kOther)];
-  other.bytes += embed_row_bytes_;
-  for (const LayerCosts& layer : layers_) {
-    for (std::size_t i = 0; i < kComponents; ++i) {
-      costs[i] += layer.dense[i];
-    }
-    other.bytes += layer.table_row_bytes;
-  }
-  return costs;
 }
 
 Cost ModelCosts::RoutedPerToken() const {
@@ -242,19 +176,17 @@ Cost ModelCosts::Attention(std::int64_t position) const {
 
 AttentionCost ModelCosts::LayerAttention(std::size_t layer, std::int64_t position) const {
   const int ratio = layers_[layer].ratio;
-  const double window = Number(std::min(config_.sliding_window, position + 1));
-  const double visible = Number(VisibleRows(position, ratio));
-  const double chosen = ratio == 4 ? std::min(Number(config_.index_topk), visible) : visible;
-  AttentionCost cost;
-  cost.core = {window * cached_.window + chosen * cached_.compressed,
-               4 * Number(config_.num_attention_heads * config_.head_dim) * (window + chosen)};
-  // Scores are not needed if all visible rows are chosen.
-  if (ratio == 4 && visible > chosen) {
-    // For every head: the products, then ReLU, weight and sum.
-    cost.indexer = {visible * cached_.index,
-                    visible * Number(config_.index_n_heads * (2 * config_.index_head_dim + 3))};
-  }
-  return cost;
+  const ReadRows read =
+      CountReadRows(position, config_.sliding_window, ratio, ratio == 4 ? config_.index_topk : 0);
+  const double window = Number(read.window);
+  const double chosen = Number(read.compressed);
+  const double scored = Number(read.scored);
+  const std::int64_t heads = config_.num_attention_heads * config_.head_dim;
+  // For every head of the indexer: the products, then ReLU, weight and sum.
+  return {.core = {window * cached_.window + chosen * cached_.compressed,
+                   4 * Number(heads) * (window + chosen)},
+          .indexer = {scored * cached_.index,
+                      scored * Number(config_.index_n_heads * (2 * config_.index_head_dim + 3))}};
 }
 
 double ModelCosts::embedding_bytes() const { return embed_row_bytes_ * Number(config_.vocab_size); }
@@ -262,13 +194,13 @@ double ModelCosts::embedding_bytes() const { return embed_row_bytes_ * Number(co
 DraftCosts ModelCosts::Draft(const DrafterKind& drafter) const {
   const std::vector<int> ratios = drafter.sizes(config_).ratios;
   DraftCosts draft = {
-      .block = LayerBuilder(config_, formats_).Build(ratios.front(), /*hash_routed=*/false),
+      .block = BuildLayer(config_, formats_, config_.num_hidden_layers, ratios.front()),
       .n_blocks = std::ssize(ratios),
-      .rest = HyperHead(config_.hidden_size)};
-  for (const DraftTensor& tensor : drafter.tensors(config_)) {
+      .rest = TensorCost(StreamHead(config_), formats_)};
+  for (const ModelTensor& tensor : drafter.tensors(config_)) {
     const Cost cost = TensorCost(tensor, formats_);
     draft.rest += cost;
-    if (tensor.is_by_vocabulary) draft.by_vocabulary += cost;
+    if (tensor.shard == ModelTensor::Shard::kVocabulary) draft.by_vocabulary += cost;
   }
   return draft;
 }

@@ -17,20 +17,11 @@
 #include "checkpoint/model_config.h"
 #include "checkpoint/safetensors.h"
 #include "model/draft/drafters.h"
+#include "model/model_tensors.h"
 
 namespace fathom::bench {
 
-// The rows of the tables of docs/spec/flops_bytes.md 1 and 2.
-enum class Component {
-  kAttention,  // projections
-  kShared,     // shared experts
-  kHead,
-  kCompressor,
-  kIndexer,
-  kHyper,   // hyper-connections
-  kRouter,  // without the tables of hash layers
-  kOther,   // norms, sinks
-};
+using Component = ModelTensor::Component;
 inline constexpr std::size_t kComponents = 8;
 
 struct Cost {
@@ -51,7 +42,7 @@ struct StoredFormats {
   bool fp4_experts = true;
   std::int64_t scale_bytes = 1;         // FP8 matrices other than experts: 1 (E8M0), 4 (F32)
   std::int64_t expert_scale_bytes = 1;  // FP8 experts
-  bool bf16_wo_a = false;
+  bool bf16_groups = false;             // GroupedLinear of attention
 };
 // Reads the formats from the tensors of the first layer.
 StoredFormats FindStoredFormats(const Checkpoint& checkpoint);
@@ -60,10 +51,10 @@ StoredFormats FindStoredFormats(const Checkpoint& checkpoint);
 struct LayerCosts {
   int ratio = 0;
   Costs dense;             // all but the routed experts
-  Cost by_heads;           // kAttention: wq_b, wo_a, wo_b, which tensor ranks share by heads
+  Cost by_heads;           // kAttention: the matrices that tensor ranks share by heads
   Cost by_tokens;          // kIndexer: queries, which tensor ranks share by tokens like the scores
   Cost expert;             // one routed expert
-  double table_bytes = 0;  // tid2eid of hash layers: the whole table, and the row of one token
+  double table_bytes = 0;  // experts of hash layers: the whole table, and the row of one token
   double table_row_bytes = 0;
 };
 
@@ -99,8 +90,6 @@ class ModelCosts {
   // operations for its tokens. n_logit_rows: tokens that pass through the head; with 0 the head is
   // not read.
   Cost Dense(std::int64_t n_tokens, std::int64_t n_logit_rows) const;
-  // Returns the dense costs of one token with its logits, by component.
-  Costs ByComponent() const;
   // Returns the cost of one token's routed experts in all layers.
   Cost RoutedPerToken() const;
   // Returns the bytes of n_experts different experts, counted over all layers.

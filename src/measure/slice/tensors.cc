@@ -9,67 +9,84 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/integer_math.h"
+#include "kernels/weight_format.h"
 #include "model/draft/drafters.h"
+#include "model/model_tensors.h"
 
 namespace fathom {
 namespace {
 
-constexpr std::int64_t kFp8Block = 128;
-constexpr std::int64_t kFp4Block = 32;
+// Weights of 1 / sqrt(inputs) keep the root mean square of the inputs.
+double Preserving(std::int64_t inputs) { return 1 / std::sqrt(static_cast<double>(inputs)); }
+
+double DeviationOfFloats(ModelTensor::Component component) {
+  switch (component) {
+    case ModelTensor::Component::kRouter:
+      return 0.01;  // far below the spread of the scores, so that no expert is preferred
+    case ModelTensor::Component::kOther:
+      return 1;  // sinks
+    default:
+      return 0.5;  // scores of positions in a compressor
+  }
+}
 
 // Collects the tensors of one part, by their names without its prefix.
 class Part {
  public:
   Part(const ModelConfig& config, std::string prefix)
-      : config_(config), hidden_(config.hidden_size), prefix_(std::move(prefix)) {}
+      : config_(config), prefix_(std::move(prefix)) {}
 
-  // ratio: 0, 4 or 128. is_hash: the block chooses experts by the token.
-  void AddBlock(int ratio, bool is_hash = false) {
-    AddNorm("attn_norm", hidden_);
-    AddNorm("ffn_norm", hidden_);
-    AddHyperConnection("hc_attn", 24, 3);
-    AddHyperConnection("hc_ffn", 24, 3);
-    AddAttention();
-    if (ratio != 0) {
-      AddCompressor("attn.compressor", ratio, config_.head_dim);
-    }
-    if (ratio == 4) {
-      AddFp8("attn.indexer.wq_b", config_.index_n_heads * config_.index_head_dim,
-             config_.q_lora_rank);
-      AddBf16("attn.indexer.weights_proj", config_.index_n_heads, hidden_);
-      AddCompressor("attn.indexer.compressor", ratio, config_.index_head_dim);
-    }
-    AddExperts(is_hash);
-  }
-
-  // Adds the stream gates before the logits.
-  void AddStreamHead() { AddHyperConnection("hc_head", 4, 1); }
-
-  // Adds a tensor of a draft head.
-  void AddDraft(const DraftTensor& tensor) {
+  void Add(const ModelTensor& tensor) {
+    using Kind = ModelTensor::Kind;
+    const std::int64_t rows = tensor.rows;
+    const std::int64_t cols = tensor.cols;
     switch (tensor.kind) {
-      case DraftTensor::Kind::kVector:
-        return AddNorm(tensor.name, tensor.rows);
-      case DraftTensor::Kind::kFp8:
-        return AddFp8(tensor.name, tensor.rows, tensor.cols);
-      case DraftTensor::Kind::kBf16:
-        return AddBf16(tensor.name, tensor.rows, tensor.cols);
-      case DraftTensor::Kind::kTable:
-        return AddValues(tensor.name + ".weight", DType::kBF16, {tensor.rows, tensor.cols}, 0, 1);
+      case Kind::kVector:  // values near 1, like trained norms
+        return AddValues(tensor.name + ".weight", DType::kBF16, {rows}, 1, 0.1);
+      case Kind::kFloats:
+        return AddValues(tensor.name, DType::kF32,
+                         cols == 1 ? std::vector{rows} : std::vector{rows, cols}, 0,
+                         DeviationOfFloats(tensor.component));
+      case Kind::kGates:  // half open on average, and dependent equally on streams and base
+        AddValues(tensor.name + "_fn", DType::kF32, {rows, cols}, 0, Preserving(cols));
+        AddValues(tensor.name + "_base", DType::kF32, {rows}, 0, 0.5);
+        return AddValues(tensor.name + "_scale", DType::kF32, {tensor.GateScales()}, 0.5, 0.05);
+      case Kind::kTable:  // streams begin with a deviation of 1
+        return AddValues(tensor.name + ".weight", DType::kBF16, {rows, cols}, 0, 1);
+      case Kind::kIds:
+        return tensors_.push_back({.name = prefix_ + tensor.name,
+                                   .dtype = DType::kI64,
+                                   .shape = {rows, cols},
+                                   .n_experts = config_.n_routed_experts});
+      case Kind::kBf16: {
+        // Logits have the spread of a trained model's logits.
+        const double spread = tensor.component == ModelTensor::Component::kHead ? 4 : 1;
+        return AddValues(tensor.name + ".weight", DType::kBF16, {rows, cols}, 0,
+                         spread / std::sqrt(static_cast<double>(cols)));
+      }
+      case Kind::kFp8:
+      case Kind::kFp8OrBf16:
+        AddValues(tensor.name + ".weight", DType::kF8E4M3, {rows, cols}, 0, kE4m3Deviation);
+        return AddValues(tensor.name + ".scale", DType::kF8E8M0,
+                         {DivideUp(rows, kFp8Block), DivideUp(cols, kFp8Block)}, 0,
+                         Preserving(cols) / kE4m3Deviation);
+      case Kind::kFp4OrFp8:
+        AddValues(tensor.name + ".weight", DType::kI8, {rows, cols / 2}, 0, kE2m1Deviation);
+        return AddValues(tensor.name + ".scale", DType::kF8E8M0, {rows, cols / kFp4Block}, 0,
+                         Preserving(cols) / kE2m1Deviation);
     }
   }
 
-  // Streams begin with a deviation of 1.
-  void AddEmbedding() {
-    AddValues("embed.weight", DType::kBF16, {config_.vocab_size, hidden_}, 0, 1);
-  }
-
-  // Logits have the spread of a trained model's logits.
-  void AddLogitHead() {
-    constexpr double kSpread = 4;
-    AddNorm("norm", hidden_);
-    AddValues("head.weight", DType::kBF16, {config_.vocab_size, hidden_}, 0,
-              kSpread / std::sqrt(static_cast<double>(hidden_)));
+  void AddBlock(std::int64_t index, int ratio) {
+    for (const ModelTensor& tensor : BlockTensors(config_, index, ratio)) Add(tensor);
+    const std::vector<ModelTensor> of_expert = ExpertTensors(config_);
+    for (std::int64_t e = 0; e < config_.n_routed_experts; ++e) {
+      for (ModelTensor tensor : of_expert) {
+        tensor.name = ExpertPrefix(e) + tensor.name;
+        Add(tensor);
+      }
+    }
   }
 
   std::vector<SliceTensor> Take() {
@@ -90,86 +107,7 @@ class Part {
                         .deviation = deviation});
   }
 
-  // Values near 1, like trained norms.
-  void AddNorm(std::string_view name, std::int64_t size) {
-    AddValues(fmt::format("{}.weight", name), DType::kBF16, {size}, 1, 0.1);
-  }
-
-  // Weights of 1 / sqrt(inputs) keep the root mean square of the inputs.
-  static double Preserving(std::int64_t inputs) {
-    return 1 / std::sqrt(static_cast<double>(inputs));
-  }
-
-  void AddBf16(std::string_view name, std::int64_t rows, std::int64_t cols) {
-    AddValues(fmt::format("{}.weight", name), DType::kBF16, {rows, cols}, 0, Preserving(cols));
-  }
-
-  void AddFp8(std::string_view name, std::int64_t rows, std::int64_t cols) {
-    AddValues(fmt::format("{}.weight", name), DType::kF8E4M3, {rows, cols}, 0, kE4m3Deviation);
-    AddValues(fmt::format("{}.scale", name), DType::kF8E8M0,
-              {(rows + kFp8Block - 1) / kFp8Block, (cols + kFp8Block - 1) / kFp8Block}, 0,
-              Preserving(cols) / kE4m3Deviation);
-  }
-
-  void AddFp4(std::string_view name, std::int64_t rows, std::int64_t cols) {
-    AddValues(fmt::format("{}.weight", name), DType::kI8, {rows, cols / 2}, 0, kE2m1Deviation);
-    AddValues(fmt::format("{}.scale", name), DType::kF8E8M0, {rows, cols / kFp4Block}, 0,
-              Preserving(cols) / kE2m1Deviation);
-  }
-
-  // Gates that are half open on average and depend equally on the streams and on the base.
-  void AddHyperConnection(std::string_view name, std::int64_t rows, std::int64_t n_scales) {
-    const std::int64_t inputs = config_.hc_mult * hidden_;
-    AddValues(fmt::format("{}_fn", name), DType::kF32, {rows, inputs}, 0, Preserving(inputs));
-    AddValues(fmt::format("{}_base", name), DType::kF32, {rows}, 0, 0.5);
-    AddValues(fmt::format("{}_scale", name), DType::kF32, {n_scales}, 0.5, 0.05);
-  }
-
-  void AddAttention() {
-    const std::int64_t all_heads = config_.num_attention_heads * config_.head_dim;
-    const std::int64_t latent = config_.o_groups * config_.o_lora_rank;
-    AddValues("attn.attn_sink", DType::kF32, {config_.num_attention_heads}, 0, 1);
-    AddNorm("attn.q_norm", config_.q_lora_rank);
-    AddNorm("attn.kv_norm", config_.head_dim);
-    AddFp8("attn.wq_a", config_.q_lora_rank, hidden_);
-    AddFp8("attn.wq_b", all_heads, config_.q_lora_rank);
-    AddFp8("attn.wkv", config_.head_dim, hidden_);
-    AddFp8("attn.wo_a", latent, all_heads / config_.o_groups);
-    AddFp8("attn.wo_b", hidden_, latent);
-  }
-
-  void AddCompressor(std::string_view name, int ratio, std::int64_t dim) {
-    const std::int64_t outputs = (ratio == 4 ? 2 : 1) * dim;  // windows of ratio 4 overlap
-    AddValues(fmt::format("{}.ape", name), DType::kF32, {ratio, outputs}, 0, 0.5);
-    AddBf16(fmt::format("{}.wkv", name), outputs, hidden_);
-    AddBf16(fmt::format("{}.wgate", name), outputs, hidden_);
-    AddNorm(fmt::format("{}.norm", name), dim);
-  }
-
-  void AddExperts(bool is_hash) {
-    const std::int64_t width = config_.moe_intermediate_size;
-    AddBf16("ffn.gate", config_.n_routed_experts, hidden_);
-    if (is_hash) {
-      tensors_.push_back({.name = prefix_ + "ffn.gate.tid2eid",
-                          .dtype = DType::kI64,
-                          .shape = {config_.vocab_size, config_.num_experts_per_tok},
-                          .n_experts = config_.n_routed_experts});
-    } else {
-      // Far below the spread of the scores, so that no expert is preferred.
-      AddValues("ffn.gate.bias", DType::kF32, {config_.n_routed_experts}, 0, 0.01);
-    }
-    AddFp8("ffn.shared_experts.w1", width, hidden_);
-    AddFp8("ffn.shared_experts.w2", hidden_, width);
-    AddFp8("ffn.shared_experts.w3", width, hidden_);
-    for (std::int64_t e = 0; e < config_.n_routed_experts; ++e) {
-      AddFp4(fmt::format("ffn.experts.{}.w1", e), width, hidden_);
-      AddFp4(fmt::format("ffn.experts.{}.w2", e), hidden_, width);
-      AddFp4(fmt::format("ffn.experts.{}.w3", e), width, hidden_);
-    }
-  }
-
   const ModelConfig& config_;
-  const std::int64_t hidden_;
   const std::string prefix_;
   std::vector<SliceTensor> tensors_;
 };
@@ -178,14 +116,14 @@ class Part {
 void AddDraftParts(const ModelConfig& config, const DrafterKind& drafter,
                    std::vector<std::vector<SliceTensor>>& parts) {
   const std::vector<int> ratios = drafter.sizes(config).ratios;
-  const std::vector<DraftTensor> tensors = drafter.tensors(config);
+  const std::vector<ModelTensor> tensors = drafter.tensors(config);
   for (std::int64_t stage = 0; stage < std::ssize(ratios); ++stage) {
     Part part(config, fmt::format("{}{}.", drafter.prefix, stage));
-    part.AddBlock(ratios[static_cast<std::size_t>(stage)]);
-    for (const DraftTensor& tensor : tensors) {
-      if (tensor.stage == stage) part.AddDraft(tensor);
+    part.AddBlock(config.num_hidden_layers + stage, ratios[static_cast<std::size_t>(stage)]);
+    for (const ModelTensor& tensor : tensors) {
+      if (tensor.stage == stage) part.Add(tensor);
     }
-    if (stage + 1 == std::ssize(ratios)) part.AddStreamHead();
+    if (stage + 1 == std::ssize(ratios)) part.Add(StreamHead(config));
     parts.push_back(part.Take());
   }
 }
@@ -201,16 +139,16 @@ std::int64_t ByteCount(const SliceTensor& tensor) {
 std::vector<std::vector<SliceTensor>> SliceParts(const ModelConfig& config) {
   std::vector<std::vector<SliceTensor>> parts;
   Part embedding(config, "");
-  embedding.AddEmbedding();
+  Part head(config, "");
+  for (const ModelTensor& tensor : OutsideTensors(config)) {
+    (tensor.kind == ModelTensor::Kind::kTable ? embedding : head).Add(tensor);
+  }
   parts.push_back(embedding.Take());
   for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
     Part layer(config, fmt::format("layers.{}.", i));
-    layer.AddBlock(config.compress_ratios[static_cast<std::size_t>(i)], i < config.num_hash_layers);
+    layer.AddBlock(i, config.compress_ratios[static_cast<std::size_t>(i)]);
     parts.push_back(layer.Take());
   }
-  Part head(config, "");
-  head.AddStreamHead();
-  head.AddLogitHead();
   parts.push_back(head.Take());
   if (const DrafterKind* drafter = AnnouncedDrafter(config)) {
     AddDraftParts(config, *drafter, parts);

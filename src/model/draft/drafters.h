@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "base/result.h"
-#include "model/draft/draft_tensors.h"
 
 namespace fathom {
 
@@ -18,6 +17,7 @@ class Checkpoint;
 class Drafter;
 struct ModelConfig;
 struct ModelState;
+struct ModelTensor;
 
 // The sizes of a drafter beside the sizes of its layers.
 struct DraftSizes {
@@ -60,7 +60,9 @@ struct DrafterKind {
   // Sets the fields that the tensors of a checkpoint imply. Error: the configuration lacks numbers
   // of the head.
   Status (*adopt)(int n_stages, ModelConfig& config) = nullptr;
-  std::vector<DraftTensor> (*tensors)(const ModelConfig& config) = nullptr;
+  // Returns its tensors that are neither in its blocks nor the gates before the head of its last
+  // stage. Rows by kVocabulary are the rows of the tokens whose rows of the head a rank has.
+  std::vector<ModelTensor> (*tensors)(const ModelConfig& config) = nullptr;
   DraftSizes (*sizes)(const ModelConfig& config) = nullptr;
   // Makes the drafter of a loaded model, which has these weights and caches and must outlive it.
   std::unique_ptr<Drafter> (*make)(ModelState& model) = nullptr;

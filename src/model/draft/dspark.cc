@@ -6,6 +6,7 @@
 #include "model/draft/stream_check.h"
 #include "model/model_limits.h"
 #include "model/model_state.h"
+#include "model/model_tensors.h"
 
 namespace fathom {
 namespace {
@@ -49,34 +50,27 @@ Status AdoptDSpark(int n_stages, ModelConfig& config) {
   return {};
 }
 
-std::vector<DraftTensor> DSparkTensors(const ModelConfig& config) {
-  using Kind = DraftTensor::Kind;
+std::vector<ModelTensor> DSparkTensors(const ModelConfig& config) {
+  using enum ModelTensor::Kind;
   const DSparkConfig& dspark = *config.dspark;
-  const std::int64_t last = dspark.n_stages - 1;
   const std::int64_t hidden = config.hidden_size;
   const std::int64_t rank = dspark.dspark_markov_rank;
-  return {{.name = "main_norm", .kind = Kind::kVector, .rows = hidden},
-          {.name = "main_proj",
-           .kind = Kind::kFp8,
-           .rows = hidden,
-           .cols = std::ssize(dspark.dspark_target_layer_ids) * hidden},
-          {.stage = last,
-           .name = "markov_head.markov_w1",
-           .kind = Kind::kTable,
-           .rows = config.vocab_size,
-           .cols = rank},
-          {.stage = last,
-           .name = "markov_head.markov_w2",
-           .kind = Kind::kBf16,
-           .rows = config.vocab_size,
-           .cols = rank,
-           .is_by_vocabulary = true},
-          {.stage = last,
-           .name = "confidence_head.proj",
-           .kind = Kind::kBf16,
-           .rows = 1,
-           .cols = hidden + rank},
-          {.stage = last, .name = "norm", .kind = Kind::kVector, .rows = hidden}};
+  const std::int64_t targets = std::ssize(dspark.dspark_target_layer_ids);
+  std::vector<ModelTensor> tensors = {
+      {"main_norm", kVector, hidden},
+      {"main_proj", kFp8, hidden, targets * hidden},
+      {"markov_head.markov_w1", kTable, config.vocab_size, rank},
+      {.name = "markov_head.markov_w2",
+       .kind = kBf16,
+       .rows = config.vocab_size,
+       .cols = rank,
+       .shard = ModelTensor::Shard::kVocabulary},
+      {"confidence_head.proj", kBf16, 1, hidden + rank},
+      {"norm", kVector, hidden},
+  };
+  // The first two make the features of the first stage; the others choose drafts.
+  for (std::size_t i = 2; i < tensors.size(); ++i) tensors[i].stage = dspark.n_stages - 1;
+  return tensors;
 }
 
 DraftSizes SizesOfDSpark(const ModelConfig& config) {
@@ -249,8 +243,7 @@ void DSparkDrafter::AppendKeys(const Step& step) {
   backend.Linear(step.a.draft_input, weights().matrices[kMainProj], main_x);
   backend.RmsNorm(main_x, weights().vectors[kMainNorm], eps, main_x);
   for (const BlockWeights& stage : weights().blocks) {
-    backend.Linear(main_x, stage.attn.wkv, step.a.kv);
-    backend.WindowKeys(step.a.kv, stage.attn.kv_norm, eps, step.Rope(0));
+    WindowKeys(step, stage.attn, main_x, step.Rope(0));
     backend.AppendWindow(step.a.kv, step.batch, model_.BlockCache(stage.index).window);
   }
   if (trace_ != nullptr) trace_->AddMainX(backend, main_x);

@@ -9,6 +9,7 @@
 #include "model/draft/stream_check.h"
 #include "model/model_limits.h"
 #include "model/model_state.h"
+#include "model/model_tensors.h"
 
 namespace fathom {
 namespace {
@@ -20,15 +21,15 @@ enum Matrices { kEProj, kHProj };        // [hidden, hidden]
 // The head is trained for one token ahead; each further draft is less certain.
 constexpr int kMtpDepth = 4;
 
-std::vector<DraftTensor> MtpTensors(const ModelConfig& config) {
-  using Kind = DraftTensor::Kind;
+std::vector<ModelTensor> MtpTensors(const ModelConfig& config) {
+  using enum ModelTensor::Kind;
   const std::int64_t hidden = config.hidden_size;
-  return {{.name = "enorm", .kind = Kind::kVector, .rows = hidden},
-          {.name = "hnorm", .kind = Kind::kVector, .rows = hidden},
-          {.name = "norm", .kind = Kind::kVector, .rows = hidden},
-          {.name = "e_proj", .kind = Kind::kFp8, .rows = hidden, .cols = hidden},
+  return {{"enorm", kVector, hidden},
+          {"hnorm", kVector, hidden},
+          {"norm", kVector, hidden},
+          {"e_proj", kFp8, hidden, hidden},
           {.name = "h_proj",
-           .kind = Kind::kFp8,
+           .kind = kFp8,
            .rows = hidden,
            .cols = hidden,
            .products_per_token = kStreams}};
