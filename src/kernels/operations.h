@@ -215,7 +215,7 @@ struct IndexQueriesOp {
   Matrix<std::uint8_t> out;
 };
 
-// queries from IndexQueries; head_weights [t, index_heads] (u * weights_proj, not yet scaled); rows
+// queries from IndexQueries; head_weights [t, index_heads], not yet scaled; rows
 // [t, index_topk]: the chosen rows of cache, best first (all visible rows ascending, if they fit;
 // the queries of such tokens are not read), then -1. Where not all fit, the cache has all.
 struct SelectRowsOp {

@@ -18,9 +18,9 @@ namespace fathom::cpu {
 enum class ProductFormat : int {
   kF32,
   kBf16,
-  kBf16ByBlocks,  // in the order of kFp8 (wo_a)
+  kBf16ByBlocks,  // in the order of kFp8 (GroupedLinear)
   kFp8,           // activations quantised
-  kFp8AsBf16,     // weights bf16(e4m3 * scale), activations not quantised (wo_a)
+  kFp8AsBf16,     // weights bf16(e4m3 * scale), activations not quantised (GroupedLinear)
   kFp4,           // activations quantised
 };
 

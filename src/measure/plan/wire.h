@@ -15,7 +15,7 @@ namespace fathom::plan {
 // purpose.
 struct WireBytes {
   double embedding = 0;
-  double sums = 0;     // after wo_b and after the shared expert
+  double sums = 0;     // after attention and after the shared expert
   double experts = 0;  // bytes of the exchange in use
   double choice = 0;   // lists of compressed rows, if tensor ranks share the choice
   double rows = 0;     // chosen rows, if the tensor ranks divide them

@@ -175,9 +175,9 @@ struct PlainProduct {
   }
 };
 
-// kFp8 and kBf16 weights of wo_a, unquantised activations (docs/numerics.md 2). Numbers below 2^-50
-// count as zero. FP8 weights are bf16(e4m3 * factor); the chain is multiplied by the scale's power
-// of two at its end.
+// kFp8 and kBf16 weights of GroupedLinear, unquantised activations (docs/numerics.md 2). Numbers
+// below 2^-50 count as zero. FP8 weights are bf16(e4m3 * factor); the chain is multiplied by the
+// scale's power of two at its end.
 struct BlockProduct {
   using Input = PlainRows;
 
