@@ -112,10 +112,12 @@ function(fathom_module name)
 endfunction()
 
 # fathom_test(FOLDER LINKS folder ... [LIBRARIES third_party ...] [SOURCES more.cc ...]
-#             [EXCLUDE pattern])
-# All tests of one folder are one program, FOLDER_test; its suites are the ctest entries.
+#             [EXCLUDE pattern] [NOT_DEBUG pattern ...] [NOT_TSAN pattern ...])
+# All tests of one folder are one program, FOLDER_test; its suites are the ctest entries. The presets
+# debug and tsan leave out the suites whose whole names match a pattern of NOT_DEBUG or NOT_TSAN: they
+# take minutes there, and others run the same code.
 function(fathom_test name)
-  cmake_parse_arguments(ARG "" "EXCLUDE" "SOURCES;LINKS;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ARG "" "EXCLUDE" "SOURCES;LINKS;LIBRARIES;NOT_DEBUG;NOT_TSAN" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS *.cc)
   if(ARG_EXCLUDE)
     list(FILTER sources EXCLUDE REGEX ${ARG_EXCLUDE})
@@ -128,10 +130,13 @@ function(fathom_test name)
   target_include_directories(${name}_test PRIVATE ${CMAKE_SOURCE_DIR})
   target_compile_options(${name}_test PRIVATE ${test_options})
   target_precompile_headers(${name}_test REUSE_FROM fathom_test_headers)
+  list(JOIN ARG_NOT_DEBUG "|" not_debug)
+  list(JOIN ARG_NOT_TSAN "|" not_tsan)
   set(suites ${CMAKE_CURRENT_BINARY_DIR}/${name}_suites.cmake)
   add_custom_command(TARGET ${name}_test POST_BUILD
     COMMAND ${CMAKE_COMMAND} -DPROGRAM=$<TARGET_FILE:${name}_test> -DLABEL=${name}
-      -DOUTPUT=${suites} -P ${CMAKE_SOURCE_DIR}/cmake/discover_suites.cmake VERBATIM)
+      "-DNOT_DEBUG=${not_debug}" "-DNOT_TSAN=${not_tsan}" -DOUTPUT=${suites}
+      -P ${CMAKE_SOURCE_DIR}/cmake/discover_suites.cmake VERBATIM)
   if(NOT EXISTS ${suites})  # a program that is not built fails if its label is asked for
     file(WRITE ${suites} "add_test(${name}_test ${name}_test_is_not_built)\n"
       "set_tests_properties(${name}_test PROPERTIES LABELS ${name})\n")
