@@ -48,7 +48,7 @@ BOXES = [
     (r"(cuda|cublas|cooperative_groups|mma\.h|hip/|hipblas|nccl|rccl)",
      r"kernels/(gpu|vendor)/|comm/nccl\.cc$", "CUDA and HIP"),
     (r"(\w*mmintrin|x86intrin|amxintrin|arm_neon|arm_sve)\.h$",
-     r"kernels/cpu/simd\w*\.h$", "vector intrinsics"),
+     r"kernels/cpu/vector/simd\w*\.h$", "vector intrinsics"),
     (r"boost/", r"http/http_request_parser\.cc$", "Boost"),
     (r"curl/", r"http/http_client\.cc$", "libcurl"),
     (r"(zlib|zstd\w*)\.h$", r"http/content_decoder\.cc$", "zlib and libzstd"),

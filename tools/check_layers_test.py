@@ -39,7 +39,7 @@ class CheckLayersTest(unittest.TestCase):
 
     def test_an_include_covered_by_links_passes(self):
         self.write_folder("kernels", "base")
-        self.write("src/kernels/cpu/simd.h", '#include <immintrin.h>\n#include "base/check.h"\n'
+        self.write("src/kernels/cpu/vector/simd.h", '#include <immintrin.h>\n#include "base/check.h"\n'
                    '#include "kernels/backend.h"\n')
         self.expect()
 
@@ -86,7 +86,7 @@ class CheckLayersTest(unittest.TestCase):
             self.write_folder(folder, "base")
         for path, header in [("kernels/gpu/gpu_runtime.h", "cuda_runtime.h"),
                              ("kernels/vendor/gemm.cu", "hip/hip_runtime.h"),
-                             ("kernels/cpu/simd_avx2.h", "immintrin.h"),
+                             ("kernels/cpu/vector/simd_avx2.h", "immintrin.h"),
                              ("comm/nccl.cc", "nccl.h"), ("comm/mpi.cc", "mpi.h"),
                              ("http/http_request_parser.cc", "boost/beast.hpp"),
                              ("http/http_client.cc", "curl/curl.h"),

@@ -15,7 +15,7 @@ import sys
 from namespaces import lines_in_namespaces
 
 # Each stands for another header in programs of its own, of other instructions.
-ALTERNATIVES = re.compile(r"kernels/cpu/simd_\w+\.h$")
+ALTERNATIVES = re.compile(r"kernels/cpu/vector/simd_\w+\.h$")
 TYPE = re.compile(
     r"(?:struct|class|union|enum class|enum)\s+(?:alignas\([^)]*\)\s+|\[\[[^\]]*\]\]\s+)*"
     r"([A-Za-z_]\w*)(?![\w:<])[^;]*(?:\{|$)")

@@ -16,10 +16,8 @@ import sys
 from namespaces import lines_in_namespaces
 
 FOLDERS = ("src/*", "tests/*")
-# Compiled once per instruction set, one by one (src/kernels/CMakeLists.txt).
-ALONE = re.compile(
-    r"kernels/cpu/(attention|compressor|elementwise|hyper_connection|indexer|norm_rope|prepare"
-    r"|product|roofline|table)\.cc$|/scripted_server\.cc$")
+# Compiled once per instruction set, one by one (src/kernels/CMakeLists.txt), or a program of its own.
+ALONE = re.compile(r"kernels/cpu/(vector|tiles)/|/scripted_server\.cc$")
 DEFINITIONS = (
     re.compile(r"(?:struct|class|union|enum class|enum)\s+([A-Za-z_]\w*)"),
     re.compile(r"(?:static |inline )*(?:constexpr|const|thread_local)\s.*?\b([A-Za-z_]\w*)"

@@ -3,7 +3,7 @@
 // Each function consists of IEEE operations only, so that the scalar reference and every
 // instruction set agree bit for bit (docs/numerics.md 3). The functions are templates over `Ops`,
 // which names the number types and their few operations: ScalarOps below, or the vector operations
-// of kernels/cpu/simd.h. F has the operators + - * /. Accuracy: Exp and Log1p at most 2 ulp,
+// of kernels/cpu/vector/simd.h. F has the operators + - * /. Accuracy: Exp and Log1p at most 2 ulp,
 // functions built on them 3 ulp (tests/kernels/math_test.cc).
 //
 // `constexpr`: kernels of GPUs can call them (kernels/gpu/device).

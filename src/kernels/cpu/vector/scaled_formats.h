@@ -13,8 +13,8 @@
 //   AddScaled        adds a block of one row of activations to its sums; with kStarts sets them.
 #pragma once
 
-#include "kernels/cpu/product_formats.h"
-#include "kernels/cpu/scale_range.h"
+#include "kernels/cpu/vector/product_formats.h"
+#include "kernels/cpu/vector/scale_range.h"
 
 namespace fathom::KERNEL_ISA {
 namespace {

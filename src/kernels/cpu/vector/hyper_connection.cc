@@ -1,8 +1,8 @@
 // Hyper-connections (docs/numerics.md 5).
-#include "kernels/cpu/chains.h"
-#include "kernels/cpu/isa_functions.h"
-#include "kernels/cpu/product_rows.h"
-#include "kernels/cpu/simd.h"
+#include "kernels/cpu/vector/chains.h"
+#include "kernels/cpu/vector/isa_functions.h"
+#include "kernels/cpu/vector/product_rows.h"
+#include "kernels/cpu/vector/simd.h"
 #include "kernels/math.h"
 
 namespace fathom::KERNEL_ISA {

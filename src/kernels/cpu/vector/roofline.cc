@@ -1,6 +1,6 @@
 // The two loops that measure the limits of the machine: kernels/roofline.h runs and times them.
-#include "kernels/cpu/isa_functions.h"
-#include "kernels/cpu/simd.h"
+#include "kernels/cpu/vector/isa_functions.h"
+#include "kernels/cpu/vector/simd.h"
 
 namespace fathom::KERNEL_ISA {
 namespace {

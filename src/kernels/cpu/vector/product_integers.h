@@ -19,7 +19,7 @@
 // kNanMark says that some number of the block is NaN.
 #pragma once
 
-#include "kernels/cpu/product_formats.h"
+#include "kernels/cpu/vector/product_formats.h"
 
 namespace fathom::KERNEL_ISA {
 namespace {

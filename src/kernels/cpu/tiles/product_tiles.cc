@@ -9,8 +9,8 @@
 //
 // An instruction takes 16 cycles however few of the 16 pairs are used; with 4 (FP4) or 8 halves
 // (FP8) it does four times as many multiply-adds per cycle as fp32 registers.
-#include "kernels/cpu/isa_functions.h"
-#include "kernels/cpu/tile_formats.h"
+#include "kernels/cpu/tiles/tile_formats.h"
+#include "kernels/cpu/vector/isa_functions.h"
 
 namespace fathom::KERNEL_ISA {
 namespace {

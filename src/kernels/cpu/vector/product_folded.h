@@ -9,9 +9,9 @@
 // are.
 #pragma once
 
-#include "kernels/cpu/product_formats.h"
-#include "kernels/cpu/product_panel.h"
-#include "kernels/cpu/product_rows.h"
+#include "kernels/cpu/vector/product_formats.h"
+#include "kernels/cpu/vector/product_panel.h"
+#include "kernels/cpu/vector/product_rows.h"
 
 namespace fathom::KERNEL_ISA {
 namespace {

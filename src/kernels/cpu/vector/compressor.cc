@@ -1,6 +1,6 @@
 // Computes the softmax over the slots of a compressed row, channel by channel (docs/numerics.md 6).
-#include "kernels/cpu/isa_functions.h"
-#include "kernels/cpu/simd.h"
+#include "kernels/cpu/vector/isa_functions.h"
+#include "kernels/cpu/vector/simd.h"
 #include "kernels/math.h"
 
 namespace fathom::KERNEL_ISA {

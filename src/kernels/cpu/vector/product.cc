@@ -2,14 +2,14 @@
 // in registers, block by block, and multiplied with all of them: one sequential stream of weights.
 // With many rows: product_panel.h, product_folded.h and product_scaled.h; with one row, where
 // registers are few: product_one_row.h.
-#include "kernels/cpu/isa_functions.h"
-#include "kernels/cpu/product_folded.h"
-#include "kernels/cpu/product_formats.h"
-#include "kernels/cpu/product_integers.h"
-#include "kernels/cpu/product_one_row.h"
-#include "kernels/cpu/product_panel.h"
-#include "kernels/cpu/product_rows.h"
-#include "kernels/cpu/simd.h"
+#include "kernels/cpu/vector/isa_functions.h"
+#include "kernels/cpu/vector/product_folded.h"
+#include "kernels/cpu/vector/product_formats.h"
+#include "kernels/cpu/vector/product_integers.h"
+#include "kernels/cpu/vector/product_one_row.h"
+#include "kernels/cpu/vector/product_panel.h"
+#include "kernels/cpu/vector/product_rows.h"
+#include "kernels/cpu/vector/simd.h"
 
 namespace fathom::KERNEL_ISA {
 namespace {

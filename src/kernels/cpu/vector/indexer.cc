@@ -1,7 +1,7 @@
 // Index scores (docs/numerics.md 7). 16 heads are the 16 lanes: a row's bytes are broadcast, four
 // columns at a time, and multiplied with the bytes of all heads. The sums of products are integers.
-#include "kernels/cpu/isa_functions.h"
-#include "kernels/cpu/simd.h"
+#include "kernels/cpu/vector/isa_functions.h"
+#include "kernels/cpu/vector/simd.h"
 
 namespace fathom::KERNEL_ISA {
 namespace {

@@ -23,7 +23,7 @@
 #pragma once
 
 #include "kernels/cpu/kernels.h"
-#include "kernels/cpu/simd.h"
+#include "kernels/cpu/vector/simd.h"
 
 namespace fathom::KERNEL_ISA {
 namespace {

@@ -1,6 +1,6 @@
 // Operations without a sum across a row (docs/numerics.md 8), and the scores of the router.
-#include "kernels/cpu/isa_functions.h"
-#include "kernels/cpu/simd.h"
+#include "kernels/cpu/vector/isa_functions.h"
+#include "kernels/cpu/vector/simd.h"
 #include "kernels/math.h"
 
 namespace fathom::KERNEL_ISA {

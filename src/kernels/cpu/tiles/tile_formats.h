@@ -18,10 +18,10 @@
 //   Pack     packs one token's block, as [kSteps][16 / kShared] pairs; returns at least its scale.
 #pragma once
 
-#include "kernels/cpu/fp8_table.h"
-#include "kernels/cpu/product_integers.h"
-#include "kernels/cpu/product_rows.h"
-#include "kernels/cpu/scale_range.h"
+#include "kernels/cpu/vector/fp8_table.h"
+#include "kernels/cpu/vector/product_integers.h"
+#include "kernels/cpu/vector/product_rows.h"
+#include "kernels/cpu/vector/scale_range.h"
 
 namespace fathom::KERNEL_ISA {
 namespace {

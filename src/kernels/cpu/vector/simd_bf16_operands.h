@@ -7,8 +7,8 @@
 // subnormal: codes are multiples of 2^-9 and the scales folded into activations are at least 2^-22.
 #pragma once
 
-#include "kernels/cpu/fp8_table.h"
-#include "kernels/cpu/scale_range.h"
+#include "kernels/cpu/vector/fp8_table.h"
+#include "kernels/cpu/vector/scale_range.h"
 
 namespace fathom::KERNEL_ISA {
 namespace {

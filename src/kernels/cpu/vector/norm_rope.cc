@@ -1,7 +1,7 @@
 // Norms, rotations, and the quantisation of cached rows (docs/numerics.md 3 and 4).
-#include "kernels/cpu/isa_functions.h"
-#include "kernels/cpu/rotary.h"
-#include "kernels/cpu/simd.h"
+#include "kernels/cpu/vector/isa_functions.h"
+#include "kernels/cpu/vector/rotary.h"
+#include "kernels/cpu/vector/simd.h"
 
 namespace fathom::KERNEL_ISA {
 namespace {

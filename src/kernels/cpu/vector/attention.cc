@@ -1,10 +1,10 @@
 // Attention of some heads of one token over a list of keys (docs/numerics.md 7). The keys of a
 // block are unpacked once for all heads. Scores are computed with keys in the lanes, values are
 // added with dimensions in the lanes.
-#include "kernels/cpu/chains.h"
-#include "kernels/cpu/isa_functions.h"
-#include "kernels/cpu/rotary.h"
-#include "kernels/cpu/simd.h"
+#include "kernels/cpu/vector/chains.h"
+#include "kernels/cpu/vector/isa_functions.h"
+#include "kernels/cpu/vector/rotary.h"
+#include "kernels/cpu/vector/simd.h"
 #include "kernels/math.h"
 
 namespace fathom::KERNEL_ISA {

@@ -2,7 +2,7 @@
 // attention and the gates of the hyper-connections.
 #pragma once
 
-#include "kernels/cpu/simd.h"
+#include "kernels/cpu/vector/simd.h"
 
 namespace fathom::KERNEL_ISA {
 namespace {

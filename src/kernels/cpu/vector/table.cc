@@ -1,5 +1,5 @@
-#include "kernels/cpu/isa_functions.h"
-#include "kernels/cpu/simd.h"
+#include "kernels/cpu/vector/isa_functions.h"
+#include "kernels/cpu/vector/simd.h"
 
 namespace fathom::KERNEL_ISA {
 

@@ -4,9 +4,9 @@
 // order.
 #pragma once
 
-#include "kernels/cpu/product_formats.h"
-#include "kernels/cpu/product_rows.h"
-#include "kernels/cpu/product_scaled.h"
+#include "kernels/cpu/vector/product_formats.h"
+#include "kernels/cpu/vector/product_rows.h"
+#include "kernels/cpu/vector/product_scaled.h"
 
 namespace fathom::KERNEL_ISA {
 namespace {

@@ -9,9 +9,9 @@
 // together.
 #pragma once
 
-#include "kernels/cpu/product_formats.h"
-#include "kernels/cpu/product_integers.h"
-#include "kernels/cpu/product_rows.h"
+#include "kernels/cpu/vector/product_formats.h"
+#include "kernels/cpu/vector/product_integers.h"
+#include "kernels/cpu/vector/product_rows.h"
 
 namespace fathom::KERNEL_ISA {
 namespace {

@@ -3,8 +3,8 @@
 // rows of activations pass over it.
 #pragma once
 
-#include "kernels/cpu/product_rows.h"
-#include "kernels/cpu/scaled_formats.h"
+#include "kernels/cpu/vector/product_rows.h"
+#include "kernels/cpu/vector/scaled_formats.h"
 
 namespace fathom::KERNEL_ISA {
 namespace {

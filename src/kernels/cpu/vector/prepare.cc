@@ -19,9 +19,9 @@
 //            kFp4           columns 8 l + j + 4 and 8 l + j, times scale / 2;
 // These powers of two are exact, see product_formats.h: scale is at least 2^-22, and |x| below
 // 2^120 cannot overflow.
-#include "kernels/cpu/isa_functions.h"
-#include "kernels/cpu/product_integers.h"
-#include "kernels/cpu/simd.h"
+#include "kernels/cpu/vector/isa_functions.h"
+#include "kernels/cpu/vector/product_integers.h"
+#include "kernels/cpu/vector/simd.h"
 
 namespace fathom::KERNEL_ISA {
 namespace {

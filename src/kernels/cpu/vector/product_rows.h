@@ -1,8 +1,8 @@
 // Rows of weights and activations, and the end of a sum: shared by both kinds of products.
 #pragma once
 
-#include "kernels/cpu/product_formats.h"
-#include "kernels/cpu/product_integers.h"
+#include "kernels/cpu/vector/product_formats.h"
+#include "kernels/cpu/vector/product_integers.h"
 
 namespace fathom::KERNEL_ISA {
 namespace {

@@ -14,9 +14,9 @@
 #include <stdint.h>
 
 #if defined(__AVX512F__)
-#include "kernels/cpu/simd_avx512.h"
+#include "kernels/cpu/vector/simd_avx512.h"
 #else
-#include "kernels/cpu/simd_avx2.h"
+#include "kernels/cpu/vector/simd_avx2.h"
 #endif
 
 namespace fathom::KERNEL_ISA {
@@ -222,7 +222,7 @@ inline constexpr int16_t kSmallestBits = (127 - 50) << 7;
 }  // namespace fathom::KERNEL_ISA
 
 #if defined(__AVX512BF16__)
-#include "kernels/cpu/simd_bf16_operands.h"
+#include "kernels/cpu/vector/simd_bf16_operands.h"
 #else
-#include "kernels/cpu/simd_float_operands.h"
+#include "kernels/cpu/vector/simd_float_operands.h"
 #endif
