@@ -49,6 +49,16 @@ endif()
 fathom_precompile(headers HEADERS ${standard_headers})
 fathom_precompile(cold_headers OPTIONS ${cold_options} HEADERS ${standard_headers})
 
+# fathom_compile_alone(FILES file ... [OPTIONS option ...]): files that are compiled apart from others
+# of their folder: generated files, and files with options of their own, with which the precompiled
+# headers were not made.
+function(fathom_compile_alone)
+  cmake_parse_arguments(ARG "" "" "FILES;OPTIONS" ${ARGN})
+  set_source_files_properties(${ARG_FILES} PROPERTIES
+    LANGUAGE CXX COMPILE_OPTIONS "${ARG_OPTIONS}" SKIP_PRECOMPILE_HEADERS ON
+    SKIP_UNITY_BUILD_INCLUSION ON)
+endfunction()
+
 # fathom_library(NAME [COLD] LINKS folder ... [LIBRARIES third_party ...] [SOURCES more.cc ...]
 #                [EXCLUDE pattern] [PRECOMPILED NO])
 # One folder of src/ is one target: all its .cc files, those that match EXCLUDE left out. LINKS names
@@ -165,6 +175,5 @@ function(fathom_embed name function file)
       -DFILE=${file} -DOUTPUT=${output} -P ${script}
     DEPENDS ${file} ${script} VERBATIM)
   target_sources(fathom_${name} PRIVATE ${output})
-  set_source_files_properties(${output} PROPERTIES SKIP_PRECOMPILE_HEADERS ON
-    SKIP_UNITY_BUILD_INCLUSION ON)
+  fathom_compile_alone(FILES ${output})
 endfunction()

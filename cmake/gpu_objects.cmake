@@ -126,8 +126,8 @@ CodeObjects EmbeddedCodeObjects() { return {kArchitectures, kObjects}; }
 
 }  // namespace fathom
 ")
-  set_source_files_properties(${file} PROPERTIES OBJECT_DEPENDS "${objects}"
-    SKIP_UNITY_BUILD_INCLUSION ON)
+  set_source_files_properties(${file} PROPERTIES OBJECT_DEPENDS "${objects}")
+  fathom_compile_alone(FILES ${file})
   set(${output} ${file} PARENT_SCOPE)
   set(${output}_OBJECTS ${objects} PARENT_SCOPE)
 endfunction()
@@ -167,7 +167,7 @@ std::span<const std::byte* const> @function@() {
 
 }  // namespace fathom::probe
 ")
-  set_source_files_properties(${file} PROPERTIES OBJECT_DEPENDS "${ARGN}"
-    SKIP_UNITY_BUILD_INCLUSION ON)
+  set_source_files_properties(${file} PROPERTIES OBJECT_DEPENDS "${ARGN}")
+  fathom_compile_alone(FILES ${file})
   set(${output} ${file} PARENT_SCOPE)
 endfunction()
