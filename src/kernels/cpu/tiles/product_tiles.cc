@@ -502,6 +502,8 @@ bool ScalesFit(const cpu::Product& product, int64_t first, int64_t end) {
   return BytesWithin(scales, count, kSmallestScale, kLargestTileScale);
 }
 
+static_assert(Fp4Tiles::kFewestRows == 7 && Fp8Tiles::kFewestRows == 5);  // docs/cpu_kernels.md
+
 // Returns true if tiles compute most of the product's rows [first, end).
 bool TilesCompute(const cpu::Product& product, int64_t first, int64_t end) {
   const bool is_fp4 = product.format == cpu::ProductFormat::kFp4;

@@ -21,7 +21,6 @@
 #include "kernels/cpu/vector/fp8_table.h"
 #include "kernels/cpu/vector/product_integers.h"
 #include "kernels/cpu/vector/product_rows.h"
-#include "kernels/cpu/vector/scale_range.h"
 
 namespace fathom::KERNEL_ISA {
 namespace {

@@ -1,7 +1,5 @@
-// Matrix products (docs/numerics.md 2). With few rows of activations a row of weights is expanded
-// in registers, block by block, and multiplied with all of them: one sequential stream of weights.
-// With many rows: product_panel.h, product_folded.h and product_scaled.h; with one row, where
-// registers are few: product_one_row.h.
+// Matrix products (docs/numerics.md 2): the choice of a loop (docs/cpu_kernels.md), and the loop
+// for few rows of activations, which expands a row of weights in registers, block by block.
 #include "kernels/cpu/vector/isa_functions.h"
 #include "kernels/cpu/vector/product_folded.h"
 #include "kernels/cpu/vector/product_formats.h"
@@ -17,46 +15,36 @@ namespace {
 constexpr int64_t kTileBytes = 128 * 1024;  // weights that stay in the second-level cache while
                                             // groups of activation rows pass over them
 
-// Where registers are few, operands of weights are made when they are multiplied: the operands of a
-// whole block would be spilled to the stack and reloaded.
-template <class Format>
-constexpr bool kMakesOneByOne = kRegisters == 16 && Format::kOneByOne;
-
 // Rows of activations up to which a row of weights is multiplied as it is expanded; with more,
 // panels are faster. Measured.
-template <class Format>
-constexpr int kFewRows = kRegisters == 32 ? 8 : (kMakesOneByOne<Format> ? 3 : 2);
-template <class Format>
-requires kScales<Format>
+template <BlockFormat Format>
+constexpr int kFewRows = kRegisters == 32 ? 8 : (MakesOneByOne<Format> ? 3 : 2);
+template <ScalesInRegisters Format>
 constexpr int kFewRows<Format> = Scaled<Format>::kFewestRows - 1;
-
-// Products with one row of activations have loops of their own: product_one_row.h.
-template <class Format>
-constexpr bool kHasOneRow = kMakesOneByOne<Format> && !Format::kWholeBlocks;
 
 // Weight rows that are summed together: a whole group, where its sums fit the registers or operands
 // are made one by one.
-template <class Format, int kRows>
-constexpr int kColumnsOf = kRegisters == 16 && kRows > 1 && !kMakesOneByOne<Format> ? 1 : kGroup;
+template <BlockFormat Format, int kRows>
+constexpr int kColumnsOf = kRegisters == 16 && kRows > 1 && !MakesOneByOne<Format> ? 1 : kGroup;
 
 // True if weights are prefetched into the first-level cache, too. Measured: with more rows this
 // pays only where blocks are long.
-template <class Format, int kRows>
-constexpr bool kPrefetchesTwice = kRegisters == 32 && (kRows <= 2 || !Format::kByBlocks);
+template <BlockFormat Format, int kRows>
+constexpr bool kPrefetchesTwice = kRegisters == 32 && (kRows <= 2 || !SumsByBlocks<Format>);
 
 // The sums of kColumns weight rows times kRows rows of activations, in registers.
-template <class Format, int kRows, int kColumns>
+template <BlockFormat Format, int kRows, int kColumns>
 using Sums = F32[kRows][kColumns][Format::kSums];
 
 // Adds one slice of a block of kColumns weight rows to the sums of activation row m.
-template <class Format, int kRows, int kColumns>
+template <BlockFormat Format, int kRows, int kColumns>
 [[gnu::always_inline]] inline void AddSlice(
     const typename Format::Block (&expanded)[kColumns][Format::kSlicesPerPart], int slice, int m,
     const ProductRow& row, int64_t x_block, Sums<Format, kRows, kColumns>& sums) {
   const int s = slice / kParts;
   const float* const x[1] = {row.x + x_block * kBlockFloats<Format> + Format::XOffset(slice)};
   const auto weight = [&](int j, int c) { return expanded[c][s].w[j]; };
-  if constexpr (Format::kByBlocks) {
+  if constexpr (SumsByBlocks<Format>) {
     const float* const x_scales[1] = {row.scales + x_block};
     F32* lanes[1][kColumns];
     for (int c = 0; c < kColumns; ++c) {
@@ -79,7 +67,7 @@ template <class Format, int kRows, int kColumns>
 // Adds one slice of a block of kOpen weight rows, from column `first`, to the sums of all rows of
 // activations. The chains of these columns take turns, operand by operand: a chain alone waits for
 // each of its additions, and the processor does not look far enough ahead to fill the time.
-template <class Format, int kRows, int kColumns, int kOpen>
+template <BlockFormat Format, int kRows, int kColumns, int kOpen>
 [[gnu::always_inline]] inline void AddOneByOne(const WeightRow (&weights)[kColumns], int first,
                                                int64_t block, int slice,
                                                const ProductRow (&rows)[kRows], int64_t x_block,
@@ -104,11 +92,11 @@ template <class Format, int kRows, int kColumns, int kOpen>
 }
 
 // Adds a part of the lanes, for one block of kColumns weight rows.
-template <class Format, int kRows, int kColumns>
+template <BlockFormat Format, int kRows, int kColumns>
 [[gnu::always_inline]] inline void AddPart(const WeightRow (&weights)[kColumns], int64_t block,
                                            int part, const ProductRow (&rows)[kRows],
                                            int64_t x_block, Sums<Format, kRows, kColumns>& sums) {
-  if constexpr (kMakesOneByOne<Format>) {
+  if constexpr (MakesOneByOne<Format>) {
     constexpr int kOpen = kColumns / kRows;  // up to four chains in turn
 #pragma GCC unroll 4
     for (int c = 0; c < kColumns; c += kOpen) {
@@ -131,7 +119,7 @@ template <class Format, int kRows, int kColumns>
 }
 
 // Adds one block of kColumns weight rows.
-template <class Format, int kRows, int kColumns>
+template <BlockFormat Format, int kRows, int kColumns>
 [[gnu::always_inline]] inline void AddBlock(const WeightRow (&weights)[kColumns], int64_t block,
                                             const ProductRow (&rows)[kRows], int64_t x_block,
                                             Sums<Format, kRows, kColumns>& sums) {
@@ -139,7 +127,7 @@ template <class Format, int kRows, int kColumns>
   for (int part = 0; part < kParts; ++part) {
     AddPart<Format, kRows, kColumns>(weights, block, part, rows, x_block, sums);
   }
-  if constexpr (Format::kWholeBlocks) {
+  if constexpr (ClosesBlocks<Format>) {
     for (int c = 0; c < kColumns; ++c) {
       const float scale = Fp8Scale(weights[c], block);
       for (int m = 0; m < kRows; ++m) {
@@ -152,7 +140,7 @@ template <class Format, int kRows, int kColumns>
 
 // Sets `sums` to the sums of blocks [first, end) of kColumns weight rows, and with `rest` of the
 // columns after the last block, too.
-template <class Format, int kRows, int kColumns>
+template <BlockFormat Format, int kRows, int kColumns>
 [[gnu::always_inline]] inline void SumBlocks(const cpu::Product& product,
                                              const WeightRow (&weights)[kColumns],
                                              const ProductRow (&rows)[kRows], int64_t first,
@@ -174,7 +162,7 @@ template <class Format, int kRows, int kColumns>
     }
     AddBlock<Format, kRows, kColumns>(weights, block, rows, block, sums);
   }
-  if constexpr (!Format::kByBlocks) {
+  if constexpr (!SumsByBlocks<Format>) {
     if (rest) {
       PaddedBlock<Format> padded[kColumns];
       WeightRow padded_rows[kColumns];
@@ -187,7 +175,7 @@ template <class Format, int kRows, int kColumns>
 }
 
 // SumBlocks into the sums of the group's columns from `column` on.
-template <class Format, int kRows, int kColumns>
+template <BlockFormat Format, int kRows, int kColumns>
 void SumColumns(const cpu::Product& product, const WeightRow (&weights)[kColumns],
                 const ProductRow (&rows)[kRows], int64_t first, int64_t end, bool rest,
                 F32 (&out)[kRows][kGroup][Format::kSums], int column) {
@@ -215,7 +203,7 @@ template <int kRows>
 using PartSums = float[kMaxParts][kRows][kGroup];
 
 // Computes one part of k of a group's columns.
-template <class Format, int kRows>
+template <BlockFormat Format, int kRows>
 void SumPart(const cpu::Product& product, const WeightRow (&weights)[kGroup],
              const ProductRow (&rows)[kRows], int64_t first, int64_t end, bool rest,
              float (&out)[kRows][kGroup]) {
@@ -229,7 +217,7 @@ void SumPart(const cpu::Product& product, const WeightRow (&weights)[kGroup],
 // Computes all parts of k of a group's columns. Sums of many rows are in memory already, and are
 // added over the lanes while they are in the first-level cache. Sums of few rows wait until all
 // parts are summed: a tree between parts would hold up the stream of weights.
-template <class Format, int kRows>
+template <BlockFormat Format, int kRows>
 [[gnu::always_inline]] inline void SumParts(const cpu::Product& product, const Group& group,
                                             const ProductRow (&rows)[kRows],
                                             PartSums<kRows>& parts) {
@@ -265,7 +253,7 @@ template <class Format, int kRows>
   }
 }
 
-template <class Format, int kRows>
+template <BlockFormat Format, int kRows>
 void MultiplyGroup(const cpu::Product& product, const Group& group,
                    const ProductRow (&rows)[kRows]) {
   PartSums<kRows> parts;
@@ -281,7 +269,7 @@ void MultiplyGroup(const cpu::Product& product, const Group& group,
 // Multiplies weight rows [first, end) by kRows activation rows. The rows of a group are a quarter
 // of the range apart: four sequential streams are read faster than one, and than four rows side by
 // side, whose pages follow each other too closely. Measured.
-template <class Format, int kRows>
+template <BlockFormat Format, int kRows>
 void MultiplyFewRows(const cpu::Product& product, int64_t first, int64_t end) {
   ProductRow rows[kRows];
   for (int m = 0; m < kRows; ++m) {
@@ -297,9 +285,9 @@ void MultiplyFewRows(const cpu::Product& product, int64_t first, int64_t end) {
   }
 }
 
-template <class Format>
+template <BlockFormat Format>
 void MultiplyFew(const cpu::Product& product, int64_t first, int64_t end) {
-  if constexpr (kHasOneRow<Format>) {
+  if constexpr (MakesOneByOne<Format> && !ClosesBlocks<Format>) {
     if (OneRow<Format>::Takes(product)) return OneRow<Format>(product).Multiply(first, end);
   }
   WithConstant<kFewRows<Format>>(
@@ -307,13 +295,13 @@ void MultiplyFew(const cpu::Product& product, int64_t first, int64_t end) {
 }
 
 // Multiplies tiles of weights by blocks of activations that fit the second-level cache together.
-template <class Format>
+template <BlockFormat Format>
 void MultiplyMany(const cpu::Product& product, int64_t first, int64_t end) {
   const int64_t row_bytes =
       (product.k / kBlock + 1) * kBlockFloats<Format> * static_cast<int64_t>(sizeof(float));
   const int64_t fitting = kRowBytes / row_bytes;
   // Where sums are in memory, the sums of more rows would not fit the first-level cache.
-  constexpr int64_t kMost = kScales<Format> ? kPanelRows / 2 : kPanelRows;
+  constexpr int64_t kMost = ScalesInRegisters<Format> ? kPanelRows / 2 : kPanelRows;
   const int64_t most = fitting < 16 ? 16 : fitting < kMost ? fitting : kMost;
   const int64_t row_blocks = (product.t + most - 1) / most;
   const int64_t tile_columns = kTileBytes / (product.row_bytes + 1) / kGroup * kGroup;
@@ -328,9 +316,19 @@ void MultiplyMany(const cpu::Product& product, int64_t first, int64_t end) {
   }
 }
 
-template <class Format>
+// The table of docs/cpu_kernels.md has these limits.
+template <BlockFormat Format, int kAvx2, int kAvx512, int kAvx512Bf16 = kAvx512>
+constexpr bool kHasFewRows = kFewRows<Format> == (kRegisters == 16       ? kAvx2
+                                                  : kOperandColumns == 1 ? kAvx512
+                                                                         : kAvx512Bf16);
+static_assert(kHasFewRows<Fp4<Operand>, 3, 8, 7> && kHasFewRows<Fp8, 3, 8, 5>);
+static_assert(kHasFewRows<Fp8WholeBlocks, 3, 8> && kHasFewRows<Fp8AsBf16, 2, 8>);
+static_assert(kHasFewRows<Bf16ByBlocks, 2, 8> && kHasFewRows<Bf16Pairs, 2, 8>);
+static_assert(Fp8::kQuantized.fewest_rows == 12 && Fp8::kUnquantized.fewest_rows == 20);
+
+template <BlockFormat Format>
 void MultiplyFormat(const cpu::Product& product, int64_t first, int64_t end) {
-  if constexpr (Format::kFolds) {
+  if constexpr (Folds<Format>) {
     if (product.t >= FindFolding<Format>(product).fewest_rows) {
       return MultiplyManyFolded<Format>(product, first, end);
     }

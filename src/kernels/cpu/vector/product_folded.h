@@ -1,5 +1,5 @@
 // Products with many rows of activations, where the factors of blocks can be folded into the
-// activations (kFolds).
+// activations (Folds).
 //
 // 128 rows of weights have their scales in common: for these rows, some blocks of the activations
 // at a time are copied in the order in which tiles read them, multiplied by the scales of both
@@ -18,20 +18,20 @@ namespace {
 
 constexpr int kFoldedGroups = kBlock / kGroup;
 
-template <class Format>
+template <BlockFormat Format>
 const Folding& FindFolding(const cpu::Product& product) {
   return product.format == cpu::ProductFormat::kFp8 ? Format::kQuantized : Format::kUnquantized;
 }
 
 // The activations of kPanelBlocks blocks: per tile, block, slice and operand, for all rows.
-template <class Format>
+template <BlockFormat Format>
 struct FoldedRows {
-  F32 x[kPanelRows * kPanelBlocks<Format> * Format::kSlices * Format::kOperands];
+  F32 x[kPanelRows * Format::kPanelBlocks * Format::kSlices * Format::kOperands];
 };
 
 // Copies blocks [first, first + count) of the rows. False if a factor is not in the range in which
 // the copy gives the same sums.
-template <class Format>
+template <BlockFormat Format>
 bool FoldRows(const Folding& folding, const WeightRow& weights, int64_t first, int64_t count,
               const ProductRow* rows, int count_rows, FoldedRows<Format>& folded) {
   bool fits = true;
@@ -57,7 +57,7 @@ bool FoldRows(const Folding& folding, const WeightRow& weights, int64_t first, i
 }
 
 // Adds `count` blocks of the panel to the sums of kRows rows; with `starts` the sums begin at zero.
-template <class Format, int kRows>
+template <BlockFormat Format, int kRows>
 [[gnu::noinline]] void AddFolded(const Panel<Format>& panel, int64_t count, const F32* x,
                                  bool starts, RowSums<Format>* sums) {
   static constexpr RowSums<Format> kZeros[kRows] = {};
@@ -84,7 +84,7 @@ template <class Format, int kRows>
   }
 }
 
-template <class Format>
+template <BlockFormat Format>
 void AddFoldedRows(const Panel<Format>& panel, int64_t count, const FoldedRows<Format>& folded,
                    int count_rows, bool starts, RowSums<Format>* sums) {
   const F32* x = folded.x;
@@ -105,15 +105,15 @@ using SharedValues = float[kPanelRows][kBlock];
 
 // Computes `values` of blocks [first, end) of k, at least one; `sums` is space for
 // [groups][count_rows]. Sums begin and end while they are in the first-level cache.
-template <class Format>
+template <BlockFormat Format>
 void SumFolded(const cpu::Product& product, const FoldedColumns& columns, int64_t first,
                int64_t end, const ProductRow* rows, int count_rows, RowSums<Format>* sums,
                SharedValues& values) {
   const Folding& folding = FindFolding<Format>(product);
   FoldedRows<Format> folded;
   Panel<Format> panel;
-  for (int64_t block = first; block < end; block += kPanelBlocks<Format>) {
-    const int64_t count = end - block < kPanelBlocks<Format> ? end - block : kPanelBlocks<Format>;
+  for (int64_t block = first; block < end; block += Format::kPanelBlocks) {
+    const int64_t count = end - block < Format::kPanelBlocks ? end - block : Format::kPanelBlocks;
     const bool fits =
         FoldRows<Format>(folding, columns.weights[0][0], block, count, rows, count_rows, folded);
     for (int g = 0; g < columns.groups; ++g) {
@@ -144,7 +144,7 @@ void SumFolded(const cpu::Product& product, const FoldedColumns& columns, int64_
 }
 
 // Computes columns [n, n + count), which share their scales.
-template <class Format>
+template <BlockFormat Format>
 void MultiplyShared(const cpu::Product& product, int64_t n, int count, int64_t first_row,
                     const ProductRow* rows, int count_rows) {
   FoldedColumns columns;
@@ -166,7 +166,7 @@ void MultiplyShared(const cpu::Product& product, int64_t n, int count, int64_t f
 }
 
 // Computes columns [first, end) of all rows.
-template <class Format>
+template <BlockFormat Format>
 void MultiplyManyFolded(const cpu::Product& product, int64_t first, int64_t end) {
   const int64_t row_blocks = (product.t + kPanelRows - 1) / kPanelRows;
   for (int64_t i = 0; i < row_blocks; ++i) {

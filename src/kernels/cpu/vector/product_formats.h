@@ -1,25 +1,6 @@
-// The weight formats: each is expanded and summed by blocks of 128 columns, for product.cc (few
-// rows of activations) and product_panel.h (many).
-//
-// A format's sums are kSlices registers, slices of the lanes of docs/numerics.md: slice p, or
-// slices p and kParts + p, for part p of 16 lanes. Per block and slice there are kOperands
-// operands, in the order in which they are added.
-//   Block     the operands of one row of weights, for one block and slice, and its scale;
-//   Expand    loads the blocks of a part's slices;
-//   XOffset   the offset of a slice's operands in a block of prepared activations; they are
-//             kXStride floats apart;
-//   Add       adds the products of a block and slice of kRows rows of activations and kColumns rows
-//             of weights; weight(j, c) is operand j of row c. Formats that are not summed by blocks
-//             (kByBlocks) have one chain for all blocks, AddChains;
-//   Finish    returns the sums over all lanes of four products.
-// kSharedScale: 128 rows of the weight have their scales in common.
-// kIntegers: sums stay in registers from block to block (AddTo).
-// kOneByOne: the operands of one row of weights for one block and slice can be made one after the
-// other, in fewer registers than all of them need: Open begins, Next(j) is called with 0 ...
-// kOperands - 1, once or in rounds.
-// kFolds: see product_folded.h.
-// kWholeBlocks: Add leaves the chains of one block, which Close adds to one more register, kTotal,
-// the same number in every lane.
+// The weight formats: how rows of weights are expanded and summed, by blocks of 128 columns. Which
+// loop runs for which format, rows of activations and instruction set, and why:
+// docs/cpu_kernels.md.
 #pragma once
 
 #include "kernels/cpu/kernels.h"
@@ -42,16 +23,63 @@ inline float Fp8Scale(const WeightRow& row, int64_t block) {
   return scale;
 }
 
+// A format of weights on one instruction set. Its sums are kSlices registers, slices of the lanes
+// of docs/numerics.md: slice p, or slices p and kParts + p, for part p of 16 lanes. Per block and
+// slice there are kOperands operands, in the order in which they are added. CommonFormat has
+// defaults.
+template <class F>
+concept BlockFormat = requires(const WeightRow& row, typename F::Block (&block)[F::kSlicesPerPart],
+                               const F32 (&sums)[4][F::kSums], float* values) {
+  typename F::Value;            // an operand
+  typename F::Scale;            // the scale of a block and slice in a panel
+  F::kOperands;                 // kXStride floats apart where AddChains adds activations
+  F::kBlockBytes;               // of one row
+  F::XOffset(0);                // the offset of a slice's operands in a prepared block
+  F::Expand(row, 0, 0, block);  // loads the slices of a part, with their scale
+  F::Finish(sums, values);      // adds four products over all lanes
+};
+
+// Each block's sum is multiplied by its scale: Add adds it, for a slice of kRows rows of
+// activations and kColumns rows of weights; weight(j, c) is operand j of row c. Other formats have
+// one chain for all blocks (AddChains).
+template <class F>
+concept SumsByBlocks = BlockFormat<F> && F::kByBlocks;
+
+// The lanes of a block are added before its scale: Add leaves the chains of one block, which Close
+// adds to one more register, kTotal, the same number in every lane.
+template <class F>
+concept ClosesBlocks = SumsByBlocks<F> && requires {
+  F::kTotal;
+};
+
+// Sums stay in registers from block to block of a panel, by AddTo.
+template <class F>
+concept KeepsSums = SumsByBlocks<F> && F::kKeepsSums;
+
+// Where registers are few, operands of weights are made when they are multiplied: the operands of a
+// whole block would be spilled to the stack and reloaded. Open begins a block and slice of one row,
+// Next(j) is called with 0 ... kOperands - 1, once or in rounds.
+template <class F>
+concept MakesOneByOne = BlockFormat<F> && kRegisters == 16 &&
+                        requires(const WeightRow& row, typename F::OneByOne& operands) {
+  F::Open(row, 0, 0, operands);
+  operands.Next(0);
+  operands.ScaleValue();
+};
+
+// The scales of blocks can be multiplied into activations: product_folded.h.
+template <class F>
+concept Folds = BlockFormat<F> && kOperandColumns == 1 && requires {
+  F::kQuantized.fewest_rows;
+  F::kUnquantized.fewest_rows;
+};
+
 // The scales of a block's rows for Add: scale(c). kShared: all rows have the first row's scale.
 template <class Scale, bool kSharedByAll>
 struct PanelScales {
   static constexpr bool kShared = kSharedByAll;
   const Scale* scales;
   Scale operator()(int c) const { return scales[kShared ? 0 : c]; }
-};
-template <class Scales>
-constexpr bool kOneScale = requires {
-  requires Scales::kShared;
 };
 
 // Adds operands [first, first + count) to the chains of all rows and columns; `start` makes the
@@ -82,21 +110,19 @@ template <int kXStride, int kRows, int kColumns, class Weights>
   }
 }
 
-// The defaults of a format: one slice per part and one chain per product.
+// The defaults of a format: kPerPart slices per part and one chain per product.
+template <int kPerPart = 1>
 struct CommonFormat {
   static constexpr bool kByBlocks = true;
-  static constexpr bool kWholeBlocks = false;
-  static constexpr bool kIntegers = false;
-  static constexpr bool kSharedScale = false;
-  static constexpr bool kOneByOne = false;
-  static constexpr bool kFolds = false;
+  static constexpr bool kKeepsSums = false;
+  static constexpr bool kRowsShareScales = false;  // 128 rows of the weight
   static constexpr bool kPrefetchesBlocks = true;  // in panels, into the first-level cache
   static constexpr int64_t kPanelBlocks = 4 * kOperandColumns;  // 8 to 10 KiB of expanded weights
-  static constexpr int kSlicesPerPart = 1;
-  static constexpr int kSlices = kParts;
+  static constexpr int kSlicesPerPart = kPerPart;
+  static constexpr int kSlices = kPerPart * kParts;
   static constexpr int kSums = kSlices;      // registers per product
   static constexpr int kChains = 1;          // per product
-  static constexpr int64_t kScaleBytes = 0;  // bytes per block, where every row has its own scales
+  static constexpr int64_t kScaleBytes = 0;  // per block, where every row has its own scales
 
   static void Finish(const F32 (&a)[4][kSums], float* out) { TreeSums(a, out); }
 };
@@ -104,9 +130,10 @@ struct CommonFormat {
 // FP4 where operands are pairs; elsewhere see product_integers.h. It is a template because only
 // instruction sets that use it have its ExpandFp4.
 template <class Pairs>
-struct Fp4Pairs : CommonFormat {
+struct Fp4Pairs : CommonFormat<> {
   static constexpr int kChains = 2;
   static constexpr int64_t kBlockBytes = 64;
+  static constexpr int64_t kScaleBytes = 4;
   static constexpr bool kPrefetchesBlocks = false;  // it takes longer than it saves. Measured.
   static constexpr int kOperands = 8 / kOperandColumns;
   static constexpr int kXStride = kLanes;
@@ -192,8 +219,8 @@ struct Folding {
 // Activations that are not quantised are times 2^60 instead, and the chain is the true chain times
 // 2^-60. They are multiples of 2^-57 and weights of 2^-16, so that subnormal numbers in the chain
 // are exact, and vdpbf16ps meets no subnormal number.
-struct Fp8 : CommonFormat {
-  static constexpr bool kSharedScale = true;
+struct Fp8Blocks : CommonFormat<> {
+  static constexpr bool kRowsShareScales = true;
   static constexpr int64_t kBlockBytes = 128;
   static constexpr int kOperands = 8 / kOperandColumns;
   static constexpr int kXStride = kLanes;
@@ -212,7 +239,31 @@ struct Fp8 : CommonFormat {
     out[0].scale = Fp8Scale(row, block);
   }
 
-  static constexpr bool kOneByOne = kOperandColumns == 1;
+  static float Factor(float scale, const float* x_scale) {
+    return kOperandColumns == 1 ? *x_scale * scale : scale;
+  }
+
+  template <int kRows, int kColumns, class Weights, class Scales>
+  [[gnu::always_inline]] static void Add(const Weights& weight, const Scales& scale,
+                                         const float* const (&x)[kRows],
+                                         const float* const (&x_scales)[kRows], int,
+                                         F32* const (&sums)[kRows][kColumns]) {
+    F32 chains[kRows][kColumns];
+    AddChains<kXStride>(weight, 0, kOperands, x, /*start=*/true, chains);
+    for (int m = 0; m < kRows; ++m) {
+      F32 factor = Set(Factor(scale(0), x_scales[m]));
+      for (int c = 0; c < kColumns; ++c) {
+        if constexpr (!requires { requires Scales::kShared; }) {
+          factor = Set(Factor(scale(c), x_scales[m]));
+        }
+        *sums[m][c] = MulAdd(chains[m][c], factor, *sums[m][c]);
+      }
+    }
+  }
+};
+
+// The two formats whose operands are the codes alone.
+struct Fp8OneByOne : Fp8Blocks {
   struct OneByOne {
     const uint8_t* bytes;
     float scale;
@@ -232,41 +283,19 @@ struct Fp8 : CommonFormat {
     out.bytes = row.bytes + block * kBlockBytes + part * (kLanes * 4);
     out.scale = Fp8Scale(row, block);
   }
+};
 
+// FP8 with E8M0 scales.
+struct Fp8 : Fp8OneByOne {
   // Folded, the chain is the true chain times the scales. For these factors nothing in the chain
   // overflows or loses bits. Activations that are not quantised leave no room for their factor,
   // about 2^60.
-  static constexpr bool kFolds = kOperandColumns == 1;
   static constexpr Folding kQuantized = {12, 0x1p60f, 0x1p-100f, 1.0f};
   static constexpr Folding kUnquantized = {20, 0x1p60f, 0x1p-20f, 0x1p60f};
-
-  static float Factor(float scale, const float* x_scale) {
-    return kOperandColumns == 1 ? *x_scale * scale : scale;
-  }
-
-  template <int kRows, int kColumns, class Weights, class Scales>
-  [[gnu::always_inline]] static void Add(const Weights& weight, const Scales& scale,
-                                         const float* const (&x)[kRows],
-                                         const float* const (&x_scales)[kRows], int,
-                                         F32* const (&sums)[kRows][kColumns]) {
-    F32 chains[kRows][kColumns];
-    AddChains<kXStride>(weight, 0, kOperands, x, /*start=*/true, chains);
-    for (int m = 0; m < kRows; ++m) {
-      F32 factor = Set(Factor(scale(0), x_scales[m]));
-      for (int c = 0; c < kColumns; ++c) {
-        if constexpr (!kOneScale<Scales>) {
-          factor = Set(Factor(scale(c), x_scales[m]));
-        }
-        *sums[m][c] = MulAdd(chains[m][c], factor, *sums[m][c]);
-      }
-    }
-  }
 };
 
 // FP8 with F32 scales.
-struct Fp8WholeBlocks : Fp8 {
-  static constexpr bool kFolds = false;
-  static constexpr bool kWholeBlocks = true;
+struct Fp8WholeBlocks : Fp8OneByOne {
   static constexpr int kTotal = kSlices;
   static constexpr int kSums = kSlices + 1;
 
@@ -315,13 +344,10 @@ struct Fp8WholeBlocks : Fp8 {
 
 // FP8 with F32 scales for activations that are not quantised: bf16(e4m3 * scale), except that the
 // power of two in the scale is the scale of the block.
-struct Fp8AsBf16 : Fp8 {
-  static constexpr bool kFolds = false;
-  static constexpr bool kOneByOne = false;
-
+struct Fp8AsBf16 : Fp8Blocks {
   [[gnu::always_inline]] static void Expand(const WeightRow& row, int64_t block, int part,
                                             Block (&out)[1]) {
-    Fp8::Expand(row, block, part, out);
+    Fp8Blocks::Expand(row, block, part, out);
     const uint32_t bits = FloatToBits(out[0].scale);
     const float factor = BitsToFloat((bits & 0x807FFFFFu) | 0x3F800000u);
     for (Operand& w : out[0].w) {
@@ -333,10 +359,8 @@ struct Fp8AsBf16 : Fp8 {
 
 // BF16 weights in the order of FP8: weights and activations are multiples of 2^-57, and products
 // far from subnormal.
-struct Bf16ByBlocks : Fp8 {
-  static constexpr bool kFolds = false;
-  static constexpr bool kOneByOne = false;
-  static constexpr bool kSharedScale = false;
+struct Bf16ByBlocks : Fp8Blocks {
+  static constexpr bool kRowsShareScales = false;
   static constexpr int64_t kBlockBytes = 256;
 
   [[gnu::always_inline]] static void Expand(const WeightRow& row, int64_t block, int part,
@@ -350,12 +374,9 @@ struct Bf16ByBlocks : Fp8 {
 // Not by blocks: 32 lanes in 2 * kParts slices, one chain for all blocks. Lanes of even columns
 // come first, then lanes of odd columns: the tree of 32 lanes by halves adds even and odd lanes in
 // its last step only.
-struct Bf16Pairs : CommonFormat {
+struct Bf16Pairs : CommonFormat<2> {
   static constexpr bool kByBlocks = false;
   static constexpr bool kPrefetchesBlocks = kRegisters == 32;  // measured
-  static constexpr int kSlicesPerPart = 2;
-  static constexpr int kSlices = 2 * kParts;
-  static constexpr int kSums = kSlices;
   static constexpr int64_t kBlockBytes = 256;
   static constexpr int kOperands = 4;
   static constexpr int kXStride = kLanes;

@@ -24,12 +24,11 @@
 namespace fathom::KERNEL_ISA {
 namespace {
 
-struct Fp4Integers : CommonFormat {
-  static constexpr bool kIntegers = true;
+struct Fp4Integers : CommonFormat<> {
+  static constexpr bool kKeepsSums = true;
   static constexpr int64_t kPanelBlocks = 8;
   static constexpr int64_t kBlockBytes = 64;
   static constexpr int64_t kScaleBytes = 4;
-  static constexpr int64_t kScalesPerBlock = 4;
   static constexpr int kOperands = 4;
   static constexpr int kWorth = kOperands * kLanes;  // offset in a prepared slice
   static constexpr int kLow = kWorth + kLanes;
@@ -49,7 +48,6 @@ struct Fp4Integers : CommonFormat {
   // Returns the low parts of operand j.
   static I32 LowParts(I32 low, int j) { return And(ShiftRightBy(low, 4 * j), SetInt(kLowBits)); }
 
-  static constexpr bool kOneByOne = true;
   struct OneByOne {
     const uint8_t* bytes;
     const uint8_t* scales;
@@ -236,7 +234,7 @@ struct Fp4Integers : CommonFormat {
 // multiply have most to do. Sums are in memory: with four rows of weights for each load of
 // activations there are fewer loads, even counting loads of sums.
 struct Fp4Powers : Fp4Integers {
-  static constexpr bool kIntegers = false;
+  static constexpr bool kKeepsSums = false;
   using Scale = I32;  // the bits of the scale, less the bits of 1
   struct Block {
     Value w[kOperands];
@@ -320,10 +318,6 @@ struct Fp4Powers : Fp4Integers {
     } while (operands != 0);
   }
 };
-
-// True if a format has a variant that multiplies its factors by adding exponents: Fp4Powers.
-template <class Format>
-constexpr bool kHasPowers = kRegisters == 16 && __is_same(Format, Fp4Integers);
 
 // The format of FP4 weights on this instruction set.
 template <class Value, bool kPairs = kOperandColumns == 2>

@@ -29,7 +29,7 @@ struct Streams {
   const uint8_t* scales[kGroup];
 };
 
-template <class Format>
+template <BlockFormat Format>
 using StreamSums = F32[kGroup][Format::kSums];
 
 // The row of activations from some block on: operands, and scales (FP4) or factors (FP8).
@@ -40,7 +40,7 @@ struct StreamInput {
 };
 
 // Adds one block of all streams.
-template <class Format>
+template <BlockFormat Format>
 [[gnu::always_inline]] inline void AddStreams(const Streams& streams, const StreamInput& input,
                                               StreamSums<Format>& sums) {
 #pragma GCC unroll 2
@@ -55,7 +55,7 @@ template <class Format>
       return operands[c].Next(j);
     };
     const float* const x[1] = {input.x + Format::XOffset(part)};
-    if constexpr (Format::kSharedScale) {
+    if constexpr (Format::kRowsShareScales) {
       F32 chains[1][kGroup];
       AddChains<Format::kXStride>(weight, 0, Format::kOperands, x, /*start=*/true, chains);
       for (int c = 0; c < kGroup; ++c) {
@@ -70,7 +70,7 @@ template <class Format>
 }
 
 // Sets sums[p] to the sums of the p-th part of `blocks` blocks.
-template <class Format>
+template <BlockFormat Format>
 [[gnu::noinline]] void SumStreams(const Streams& start, int parts, int64_t blocks,
                                   StreamInput input, StreamSums<Format>* sums) {
   Streams streams = start;
@@ -84,7 +84,7 @@ template <class Format>
     for (int64_t block = 0; block < blocks; ++block) {
       for (int64_t line = 0; line < Format::kBlockBytes; line += 64) {
         for (const uint8_t* bytes : streams.bytes) {
-          PrefetchAhead<!Format::kIntegers>(bytes + line);
+          PrefetchAhead<!KeepsSums<Format>>(bytes + line);
         }
       }
       AddStreams<Format>(streams, input, to);
@@ -100,7 +100,7 @@ template <class Format>
 }
 
 // Multiplies one row of activations; lives as long as the call. `product` must outlive it.
-template <class Format>
+template <BlockFormat Format>
 class OneRow {
  public:
   explicit OneRow(const cpu::Product& product)
@@ -126,7 +126,7 @@ class OneRow {
     const int64_t most = kWaitingSums / product_.k_parts;
     for (int64_t i = first; i < end;) {
       int64_t count = end - i < most ? end - i : most;
-      for (int c = 0; c < streams && Format::kSharedScale; ++c) {
+      for (int c = 0; c < streams && Format::kRowsShareScales; ++c) {
         const int64_t left = kBlock - (i + c * stride) % kBlock;  // rows with this scale
         count = left < count ? left : count;
       }
@@ -151,7 +151,7 @@ class OneRow {
       SumStreams<Format>(streams, parts, blocks_ / parts, input, sums + r * parts);
       for (int c = 0; c < kGroup; ++c) {
         streams.bytes[c] += product_.row_bytes;
-        if constexpr (!Format::kSharedScale) {
+        if constexpr (!Format::kRowsShareScales) {
           streams.scales[c] += product_.scale_columns;
         }
       }
@@ -176,7 +176,7 @@ class OneRow {
 
   // Makes the factors of the blocks that begin at `streams`.
   void SetFactors(const Streams& streams) {
-    if constexpr (Format::kSharedScale) {
+    if constexpr (Format::kRowsShareScales) {
       bool same = true;
       for (int c = 0; c < kGroup; ++c) {
         same = same && streams.scales[c] == factored_[c];

@@ -11,28 +11,26 @@
 namespace fathom::KERNEL_ISA {
 namespace {
 
-template <class Format>
-constexpr int64_t kPanelBlocks = Format::kPanelBlocks;
 constexpr int kPanelRows = 64;  // rows of activations that share an expansion
 constexpr int64_t kRowBytes =
     512 * 1024;  // bytes of these rows: they stay in the second-level cache
 
 // Rows of a tile: its chains, a row of weights and a row of activations fill all registers.
-template <class Format>
-constexpr int kTileRows = kRegisters == 16 || Format::kChains == 2 || Format::kIntegers ? 3 : 6;
+template <BlockFormat Format>
+constexpr int kTileRows = kRegisters == 16 || Format::kChains == 2 || KeepsSums<Format> ? 3 : 6;
 
 // Expanded weights in the order in which AddTile reads them: one stream suits the first-level cache
 // best.
-template <class Format>
+template <BlockFormat Format>
 struct Panel {
   static constexpr int kSlices = Format::kSlices;
-  typename Format::Value w[kPanelBlocks<Format> * kSlices * Format::kOperands * kGroup];
-  typename Format::Scale scales[kPanelBlocks<Format>][kSlices][kGroup];
+  typename Format::Value w[Format::kPanelBlocks * kSlices * Format::kOperands * kGroup];
+  typename Format::Scale scales[Format::kPanelBlocks][kSlices][kGroup];
 
   // Returns the first operand of a block and slice.
   auto* At(int64_t block, int slice) {
     const int64_t i =
-        Format::kByBlocks ? block * kSlices + slice : slice * kPanelBlocks<Format> + block;
+        SumsByBlocks<Format> ? block * kSlices + slice : slice * Format::kPanelBlocks + block;
     return w + i * Format::kOperands * kGroup;
   }
   const auto* At(int64_t block, int slice) const {
@@ -41,11 +39,11 @@ struct Panel {
 };
 
 // The number of registers for the sums of one row.
-template <class Format>
+template <BlockFormat Format>
 using RowSums = F32[kGroup][Format::kSums];
 
 // Expands a block of the panel's rows. `change` turns an operand into the panel's form.
-template <class Format, class Change>
+template <BlockFormat Format, class Change>
 void ExpandBlock(const WeightRow (&rows)[kGroup], int64_t block, int64_t to, Panel<Format>& panel,
                  const Change& change) {
   for (int c = 0; c < kGroup; ++c) {
@@ -58,7 +56,7 @@ void ExpandBlock(const WeightRow (&rows)[kGroup], int64_t block, int64_t to, Pan
         for (int j = 0; j < Format::kOperands; ++j) {
           w[j * kGroup + c] = change(slices[s].w[j]);
         }
-        if constexpr (Format::kByBlocks) {
+        if constexpr (SumsByBlocks<Format>) {
           panel.scales[to][slice][c] = slices[s].scale;
         }
       }
@@ -66,14 +64,14 @@ void ExpandBlock(const WeightRow (&rows)[kGroup], int64_t block, int64_t to, Pan
   }
 }
 
-template <class Format>
+template <BlockFormat Format>
 void ExpandBlock(const WeightRow (&rows)[kGroup], int64_t block, int64_t to, Panel<Format>& panel) {
   ExpandBlock<Format>(rows, block, to, panel, [](typename Format::Value w) { return w; });
 }
 
 // Expands blocks [first, first + count) of the panel's rows, and prefetches the next panel's into
 // the second-level cache.
-template <class Format>
+template <BlockFormat Format>
 void ExpandPanel(const WeightRow (&rows)[kGroup], int64_t row_bytes, int64_t first, int64_t count,
                  Panel<Format>& panel) {
   for (int64_t i = 0; i < count; ++i) {
@@ -89,10 +87,10 @@ void ExpandPanel(const WeightRow (&rows)[kGroup], int64_t row_bytes, int64_t fir
 
 // Prefetches into the first-level cache the weights of the panel whose rows are `skipped` further
 // on, beginning with `block`: the tiles in between take as long as the prefetch.
-template <class Format>
+template <BlockFormat Format>
 void PrefetchBlocks(const WeightRow (&rows)[kGroup], const cpu::Product& product, int64_t skipped,
                     int64_t block) {
-  constexpr int64_t kBytes = kPanelBlocks<Format> * Format::kBlockBytes;
+  constexpr int64_t kBytes = Format::kPanelBlocks * Format::kBlockBytes;
   for (const WeightRow& row : rows) {
     const uint8_t* bytes = row.bytes + skipped * product.row_bytes + block * Format::kBlockBytes;
     for (int64_t line = 0; line < kBytes; line += 64) {
@@ -107,11 +105,11 @@ void PrefetchBlocks(const WeightRow (&rows)[kGroup], const cpu::Product& product
 
 // Adds `count` blocks of the panel, the first of which is block `first` of k, to the sums of kRows
 // rows.
-template <class Format, int kRows>
+template <BlockFormat Format, int kRows>
 [[gnu::noinline]] void AddTile(const Panel<Format>& panel, int64_t first, int64_t count,
                                const ProductRow* rows,
-                               RowSums<Format>* sums) requires(Format::kByBlocks &&
-                                                               !Format::kIntegers) {
+                               RowSums<Format>* sums) requires(SumsByBlocks<Format> &&
+                                                               !KeepsSums<Format>) {
   const float* x[kRows];  // operands of a slice follow the operands of the slice before
   const float* x_scales[kRows];
   for (int m = 0; m < kRows; ++m) {
@@ -127,7 +125,7 @@ template <class Format, int kRows>
           lanes[m][c] = &sums[m][c][slice];
         }
       }
-      const PanelScales<typename Format::Scale, Format::kSharedScale> scales = {
+      const PanelScales<typename Format::Scale, Format::kRowsShareScales> scales = {
           panel.scales[i][slice]};
       Format::Add([w](int j, int c) { return w[j * kGroup + c]; }, scales, x, x_scales, slice,
                   lanes);
@@ -136,7 +134,7 @@ template <class Format, int kRows>
         x[m] += kBlockFloats<Format> / Format::kSlices;
       }
     }
-    if constexpr (Format::kWholeBlocks) {
+    if constexpr (ClosesBlocks<Format>) {
       for (int m = 0; m < kRows; ++m) {
         F32* lanes[kGroup];
         for (int c = 0; c < kGroup; ++c) {
@@ -152,10 +150,10 @@ template <class Format, int kRows>
 }
 
 // For sums that stay in registers.
-template <class Format, int kRows>
+template <BlockFormat Format, int kRows>
 [[gnu::noinline]] void AddTile(const Panel<Format>& panel, int64_t first, int64_t count,
                                const ProductRow* rows,
-                               RowSums<Format>* sums) requires Format::kIntegers {
+                               RowSums<Format>* sums) requires KeepsSums<Format> {
   constexpr int kColumns = kRegisters == 16 ? 2 : 4;
   for (int column = 0; column < kGroup; column += kColumns) {
     for (int slice = 0; slice < Format::kSlices; ++slice) {
@@ -189,10 +187,10 @@ template <class Format, int kRows>
 }
 
 // For formats that are not summed by blocks: the chains stay in registers.
-template <class Format, int kRows>
+template <BlockFormat Format, int kRows>
 [[gnu::noinline]] void AddTile(const Panel<Format>& panel, int64_t first, int64_t count,
                                const ProductRow* rows,
-                               RowSums<Format>* sums) requires(!Format::kByBlocks) {
+                               RowSums<Format>* sums) requires(!SumsByBlocks<Format>) {
   for (int slice = 0; slice < Format::kSlices; ++slice) {
     F32 chains[kRows][kGroup];
     const float* x[kRows];
@@ -230,7 +228,7 @@ template <int kMost, class Tile>
   }
 }
 
-template <class Format>
+template <BlockFormat Format>
 void AddRows(const Panel<Format>& panel, int64_t first, int64_t count, const ProductRow* rows,
              int count_rows, RowSums<Format>* sums) {
   ForTiles<kTileRows<Format>>(count_rows, [&](int m, auto height) {
@@ -238,7 +236,7 @@ void AddRows(const Panel<Format>& panel, int64_t first, int64_t count, const Pro
   });
 }
 
-template <class Format>
+template <BlockFormat Format>
 void ClearSums(RowSums<Format>* sums, int count_rows) {
   for (int m = 0; m < count_rows; ++m) {
     for (auto& column : sums[m]) {
@@ -252,25 +250,24 @@ void ClearSums(RowSums<Format>* sums, int count_rows) {
 // Sets the sums to the sums of blocks [first, end) of k and of the columns after the last whole
 // block of the product. With `scaled`, weights are multiplied by their scales as they are expanded,
 // or scales by adding their exponents.
-template <class Format>
+template <BlockFormat Format>
 void SumRange(const WeightRow (&weights)[kGroup], bool scaled, const cpu::Product& product,
               int64_t first, int64_t end, const ProductRow* rows, int count_rows,
               RowSums<Format>* sums) {
-  if constexpr (kScales<Format>) {
+  if constexpr (ScalesInRegisters<Format>) {
     if (scaled) {
       return SumScaledBlocks<Scaled<Format>>(weights, product.row_bytes, first, end, rows,
                                              count_rows, sums);
     }
-  }
-  if constexpr (kHasPowers<Format>) {
+  } else if constexpr (HasScaledFormat<Format>) {
     if (scaled) {
-      return SumRange<Fp4Powers>(weights, false, product, first, end, rows, count_rows, sums);
+      return SumRange<Scaled<Format>>(weights, false, product, first, end, rows, count_rows, sums);
     }
   }
   ClearSums<Format>(sums, count_rows);
   Panel<Format> panel;
-  for (int64_t block = first; block < end; block += kPanelBlocks<Format>) {
-    const int64_t count = end - block < kPanelBlocks<Format> ? end - block : kPanelBlocks<Format>;
+  for (int64_t block = first; block < end; block += Format::kPanelBlocks) {
+    const int64_t count = end - block < Format::kPanelBlocks ? end - block : Format::kPanelBlocks;
     ExpandPanel<Format>(weights, product.row_bytes, block, count, panel);
     if constexpr (Format::kPrefetchesBlocks) {
       const bool is_last = block + count == product.k / kBlock;
@@ -295,7 +292,7 @@ using StripValues = float[kPanelRows][kStrip + kGroup];
 
 // Sets values[..][column ...] to columns [n, n + count), count <= kGroup, of all rows; later
 // columns are undefined.
-template <class Format>
+template <BlockFormat Format>
 void SumPanel(const cpu::Product& product, int64_t n, int count, const ProductRow* rows,
               int count_rows, bool rows_fit, StripValues& values, int64_t column) {
   WeightRow weights[kGroup];
@@ -321,10 +318,10 @@ void SumPanel(const cpu::Product& product, int64_t n, int count, const ProductRo
 }
 
 // True if the sums of these rows of activations may be made with `scaled` (SumRange).
-template <class Format>
+template <BlockFormat Format>
 bool RowsFit(const ProductRow* rows, int count_rows, int64_t blocks) {
   uint32_t marks = 0;
-  if constexpr (kHasPowers<Format>) {
+  if constexpr (HasScaledFormat<Format> && !ScalesInRegisters<Format>) {
     for (int m = 0; m < count_rows; ++m) {
       for (int64_t i = 0; i < blocks; ++i) {
         marks |= FloatToBits(rows[m].scales[i]);
@@ -336,7 +333,7 @@ bool RowsFit(const ProductRow* rows, int count_rows, int64_t blocks) {
 
 // Computes columns [first, end) of activation rows [first_row, first_row + count_rows), at most
 // kPanelRows.
-template <class Format>
+template <BlockFormat Format>
 void MultiplyManyRows(const cpu::Product& product, int64_t first, int64_t end, int64_t first_row,
                       int count_rows) {
   ProductRow rows[kPanelRows];

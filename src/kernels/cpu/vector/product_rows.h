@@ -17,18 +17,18 @@ struct ProductRow {
 };
 
 // Returns the floats of a prepared row per block.
-template <class Format>
-constexpr int64_t kBlockFloats = kBlock / (Format::kByBlocks ? kOperandColumns : 1);
+template <BlockFormat Format>
+constexpr int64_t kBlockFloats = kBlock / (SumsByBlocks<Format> ? kOperandColumns : 1);
 template <>
 inline constexpr int64_t kBlockFloats<Fp4Integers> = Fp4Integers::kXFloats;
 template <>
 inline constexpr int64_t kBlockFloats<Fp4Powers> = Fp4Integers::kXFloats;
 
-template <class Format>
+template <BlockFormat Format>
 ProductRow RowOfActivations(const cpu::Product& product, int64_t i) {
   const int64_t row = product.rows_in == nullptr ? i : product.rows_in[i];
   return {product.x + row * product.x_stride,
-          Format::kByBlocks ? product.x_scales + row * product.scale_stride : nullptr};
+          SumsByBlocks<Format> ? product.x_scales + row * product.scale_stride : nullptr};
 }
 
 inline WeightRow WeightRowAt(const cpu::Product& product, int64_t n) {
@@ -83,16 +83,16 @@ inline bool BytesWithin(const uint8_t* bytes, int64_t count, uint8_t least, uint
 
 // The most columns that are summed together, with a scale in common if the format shares it.
 constexpr int kGroup = 4;
-template <class Format, int64_t kMost = kGroup>
+template <BlockFormat Format, int64_t kMost = kGroup>
 int GroupSize(int64_t n, int64_t end) {
   const int64_t limit = (n / kBlock + 1) * kBlock;
-  const int64_t last = Format::kSharedScale && limit < end ? limit : end;
+  const int64_t last = Format::kRowsShareScales && limit < end ? limit : end;
   return static_cast<int>(last - n < kMost ? last - n : kMost);
 }
 
 // Copies the columns after the last whole block into a block padded with zeros. The activations
 // there are -0, and fma(0, -0, a) is a.
-template <class Format>
+template <BlockFormat Format>
 struct PaddedBlock {
   uint8_t bytes[Format::kBlockBytes];
 

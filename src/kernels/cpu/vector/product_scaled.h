@@ -9,14 +9,14 @@
 namespace fathom::KERNEL_ISA {
 namespace {
 
-// True if the format has a variant with scales in the weights, or one that adds exponents, and the
-// scales of `blocks` blocks of the weights, at least one, are in its range.
-template <class Format>
+// True if the format has a scaled format, and the scales of `blocks` blocks of the weights, at
+// least one, are in its range.
+template <BlockFormat Format>
 bool ScalesFit(const WeightRow (&weights)[kGroup], int64_t blocks) {
-  bool fit = blocks > 0 && (kScales<Format> || kHasPowers<Format>);
-  if constexpr (kScales<Format> || kHasPowers<Format>) {
+  bool fit = blocks > 0 && HasScaledFormat<Format>;
+  if constexpr (HasScaledFormat<Format>) {
     for (const WeightRow& row : weights) {
-      const int64_t count = blocks * Scaled<Format>::kScalesPerBlock;
+      const int64_t count = blocks * (Format::kRowsShareScales ? 1 : Format::kScaleBytes);
       fit = BytesWithin(row.scales, count, kSmallestScale, kLargestScale) && fit;
     }
   }
@@ -25,7 +25,7 @@ bool ScalesFit(const WeightRow (&weights)[kGroup], int64_t blocks) {
 
 // Adds a block to the sums of all rows, or with kStarts sets them, and prefetches the next group's
 // block.
-template <class Format, bool kStarts>
+template <BlockFormat Format, bool kStarts>
 [[gnu::always_inline]] inline void AddScaledBlock(const WeightRow (&weights)[kGroup],
                                                   int64_t row_bytes, int64_t block,
                                                   const ProductRow* rows, int count_rows,
@@ -46,7 +46,7 @@ template <class Format, bool kStarts>
 }
 
 // Sets the sums of all rows to the sums of blocks [first, end), at least one.
-template <class Format>
+template <BlockFormat Format>
 void SumScaledBlocks(const WeightRow (&weights)[kGroup], int64_t row_bytes, int64_t first,
                      int64_t end, const ProductRow* rows, int count_rows,
                      F32 (*sums)[kGroup][Format::kSums]) {

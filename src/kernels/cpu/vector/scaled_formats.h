@@ -8,13 +8,12 @@
 // that nothing overflows that did not before, and at least 2^-60: activations are multiples of
 // 2^-57 (quantised: of 2^-32) and codes of 2^-9, so that nothing but zero is below 2^-126. Rows
 // with other scales are multiplied as usual.
-//   kFewestRows      rows of activations from which on these formats are faster; measured,
-//   kScalesPerBlock  scales per row and block,
-//   AddScaled        adds a block of one row of activations to its sums; with kStarts sets them.
+//   kFewestRows  rows of activations from which on these formats are faster; measured,
+//   AddScaled    adds a block of one row of activations to its sums; with kStarts sets them.
 #pragma once
 
 #include "kernels/cpu/vector/product_formats.h"
-#include "kernels/cpu/vector/scale_range.h"
+#include "kernels/cpu/vector/product_integers.h"
 
 namespace fathom::KERNEL_ISA {
 namespace {
@@ -32,7 +31,6 @@ template <bool kStarts, int kColumns>
 template <class Pairs>
 struct Fp8TimesScale : Fp8 {
   static constexpr int kFewestRows = 6;
-  static constexpr int64_t kScalesPerBlock = 1;
 
   [[gnu::always_inline]] static void Expand(const WeightRow& row, int64_t block, int part,
                                             Block (&out)[1]) {
@@ -58,7 +56,6 @@ template <class Pairs>
 struct Fp4TimesScales : Fp4Pairs<Pairs> {
   using Base = Fp4Pairs<Pairs>;
   static constexpr int kFewestRows = 8;
-  static constexpr int64_t kScalesPerBlock = 4;
 
   [[gnu::always_inline]] static void Expand(const WeightRow& row, int64_t block, int part,
                                             typename Base::Block (&out)[1]) {
@@ -80,22 +77,30 @@ struct Fp4TimesScales : Fp4Pairs<Pairs> {
 
 // The format that multiplies several rows of activations with weights whose scales fit; the format
 // itself if there is none.
-template <class Format, bool kPairs = kOperandColumns == 2>
-struct ScaledFormatOf {
+template <class Format, int kColumns = kOperandColumns, int kCount = kRegisters>
+struct ScaledFormat {
   using Type = Format;
 };
 template <>
-struct ScaledFormatOf<Fp8, true> {
+struct ScaledFormat<Fp8, 2> {
   using Type = Fp8TimesScale<Operand>;
 };
 template <class Value>
-struct ScaledFormatOf<Fp4Pairs<Value>, true> {
+struct ScaledFormat<Fp4Pairs<Value>, 2> {
   using Type = Fp4TimesScales<Value>;
 };
+template <>
+struct ScaledFormat<Fp4Integers, 1, 16> {
+  using Type = Fp4Powers;
+};
 template <class Format>
-using Scaled = typename ScaledFormatOf<Format>::Type;
+using Scaled = typename ScaledFormat<Format>::Type;
+
 template <class Format>
-constexpr bool kScales = !__is_same(Scaled<Format>, Format);
+concept HasScaledFormat = BlockFormat<Format> && !__is_same(Scaled<Format>, Format);
+// Its blocks stay in registers (product_scaled.h) instead of panels.
+template <class Format>
+concept ScalesInRegisters = HasScaledFormat<Format> && kOperandColumns == 2;
 
 }  // namespace
 }  // namespace fathom::KERNEL_ISA

@@ -218,6 +218,10 @@ inline void ExpandFp8(const uint8_t* p, F32 (&w)[4]) {
 // In products by blocks, bf16 numbers below 2^-50 count as zero.
 inline constexpr int16_t kSmallestBits = (127 - 50) << 7;
 
+// The scales (E8M0), 2^-60 to 1, that scaled_formats.h multiplies into weights.
+inline constexpr uint8_t kSmallestScale = 127 - 60;
+inline constexpr uint8_t kLargestScale = 127;
+
 }  // namespace
 }  // namespace fathom::KERNEL_ISA
 

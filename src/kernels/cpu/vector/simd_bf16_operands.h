@@ -8,7 +8,6 @@
 #pragma once
 
 #include "kernels/cpu/vector/fp8_table.h"
-#include "kernels/cpu/vector/scale_range.h"
 
 namespace fathom::KERNEL_ISA {
 namespace {
