@@ -1,9 +1,9 @@
-# cmake -DPROGRAM=file -DLABEL=name -DNOT_DEBUG=regex -DNOT_TSAN=regex -DOUTPUT=file.cmake
-#       -P discover_suites.cmake
+# cmake -DPROGRAM=file -DLABEL=name -DNOT_DEBUG=regex -DNOT_TSAN=regex -DSLOW=regex
+#       -DOUTPUT=file.cmake -P discover_suites.cmake
 # Writes the ctest entries of a GoogleTest program: one for each suite, so that a suite loads its
 # model once. A suite whose parameters have names (a checkpoint, an instruction set) has one entry
 # for each of them, so that the longest suites spread over the processors. Each entry has the label
-# LABEL, and not_debug or not_tsan where its name matches: CMakePresets.json leaves these labels out.
+# LABEL, and not_debug, not_tsan and slow where its name matches (fathom_test in fathom.cmake).
 execute_process(COMMAND ${PROGRAM} --gtest_list_tests
   OUTPUT_VARIABLE listing COMMAND_ERROR_IS_FATAL ANY)
 string(REGEX REPLACE "[][;]" "" listing "${listing}")  # what a list of CMake cannot hold
@@ -26,12 +26,12 @@ set(script "")
 foreach(filter IN LISTS entries)
   string(REPLACE ".*" "" name "${filter}")
   set(labels ${LABEL})
-  if(name MATCHES "^(${NOT_DEBUG})$")
-    list(APPEND labels not_debug)
-  endif()
-  if(name MATCHES "^(${NOT_TSAN})$")
-    list(APPEND labels not_tsan)
-  endif()
+  foreach(label NOT_DEBUG NOT_TSAN SLOW)
+    if(name MATCHES "^(${${label}})$")
+      string(TOLOWER ${label} label)
+      list(APPEND labels ${label})
+    endif()
+  endforeach()
   string(APPEND script "add_test([[${LABEL}.${name}]] [[${PROGRAM}]] [[--gtest_filter=${filter}]])\n"
     "set_tests_properties([[${LABEL}.${name}]] PROPERTIES LABELS \"${labels}\" TIMEOUT 1800)\n")
 endforeach()

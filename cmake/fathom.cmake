@@ -122,12 +122,12 @@ function(fathom_module name)
 endfunction()
 
 # fathom_test(FOLDER LINKS folder ... [LIBRARIES third_party ...] [SOURCES more.cc ...]
-#             [EXCLUDE pattern] [NOT_DEBUG pattern ...] [NOT_TSAN pattern ...])
-# All tests of one folder are one program, FOLDER_test; its suites are the ctest entries. The presets
-# debug and tsan leave out the suites whose whole names match a pattern of NOT_DEBUG or NOT_TSAN: they
-# take minutes there, and others run the same code.
+#             [EXCLUDE pattern] [NOT_DEBUG pattern ...] [NOT_TSAN pattern ...] [SLOW pattern ...])
+# All tests of one folder are one program, FOLDER_test; its suites are the ctest entries. Suites whose
+# whole names match a pattern have a label: not_debug and not_tsan are left out by these presets,
+# where others run the same code; slow by `./test FOLDER`, which should take less than two minutes.
 function(fathom_test name)
-  cmake_parse_arguments(ARG "" "EXCLUDE" "SOURCES;LINKS;LIBRARIES;NOT_DEBUG;NOT_TSAN" ${ARGN})
+  cmake_parse_arguments(ARG "" "EXCLUDE" "SOURCES;LINKS;LIBRARIES;NOT_DEBUG;NOT_TSAN;SLOW" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS *.cc)
   if(ARG_EXCLUDE)
     list(FILTER sources EXCLUDE REGEX ${ARG_EXCLUDE})
@@ -140,13 +140,15 @@ function(fathom_test name)
   target_include_directories(${name}_test PRIVATE ${CMAKE_SOURCE_DIR})
   target_compile_options(${name}_test PRIVATE ${test_options})
   target_precompile_headers(${name}_test REUSE_FROM fathom_test_headers)
-  list(JOIN ARG_NOT_DEBUG "|" not_debug)
-  list(JOIN ARG_NOT_TSAN "|" not_tsan)
+  set(labels "")
+  foreach(label NOT_DEBUG NOT_TSAN SLOW)
+    list(JOIN ARG_${label} "|" pattern)
+    list(APPEND labels "-D${label}=${pattern}")
+  endforeach()
   set(suites ${CMAKE_CURRENT_BINARY_DIR}/${name}_suites.cmake)
   add_custom_command(TARGET ${name}_test POST_BUILD
     COMMAND ${CMAKE_COMMAND} -DPROGRAM=$<TARGET_FILE:${name}_test> -DLABEL=${name}
-      "-DNOT_DEBUG=${not_debug}" "-DNOT_TSAN=${not_tsan}" -DOUTPUT=${suites}
-      -P ${CMAKE_SOURCE_DIR}/cmake/discover_suites.cmake VERBATIM)
+      ${labels} -DOUTPUT=${suites} -P ${CMAKE_SOURCE_DIR}/cmake/discover_suites.cmake VERBATIM)
   if(NOT EXISTS ${suites})  # a program that is not built fails if its label is asked for
     file(WRITE ${suites} "add_test(${name}_test ${name}_test_is_not_built)\n"
       "set_tests_properties(${name}_test PROPERTIES LABELS ${name})\n")
