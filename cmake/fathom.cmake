@@ -124,8 +124,9 @@ endfunction()
 # fathom_test(FOLDER LINKS folder ... [LIBRARIES third_party ...] [SOURCES more.cc ...]
 #             [EXCLUDE pattern] [NOT_DEBUG pattern ...] [NOT_TSAN pattern ...] [SLOW pattern ...])
 # All tests of one folder are one program, FOLDER_test; its suites are the ctest entries. Suites whose
-# whole names match a pattern have a label: not_debug and not_tsan are left out by these presets,
-# where others run the same code; slow by `./test FOLDER`, which should take less than two minutes.
+# whole names match a pattern have a label of its name. The presets debug and tsan leave out not_debug
+# and not_tsan, where others run the same code or, with ThreadSanitizer, where no thread is started;
+# `./test FOLDER`, which should take less than two minutes, leaves out slow.
 function(fathom_test name)
   cmake_parse_arguments(ARG "" "EXCLUDE" "SOURCES;LINKS;LIBRARIES;NOT_DEBUG;NOT_TSAN;SLOW" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS *.cc)
