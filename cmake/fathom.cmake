@@ -37,17 +37,23 @@ endfunction()
 set(standard_headers <algorithm> <filesystem> <functional> <map> <memory> <mutex> <optional> <span>
   <string> <string_view> <thread> <unordered_map> <utility> <vector> <fmt/format.h> <tl/expected.hpp>)
 
-# The optimisation of folders that run once per request, and of the tests: both are compiled more
-# often than they run. Sanitizers make gcc take twice as long with -O1 as without, which the tests'
-# own code does not repay.
+# The optimisation of folders that run once per request, of loops that take most of the time of tests,
+# and of the tests: compiling matters more than running, but for the loops. With sanitizers gcc takes
+# twice as long for the tests' own code with -O1 as without; the address sanitizer's build has -Og
+# (CMakePresets.json), a third of the time less than -O1.
 set(cold_options -O1)
+set(loop_options "")
 set(test_options -O1)
 if(CMAKE_CXX_FLAGS MATCHES -fsanitize)
+  set(cold_options "")
+  set(loop_options -O1)
   set(test_options -O0)
 endif()
 
 fathom_precompile(headers HEADERS ${standard_headers})
-fathom_precompile(cold_headers OPTIONS ${cold_options} HEADERS ${standard_headers})
+if(cold_options)
+  fathom_precompile(cold_headers OPTIONS ${cold_options} HEADERS ${standard_headers})
+endif()
 
 # fathom_compile_alone(FILES file ... [OPTIONS option ...]): files that are compiled apart from others
 # of their folder: generated files, and files with options of their own, with which the precompiled
@@ -80,7 +86,7 @@ function(fathom_library name)
   add_library(fathom_${name} STATIC ${sources} ${ARG_SOURCES})
   target_link_libraries(fathom_${name} PUBLIC ${ARG_LINKS} PRIVATE fathom_options ${ARG_LIBRARIES})
   target_include_directories(fathom_${name} PUBLIC ${CMAKE_SOURCE_DIR}/src)
-  if(ARG_COLD)
+  if(ARG_COLD AND cold_options)
     target_compile_options(fathom_${name} PRIVATE ${cold_options})
     target_precompile_headers(fathom_${name} REUSE_FROM fathom_cold_headers)
   elseif(NOT "${ARG_PRECOMPILED}" STREQUAL "NO")
