@@ -165,12 +165,12 @@ bool IsFileOfSize(const std::string& path, std::int64_t n_bytes) {
 // the wait takes too long.
 bool WaitForWriter(const std::string& temporary) {
   constexpr std::chrono::seconds kMost{1};
-  constexpr std::chrono::milliseconds kPause{1};
+  constexpr std::chrono::milliseconds kWait{1};
   const auto deadline = std::chrono::steady_clock::now() + kMost;
   const Descriptor file(::open(temporary.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (file.get() < 0) return errno == ENOENT;
   do {
-    std::this_thread::sleep_for(kPause);
+    std::this_thread::sleep_for(kWait);
     if (Lock(file, temporary)) {
       ::unlink(temporary.c_str());
       return true;

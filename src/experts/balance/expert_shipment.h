@@ -6,7 +6,7 @@
 //   where it ends               shipment.Wait();    // on fast links the pieces have arrived
 //   between two later steps     if (shipment.is_done()) ...
 //
-// Between blocks no message is in flight: steps may end at any time, or pause for a while.
+// Between blocks no message is in flight: steps may end at any time.
 #pragma once
 
 #include <cstddef>
