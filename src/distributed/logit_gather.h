@@ -14,11 +14,6 @@
 
 namespace fathom {
 
-// The most steps whose logits this rank may await together: on the first stage, one for each stage.
-inline int LogitSlots(const ModelShard& shard) {
-  return shard.is_first_stage() ? shard.n_stages : 1;
-}
-
 // All ranks make the same calls of Start. One thread at a time.
 class LogitGather {
  public:

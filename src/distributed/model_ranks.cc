@@ -166,7 +166,10 @@ Stage MakeStage(const ModelShard& shard) {
   return {.first_layer = shard.first_layer,
           .end_layer = shard.end_layer,
           .is_first = shard.is_first_stage(),
-          .is_last = shard.is_last_stage()};
+          .is_last = shard.is_last_stage(),
+          .is_whole = shard.is_whole(),
+          .data = shard.data(),
+          .most_in_flight = LogitSlots(shard)};
 }
 
 CacheShape ShardCache(CacheShape whole, const ModelShard& shard) {

@@ -86,7 +86,12 @@ struct ModelRanks {
 // Returns the shard of a rank that has the whole model.
 ModelShard WholeModel(const ModelConfig& config);
 
-// Returns the blocks of a shard.
+// The most steps whose logits a rank may await together: on the first stage, one for each stage.
+inline int LogitSlots(const ModelShard& shard) {
+  return shard.is_first_stage() ? shard.n_stages : 1;
+}
+
+// Returns the share of a rank.
 Stage MakeStage(const ModelShard& shard);
 
 // Returns the caches of a shard, given the caches of the whole model; before the ranks have agreed

@@ -30,13 +30,11 @@ class RankTensorParallel : public TensorParallel {
                                                         const ModelRanks& ranks,
                                                         const ModelOptions& options);
 
-  bool is_whole() const override { return shard().is_whole(); }
   void ShardWeights(ModelWeights& weights) const override;
   Result<CacheShape> ShardCache(CacheShape whole) const override;
   std::int64_t bytes() const override { return memory_.bytes(); }
 
   LocalRows Localize(Pass pass, const BatchView& whole) override;
-  bool IsLocal(std::int32_t sequence) const override { return shard().data().IsOwn(sequence); }
   void BeginBlocks(const BatchView& local) override { index_.Partition(local.positions); }
   void PausePass() override { std::swap(Batch(Pass::kMain), other_batch_); }
   void ResumePass() override { std::swap(Batch(Pass::kMain), other_batch_); }
@@ -57,7 +55,6 @@ class RankTensorParallel : public TensorParallel {
   Status StartLogits(std::int64_t n, int slot) override { return logit_gather_.Start(n, slot); }
   Status PollLogits() override { return logit_gather_.Poll(); }
   Result<Matrix<const float>> FinishLogits(int slot) override { return logit_gather_.Finish(slot); }
-  int most_in_flight() const override { return LogitSlots(shard()); }
 
  private:
   RankTensorParallel(Backend& backend, const ModelConfig& config, const ModelRanks& ranks,

@@ -13,6 +13,7 @@
 #include "base/tensor.h"
 #include "checkpoint/model_config.h"
 #include "kernels/backend.h"
+#include "kv_cache/data_ranks.h"
 #include "kv_cache/layout.h"
 #include "model/weights.h"
 #include "model/workspace.h"
@@ -22,12 +23,15 @@ namespace fathom {
 // The two forward passes of a step; the rows of both are stored until the next step.
 enum class Pass { kMain, kDraft };
 
-// The blocks of this process.
+// The share of this process.
 struct Stage {
   std::int64_t first_layer = 0;
   std::int64_t end_layer = 0;
-  bool is_first = true;  // embeds the tokens
-  bool is_last = true;   // has the head and the draft block
+  bool is_first = true;    // embeds the tokens
+  bool is_last = true;     // has the head and the draft block
+  bool is_whole = true;    // has every weight of the model
+  DataRanks data;          // assigns the sequences
+  int most_in_flight = 1;  // steps whose logits may be awaited together
 };
 
 // The rows of a batch that this process computes.
@@ -63,7 +67,11 @@ class TensorParallel {
   Backend& backend() const { return backend_; }
   const Stage& stage() const { return stage_; }
   // Returns true if this process has every weight of the model.
-  virtual bool is_whole() const { return true; }
+  bool is_whole() const { return stage_.is_whole; }
+  // Returns true if this process computes the sequence.
+  bool IsLocal(std::int32_t sequence) const { return stage_.data.IsOwn(sequence); }
+  // Returns how many steps may have logits in flight.
+  int most_in_flight() const { return stage_.most_in_flight; }
   // Narrows bound weights to this process's shard.
   virtual void ShardWeights(ModelWeights& /*weights*/) const {}
   // Returns the shape of this process's caches, given the shape for the whole model.
@@ -75,7 +83,6 @@ class TensorParallel {
   // Returns the rows of a checked batch that this process computes, valid until the next call for
   // the pass.
   virtual LocalRows Localize(Pass /*pass*/, const BatchView& whole) { return {whole, {}}; }
-  virtual bool IsLocal(std::int32_t /*sequence*/) const { return true; }
   // Called before the blocks run, and before the next block of a pass that was paused.
   virtual void BeginBlocks(const BatchView& /*local*/) {}
   // Called between two blocks of a main pass: other passes are localized before its next block.
@@ -122,8 +129,6 @@ class TensorParallel {
   // Returns n rows [vocabulary], valid until the next call of LocalLogits or FinishLogits; no rows
   // on ranks other than 0.
   virtual Result<Matrix<const float>> FinishLogits(int slot);
-  // Returns how many steps may have logits in flight.
-  virtual int most_in_flight() const { return 1; }
   // Sets logits [rows, vocabulary], which must stay valid as long as this object.
   void set_logits(Matrix<float> logits) { logits_ = logits; }
 
