@@ -42,9 +42,6 @@ RankTensorParallel::RankTensorParallel(Backend& backend, const ModelConfig& conf
       buffers_(memory_.views),
       index_(config, ranks.shard, options.max_batch_tokens),
       rows_(config, ranks.shard, options.max_batch_tokens, options.max_context),
-      batches_{LocalBatch(options.max_batch_tokens, options.max_sequences),
-               LocalBatch(options.max_batch_tokens, options.max_sequences)},
-      other_batch_(options.pause_tokens > 0 ? options.max_batch_tokens : 0, options.max_sequences),
       logit_gather_(ranks_, logits_, buffers_.logit_shards) {
   copies_.reserve(static_cast<std::size_t>(kStreams * options.max_batch_tokens));
 }
@@ -63,13 +60,6 @@ Result<CacheShape> RankTensorParallel::ShardCache(CacheShape whole) const {
   if (!all) return Unexpected(all.error());
   shape.most_slabs = *std::min_element(all->begin(), all->end());
   return shape;
-}
-
-LocalRows RankTensorParallel::Localize(Pass pass, const BatchView& whole) {
-  if (shard().n_data == 1) return {whole, {}};
-  LocalBatch& batch = Batch(pass);
-  batch.Assign(whole, shard());
-  return {batch.View(), batch.local_rows()};
 }
 
 // The host reads the rows of the table, because it has the tokens.
@@ -153,6 +143,7 @@ Status RankTensorParallel::RowParallelLinear(Matrix<const Bf16> x, const RowPara
 
 // Each rank scores its range of the rows.
 Status RankTensorParallel::SelectRows(const IndexInput& input) {
+  index_.Partition(input.batch.positions);
   if (!index_.is_shared()) return TensorParallel::SelectRows(input);
   const Activations& a = input.a;
   const Matrix<ScoredRow> lists = buffers_.index_lists;
@@ -211,11 +202,13 @@ Status RankTensorParallel::SparseAttention(const AttentionInput& input, const Ba
   return {};
 }
 
-Status RankTensorParallel::GatherRows(Pass pass, std::span<const std::int32_t> rows,
-                                      Matrix<Bf16> out) {
+Status RankTensorParallel::GatherRows(std::span<const TokenPosition> positions,
+                                      std::span<const std::int32_t> rows, Matrix<Bf16> out) {
   if (shard().n_data == 1) return {};
-  const LocalBatch& batch = Batch(pass);
-  const auto owner = [&](std::int64_t i) { return batch.Owner(rows[static_cast<std::size_t>(i)]); };
+  const auto owner = [&](std::int64_t i) {
+    const auto row = static_cast<std::size_t>(rows[static_cast<std::size_t>(i)]);
+    return shard().data().Owner(positions[row].sequence);
+  };
   const Matrix<Bf16> packed = buffers_.packed_rows;
   const PackedRows places(out.rows, ranks_.expert->size(), owner);
   copies_.clear();

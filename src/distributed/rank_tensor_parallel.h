@@ -1,7 +1,6 @@
 // RankTensorParallel: TensorParallel between the ranks of a model (distributed/model_ranks.h).
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -10,7 +9,6 @@
 #include "base/result.h"
 #include "checkpoint/model_config.h"
 #include "distributed/index_partition.h"
-#include "distributed/local_batch.h"
 #include "distributed/logit_gather.h"
 #include "distributed/model_ranks.h"
 #include "distributed/rank_workspace.h"
@@ -34,10 +32,6 @@ class RankTensorParallel : public TensorParallel {
   Result<CacheShape> ShardCache(CacheShape whole) const override;
   std::int64_t bytes() const override { return memory_.bytes(); }
 
-  LocalRows Localize(Pass pass, const BatchView& whole) override;
-  void BeginBlocks(const BatchView& local) override { index_.Partition(local.positions); }
-  void PausePass() override { std::swap(Batch(Pass::kMain), other_batch_); }
-  void ResumePass() override { std::swap(Batch(Pass::kMain), other_batch_); }
   Status Embed(const BatchView& batch, Matrix<const Bf16> table, const Activations& a,
                Matrix<Bf16> out) override;
   Status BeginStreams(const BatchView& batch, Matrix<const Bf16> table,
@@ -50,7 +44,8 @@ class RankTensorParallel : public TensorParallel {
   Status SparseAttention(const AttentionInput& input, const BatchView& batch,
                          const LayerCache& cache, const Activations& a, Matrix<Bf16> out) override;
 
-  Status GatherRows(Pass pass, std::span<const std::int32_t> rows, Matrix<Bf16> out) override;
+  Status GatherRows(std::span<const TokenPosition> positions, std::span<const std::int32_t> rows,
+                    Matrix<Bf16> out) override;
   Matrix<float> LocalLogits(std::int64_t n) const override { return logit_gather_.Shard(n); }
   Status StartLogits(std::int64_t n, int slot) override { return logit_gather_.Start(n, slot); }
   Status PollLogits() override { return logit_gather_.Poll(); }
@@ -61,7 +56,6 @@ class RankTensorParallel : public TensorParallel {
                      const ModelOptions& options, LaidOutBuffer<RankBuffers> memory);
 
   const ModelShard& shard() const { return ranks_.shard; }
-  LocalBatch& Batch(Pass pass) { return batches_[pass == Pass::kMain ? 0 : 1]; }
 
   const ModelConfig& config_;
   ModelRanks ranks_;
@@ -69,8 +63,6 @@ class RankTensorParallel : public TensorParallel {
   const RankBuffers& buffers_;
   IndexPartition index_;
   RowGather rows_;
-  std::array<LocalBatch, 2> batches_;  // batches of the last main and draft pass
-  LocalBatch other_batch_;             // batch of the paused pass, or of the passes in its pauses
   LogitGather logit_gather_;
   std::vector<PieceCopy> copies_;  // scratch of CopyPieces
 };

@@ -139,6 +139,7 @@ Status MixtureOfExperts(const Step& step, const BlockWeights& block, const Block
   if (Status told = ObserveRouting(backend, routing.ids, step.routing_observer); !told) return told;
   if (next != nullptr) GuessExperts(step, *next, streams);
   return step.experts.Run(
+      step.pass,
       {.block = block.index,
        .x = a.u,
        .routing = routing,
@@ -170,7 +171,7 @@ Status RunBlock(const Step& step, const BlockWeights& weights, LayerCache& cache
   const HcMix mix = {.post = a.hc_post, .comb = a.hc_comb};
   const float eps = step.config.rms_norm_eps;
 
-  if (Status begun = step.store.BeginBlock(weights.index); !begun) return begun;
+  if (Status begun = step.store.BeginBlock(step.pass, weights.index); !begun) return begun;
   PrepareAttention(step, weights, streams);
   if (Status ran = Attention(step, weights.attn, cache); !ran) return ran;
   backend.HcPost(a.y, mix, streams);

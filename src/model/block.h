@@ -9,6 +9,7 @@
 #include "kernels/backend.h"
 #include "model/expert_layer.h"
 #include "model/expert_store.h"
+#include "model/forward_pass.h"
 #include "model/routing_observer.h"
 #include "model/tensor_parallel.h"
 #include "model/weights.h"
@@ -16,12 +17,13 @@
 
 namespace fathom {
 
-// The inputs that all blocks of a step share. Views only.
+// The inputs that all blocks of a pass share. Views only.
 struct Step {
   Backend& backend;
   const ModelConfig& config;
-  BatchView batch;
-  Activations a;  // with batch.n_tokens() rows
+  ForwardPass& pass;
+  BatchView batch;  // the local rows of the pass
+  Activations a;    // with batch.n_tokens() rows
   std::span<const float> compress_frequencies;
   const RoutingObserver& routing_observer;  // may be empty
   TensorParallel& tensor;

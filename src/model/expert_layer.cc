@@ -32,7 +32,7 @@ Status RunExperts(Backend& backend, ExpertStore& store, std::int64_t block, Matr
   return store.Await([&compute](const ExpertLease& arrived) { compute(arrived); });
 }
 
-Status LocalExperts::Run(const ExpertInput& input) {
+Status LocalExperts::Run(ForwardPass& /*pass*/, const ExpertInput& input) {
   if (Status ran = RunExperts(backend_, store_, input.block, input.x, input.routing, swiglu_limit_,
                               input.rows, input.shared);
       !ran) {
@@ -42,10 +42,10 @@ Status LocalExperts::Run(const ExpertInput& input) {
   return {};
 }
 
-Result<std::span<const SequenceFailure>> LocalExperts::Failures() {
-  const std::span<const SequenceFailure> failures = store_.failures();
+Status LocalExperts::ShareFailures(ForwardPass& pass) {
+  const std::span<const SequenceFailure> failures = pass.failed.failures();
   if (!is_alone_ && !failures.empty()) return Unexpected(failures.front().error);
-  return failures;
+  return {};
 }
 
 }  // namespace fathom

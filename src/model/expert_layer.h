@@ -9,7 +9,7 @@
 #include "base/tensor.h"
 #include "kernels/backend.h"
 #include "model/expert_store.h"
-#include "model/tensor_parallel.h"
+#include "model/forward_pass.h"
 
 namespace fathom {
 
@@ -28,19 +28,14 @@ struct ExpertInput {
 class ExpertLayer {
  public:
   virtual ~ExpertLayer() = default;
-  // Called before the blocks of a pass run; `whole` is the batch of all processes.
-  virtual void BeginBlocks(Pass /*pass*/, const BatchView& /*whole*/) {}
-  // Called between two blocks of a main pass: other passes run before its next block.
-  virtual void PausePass() {}
-  // Called before the next block of the pass that was paused last.
-  virtual void ResumePass() {}
-  // Errors: as the store and `shared`; a process that cannot be reached.
-  virtual Status Run(const ExpertInput& input) = 0;
-  // After the blocks of a main pass: returns its sequences that need experts that a process cannot
-  // read, the same in all processes. Valid until the next pass begins. Errors: a process that
+  // Runs the experts of a block of the pass. Errors: as the store and `shared`; a process that
+  // cannot be reached.
+  virtual Status Run(ForwardPass& pass, const ExpertInput& input) = 0;
+  // After the blocks of a main pass: adds to pass.failed the sequences that need experts that
+  // another process cannot read, so that it is the same in all processes. Errors: a process that
   // cannot be reached; kIo: an expert that cannot be read, where the other sequences cannot
   // continue.
-  virtual Result<std::span<const SequenceFailure>> Failures() = 0;
+  virtual Status ShareFailures(ForwardPass& pass) = 0;
   // Returns the memory that this object has allocated.
   virtual std::int64_t bytes() const { return 0; }
 };
@@ -58,8 +53,8 @@ class LocalExperts : public ExpertLayer {
   // fail.
   LocalExperts(Backend& backend, ExpertStore& store, float swiglu_limit, bool is_alone = true)
       : backend_(backend), store_(store), swiglu_limit_(swiglu_limit), is_alone_(is_alone) {}
-  Status Run(const ExpertInput& input) override;
-  Result<std::span<const SequenceFailure>> Failures() override;
+  Status Run(ForwardPass& pass, const ExpertInput& input) override;
+  Status ShareFailures(ForwardPass& pass) override;
 
  private:
   Backend& backend_;

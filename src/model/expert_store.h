@@ -11,10 +11,8 @@
 #include "base/tensor.h"
 #include "checkpoint/safetensors.h"
 #include "kernels/backend.h"
-#include "model/pass_progress.h"
-#include "model/sequence_failure.h"
+#include "model/forward_pass.h"
 #include "model/streaming_counts.h"
-#include "model/tensor_parallel.h"
 #include "model/weights.h"
 
 namespace fathom {
@@ -64,17 +62,13 @@ class ExpertStore {
   virtual std::optional<StreamingCounts> streaming() const { return {}; }
 
   // --- A step ---
-  // Called before the blocks of a pass run; `whole` is the batch of all processes.
-  virtual void BeginPass(Pass /*pass*/, const BatchView& /*whole*/) {}
-  // Called between two blocks of a main pass: other passes run before its next block, or it does
-  // not continue.
-  virtual void PausePass() {}
-  // Called before the next block of the pass that was paused last. If should_stop (may be empty)
-  // turns true while experts of the block arrive, Await fails with kResourceExhausted.
-  virtual void ResumePass(const ShouldStop& /*should_stop*/) {}
+  // Called before the blocks of a pass run. The pass must stay where it is until the next BeginPass
+  // has returned.
+  virtual void BeginPass(ForwardPass& /*pass*/) {}
   // Called before and after the work of each block; a store may read or move weights during that
-  // work. Error: a process that cannot be reached.
-  virtual Status BeginBlock(std::int64_t block) = 0;
+  // work. Other passes may run between two blocks of a pass. Error: a process that cannot be
+  // reached.
+  virtual Status BeginBlock(ForwardPass& pass, std::int64_t block) = 0;
   virtual Status EndBlock(std::int64_t /*block*/) { return {}; }
   // Requests the experts of ids [t, k] (memory of the backend): ids of experts that this process
   // has, or kRemoteExpert. Returns a lease of the experts in memory; Await, which must follow,
@@ -82,7 +76,10 @@ class ExpertStore {
   // the tensor.
   virtual Result<ExpertLease> Acquire(std::int64_t block, Matrix<std::int32_t> ids) = 0;
   // Calls visit for the other experts as they arrive, each once, in any order and grouping. Ends
-  // the lease of Acquire. Errors: as Acquire; kIo: all sequences of the pass have failed.
+  // the lease of Acquire. Sequences of a main pass that need experts that cannot be read are added
+  // to its failures: no further experts are leased for their rows, whose results are undefined.
+  // Errors: as Acquire; kIo: all sequences of the pass have failed; kResourceExhausted: its
+  // should_stop has turned true.
   virtual Status Await(const VisitExperts& /*visit*/) { return {}; }
   // Receive guesses of the experts that a later block of this pass will choose. BeginGuess returns
   // buffers of t rows, in which the caller computes the guess; nullopt: the store accepts none.
@@ -91,12 +88,6 @@ class ExpertStore {
     return {};
   }
   virtual void EndGuess() {}
-  // Returns the sequences of this pass that need experts that cannot be read. No further experts
-  // are leased for their rows, whose results are undefined. Valid until the next pass begins.
-  virtual std::span<const SequenceFailure> failures() const { return {}; }
-  // Returns the experts of this main pass that could not be read, if the store does not know the
-  // tokens that chose them. The rows of these tokens are missing. Valid as long as failures().
-  virtual std::span<const ExpertFailure> expert_failures() const { return {}; }
 };
 
 }  // namespace fathom

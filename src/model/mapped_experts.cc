@@ -55,7 +55,7 @@ Status MappedExperts::BindAll() {
   return backend_.Synchronize();
 }
 
-Status MappedExperts::BeginBlock(std::int64_t block) {
+Status MappedExperts::BeginBlock(ForwardPass& /*pass*/, std::int64_t block) {
   read_ahead_.Request(block);
   read_ahead_.Request(block + 1);
   return {};

@@ -26,7 +26,7 @@ class MappedExperts : public ExpertStore {
   MappedExperts(Backend& backend, const ModelConfig& config, const Stage& stage);
 
   Status Bind(ModelWeights& weights, const BoundWeights& bound) override;
-  Status BeginBlock(std::int64_t block) override;
+  Status BeginBlock(ForwardPass& pass, std::int64_t block) override;
   Result<ExpertLease> Acquire(std::int64_t block, Matrix<std::int32_t> ids) override;
 
  protected:

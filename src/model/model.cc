@@ -16,27 +16,18 @@
 
 namespace fathom {
 
-// A main pass of which some layers have run.
-struct MainPass {
-  BatchView whole;
-  LocalRows local;
-  Step step;
-  std::int64_t next_layer = 0;
-};
-
 struct Model::Impl : ModelState {
   std::unique_ptr<Drafter> drafter;  // null: loaded without one
   DraftCosts draft_costs;
   std::vector<TokenChoice> choices;  // choices of the last StartTokens
-  std::optional<MainPass> paused;    // between BeginPass and its end
-  ShouldStop should_stop;            // should_stop of that pass
 
-  Result<MainPass> StartMainPass(const BatchView& whole);
-  Status RunNextLayer(MainPass& pass);
-  Status EndMainPass(const MainPass& pass, Status ran, std::vector<SequenceFailure>& failed);
-  PassProgress Progress(const MainPass& pass) const;
-  MainPass TakePaused();
-  void Finish(const BatchView& whole);
+  // True between BeginPass and the end of its pass: other calls refer to passes in its pauses.
+  bool IsPaused() const { return main == &short_pass; }
+  Result<Step> StartMainPass(const BatchView& whole);
+  Status RunNextLayer(const Step& step);
+  Status EndMainPass(const Step& step, Status ran, std::vector<SequenceFailure>& failed);
+  PassProgress Progress() const;
+  void Finish(ForwardPass& pass);
   HeadWeights head_weights() const { return {.hc = weights.hc_head, .norm = weights.norm}; }
 };
 
@@ -139,8 +130,9 @@ std::int64_t Model::resident_weight_bytes() const {
 std::int64_t Model::cache_bytes() const { return impl_->cache->bytes(); }
 std::int64_t Model::workspace_bytes() const {
   const ModelState& m = *impl_;
-  return m.workspace->bytes() + (m.other_workspace ? m.other_workspace->bytes() : 0) +
-         m.parts.tensor->bytes() + m.parts.experts->bytes();
+  return m.long_pass.workspace->bytes() +
+         (m.short_pass.workspace ? m.short_pass.workspace->bytes() : 0) + m.parts.tensor->bytes() +
+         m.parts.experts->bytes();
 }
 
 Status Model::Prepare(const Batch& batch) {
@@ -166,68 +158,56 @@ Status Model::Forward(const Batch& batch, std::vector<SequenceFailure>& failed) 
   failed.clear();
   if (Status prepared = Prepare(batch); !prepared) return prepared;
   Impl& m = *impl_;
-  Result<MainPass> pass = m.StartMainPass(batch.View());
-  if (!pass) return Unexpected(pass.error());
+  const Result<Step> step = m.StartMainPass(batch.View());
+  if (!step) return Unexpected(step.error());
   Status ran;
-  while (ran && !m.Progress(*pass).HasEnded()) ran = m.RunNextLayer(*pass);
-  return m.EndMainPass(*pass, ran, failed);
+  while (ran && !m.Progress().HasEnded()) ran = m.RunNextLayer(*step);
+  return m.EndMainPass(*step, ran, failed);
 }
 
 Status Model::BeginPass(const Batch& batch, ShouldStop should_stop) {
   Impl& m = *impl_;
-  Check(m.options.pause_tokens > 0 && !m.paused, "a pass in pieces beside another");
+  Check(m.options.pause_tokens > 0 && !m.IsPaused(), "a pass in pieces beside another");
   if (Status prepared = Prepare(batch); !prepared) return prepared;
-  Result<MainPass> pass = m.StartMainPass(batch.View());
-  if (!pass) return Unexpected(pass.error());
-  m.paused.emplace(*std::move(pass));
-  m.should_stop = std::move(should_stop);
-  m.parts.PausePass();
-  std::swap(m.workspace, m.other_workspace);
+  if (const Result<Step> step = m.StartMainPass(batch.View()); !step) {
+    return Unexpected(step.error());
+  }
+  m.long_pass.should_stop = std::move(should_stop);
+  m.main = &m.short_pass;
   return {};
 }
 
 Result<PassProgress> Model::ContinuePass(std::vector<SequenceFailure>& failed) {
   failed.clear();
   Impl& m = *impl_;
-  Check(m.paused.has_value(), "a pass that has begun");
-  MainPass& pass = *m.paused;
-  m.parts.ResumePass(m.should_stop);
-  m.parts.tensor->BeginBlocks(pass.local.batch);
-  m.main.local = pass.local;
-  Status ran = m.backend.BeginStep(pass.local.batch, m.cache->TakeTableChanges());
-  if (ran) ran = m.RunNextLayer(pass);
-  const PassProgress progress = m.Progress(pass);
+  Check(m.IsPaused(), "a pass that has begun");
+  m.main = &m.long_pass;
+  const Step step = m.StepOf(m.long_pass);
+  Status ran = m.backend.BeginStep(step.batch, m.cache->TakeTableChanges());
+  if (ran) ran = m.RunNextLayer(step);
+  const PassProgress progress = m.Progress();
   if (ran && !progress.HasEnded()) {
     if (m.layer_observer) m.layer_observer(std::nullopt);
-    m.parts.PausePass();
+    m.main = &m.short_pass;
     return progress;
   }
-  const MainPass ended = m.TakePaused();
-  if (Status done = m.EndMainPass(ended, ran, failed); !done) return Unexpected(done.error());
+  if (Status done = m.EndMainPass(step, ran, failed); !done) return Unexpected(done.error());
   return progress;
 }
 
 void Model::StopPass() {
   Impl& m = *impl_;
-  if (!m.paused) return;
-  m.parts.ResumePass({});
-  m.ResetSequences(m.TakePaused().whole.segments);
+  if (!m.IsPaused()) return;
+  m.main = &m.long_pass;
+  m.ResetSequences(m.long_pass.whole.segments);
 }
 
-PassProgress Model::Impl::Progress(const MainPass& pass) const {
-  return {.layers_done = pass.next_layer - stage().first_layer,
+PassProgress Model::Impl::Progress() const {
+  return {.layers_done = main->next_layer - stage().first_layer,
           .layers = stage().end_layer - stage().first_layer};
 }
 
-// Ends the pause: the following calls use the workspace of the pass.
-MainPass Model::Impl::TakePaused() {
-  MainPass pass = *std::move(paused);
-  paused.reset();
-  std::swap(workspace, other_workspace);
-  return pass;
-}
-
-Result<MainPass> Model::Impl::StartMainPass(const BatchView& whole) {
+Result<Step> Model::Impl::StartMainPass(const BatchView& whole) {
   Result<Step> step = MakeStep(Pass::kMain, whole);
   Status begun = step ? parts.tensor->BeginStreams(step->batch, weights.embed, step->a)
                       : Unexpected(step.error());
@@ -235,37 +215,34 @@ Result<MainPass> Model::Impl::StartMainPass(const BatchView& whole) {
     ResetSequences(whole.segments);
     return Unexpected(begun.error());
   }
-  return MainPass{.whole = whole,
-                  .local = main.local,
-                  .step = *std::move(step),
-                  .next_layer = stage().first_layer};
+  main->next_layer = stage().first_layer;
+  return step;
 }
 
-Status Model::Impl::RunNextLayer(MainPass& pass) {
-  const std::int64_t layer = pass.next_layer++;
+Status Model::Impl::RunNextLayer(const Step& step) {
+  const std::int64_t layer = step.pass.next_layer++;
   if (layer_observer) layer_observer(layer);
   const BlockWeights& block = weights.layers[static_cast<std::size_t>(layer)];
-  const BlockWeights* next = pass.next_layer < stage().end_layer ? &block + 1 : nullptr;
-  if (Status ran = RunBlock(pass.step, block, BlockCache(layer), pass.step.a.streams, next); !ran) {
+  const BlockWeights* next = layer + 1 < stage().end_layer ? &block + 1 : nullptr;
+  if (Status ran = RunBlock(step, block, BlockCache(layer), step.a.streams, next); !ran) {
     return ran;
   }
-  if (drafter != nullptr) drafter->Tap(layer, pass.whole, pass.step);
+  if (drafter != nullptr) drafter->Tap(layer, step.pass.whole, step);
   return parts.tensor->PollLogits();
 }
 
 // `ran`: the result of its layers.
-Status Model::Impl::EndMainPass(const MainPass& pass, Status ran,
+Status Model::Impl::EndMainPass(const Step& step, Status ran,
                                 std::vector<SequenceFailure>& failed) {
   if (layer_observer) layer_observer(std::nullopt);
-  if (ran) ran = parts.tensor->EndStreams(pass.step.a.streams);
-  const Result<std::span<const SequenceFailure>> failures =
-      ran ? parts.experts->Failures() : Unexpected(ran.error());
-  if (!failures) {
-    ResetSequences(pass.whole.segments);
-    return Unexpected(failures.error());
+  if (ran) ran = parts.tensor->EndStreams(step.a.streams);
+  if (ran) ran = parts.experts->ShareFailures(step.pass);
+  if (!ran) {
+    ResetSequences(step.pass.whole.segments);
+    return ran;
   }
-  Finish(pass.whole);
-  for (const SequenceFailure& failure : *failures) {
+  Finish(step.pass);
+  for (const SequenceFailure& failure : step.pass.failed.failures()) {
     ForgetSequence(failure.sequence);
     failed.push_back(failure);
   }
@@ -274,11 +251,11 @@ Status Model::Impl::EndMainPass(const MainPass& pass, Status ran,
 
 // Called after a step has run. All ranks track all sequences, so that they agree on which positions
 // may follow and on how much room is left.
-void Model::Impl::Finish(const BatchView& whole) {
-  for (const Segment& segment : whole.segments) {
+void Model::Impl::Finish(ForwardPass& pass) {
+  for (const Segment& segment : pass.whole.segments) {
     cache->MarkComputed(segment.sequence, segment.first_position + segment.n_tokens);
   }
-  ListPositions(whole, main.positions);
+  ListPositions(pass.whole, pass.positions);
 }
 
 int Model::most_in_flight() const { return impl_->parts.tensor->most_in_flight(); }
@@ -286,10 +263,10 @@ int Model::most_in_flight() const { return impl_->parts.tensor->most_in_flight()
 Status Model::StartLogits(std::span<const std::int32_t> rows, int slot) {
   Impl& m = *impl_;
   Status started =
-      m.StartLogits(Pass::kMain, m.workspace->activations().streams, rows, m.head_weights(), slot);
+      m.StartLogits(Pass::kMain, m.activations().streams, rows, m.head_weights(), slot);
   if (!started) {
     // Operations of the step may report errors only now, after its positions have been counted.
-    m.ResetSequences(m.main.positions);
+    m.ResetSequences(m.main->positions);
   }
   return started;
 }
@@ -311,11 +288,11 @@ Status Model::StartTokens(std::span<const std::int32_t> rows, std::span<const Sa
   Check(m.ChoosesTokens(), "tokens of a model that does not choose them");
   Check(std::ssize(rows) <= m.options.max_logit_rows,
         "more rows of logits than ModelOptions::max_logit_rows");
-  const Activations& a = m.workspace->activations();
+  const Activations& a = m.activations();
   const Matrix<float> logits = a.sampled_logits.Rows(0, std::ssize(rows));
   if (Status computed = m.ComputeLogits(Pass::kMain, a.streams, rows, m.head_weights(), logits);
       !computed) {
-    m.ResetSequences(m.main.positions);
+    m.ResetSequences(m.main->positions);
     return computed;
   }
   m.copies.clear();
@@ -332,11 +309,11 @@ Status Model::StartTokens(std::span<const std::int32_t> rows, std::span<const Sa
 Result<ChosenTokens> Model::FinishTokens() {
   Impl& m = *impl_;
   if (Status done = m.backend.Synchronize(); !done) {
-    m.ResetSequences(m.main.positions);
+    m.ResetSequences(m.main->positions);
     return Unexpected(done.error());
   }
   const auto n = static_cast<std::int64_t>(m.choices.size());
-  return ChosenTokens{m.choices, m.workspace->activations().logits.Rows(0, n)};
+  return ChosenTokens{m.choices, m.activations().logits.Rows(0, n)};
 }
 
 Status Model::FillCache(std::int32_t sequence, std::int64_t n_tokens, std::uint64_t seed) {

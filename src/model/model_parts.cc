@@ -5,18 +5,6 @@
 
 namespace fathom {
 
-void ModelParts::PausePass() {
-  tensor->PausePass();
-  store->PausePass();
-  experts->PausePass();
-}
-
-void ModelParts::ResumePass(const ShouldStop& should_stop) {
-  tensor->ResumePass();
-  store->ResumePass(should_stop);
-  experts->ResumePass();
-}
-
 Result<ModelParts> MakeLocalParts(Backend& backend, const ModelConfig& config,
                                   const ModelOptions& /*options*/) {
   const Stage stage = {.end_layer = config.num_hidden_layers};

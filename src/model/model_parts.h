@@ -9,7 +9,6 @@
 #include "kernels/backend.h"
 #include "model/expert_layer.h"
 #include "model/expert_store.h"
-#include "model/pass_progress.h"
 #include "model/tensor_parallel.h"
 
 namespace fathom {
@@ -21,11 +20,7 @@ struct ModelParts {
   std::unique_ptr<TensorParallel> tensor;
   std::unique_ptr<ExpertStore> store;
   std::unique_ptr<ExpertLayer> experts;
-
-  // Called between two blocks of a main pass that runs in pieces, and before its next block
-  // (ExpertStore::ResumePass).
-  void PausePass();
-  void ResumePass(const ShouldStop& should_stop);
+  bool notes_experts = false;  // `experts` notes the experts of a pass: Activations::noted_ids
 };
 
 // Makes the parts of a model with these checked options. With several ranks, called by all.

@@ -22,28 +22,31 @@ Status ModelState::Allocate() {
   Result<SequenceCache> caches = SequenceCache::Create(backend, *shape);
   if (!caches) return Unexpected(caches.error());
   cache = std::move(*caches);
-  const auto allocate = [&](std::int64_t max_tokens, std::optional<Workspace>& made) -> Status {
-    Result<Workspace> created = Workspace::Create(backend, config,
-                                                  {.max_tokens = max_tokens,
-                                                   .max_logit_rows = options.max_logit_rows,
-                                                   .drafter = drafter_kind,
-                                                   .chooses_tokens = ChoosesTokens()});
-    if (!created) return Unexpected(created.error());
-    made = *std::move(created);
-    return {};
-  };
-  if (Status made = allocate(options.max_batch_tokens, workspace); !made) return made;
+  if (Status made = AllocatePass(long_pass, options.max_batch_tokens); !made) return made;
   if (options.pause_tokens > 0) {
-    if (Status made = allocate(options.pause_tokens, other_workspace); !made) return made;
+    if (Status made = AllocatePass(short_pass, options.pause_tokens); !made) return made;
   }
-  parts.tensor->set_logits(workspace->activations().logits);
+  draft.Reserve(options.max_batch_tokens, options.max_sequences, stage().data);
+  parts.tensor->set_logits(activations().logits);
   Result<RopeTables> tables = RopeTables::Create(backend, config);
   if (!tables) return Unexpected(tables.error());
   rope = *std::move(tables);
   copies.reserve(static_cast<std::size_t>(options.max_batch_tokens));
-  for (PassRows* rows : {&main, &draft}) {
-    rows->positions.reserve(static_cast<std::size_t>(options.max_batch_tokens));
-  }
+  return {};
+}
+
+Status ModelState::AllocatePass(ForwardPass& pass, std::int64_t max_tokens) {
+  const std::int64_t n_layers = stage().end_layer - stage().first_layer;
+  Result<Workspace> created =
+      Workspace::Create(backend, config,
+                        {.max_tokens = max_tokens,
+                         .max_logit_rows = options.max_logit_rows,
+                         .drafter = drafter_kind,
+                         .chooses_tokens = ChoosesTokens(),
+                         .noted_layers = parts.notes_experts ? n_layers : 0});
+  if (!created) return Unexpected(created.error());
+  pass.workspace = *std::move(created);
+  pass.Reserve(max_tokens, options.max_sequences, stage().data);
   return {};
 }
 
@@ -66,27 +69,30 @@ Status ModelState::ExtendCache(const BatchView& batch) {
   return {};
 }
 
-Result<Step> ModelState::MakeStep(Pass pass, const BatchView& whole) {
-  LocalRows& local = (pass == Pass::kMain ? main : draft).local;
-  local = parts.tensor->Localize(pass, whole);
-  if (Status begun = backend.BeginStep(local.batch, cache->TakeTableChanges()); !begun) {
+Result<Step> ModelState::MakeStep(Pass kind, const BatchView& whole) {
+  ForwardPass& pass = kind == Pass::kMain ? *main : draft;
+  pass.Begin(whole, stage().data);
+  if (Status begun = backend.BeginStep(pass.local.batch(), cache->TakeTableChanges()); !begun) {
     return Unexpected(begun.error());
   }
-  parts.tensor->BeginBlocks(local.batch);
-  parts.experts->BeginBlocks(pass, whole);
-  parts.store->BeginPass(pass, whole);
-  const Step step = {
-      .backend = backend,
-      .config = config,
-      .batch = local.batch,
-      .a = Trim(workspace->activations(), local.batch.n_tokens(), config.num_experts_per_tok),
-      .compress_frequencies = rope->compress_frequencies(),
-      .routing_observer = routing_observer,
-      .tensor = *parts.tensor,
-      .store = *parts.store,
-      .experts = *parts.experts};
-  rope->Fill(local.batch, step.a);
+  parts.store->BeginPass(pass);
+  const Step step = StepOf(pass);
+  rope->Fill(step.batch, step.a);
   return step;
+}
+
+Step ModelState::StepOf(ForwardPass& pass) {
+  const BatchView& batch = pass.local.batch();
+  return {.backend = backend,
+          .config = config,
+          .pass = pass,
+          .batch = batch,
+          .a = Trim(activations(), batch.n_tokens(), config.num_experts_per_tok),
+          .compress_frequencies = rope->compress_frequencies(),
+          .routing_observer = routing_observer,
+          .tensor = *parts.tensor,
+          .store = *parts.store,
+          .experts = *parts.experts};
 }
 
 Status ModelState::StartLogits(Pass pass, Matrix<const Bf16> from,
@@ -107,8 +113,8 @@ Status ModelState::StartLogits(Pass pass, Matrix<const Bf16> from,
 Status ModelState::ComputeLogits(Pass pass, Matrix<const Bf16> from,
                                  std::span<const std::int32_t> rows,
                                  const HeadWeights& head_weights, Matrix<float> logits) {
-  const PassRows& last = pass == Pass::kMain ? main : draft;
-  const Activations& a = workspace->activations();
+  const ForwardPass& last = pass == Pass::kMain ? *main : draft;
+  const Activations& a = activations();
   copies.clear();
   for (const std::int32_t row : rows) {
     Check(row >= 0 && row < std::ssize(last.positions),
@@ -127,7 +133,8 @@ Status ModelState::ComputeLogits(Pass pass, Matrix<const Bf16> from,
       head_weights.hidden.data == nullptr ? input : head_weights.hidden.Rows(0, n_local);
   backend.HcHead(a.head_streams.Rows(0, n_local), head_weights.hc, hc_options, hidden);
   backend.RmsNorm(hidden, head_weights.norm, config.rms_norm_eps, input);
-  if (Status gathered = parts.tensor->GatherRows(pass, rows, all); !gathered) return gathered;
+  if (Status gathered = parts.tensor->GatherRows(last.positions, rows, all); !gathered)
+    return gathered;
   backend.Linear(all, weights.head, logits);
   return {};
 }

@@ -14,22 +14,16 @@
 #include "kernels/backend.h"
 #include "kv_cache/sequence_cache.h"
 #include "model/block.h"
+#include "model/forward_pass.h"
 #include "model/memory_plan.h"
 #include "model/model.h"
 #include "model/rope_tables.h"
-#include "model/token_position.h"
 #include "model/weights.h"
 #include "model/workspace.h"
 
 namespace fathom {
 
 struct DrafterKind;
-
-// A pass that has run: the rows that this process computed, and the positions of all rows.
-struct PassRows {
-  LocalRows local;
-  std::vector<TokenPosition> positions;
-};
 
 // The final operations of a pass, from streams to logits.
 struct HeadWeights {
@@ -50,18 +44,22 @@ struct ModelState {
   ModelWeights weights;
   std::optional<MemoryPlan> memory_plan;  // for a device with memory of its own
   std::optional<SequenceCache> cache;
-  std::optional<Workspace> workspace;        // workspace of the next calls
-  std::optional<Workspace> other_workspace;  // with ModelOptions::pause_tokens
   std::optional<RopeTables> rope;
   RoutingObserver routing_observer;
   LayerObserver layer_observer;
-  PassRows main, draft;           // the last pass of each kind
-  std::vector<PieceCopy> copies;  // scratch of Backend::CopyPieces
+  ForwardPass long_pass{Pass::kMain};
+  ForwardPass short_pass{Pass::kMain};  // for ModelOptions::pause_tokens, while the other is paused
+  ForwardPass draft{Pass::kDraft};
+  ForwardPass* main = &long_pass;  // the main pass that calls refer to
+  std::vector<PieceCopy> copies;   // scratch of Backend::CopyPieces
 
-  // Allocates the caches and workspaces for loaded weights.
+  // Allocates the caches and passes for loaded weights.
   Status Allocate();
+  // Allocates the memory of a main pass.
+  Status AllocatePass(ForwardPass& pass, std::int64_t max_tokens);
   // Returns the most tokens of a batch now.
-  std::int64_t max_tokens() const { return workspace->activations().streams.rows; }
+  std::int64_t max_tokens() const { return activations().streams.rows; }
+  const Activations& activations() const { return main->workspace->activations(); }
   // Error: a batch that is too large now, or numbers out of range.
   Status CheckBatch(const BatchView& batch) const;
   const Stage& stage() const { return parts.tensor->stage(); }
@@ -82,11 +80,13 @@ struct ModelState {
     for (const auto& row : rows) {
       ForgetSequence(row.sequence);
     }
-    main.positions.clear();
+    main->positions.clear();
     draft.positions.clear();
   }
-  // Begins the step of a checked batch: local rows, trimmed activations, RoPE rows.
-  Result<Step> MakeStep(Pass pass, const BatchView& whole);
+  // Begins a pass of a checked batch: local rows, trimmed activations, RoPE rows.
+  Result<Step> MakeStep(Pass kind, const BatchView& whole);
+  // Returns the step of a pass that has begun.
+  Step StepOf(ForwardPass& pass);
   // True if the backend of this process chooses tokens from whole rows of logits.
   bool ChoosesTokens() const { return backend.ChoosesTokens() && parts.tensor->is_whole(); }
   // Computes the logits of some rows of a pass, whose streams are `from`: this process's columns.

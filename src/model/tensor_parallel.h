@@ -15,13 +15,11 @@
 #include "kernels/backend.h"
 #include "kv_cache/data_ranks.h"
 #include "kv_cache/layout.h"
+#include "model/token_position.h"
 #include "model/weights.h"
 #include "model/workspace.h"
 
 namespace fathom {
-
-// The two forward passes of a step; the rows of both are stored until the next step.
-enum class Pass { kMain, kDraft };
 
 // The share of this process.
 struct Stage {
@@ -32,17 +30,6 @@ struct Stage {
   bool is_whole = true;    // has every weight of the model
   DataRanks data;          // assigns the sequences
   int most_in_flight = 1;  // steps whose logits may be awaited together
-};
-
-// The rows of a batch that this process computes.
-struct LocalRows {
-  BatchView batch;  // sequences are slots of this process's caches
-  std::span<const std::int64_t>
-      rows;  // per row of the whole batch: its local row, or -1; empty: same
-
-  std::int64_t LocalRow(std::int64_t row) const {
-    return rows.empty() ? row : rows[static_cast<std::size_t>(row)];
-  }
 };
 
 // The inputs of the choice of compressed rows (docs/spec/model.md 6).
@@ -80,15 +67,6 @@ class TensorParallel {
   virtual std::int64_t bytes() const { return 0; }
 
   // --- A step ---
-  // Returns the rows of a checked batch that this process computes, valid until the next call for
-  // the pass.
-  virtual LocalRows Localize(Pass /*pass*/, const BatchView& whole) { return {whole, {}}; }
-  // Called before the blocks run, and before the next block of a pass that was paused.
-  virtual void BeginBlocks(const BatchView& /*local*/) {}
-  // Called between two blocks of a main pass: other passes are localized before its next block.
-  virtual void PausePass() {}
-  // Called before the next block of the pass that was paused last; LocalRows of others are invalid.
-  virtual void ResumePass() {}
   // Writes out [t, c * d]: the embedding of each token, c times. table: this process's rows.
   virtual Status Embed(const BatchView& batch, Matrix<const Bf16> table, const Activations& a,
                        Matrix<Bf16> out);
@@ -113,10 +91,10 @@ class TensorParallel {
                                  const LayerCache& cache, const Activations& a, Matrix<Bf16> out);
 
   // --- The head ---
-  // Gathers out [n, d]: rows[i] is a row of the pass's whole batch. Before the call, the first rows
-  // of out are the local rows, in order; after it, out has all rows.
-  virtual Status GatherRows(Pass /*pass*/, std::span<const std::int32_t> /*rows*/,
-                            Matrix<Bf16> /*out*/) {
+  // Gathers out [n, d]: rows[i] is a row of a pass with these positions. Before the call, the first
+  // rows of out are the local rows, in order; after it, out has all rows.
+  virtual Status GatherRows(std::span<const TokenPosition> /*positions*/,
+                            std::span<const std::int32_t> /*rows*/, Matrix<Bf16> /*out*/) {
     return {};
   }
   // Returns memory for n rows of this process's logits: [n, its columns of the vocabulary].

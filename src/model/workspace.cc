@@ -26,13 +26,15 @@ void LayOutAttention(BufferLayout& memory, const ModelConfig& config, std::int64
   a.selected = memory.Add<std::int32_t>(t, config.index_topk);
 }
 
-void LayOutMoe(BufferLayout& memory, const ModelConfig& config, std::int64_t t, Activations& a) {
+void LayOutMoe(BufferLayout& memory, const ModelConfig& config, std::int64_t t,
+               std::int64_t noted_layers, Activations& a) {
   a.router_logits = memory.Add<float>(t, config.n_routed_experts);
   a.ids = memory.Add<std::int32_t>(t, config.num_experts_per_tok);
   a.weights = memory.Add<float>(t, config.num_experts_per_tok);
   a.gate = memory.Add<Bf16>(t, config.moe_intermediate_size);
   a.up = memory.Add<Bf16>(t, config.moe_intermediate_size);
   a.expert_rows = memory.Add<Bf16>(t * config.num_experts_per_tok, config.hidden_size);
+  a.noted_ids = memory.Add<std::int32_t>(noted_layers * t, config.num_experts_per_tok);
 }
 
 Activations LayOut(BufferLayout& memory, const ModelConfig& config, const WorkspaceShape& shape) {
@@ -52,7 +54,7 @@ Activations LayOut(BufferLayout& memory, const ModelConfig& config, const Worksp
     *table = memory.Add<float>(t, config.qk_rope_head_dim / 2);
   }
   LayOutAttention(memory, config, t, a);
-  LayOutMoe(memory, config, t, a);
+  LayOutMoe(memory, config, t, shape.noted_layers, a);
   a.head_streams = memory.Add<Bf16>(shape.max_logit_rows, kStreams * d);
   a.head_input = memory.Add<Bf16>(shape.max_logit_rows, d);
   a.sampled_logits =

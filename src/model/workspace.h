@@ -18,6 +18,7 @@ struct WorkspaceShape {
   std::int64_t max_logit_rows = 0;
   const DrafterKind* drafter = nullptr;  // null: none
   bool chooses_tokens = false;           // the backend chooses, from logits in its memory
+  std::int64_t noted_layers = 0;         // layers whose experts are noted (ModelParts)
 };
 
 // Matrices with max_tokens rows; a step uses the first n. Names follow docs/spec/model.md. d =
@@ -55,6 +56,8 @@ struct Activations {
   Matrix<Bf16> gate;            // [t, moe_intermediate]
   Matrix<Bf16> up;              // [t, moe_intermediate]
   Matrix<Bf16> expert_rows;     // [t * experts per token, d]
+  // [noted layers * max_tokens, experts per token]: the ids of all layers, in memory of the host.
+  Matrix<std::int32_t> noted_ids;
 
   // The head, max_logit_rows rows.
   Matrix<Bf16> head_streams;     // [rows, 4 d]

@@ -72,10 +72,12 @@ Result<HostNeeds> AddStepNeeds(HostNeeds needs, const ModelConfig& config,
                      "or --context or --max-sequences smaller",
                      caches.error().message);
   }
+  needs.n_layers = shard.end_layer - shard.first_layer;
   const auto workspace = [&](std::int64_t max_tokens) {
-    return WorkspaceBytes(
-        config,
-        {.max_tokens = max_tokens, .max_logit_rows = options.max_logit_rows, .drafter = drafter});
+    return WorkspaceBytes(config, {.max_tokens = max_tokens,
+                                   .max_logit_rows = options.max_logit_rows,
+                                   .drafter = drafter,
+                                   .noted_layers = shard.n_expert > 1 ? needs.n_layers : 0});
   };
   const std::int64_t pause_tokens = PauseTokens(options, shard);
   needs.activations = workspace(options.max_batch_tokens) +
@@ -83,7 +85,6 @@ Result<HostNeeds> AddStepNeeds(HostNeeds needs, const ModelConfig& config,
   needs.pauses = pause_tokens > 0 ? workspace(pause_tokens) : 0;
   needs.caches = caches->Total();
   needs.kv_memory = options.kv_memory_bytes;
-  needs.n_layers = shard.end_layer - shard.first_layer;
   needs.experts_per_token = config.num_experts_per_tok;
   needs.expert_ranks = shard.n_expert;
   needs.stage = shard.stage;
@@ -96,7 +97,6 @@ Result<HostNeeds> AddStepNeeds(HostNeeds needs, const ModelConfig& config,
       {.max_tokens = options.max_batch_tokens, .max_logit_rows = options.max_logit_rows});
   if (shard.n_expert > 1) {
     needs.activations += ExchangedExperts::BytesFor(config, shard, options.max_batch_tokens);
-    needs.pauses += ExchangedExperts::PauseBytesFor(config, shard, pause_tokens);
   }
   return needs;
 }

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "distributed/local_batch.h"
 #include "kernels/staging.h"
 
 namespace fathom {
@@ -19,20 +18,11 @@ ExchangeShape MakeExchangeShape(const ModelConfig& config, const ModelShard& sha
           .in_one_call = reads_experts};
 }
 
-FailureShape ShapeOfFailures(const ModelConfig& config, const ModelShard& shard,
-                             std::int64_t max_tokens) {
-  return {.first_block = shard.first_layer,
-          .end_block = shard.end_layer,
-          .max_tokens = max_tokens,
-          .experts_per_token = config.num_experts_per_tok};
-}
-
 }  // namespace
 
 Result<std::unique_ptr<ExpertLayer>> ExchangedExperts::Create(
     Backend& backend, ExpertStore& store, const ModelRanks& ranks, ExpertHomes homes,
-    const ModelConfig& config, std::int64_t max_tokens, std::int64_t pause_tokens,
-    RankStreamedExperts* streamed) {
+    const ModelConfig& config, std::int64_t max_tokens, RankStreamedExperts* streamed) {
   Result<std::unique_ptr<ExpertExchange>> exchange =
       MakeExpertExchange(backend, *ranks.expert,
                          MakeExchangeShape(config, ranks.shard, max_tokens, store.ReadsExperts()));
@@ -47,19 +37,9 @@ Result<std::unique_ptr<ExpertLayer>> ExchangedExperts::Create(
       },
       MemoryKind::kShared);
   if (!staging) return Unexpected(staging.error());
-  std::unique_ptr<ExchangedExperts> made(
+  return std::unique_ptr<ExpertLayer>(
       new ExchangedExperts(backend, store, ranks, std::move(homes), config.swiglu_limit,
-                           *std::move(exchange), *std::move(staging)));
-  if (streamed != nullptr) {
-    made->streamed_ = streamed;
-    const auto make_failures = [&](std::int64_t n_tokens) {
-      return std::make_unique<SharedFailures>(*ranks.expert, ranks.shard.data(),
-                                              ShapeOfFailures(config, ranks.shard, n_tokens));
-    };
-    made->failures_ = make_failures(max_tokens);
-    if (pause_tokens > 0) made->other_failures_ = make_failures(pause_tokens);
-  }
-  return made;
+                           *std::move(exchange), *std::move(staging), streamed));
 }
 
 ExchangedExperts::Staging ExchangedExperts::LayOut(BufferLayout& memory, const ModelConfig& config,
@@ -75,7 +55,7 @@ ExchangedExperts::Staging ExchangedExperts::LayOut(BufferLayout& memory, const M
 ExchangedExperts::ExchangedExperts(Backend& backend, ExpertStore& store, const ModelRanks& ranks,
                                    ExpertHomes homes, float swiglu_limit,
                                    std::unique_ptr<ExpertExchange> exchange,
-                                   LaidOutBuffer<Staging> staging)
+                                   LaidOutBuffer<Staging> staging, RankStreamedExperts* streamed)
     : backend_(backend),
       store_(store),
       ranks_(ranks),
@@ -84,54 +64,29 @@ ExchangedExperts::ExchangedExperts(Backend& backend, ExpertStore& store, const M
       exchange_(std::move(exchange)),
       staging_(std::move(staging)),
       tokens_of_rank_(static_cast<std::size_t>(ranks.shard.n_data)),
-      other_tokens_of_rank_(tokens_of_rank_.size()) {}
+      failures_(*ranks.expert, ranks.shard.first_layer, ranks.shard.end_layer),
+      streamed_(streamed) {}
 
 std::int64_t ExchangedExperts::BytesFor(const ModelConfig& config, const ModelShard& shard,
                                         std::int64_t max_tokens) {
   return ExchangeBytes(MakeExchangeShape(config, shard, max_tokens, /*reads_experts=*/true),
-                       static_cast<int>(shard.n_expert)) +
-         SharedFailures::BytesFor(ShapeOfFailures(config, shard, max_tokens));
+                       static_cast<int>(shard.n_expert));
 }
 
-std::int64_t ExchangedExperts::PauseBytesFor(const ModelConfig& config, const ModelShard& shard,
-                                             std::int64_t pause_tokens) {
-  return SharedFailures::BytesFor(ShapeOfFailures(config, shard, pause_tokens));
-}
-
-std::int64_t ExchangedExperts::bytes() const {
-  return exchange_->bytes() + staging_.bytes() + (failures_ ? failures_->bytes() : 0) +
-         (other_failures_ ? other_failures_->bytes() : 0);
-}
-
-void ExchangedExperts::BeginBlocks(Pass pass, const BatchView& whole) {
-  pass_ = pass;
-  CountTokens(whole, ranks_.shard.data(), tokens_of_rank_);
-  if (failures_ && pass == Pass::kMain) failures_->Begin(whole);
-}
-
-void ExchangedExperts::SwapPasses() {
-  std::swap(tokens_of_rank_, other_tokens_of_rank_);
-  std::swap(failures_, other_failures_);
-}
-
-void ExchangedExperts::ResumePass() {
-  SwapPasses();
-  pass_ = Pass::kMain;
-}
-
-Result<std::span<const SequenceFailure>> ExchangedExperts::Failures() {
-  if (!failures_) return std::span<const SequenceFailure>();
-  Result<std::span<const SequenceFailure>> failures =
-      failures_->Share(store_.expert_failures(), homes_, streamed_->counts());
-  streamed_->NoteOthers(failures_->counts_of_others());
+Status ExchangedExperts::ShareFailures(ForwardPass& pass) {
+  if (streamed_ == nullptr) return {};
+  const Status shared = failures_.Share(pass, homes_, streamed_->counts());
+  streamed_->NoteOthers(failures_.counts_of_others());
   // The stages after this one compute the sequences already.
-  if (failures && !failures->empty() && ranks_.shard.n_stages > 1) {
-    return Unexpected(failures->front().error);
+  if (const auto failures = pass.failed.failures();
+      shared && !failures.empty() && ranks_.shard.n_stages > 1) {
+    return Unexpected(failures.front().error);
   }
-  return failures;
+  return shared;
 }
 
-Status ExchangedExperts::Run(const ExpertInput& input) {
+Status ExchangedExperts::Run(ForwardPass& pass, const ExpertInput& input) {
+  CountTokens(pass.whole, ranks_.shard.data(), tokens_of_rank_);
   const Staging& staging = staging_.views;
   const Matrix<Bf16> y = backend_.OnHost() ? input.y : staging.y.Rows(0, input.y.rows);
   const ExpertWork work = {
@@ -144,7 +99,9 @@ Status ExchangedExperts::Run(const ExpertInput& input) {
                   std::int32_t expert) { return homes_(input.block, position, expert); },
       .rows = backend_.OnHost() ? input.rows : staging.rows.Rows(0, input.rows.rows),
       .y = y};
-  if (failures_ && pass_ == Pass::kMain) failures_->Note(input.block, work.routing.ids);
+  if (streamed_ != nullptr && pass.kind == Pass::kMain) {
+    failures_.Note(pass, input.block, work.routing.ids);
+  }
   Status ran = RunExchange(input, work);
   if (ran) UnstageFromHost(backend_, y, input.y);
   return ran;

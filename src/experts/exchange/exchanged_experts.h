@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -23,30 +22,24 @@ namespace fathom {
 // Backend and store must outlive this object.
 class ExchangedExperts : public ExpertLayer {
  public:
-  // For batches of at most max_tokens, and of at most pause_tokens while a pass is paused.
-  // streamed: the store, if it streams; else nullptr. `homes` returns the rank that computes an
-  // expert for a token, and may use the store. Errors: no memory; ranks that cannot be reached.
+  // For batches of at most max_tokens. streamed: the store, if it streams; else nullptr. `homes`
+  // returns the rank that computes an expert for a token, and may use the store. Errors: no memory;
+  // ranks that cannot be reached.
   static Result<std::unique_ptr<ExpertLayer>> Create(Backend& backend, ExpertStore& store,
                                                      const ModelRanks& ranks, ExpertHomes homes,
                                                      const ModelConfig& config,
                                                      std::int64_t max_tokens,
-                                                     std::int64_t pause_tokens,
                                                      RankStreamedExperts* streamed);
 
   // Returns the bytes that Create allocates on a backend whose memory the host can access, for
-  // experts that are read from disk: without pauses, and for the pauses.
+  // experts that are read from disk.
   static std::int64_t BytesFor(const ModelConfig& config, const ModelShard& shard,
                                std::int64_t max_tokens);
-  static std::int64_t PauseBytesFor(const ModelConfig& config, const ModelShard& shard,
-                                    std::int64_t pause_tokens);
 
-  void BeginBlocks(Pass pass, const BatchView& whole) override;
-  void PausePass() override { SwapPasses(); }
-  void ResumePass() override;
-  Status Run(const ExpertInput& input) override;
+  Status Run(ForwardPass& pass, const ExpertInput& input) override;
   // Single sequences fail only in a model of one stage.
-  Result<std::span<const SequenceFailure>> Failures() override;
-  std::int64_t bytes() const override;
+  Status ShareFailures(ForwardPass& pass) override;
+  std::int64_t bytes() const override { return exchange_->bytes() + staging_.bytes(); }
 
  private:
   // The parts of a block's input that the host sends, and of the result that it receives
@@ -61,9 +54,8 @@ class ExchangedExperts : public ExpertLayer {
   static Staging LayOut(BufferLayout& memory, const ModelConfig& config, std::int64_t t);
   ExchangedExperts(Backend& backend, ExpertStore& store, const ModelRanks& ranks, ExpertHomes homes,
                    float swiglu_limit, std::unique_ptr<ExpertExchange> exchange,
-                   LaidOutBuffer<Staging> staging);
+                   LaidOutBuffer<Staging> staging, RankStreamedExperts* streamed);
 
-  void SwapPasses();
   Status RunExchange(const ExpertInput& input, ExpertWork work);
 
   Backend& backend_;
@@ -73,13 +65,9 @@ class ExchangedExperts : public ExpertLayer {
   float swiglu_limit_;
   std::unique_ptr<ExpertExchange> exchange_;
   LaidOutBuffer<Staging> staging_;
-  std::vector<std::int64_t> tokens_of_rank_;  // tokens in the pass, by data rank
-  std::unique_ptr<SharedFailures> failures_;  // for a store that reads experts; else null
-  RankStreamedExperts* streamed_ = nullptr;   // the store that streams, or null
-  Pass pass_ = Pass::kMain;
-  // Tokens and failures of the paused pass, or of the passes in its pauses.
-  std::vector<std::int64_t> other_tokens_of_rank_;
-  std::unique_ptr<SharedFailures> other_failures_;
+  std::vector<std::int64_t> tokens_of_rank_;  // scratch of Run: tokens of the pass by data rank
+  SharedFailures failures_;                   // for a store that streams
+  RankStreamedExperts* streamed_;             // the store that streams, or null
 };
 
 // Puts the store and its exchange into the parts of a model. store.FindRank: the rank that computes
@@ -93,10 +81,11 @@ Status ExchangeExperts(Backend& backend, std::unique_ptr<Store> store, const Mod
     return homes_of.FindRank(block, position, expert);
   };
   Result<std::unique_ptr<ExpertLayer>> layer = ExchangedExperts::Create(
-      backend, *store, ranks, homes, config, model.max_batch_tokens, model.pause_tokens, streamed);
+      backend, *store, ranks, homes, config, model.max_batch_tokens, streamed);
   if (!layer) return Unexpected(layer.error());
   parts.store = std::move(store);
   parts.experts = *std::move(layer);
+  parts.notes_experts = streamed != nullptr;
   return {};
 }
 

@@ -32,68 +32,43 @@ std::size_t Count(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
 
-SharedFailures::SharedFailures(Communicator& ranks, const DataRanks& data,
-                               const FailureShape& shape)
-    : ranks_(ranks),
-      data_(data),
-      shape_(shape),
-      ids_(Count((shape.end_block - shape.first_block) * shape.max_tokens *
-                 shape.experts_per_token)) {
-  own_rows_.reserve(Count(shape.max_tokens));
+Matrix<std::int32_t> SharedFailures::Notes(const ForwardPass& pass, std::int64_t layer) const {
+  const Matrix<std::int32_t> all = pass.workspace->activations().noted_ids;
+  const std::int64_t n_rows = all.rows / (end_layer_ - first_layer_);
+  return all.Rows((layer - first_layer_) * n_rows, n_rows);
 }
 
-std::int64_t SharedFailures::BytesFor(const FailureShape& shape) {
-  return (shape.end_block - shape.first_block) * shape.max_tokens * shape.experts_per_token *
-         static_cast<std::int64_t>(sizeof(std::int32_t));
+void SharedFailures::Note(ForwardPass& pass, std::int64_t block,
+                          Matrix<const std::int32_t> ids) const {
+  if (block < first_layer_ || block >= end_layer_) return;
+  std::copy_n(ids.data, ids.rows * ids.cols, Notes(pass, block).data);
 }
 
-void SharedFailures::Begin(const BatchView& whole) {
-  whole_ = whole;
-  failures_.clear();
-  segments_.clear();
-  own_rows_.clear();
-  for (std::int32_t row = 0; row < whole.n_tokens(); ++row) {
-    if (data_.IsOwn(whole.FindSegment(row).sequence)) own_rows_.push_back(row);
-  }
-}
-
-void SharedFailures::Note(std::int64_t block, Matrix<const std::int32_t> ids) {
-  if (block < shape_.first_block || block >= shape_.end_block) return;
-  const std::int64_t n_block = shape_.max_tokens * shape_.experts_per_token;
-  std::copy_n(ids.data, ids.rows * ids.cols, ids_.begin() + (block - shape_.first_block) * n_block);
-}
-
-Result<std::span<const SequenceFailure>> SharedFailures::Share(std::span<const ExpertFailure> mine,
-                                                               const ExpertHomes& homes,
-                                                               const StreamingCounts& counts) {
+Status SharedFailures::Share(ForwardPass& pass, const ExpertHomes& homes,
+                             const StreamingCounts& counts) {
   std::vector<News> news;
-  for (const ExpertFailure& failure : mine) {
+  for (const ExpertFailure& failure : pass.expert_failures) {
     news.push_back({ranks_.rank(), failure.block, failure.expert, failure.error});
   }
   std::vector<std::byte> packed = Pack(news);
   std::vector<std::int64_t> sizes;
-  if (Status shared = ShareCounts(counts, std::ssize(packed), sizes); !shared) {
-    return Unexpected(shared.error());
-  }
+  if (Status shared = ShareCounts(counts, std::ssize(packed), sizes); !shared) return shared;
   const Result<std::vector<News>> experts = Gather(std::move(packed), sizes);
   if (!experts) return Unexpected(experts.error());
-  if (experts->empty()) return std::span<const SequenceFailure>();
-  has_failed_.assign(whole_.segments.size(), 0);
-  for (const News& expert : *experts) FailUsers(expert, homes);
-  if (data_.n > 1) {  // each rank has found the segments of its own tokens
-    packed = Pack(segments_);
-    const Result<std::vector<std::int64_t>> all =
-        ranks_.GatherEach(std::int64_t{std::ssize(packed)});
-    if (!all) return Unexpected(all.error());
-    Result<std::vector<News>> segments = Gather(std::move(packed), *all);
-    if (!segments) return Unexpected(segments.error());
-    segments_ = *std::move(segments);
+  if (experts->empty()) return {};
+  std::vector<News> mine;
+  for (const News& expert : *experts) FindUsers(pass, expert, homes, mine);
+  // With data ranks, each has found the segments of its own tokens.
+  packed = Pack(mine);
+  const Result<std::vector<std::int64_t>> all = ranks_.GatherEach(std::int64_t{std::ssize(packed)});
+  if (!all) return Unexpected(all.error());
+  const Result<std::vector<News>> segments = Gather(std::move(packed), *all);
+  if (!segments) return Unexpected(segments.error());
+  for (const News& segment : *segments) {
+    if (segment.place < 0 || segment.place >= std::ssize(pass.whole.segments)) continue;
+    pass.failed.Fail(segment.place, segment.error);
   }
-  for (const News& segment : segments_) {
-    if (segment.place < 0 || segment.place >= std::ssize(whole_.segments)) continue;
-    failures_.push_back({whole_.segments[Count(segment.place)].sequence, segment.error});
-  }
-  return std::span<const SequenceFailure>(failures_);
+  return {};
 }
 
 Status SharedFailures::ShareCounts(const StreamingCounts& mine, std::int64_t n_packed,
@@ -122,23 +97,20 @@ Status SharedFailures::ShareCounts(const StreamingCounts& mine, std::int64_t n_p
   return {};
 }
 
-void SharedFailures::FailUsers(const News& news, const ExpertHomes& homes) {
-  if (news.place < shape_.first_block || news.place >= shape_.end_block) return;
-  const std::int64_t k = shape_.experts_per_token;
-  const std::int32_t* ids = ids_.data() + (news.place - shape_.first_block) * shape_.max_tokens * k;
-  for (const std::int32_t row : own_rows_) {
-    const std::span<const std::int32_t> chosen(ids, Count(k));
-    ids += k;
+void SharedFailures::FindUsers(const ForwardPass& pass, const News& news, const ExpertHomes& homes,
+                               std::vector<News>& segments) const {
+  if (news.place < first_layer_ || news.place >= end_layer_) return;
+  const Matrix<const std::int32_t> ids = Notes(pass, news.place);
+  for (std::int64_t row = 0; row < pass.whole.n_tokens(); ++row) {
+    const std::int64_t local_row = pass.local.LocalRow(row);
+    if (local_row < 0) continue;
+    const std::span<const std::int32_t> chosen = ids.RowSpan(local_row);
+    const std::int64_t segment = pass.whole.segment_of_row[Count(row)];
     if (std::ranges::find(chosen, news.expert) != chosen.end() &&
-        homes(news.place, whole_.positions[Count(row)], news.expert) == news.from) {
-      FailSegment(whole_.segment_of_row[Count(row)], news.error);
+        homes(news.place, pass.whole.positions[Count(row)], news.expert) == news.from &&
+        std::ranges::find(segments, segment, &News::place) == segments.end()) {
+      segments.push_back({.from = ranks_.rank(), .place = segment, .error = news.error});
     }
-  }
-}
-
-void SharedFailures::FailSegment(std::int64_t segment, const Error& error) {
-  if (std::exchange(has_failed_[Count(segment)], 1) == 0) {
-    segments_.push_back({.from = ranks_.rank(), .place = segment, .error = error});
   }
 }
 

@@ -16,46 +16,27 @@
 #include "base/tensor.h"
 #include "comm/communicator.h"
 #include "experts/exchange/expert_exchange.h"
-#include "kernels/layer_cache.h"
-#include "kv_cache/data_ranks.h"
-#include "model/sequence_failure.h"
+#include "model/forward_pass.h"
 #include "model/streaming_counts.h"
 
 namespace fathom {
 
-// The size of the largest calls, and the blocks of the stage whose experts count.
-struct FailureShape {
-  std::int64_t first_block = 0;
-  std::int64_t end_block = 0;
-  std::int64_t max_tokens = 0;  // tokens of all ranks together
-  std::int64_t experts_per_token = 0;
-};
-
-// Allocates in the constructor, and when something fails. One thread; all ranks call Begin and
-// Share at the same time.
+// Allocates when something fails. One thread; all ranks call Share at the same time.
 class SharedFailures {
  public:
-  // `ranks`: the ranks of the stage; must outlive this object.
-  SharedFailures(Communicator& ranks, const DataRanks& data, const FailureShape& shape);
+  // `ranks`: the ranks of a stage with layers [first_layer, end_layer); must outlive this object.
+  SharedFailures(Communicator& ranks, std::int64_t first_layer, std::int64_t end_layer)
+      : ranks_(ranks), first_layer_(first_layer), end_layer_(end_layer) {}
 
-  // Begins a step. The arrays of `whole`, the batch of all ranks, must stay valid until the step
-  // ends.
-  void Begin(const BatchView& whole);
-  // Notes the experts [t, k] that this rank's tokens chose in a block. Blocks outside the shape are
-  // not noted.
-  void Note(std::int64_t block, Matrix<const std::int32_t> ids);
-  // Returns the sequences whose tokens chose experts that could not be read by the rank that
-  // computes them, the same on all ranks, until Begin. `mine`: the experts that this rank could not
-  // read; `counts`: its counts. Errors: a rank that is gone.
-  Result<std::span<const SequenceFailure>> Share(std::span<const ExpertFailure> mine,
-                                                 const ExpertHomes& homes,
-                                                 const StreamingCounts& counts);
+  // Notes the experts [t, k] that this rank's tokens chose in a block of a main pass. Blocks of
+  // drafts are not noted.
+  void Note(ForwardPass& pass, std::int64_t block, Matrix<const std::int32_t> ids) const;
+  // Adds to pass.failed the sequences whose tokens chose experts that could not be read by the rank
+  // that computes them (expert_failures), the same on all ranks. `counts`: the counts of this rank.
+  // Errors: a rank that is gone.
+  Status Share(ForwardPass& pass, const ExpertHomes& homes, const StreamingCounts& counts);
   // Returns the counts of the other ranks in the last call of Share.
   std::span<const StreamingCounts> counts_of_others() const { return counts_of_others_; }
-
-  // Returns the bytes that are allocated at the start.
-  static std::int64_t BytesFor(const FailureShape& shape);
-  std::int64_t bytes() const { return BytesFor(shape_); }
 
  private:
   // An expert of a block that a rank could not read, or a segment of the batch that needs one.
@@ -74,19 +55,14 @@ class SharedFailures {
   Status ShareCounts(const StreamingCounts& mine, std::int64_t n_packed,
                      std::vector<std::int64_t>& sizes);
   static Status Unpack(int from, std::span<const std::byte> bytes, std::vector<News>& all);
-  // Fails the segments of this rank's tokens that chose an expert of `news`.
-  void FailUsers(const News& news, const ExpertHomes& homes);
-  void FailSegment(std::int64_t segment, const Error& error);
+  // Returns the place of the notes of a layer: [t, k].
+  Matrix<std::int32_t> Notes(const ForwardPass& pass, std::int64_t layer) const;
+  // Adds the segments of this rank's tokens that chose an expert of `news`, each once.
+  void FindUsers(const ForwardPass& pass, const News& news, const ExpertHomes& homes,
+                 std::vector<News>& segments) const;
 
   Communicator& ranks_;
-  DataRanks data_;
-  FailureShape shape_;
-  BatchView whole_;
-  std::vector<std::int32_t> own_rows_;    // rows of the batch whose tokens this rank has
-  std::vector<std::int32_t> ids_;         // [blocks, own rows, k]
-  std::vector<std::uint8_t> has_failed_;  // by segment
-  std::vector<News> segments_;            // segments that this rank has found
-  std::vector<SequenceFailure> failures_;
+  std::int64_t first_layer_, end_layer_;
   std::vector<StreamingCounts> counts_of_others_;
 };
 

@@ -70,12 +70,12 @@ Status PlacedExperts::Bind(ModelWeights& weights, const BoundWeights& bound) {
   return {};
 }
 
-void PlacedExperts::BeginPass(Pass pass, const BatchView& /*whole*/) {
-  if (pass == Pass::kMain) loads_->BeginStep();
+void PlacedExperts::BeginPass(ForwardPass& pass) {
+  if (pass.kind == Pass::kMain) loads_->BeginStep();
 }
 
-Status PlacedExperts::BeginBlock(std::int64_t block) {
-  Status begun = MappedExperts::BeginBlock(block);
+Status PlacedExperts::BeginBlock(ForwardPass& pass, std::int64_t block) {
+  Status begun = MappedExperts::BeginBlock(pass, block);
   // While the attention is computed, the links have little else to do.
   return begun ? shipment_.Start() : begun;
 }

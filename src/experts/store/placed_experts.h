@@ -50,9 +50,9 @@ class PlacedExperts : public MappedExperts {
   Status Bind(ModelWeights& weights, const BoundWeights& bound) override;
 
   // --- Within a step ---
-  void BeginPass(Pass pass, const BatchView& whole) override;
+  void BeginPass(ForwardPass& pass) override;
   // Sends pieces of the moving experts while the block is computed.
-  Status BeginBlock(std::int64_t block) override;
+  Status BeginBlock(ForwardPass& pass, std::int64_t block) override;
   Status EndBlock(std::int64_t /*block*/) override { return shipment_.Wait(); }
   Result<ExpertLease> Acquire(std::int64_t block, Matrix<std::int32_t> ids) override;
   // Returns the expert rank that computes `expert` for the token at `position` of its sequence.

@@ -60,10 +60,6 @@ void RankStreamedExperts::ShardWeights(ModelWeights& weights) const {
   DropOtherExperts(maps_, expert_rank_, weights);
 }
 
-void RankStreamedExperts::BeginFailures(Pass pass, const BatchView& /*whole*/) {
-  if (pass == Pass::kMain) failures_.clear();
-}
-
 void RankStreamedExperts::NoteOthers(std::span<const StreamingCounts> others) {
   const std::lock_guard lock(others_mutex_);
   others_.assign(others.begin(), others.end());
@@ -76,11 +72,13 @@ std::optional<StreamingCounts> RankStreamedExperts::streaming() const {
   return all;
 }
 
-bool RankStreamedExperts::FailUsers(std::int64_t block, std::int32_t expert, const Error& error) {
+bool RankStreamedExperts::FailUsers(ForwardPass& pass, std::int64_t block, std::int32_t expert,
+                                    const Error& error) {
   const auto is_it = [&](const ExpertFailure& failure) {
     return failure.block == block && failure.expert == expert;
   };
-  if (std::ranges::none_of(failures_, is_it)) failures_.push_back({block, expert, error});
+  std::vector<ExpertFailure>& failures = pass.expert_failures;
+  if (std::ranges::none_of(failures, is_it)) failures.push_back({block, expert, error});
   return false;
 }
 

@@ -28,7 +28,6 @@ class RankStreamedExperts : public StreamedExperts {
       const BlockPlacements& placement, std::int64_t max_tokens, StreamingOptions options);
 
   void ShardWeights(ModelWeights& weights) const override;
-  std::span<const ExpertFailure> expert_failures() const override { return failures_; }
   // Returns the counts of all ranks of the stage together, of the others as of the last step;
   // counts() returns the counts of this rank alone.
   std::optional<StreamingCounts> streaming() const override;
@@ -43,9 +42,8 @@ class RankStreamedExperts : public StreamedExperts {
   bool Computes(std::int64_t block, std::int32_t position, std::int32_t expert) const override {
     return FindRank(block, position, expert) == expert_rank_;
   }
-  void BeginFailures(Pass pass, const BatchView& whole) override;
-  void SwapFailures() override { std::swap(failures_, other_failures_); }
-  bool FailUsers(std::int64_t block, std::int32_t expert, const Error& error) override;
+  bool FailUsers(ForwardPass& pass, std::int64_t block, std::int32_t expert,
+                 const Error& error) override;
 
  private:
   RankStreamedExperts(Backend& backend, const ModelConfig& config, const ModelShard& shard,
@@ -54,9 +52,6 @@ class RankStreamedExperts : public StreamedExperts {
 
   int expert_rank_;
   std::vector<ReplicaMap> maps_;
-  std::vector<ExpertFailure> failures_;  // failures of the main pass
-  // Failures of the paused pass, or of the passes in its pauses.
-  std::vector<ExpertFailure> other_failures_;
   mutable std::mutex others_mutex_;
   std::vector<StreamingCounts> others_;  // guarded by the mutex
 };

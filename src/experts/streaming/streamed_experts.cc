@@ -146,21 +146,22 @@ Status StreamedExperts::OpenPool(const Checkpoint& checkpoint, Pool& pool) {
   return {};
 }
 
-void StreamedExperts::BeginPass(Pass pass, const BatchView& whole) {
+// A draft pass is part of the step of the last main pass.
+void StreamedExperts::BeginPass(ForwardPass& pass) {
   Cancel();
   TakeEnded();
   ReleaseAhead(-1);
-  should_stop_ = {};
+  const BatchView& whole = pass.whole;
   guesses_.Allow(allows_guesses_);
-  guesses_.BeginPass(pass == Pass::kMain ? whole.n_tokens() : 0);
-  pass_ = pass;
-  BeginFailures(pass, whole);
-  if (pass == Pass::kDraft) return;
+  guesses_.BeginPass(pass.kind == Pass::kMain ? whole.n_tokens() : 0);
+  pass.is_scan = IsScan();
+  pass_ = &pass;
+  if (pass.kind == Pass::kDraft) return;
   ResizePool();
   guesses_.KeepReserve();
   directory_.EndStep(std::exchange(step_tokens_, whole.n_tokens()));
-  is_scan_ = std::ranges::any_of(whole.segments,
-                                 [](const Segment& s) { return s.n_tokens > kMostDecodedTokens; });
+  pass.is_scan = std::ranges::any_of(
+      whole.segments, [](const Segment& s) { return s.n_tokens > kMostDecodedTokens; });
   {
     const std::lock_guard lock(mutex_);
     counts_.tokens += whole.n_tokens();
@@ -172,23 +173,10 @@ void StreamedExperts::BeginPass(Pass pass, const BatchView& whole) {
   if (options_.prefetch) Prefetch(whole);
 }
 
-// Experts that were read ahead for the pass stay until another pass begins.
-void StreamedExperts::PausePass() {
-  should_stop_ = {};
-  SwapFailures();
-  paused_is_scan_ = is_scan_;
-}
-
-void StreamedExperts::ResumePass(const ShouldStop& should_stop) {
-  should_stop_ = should_stop;
-  guesses_.EndStep();
-  SwapFailures();
-  is_scan_ = paused_is_scan_;
-  pass_ = Pass::kMain;
-}
-
-Status StreamedExperts::BeginBlock(std::int64_t block) {
+// Experts that were read ahead for a pass stay until another pass begins.
+Status StreamedExperts::BeginBlock(ForwardPass& pass, std::int64_t block) {
   Cancel();
+  if (std::exchange(pass_, &pass) != &pass) guesses_.EndStep();  // another pass has run
   read_ahead_.Request(block);
   read_ahead_.Request(block + 1);
   return {};
@@ -231,7 +219,7 @@ void StreamedExperts::Prefetch(const BatchView& batch) {
 // Half of the pool is left to the running blocks, and a prompt reads ahead no more than keeps the
 // disk busy.
 bool StreamedExperts::MayReadAhead() const {
-  return ahead_.size() < (is_scan_ ? MostScanReads() : directory_.n_slots() / 2);
+  return ahead_.size() < (IsScan() ? MostScanReads() : directory_.n_slots() / 2);
 }
 
 void StreamedExperts::PrefetchBlock(std::int64_t block, const BatchView& batch) {
@@ -262,7 +250,7 @@ void StreamedExperts::PrefetchBlock(std::int64_t block, const BatchView& batch) 
 void StreamedExperts::ReleaseAhead(std::int64_t block) {
   std::erase_if(ahead_, [&](const Ahead& ahead) {
     if (block >= 0 && ahead.block != block) return false;
-    directory_.Release(ahead.slot, is_scan_ && ahead.was_read);
+    directory_.Release(ahead.slot, IsScan() && ahead.was_read);
     return true;
   });
 }
@@ -273,7 +261,7 @@ void StreamedExperts::ListWanted(Matrix<const std::int32_t> ids) {
   std::ranges::fill(uses_, 0);
   for (std::int64_t i = 0; i < ids.rows * ids.cols; ++i) {
     const std::int32_t id = ids.data[i];
-    if (id == kRemoteExpert || failed_sequences_.HasRow(i / ids.cols)) continue;
+    if (id == kRemoteExpert || pass_->failed.HasRow(i / ids.cols)) continue;
     Check(id >= 0 && id < n_experts_, "Acquire: unknown expert");
     ++uses_[Index(id)];
   }
@@ -304,7 +292,7 @@ void StreamedExperts::SubmitRead(std::uint32_t key, std::uint32_t slot, ReadUrge
 }
 
 std::optional<GuessBuffers> StreamedExperts::BeginGuess(std::int64_t block, std::int64_t t) {
-  return pass_ == Pass::kMain ? guesses_.Begin(block, t) : std::nullopt;
+  return pass_->kind == Pass::kMain ? guesses_.Begin(block, t) : std::nullopt;
 }
 
 // Other ranks may have some of the experts.
@@ -314,7 +302,7 @@ void StreamedExperts::EndGuess() {
 
 bool StreamedExperts::MayStartMissing() const {
   return !missing_.empty() && directory_.n_available() > 0 &&
-         (!is_scan_ || waiting_.size() < MostScanReads());
+         (!IsScan() || waiting_.size() < MostScanReads());
 }
 
 void StreamedExperts::StartMissing() {
@@ -338,7 +326,7 @@ Result<ExpertLease> StreamedExperts::Acquire(std::int64_t block, Matrix<std::int
   std::int64_t n_ahead = 0;
   for (const std::int32_t expert : wanted_) {
     const std::uint32_t key = ExpertKey(block, expert);
-    directory_.Use(key, uses_[Index(expert)], is_scan_);
+    directory_.Use(key, uses_[Index(expert)], IsScan());
     const std::uint32_t slot = directory_.FindSlot(key);
     if (slot != SlotDirectory::kNone && hangs_[slot] != 0) {  // a guess ends with its block
       FailExpert(expert, {ErrorCode::kIo, DescribeRead(slot, options_.longest_read)});
@@ -388,8 +376,8 @@ ExpertLease StreamedExperts::LeaseGroup() {
   }
   for (std::int64_t i = 0; i < ids_.rows * ids_.cols; ++i) {
     const std::int32_t id = ids_.data[i];
-    const bool is_used = id != kRemoteExpert && is_in_group_[Index(id)] != 0 &&
-                         !failed_sequences_.HasRow(i / ids_.cols);
+    const bool is_used =
+        id != kRemoteExpert && is_in_group_[Index(id)] != 0 && !pass_->failed.HasRow(i / ids_.cols);
     group_ids_[Index(i)] = is_used ? id : kRemoteExpert;
   }
   lease.ids = {group_ids_.data(), ids_.rows, ids_.cols};
@@ -402,7 +390,7 @@ void StreamedExperts::ReleaseGroup() {
     ExpertWeights& expert = tables_[Index(block_)][Index(member.expert)];
     expert = WithoutData(expert);
     is_in_group_[Index(member.expert)] = 0;
-    directory_.Release(member.slot, is_scan_ && member.was_read);
+    directory_.Release(member.slot, IsScan() && member.was_read);
   }
   group_.clear();
 }
@@ -411,7 +399,7 @@ Status StreamedExperts::Await(const VisitExperts& visit) {
   for (;;) {
     ReleaseGroup();
     TakeEnded();
-    if (should_stop_ && should_stop_()) {
+    if (pass_->should_stop && pass_->should_stop()) {
       failed_ = MakeError(ErrorCode::kResourceExhausted, "the pass has been stopped");
     }
     StartMissing();
@@ -493,13 +481,14 @@ void StreamedExperts::GiveUpReads(const Error& error) {
 }
 
 void StreamedExperts::FailExpert(std::int32_t expert, const Error& error) {
-  if (pass_ == Pass::kDraft) return;
-  if (FailUsers(block_, expert, error) && failed_) failed_ = Unexpected(error);
+  if (pass_->kind == Pass::kDraft) return;
+  if (FailUsers(*pass_, block_, expert, error) && failed_) failed_ = Unexpected(error);
 }
 
-bool StreamedExperts::FailUsers(std::int64_t /*block*/, std::int32_t expert, const Error& error) {
-  failed_sequences_.FailUsers(ids_, expert, error);
-  return failed_sequences_.HasAll();
+bool StreamedExperts::FailUsers(ForwardPass& pass, std::int64_t /*block*/, std::int32_t expert,
+                                const Error& error) {
+  pass.failed.FailUsers(ids_, expert, error);
+  return pass.failed.HasAll();
 }
 
 void StreamedExperts::TakeEnded() {
@@ -553,7 +542,7 @@ void StreamedExperts::CountFailure() {
 void StreamedExperts::Cancel() {
   if (block_ < 0) return;
   ReleaseGroup();
-  for (const Waiting& one : waiting_) directory_.Release(one.slot, is_scan_);
+  for (const Waiting& one : waiting_) directory_.Release(one.slot, IsScan());
   waiting_.clear();
   missing_.clear();
   failed_ = {};

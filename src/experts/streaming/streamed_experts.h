@@ -23,7 +23,6 @@
 #include "checkpoint/model_config.h"
 #include "experts/streaming/expert_files.h"
 #include "experts/streaming/expert_guesses.h"
-#include "experts/streaming/failed_sequences.h"
 #include "experts/streaming/read_queue.h"
 #include "experts/streaming/slot_directory.h"
 #include "experts/streaming/streaming_options.h"
@@ -54,20 +53,15 @@ class StreamedExperts : public ExpertStore {
   // no memory for the slots.
   Status Bind(ModelWeights& weights, const BoundWeights& bound) override;
 
-  void BeginPass(Pass pass, const BatchView& whole) override;
-  void PausePass() override;
-  void ResumePass(const ShouldStop& should_stop) override;
-  Status BeginBlock(std::int64_t block) override;
+  // A draft pass fails no sequence: its drafts are verified, whatever they were computed from.
+  void BeginPass(ForwardPass& pass) override;
+  Status BeginBlock(ForwardPass& pass, std::int64_t block) override;
   Status EndBlock(std::int64_t block) override;
   Result<ExpertLease> Acquire(std::int64_t block, Matrix<std::int32_t> ids) override;
+  // Single sequences fail where a read fails or does not end.
   Status Await(const VisitExperts& visit) override;
   std::optional<GuessBuffers> BeginGuess(std::int64_t block, std::int64_t t) override;
   void EndGuess() override;
-  // Single sequences fail where a read fails or does not end. A draft pass fails no sequence: its
-  // drafts are verified, whatever they were computed from.
-  std::span<const SequenceFailure> failures() const override {
-    return failed_sequences_.failures();
-  }
 
   StreamingCounts counts() const;  // any thread
   std::optional<StreamingCounts> streaming() const override { return counts(); }
@@ -95,15 +89,10 @@ class StreamedExperts : public ExpertStore {
                         std::int32_t /*expert*/) const {
     return true;
   }
-  // Begins a pass without failures; swaps the failures of the pass that pauses with the failures of
-  // the passes in its pauses.
-  virtual void BeginFailures(Pass /*pass*/, const BatchView& whole) {
-    failed_sequences_.Begin(whole);
-  }
-  virtual void SwapFailures() { std::swap(failed_sequences_, paused_sequences_); }
   // Records that an expert of a block is missing for the tokens of a main pass that use it. Returns
   // true if no token is left.
-  virtual bool FailUsers(std::int64_t block, std::int32_t expert, const Error& error);
+  virtual bool FailUsers(ForwardPass& pass, std::int64_t block, std::int32_t expert,
+                         const Error& error);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -171,6 +160,8 @@ class StreamedExperts : public ExpertStore {
   // Cleans up after a failed step.
   void Cancel();
   void ResizePool();
+  // Returns true if the last pass computes tokens of prompts.
+  bool IsScan() const { return pass_ != nullptr && pass_->is_scan; }
   // Reads the experts that earlier runs used most into all slots but the fewest of a pool.
   void WarmUp();
   void SaveHeat();
@@ -199,7 +190,7 @@ class StreamedExperts : public ExpertStore {
   std::vector<std::uint8_t> hangs_;       // by slot: its read has not ended for longest_read
 
   // --- The running block ---
-  ShouldStop should_stop_;  // for the running pass
+  ForwardPass* pass_ = nullptr;  // the pass that has begun last, or begun a block last
   std::int64_t block_ = -1;
   Matrix<std::int32_t> ids_;
   std::vector<std::int64_t> uses_;         // [experts]
@@ -212,13 +203,7 @@ class StreamedExperts : public ExpertStore {
   std::vector<Ahead> ahead_;
   std::vector<EndedRead> ended_;
   Status failed_;  // why the step fails
-  FailedSequences failed_sequences_;
-  Pass pass_ = Pass::kMain;
 
-  bool is_scan_ = false;  // true: the step computes tokens of prompts
-  // --- The paused main pass ---
-  FailedSequences paused_sequences_;
-  bool paused_is_scan_ = false;
   std::int64_t step_tokens_ = 0;
   std::vector<std::uint32_t> heat_;  // argument of save_heat
   Clock::time_point last_save_ = Clock::now();

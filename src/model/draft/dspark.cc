@@ -161,7 +161,7 @@ void DSparkDrafter::Tap(std::int64_t layer, const BatchView& whole, const Step& 
 
 // Returns the place of the features of one of the newest positions.
 Bf16* DSparkDrafter::Features(std::int32_t sequence, std::int64_t position) const {
-  const std::int64_t columns = model_.workspace->activations().draft_input.cols;
+  const std::int64_t columns = model_.activations().draft_input.cols;
   return reinterpret_cast<Bf16*>(model_.cache->Deferred(sequence)) +
          position % model_.config.sliding_window * columns;
 }
@@ -190,7 +190,7 @@ void DSparkDrafter::KeepFeatures(const BatchView& whole, const Step& step, bool 
     if (!model_.parts.tensor->IsLocal(segment.sequence)) continue;
     for (std::int64_t i = std::max(first, end - window) - first; i < segment.n_tokens; ++i) {
       copies.push_back({Features(segment.sequence, first + i),
-                        features.Row(model_.main.local.LocalRow(segment.first_row + i)),
+                        features.Row(model_.main->local.LocalRow(segment.first_row + i)),
                         features.cols * static_cast<std::int64_t>(sizeof(Bf16))});
     }
   }
@@ -370,7 +370,7 @@ Status DSparkDrafter::ComputeLogits() {
       rows_.push_back(drafting.block_row + static_cast<std::int32_t>(i));
     }
   }
-  const Activations& a = model_.workspace->activations();
+  const Activations& a = model_.activations();
   const Matrix<float> logits =
       WithColumns(a.draft_logits, std::ssize(rows_), model_.weights.head.n);
   return model_.ComputeLogits(
@@ -383,7 +383,7 @@ Status DSparkDrafter::ComputeLogits() {
 // [drafting_, columns of this process].
 void DSparkDrafter::AddBias(std::int64_t depth, Matrix<float> logits) {
   Backend& backend = model_.backend;
-  const Activations& a = model_.workspace->activations();
+  const Activations& a = model_.activations();
   const std::int64_t n = std::ssize(drafting_);
   const Weight& table = weights().matrices[kMarkovW1];
   const Matrix<Bf16> embeddings = a.draft_embeddings.Rows(0, n);
@@ -409,7 +409,7 @@ void DSparkDrafter::AddBias(std::int64_t depth, Matrix<float> logits) {
 // Computes the confidences of the drafts at `depth`, whose embeddings are known.
 void DSparkDrafter::ComputeConfidences(std::int64_t depth) {
   Backend& backend = model_.backend;
-  const Activations& a = model_.workspace->activations();
+  const Activations& a = model_.activations();
   const std::int64_t n = std::ssize(drafting_);
   std::vector<PieceCopy>& copies = model_.copies;
   copies.clear();
@@ -437,7 +437,7 @@ Status DSparkDrafter::Choose(std::int64_t depth, bool on_device, const ChooseDra
   confidences_.clear();
   Matrix<const float> logits;
   if (on_device) {
-    const Matrix<float> room = model_.workspace->activations().sampled_logits.Rows(0, n);
+    const Matrix<float> room = model_.activations().sampled_logits.Rows(0, n);
     AddBias(depth, room);
     logits = room;
   } else if (model_.stage().is_last) {

@@ -98,7 +98,7 @@ void MtpDrafter::Tap(std::int64_t layer, const BatchView& whole, const Step& ste
     for (std::int64_t i = 0; i < segment.n_tokens; ++i) {
       const std::int64_t position = segment.first_position + i;
       if (i + 1 == segment.n_tokens || (position + 1) % kBlockTokens == 0) {
-        const std::int64_t row = model_.main.local.LocalRow(segment.first_row + i);
+        const std::int64_t row = model_.main->local.LocalRow(segment.first_row + i);
         kept_streams_.push_back({segment.sequence, position, step.a.streams.Row(row)});
       }
     }
@@ -133,9 +133,9 @@ Status MtpDrafter::Commit(const Batch& next, std::span<const std::int32_t> strea
       return model_.cache->Stream(view.FindSegment(i).sequence);
     });
   }
-  const Matrix<const Bf16> streams = model_.workspace->activations().streams;
+  const Matrix<const Bf16> streams = model_.activations().streams;
   return Forward(view, Wanted::kKeys, [&](std::int64_t i) -> const void* {
-    return streams.Row(model_.main.local.LocalRow(stream_rows[static_cast<std::size_t>(i)]));
+    return streams.Row(model_.main->local.LocalRow(stream_rows[static_cast<std::size_t>(i)]));
   });
 }
 
@@ -231,7 +231,7 @@ void MtpDrafter::ListRequestedRows() {
 
 // Copies the inputs of the local rows of first_rows_ to a.draft_streams.
 void MtpDrafter::CopyInputs() {
-  const Activations& a = model_.workspace->activations();
+  const Activations& a = model_.activations();
   std::vector<PieceCopy>& copies = model_.copies;
   copies.clear();
   for (const std::int32_t row : first_rows_) {
@@ -246,7 +246,7 @@ void MtpDrafter::CopyInputs() {
 Status MtpDrafter::DraftAgain(const Batch& next, std::span<const std::int32_t> stream_rows) {
   const BatchView view = next.View();
   if (Status status = model_.CheckBatch(view); !status) return status;
-  const Matrix<const Bf16> streams = model_.workspace->activations().draft_streams;
+  const Matrix<const Bf16> streams = model_.activations().draft_streams;
   return Forward(view, Wanted::kOutputs, [&](std::int64_t i) -> const void* {
     return streams.Row(model_.draft.local.LocalRow(stream_rows[static_cast<std::size_t>(i)]));
   });
@@ -262,7 +262,7 @@ Status MtpDrafter::Forward(const BatchView& next, Wanted wanted, const FindStrea
 // Copies the streams of the local rows to a.draft_input.
 template <class FindStream>
 void MtpDrafter::CopyStreams(const BatchView& next, const FindStream& find_stream) {
-  const Matrix<Bf16> to = model_.workspace->activations().draft_input;
+  const Matrix<Bf16> to = model_.activations().draft_input;
   std::vector<PieceCopy>& copies = model_.copies;
   copies.clear();
   for (std::int64_t i = 0; i < next.n_tokens(); ++i) {
@@ -336,8 +336,8 @@ HeadWeights MtpDrafter::FinalWeights() const {
 }
 
 Result<Matrix<const float>> MtpDrafter::Logits(std::span<const std::int32_t> rows) {
-  if (Status started = model_.StartLogits(
-          Pass::kDraft, model_.workspace->activations().draft_streams, rows, FinalWeights(), 0);
+  if (Status started = model_.StartLogits(Pass::kDraft, model_.activations().draft_streams, rows,
+                                          FinalWeights(), 0);
       !started) {
     return Unexpected(started.error());
   }
@@ -345,7 +345,7 @@ Result<Matrix<const float>> MtpDrafter::Logits(std::span<const std::int32_t> row
 }
 
 Result<Matrix<const float>> MtpDrafter::SampledLogits(std::span<const std::int32_t> rows) {
-  const Activations& a = model_.workspace->activations();
+  const Activations& a = model_.activations();
   const Matrix<float> logits = a.sampled_logits.Rows(0, std::ssize(rows));
   if (Status computed =
           model_.ComputeLogits(Pass::kDraft, a.draft_streams, rows, FinalWeights(), logits);

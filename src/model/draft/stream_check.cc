@@ -16,9 +16,9 @@ Status CheckStreams(const ModelState& model, const BatchView& next,
     std::int32_t row = -1;
     if (!kept) {
       row = stream_rows[static_cast<std::size_t>(i)];
-      Check(row >= 0 && row < std::ssize(model.main.positions),
+      Check(row >= 0 && row < std::ssize(model.main->positions),
             "a committed row that the last step did not have");
-      expected = model.main.positions[static_cast<std::size_t>(row)];
+      expected = model.main->positions[static_cast<std::size_t>(row)];
     }
     if (expected != found || model.cache->next_position(found.sequence) == 0) {
       return MakeError(ErrorCode::kInvalidArgument,

@@ -19,6 +19,8 @@ class FailedSequences {
  public:
   // Begins a pass without failures. The arrays of `batch` must stay valid until the pass ends.
   void Begin(const BatchView& batch);
+  // Fails the sequence of a segment, unless it has failed already.
+  void Fail(std::int64_t segment, const Error& error);
   // Fails the sequences whose rows of ids [t, k] name the expert.
   void FailUsers(Matrix<const std::int32_t> ids, std::int32_t expert, const Error& error);
 
@@ -29,8 +31,8 @@ class FailedSequences {
   std::span<const SequenceFailure> failures() const { return failures_; }
 
  private:
-  bool HasSegment(std::int32_t segment) const {
-    return has_failed_[static_cast<std::size_t>(segment)] != 0;
+  bool HasSegment(std::int64_t segment) const {
+    return !failures_.empty() && has_failed_[static_cast<std::size_t>(segment)] != 0;
   }
 
   BatchView batch_;

@@ -1,4 +1,4 @@
-#include "distributed/local_batch.h"
+#include "model/local_rows.h"
 
 #include <gtest/gtest.h>
 
@@ -7,16 +7,17 @@
 namespace fathom {
 namespace {
 
-TEST(LocalBatchTest, ARankHasTheRowsOfItsSequences) {
+TEST(LocalRowsTest, ARankHasTheRowsOfItsSequences) {
   Batch whole;
   const std::vector<Token> tokens = {10, 11, 12, 13, 14, 15};
   const std::span<const Token> all = tokens;
   whole.Add(3, 7, all.subspan(0, 2));   // rank 0 of 3
   whole.Add(1, 0, all.subspan(2, 3));   // rank 1
   whole.Add(0, 20, all.subspan(5, 1));  // rank 0
-  LocalBatch own(6, 4);
-  own.Assign(whole.View(), {.data_rank = 0, .n_data = 3});
-  const BatchView view = own.View();
+  LocalRows own;
+  own.Reserve(6, 4);
+  own.Assign(whole.View(), {.rank = 0, .n = 3});
+  const BatchView view = own.batch();
   EXPECT_EQ(std::vector<Token>(view.tokens.begin(), view.tokens.end()),
             (std::vector<Token>{10, 11, 15}));
   EXPECT_EQ(view.segments.size(), 2u);
@@ -27,14 +28,24 @@ TEST(LocalBatchTest, ARankHasTheRowsOfItsSequences) {
   const std::vector<int> ranks = {0, 0, 1, 1, 1, 0};
   const std::vector<std::int64_t> rows = {0, 1, 0, 1, 2, 2};
   for (int rank = 0; rank < 3; ++rank) {
-    own.Assign(whole.View(), {.data_rank = rank, .n_data = 3});
+    own.Assign(whole.View(), {.rank = rank, .n = 3});
     for (std::size_t i = 0; i < ranks.size(); ++i) {
-      EXPECT_EQ(own.Owner(static_cast<std::int64_t>(i)), ranks[i]);
-      EXPECT_EQ(own.local_rows()[i], ranks[i] == rank ? rows[i] : -1);
+      EXPECT_EQ(own.LocalRow(static_cast<std::int64_t>(i)), ranks[i] == rank ? rows[i] : -1);
     }
   }
-  own.Assign(whole.View(), {.data_rank = 2, .n_data = 3});
-  EXPECT_EQ(own.View().n_tokens(), 0);
+  own.Assign(whole.View(), {.rank = 2, .n = 3});
+  EXPECT_EQ(own.batch().n_tokens(), 0);
+}
+
+TEST(LocalRowsTest, OneRankHasAllRows) {
+  Batch whole;
+  const std::vector<Token> tokens = {10, 11};
+  whole.Add(3, 7, tokens);
+  LocalRows own;
+  own.Assign(whole.View(), {});
+  EXPECT_EQ(own.batch().tokens.data(), whole.View().tokens.data());
+  EXPECT_EQ(own.batch().segments.front().sequence, 3);
+  EXPECT_EQ(own.LocalRow(1), 1);
 }
 
 }  // namespace
