@@ -34,7 +34,6 @@
 #include "base/processors.h"
 #include "constraint/constraint.h"
 #include "engine/engine.h"
-#include "engine/model_adapter.h"
 #include "engine/prompt_lookup.h"
 #include "engine/simulated_acceptance.h"
 #include "json/json_value.h"
@@ -194,13 +193,18 @@ std::unique_ptr<Model> Load(const Options& options, Backend& backend, bool with_
   return *std::move(model);
 }
 
-std::unique_ptr<LanguageModel> Adapt(const Options& options, Model& model) {
-  std::unique_ptr<LanguageModel> adapter = std::make_unique<ModelAdapter>(model);
-  if (options.acceptance >= 0) {
-    adapter = std::make_unique<SimulatedAcceptance>(std::move(adapter), options.acceptance);
+// The model that is measured.
+class Measured {
+ public:
+  Measured(const Options& options, Model& model) : model_(model) {
+    if (options.acceptance >= 0) simulation_.emplace(model, options.acceptance);
   }
-  return adapter;
-}
+  LanguageModel& operator*() { return simulation_ ? static_cast<LanguageModel&>(*simulation_) : model_; }
+
+ private:
+  LanguageModel& model_;
+  std::optional<SimulatedAcceptance> simulation_;
+};
 
 // Reads and checks the used weights, which no row is to pay for.
 void WarmUp(Options options, LanguageModel& model, std::string_view draft, int n_streams) {
@@ -223,14 +227,14 @@ bool NeedHead(const std::vector<std::string>& drafts) {
 
 void RunRows(const Options& options, Backend& backend) {
   const std::unique_ptr<Model> model = Load(options, backend, NeedHead(options.drafts));
-  const std::unique_ptr<LanguageModel> adapter = Adapt(options, *model);
-  const std::shared_ptr<const Constraint> constraint = ReadConstraint(options, *adapter);
+  Measured measured(options, *model);
+  const std::shared_ptr<const Constraint> constraint = ReadConstraint(options, *measured);
   fmt::print("{:>8} {:>6} {:>10} {:>9} {:>12} {:>12} {:>9} {:>9} {:>9}\n", "streams", "draft",
              "tokens/s", "step ms", "engine us", "tokens/step", "drafted", "accepted", "kv MB");
   for (const int n_streams : options.streams) {
     for (const std::string& draft : options.drafts) {
-      if (options.at_start) WarmUp(options, *adapter, draft, n_streams);
-      const Row row = Measure(options, *adapter, ParseDrafts(draft), n_streams, constraint);
+      if (options.at_start) WarmUp(options, *measured, draft, n_streams);
+      const Row row = Measure(options, *measured, ParseDrafts(draft), n_streams, constraint);
       fmt::print("{:>8} {:>6} {:>10.1f} {:>9.3f} {:>12.1f} {:>12.3f} {:>9.2f} {:>9.2f} {:>9.2f}\n",
                  n_streams, draft, row.tokens_per_second, row.step_ms, row.engine_us,
                  row.tokens_per_step, row.drafted, row.accepted, row.kv_mb);
@@ -338,11 +342,11 @@ void RunDraftPairs(Options options, Backend& backend) {
 
 void RunSchemaPairs(const Options& options, Backend& backend) {
   const std::unique_ptr<Model> model = Load(options, backend, NeedHead(options.drafts));
-  const std::unique_ptr<LanguageModel> adapter = Adapt(options, *model);
-  const std::shared_ptr<const Constraint> constraint = ReadConstraint(options, *adapter);
+  Measured measured(options, *model);
+  const std::shared_ptr<const Constraint> constraint = ReadConstraint(options, *measured);
   for (const std::string& draft : options.drafts) {
-    ComparePairs(options, {.model = adapter.get(), .draft = draft},
-                 {{.model = adapter.get(), .draft = draft, .constraint = constraint}});
+    ComparePairs(options, {.model = &*measured, .draft = draft},
+                 {{.model = &*measured, .draft = draft, .constraint = constraint}});
   }
 }
 

@@ -16,13 +16,13 @@ import sys
 SUFFIXES = {".h", ".cc", ".cu"}
 # Operations whose names are words that mean other things elsewhere.
 COMMON_WORDS = {"Add", "Embed", "Linear", "Compress", "Route"}
-NOT_OPERATIONS = {"BeginStep", "PlaceExperts", "BindExperts", "ChoosesTokens"}
+NOT_OPERATIONS = {"BeginStep", "PlaceExperts", "BindExperts"}
 TENSORS = ("wq_a", "wo_a", "wo_b", "q_norm", "kv_norm", "attn_sink", "weights_proj", "tid2eid")
 # Rooms that a pass of the model goes through; others pause other things.
 ROOMS_OF_A_PASS = {"model", "engine", "experts", "distributed", "planning", "runtime", "kv_cache"}
 PAUSE = re.compile(r"paus|resum", re.IGNORECASE)
 SEAMS = {"Backend": ("kernels/backend.h", 20),
-         "LanguageModel": ("engine/language_model.h|model/language_model.h", 11),
+         "LanguageModel": ("model/language_model.h", 11),
          "TensorParallel": ("model/tensor_parallel.h", 14)}
 COMMENT = re.compile(r'(?<![:"])//(.*)')
 

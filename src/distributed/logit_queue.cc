@@ -11,7 +11,7 @@ Status LogitQueue::MakeRoom() { return FinishUntil(model_.most_in_flight() - 1);
 
 Status LogitQueue::Start(std::span<const std::int32_t> rows) {
   if (Status room = MakeRoom(); !room) return room;
-  return model_.StartLogits(rows, LogitSlot(n_started_++));
+  return model_.StartTokens(rows, {}, LogitSlot(n_started_++));
 }
 
 Status LogitQueue::FinishAll() { return FinishUntil(0); }
@@ -22,9 +22,9 @@ int LogitQueue::LogitSlot(std::int64_t i) const {
 
 Status LogitQueue::FinishUntil(std::int64_t n_left) {
   while (n_started_ - n_finished_ > n_left) {
-    const Result<Matrix<const float>> logits = model_.FinishLogits(LogitSlot(n_finished_++));
-    if (!logits) return Unexpected(logits.error());
-    if (Status received = receive_(*logits); !received) return received;
+    const Result<ChosenTokens> found = model_.FinishTokens(LogitSlot(n_finished_++));
+    if (!found) return Unexpected(found.error());
+    if (Status received = receive_(found->logits); !received) return received;
   }
   return {};
 }

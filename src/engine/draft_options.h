@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "base/result.h"
-#include "engine/language_model.h"
+#include "model/language_model.h"
 
 namespace fathom {
 

@@ -19,11 +19,11 @@
 #include "base/result.h"
 #include "base/tensor.h"
 #include "engine/draft_options.h"
-#include "engine/language_model.h"
 #include "engine/metrics.h"
 #include "engine/request.h"
 #include "engine/token_stream.h"
 #include "kv_cache/disk_tier.h"
+#include "model/language_model.h"
 
 namespace fathom {
 

@@ -67,7 +67,7 @@ EngineCore::EngineCore(LanguageModel& model, const EngineOptions& options, Engin
     : options_(options),
       metrics_(metrics),
       limits_(model.Limits()),
-      cache_(model.Cache()),
+      cache_(model.cache()),
       masks_(std::make_unique<MaskPool>(
           &metrics, options.model_fills_processors ? QuickMasks::kAskers : QuickMasks::kThreads)),
       runner_(model, RunnerOptions(options, limits_), metrics) {}

@@ -20,7 +20,6 @@
 #include "engine/disk_restore.h"
 #include "engine/engine.h"
 #include "engine/engine_trace.h"
-#include "engine/language_model.h"
 #include "engine/mask_pool.h"
 #include "engine/metrics.h"
 #include "engine/pass_in_pieces.h"
@@ -29,6 +28,7 @@
 #include "engine/step_runner.h"
 #include "engine/stream_state.h"
 #include "kv_cache/block_store.h"
+#include "model/language_model.h"
 
 namespace fathom {
 

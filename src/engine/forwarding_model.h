@@ -10,18 +10,16 @@
 #include <utility>
 #include <vector>
 
-#include "engine/language_model.h"
+#include "model/language_model.h"
 
 namespace fathom {
 
 class ForwardingModel : public LanguageModel {
  public:
   ModelLimits Limits() const override { return model().Limits(); }
-  SequenceCache& Cache() override { return model().Cache(); }
-  DraftCosts CostsOfDrafts() const override { return model().CostsOfDrafts(); }
-  Status Forward(const Batch& batch) override { return model().Forward(batch); }
-  Status ForwardEach(const Batch& batch, std::vector<SequenceFailure>& failed) override {
-    return model().ForwardEach(batch, failed);
+  SequenceCache& cache() override { return model().cache(); }
+  Status Forward(const Batch& batch, std::vector<SequenceFailure>& failed) override {
+    return model().Forward(batch, failed);
   }
   Status BeginPass(const Batch& batch, ShouldStop should_stop) override {
     return model().BeginPass(batch, std::move(should_stop));
@@ -30,27 +28,18 @@ class ForwardingModel : public LanguageModel {
     return model().ContinuePass(failed);
   }
   void StopPass() override { model().StopPass(); }
-  Status StartLogits(std::span<const std::int32_t> rows, int slot) override {
-    return model().StartLogits(rows, slot);
+  Status StartTokens(std::span<const std::int32_t> rows, DescribeRows describe,
+                     int slot) override {
+    return model().StartTokens(rows, std::move(describe), slot);
   }
-  Result<Matrix<const float>> FinishLogits(int slot) override { return model().FinishLogits(slot); }
-  bool ChoosesTokens() const override { return model().ChoosesTokens(); }
-  Status StartTokens(std::span<const std::int32_t> rows, std::span<const SamplingRow> sampling,
-                     std::span<const std::int32_t> with_logits) override {
-    return model().StartTokens(rows, sampling, with_logits);
-  }
-  Result<ChosenTokens> FinishTokens() override { return model().FinishTokens(); }
+  Result<ChosenTokens> FinishTokens(int slot) override { return model().FinishTokens(slot); }
   Status CommitToDrafter(const Batch& next, std::span<const std::int32_t> stream_rows,
                          StreamSource source) override {
     return model().CommitToDrafter(next, stream_rows, source);
   }
-  Status ProposeDrafts(std::span<const DraftRequest> requests,
+  Status ProposeDrafts(std::span<const DraftRequest> requests, const DescribeDrafts& describe,
                        const ChooseDrafts& choose) override {
-    return model().ProposeDrafts(requests, choose);
-  }
-  Status ProposeTokens(std::span<const DraftRequest> requests,
-                       const DraftSampling& sampling) override {
-    return model().ProposeTokens(requests, sampling);
+    return model().ProposeDrafts(requests, describe, choose);
   }
   std::optional<StreamingCounts> Streaming() const override { return model().Streaming(); }
   Result<std::unique_ptr<BlockStore>> OpenDisk(

@@ -8,10 +8,10 @@
 #include <memory>
 
 #include "base/result.h"
-#include "engine/language_model.h"
 #include "engine/metrics.h"
 #include "engine/scheduler.h"
 #include "engine/step_runner.h"
+#include "model/language_model.h"
 
 namespace fathom {
 

@@ -1,21 +1,10 @@
-// Sampler: chooses the next token from a row of logits (docs/spec/sampling.md 2, 5). Steps, in this
-// order:
+// Sampler: the next token of a sequence (docs/spec/sampling.md 2, 5). Steps, in this order:
 //
 //   log-probabilities of the raw logits, if asked for
 //   the end of the reasoning, where its budget is used up; done
 //   the only token that a constraint leaves; done
 //   -inf for every token that the constraint excludes (engine/allowed_tokens.h)
-//   -inf for everything that would end the answer, before min_tokens
-//   + logit_bias
-//   penalties: l > 0 ? l / r : l * r (prompt and output); - frequency * count - presence (output)
-//   temperature below kGreedyTemperature: the largest logit, ties lowest id; done
-//   z = (l - largest l) / temperature, in fp32
-//   min-p, top-k, top-p (engine/truncation.h)
-//   argmax of z + Gumbel noise, in double, ties lowest id
-//
-// The last step draws from softmax(z) without computing the sum. The noise of a token is a function
-// of (seed, position in the sequence, choice, token id): so the draw depends only on the logits,
-// not on batches, chunks or earlier draws.
+//   the choice from the row: sampling/token_chooser.h, or the same on a device
 #pragma once
 
 #include <cstdint>
@@ -29,12 +18,12 @@
 #include "engine/allowed_tokens.h"
 #include "engine/constraint_path.h"
 #include "engine/request.h"
-#include "engine/truncation.h"
 #include "sampling/sampling_row.h"
+#include "sampling/token_chooser.h"
 
 namespace fathom {
 
-// The parameters and past tokens of one sequence. Allocates 9 bytes per token of the vocabulary
+// The parameters and past tokens of one sequence. Allocates 12 bytes per token of the vocabulary
 // once. One thread at a time.
 class SamplerState {
  public:
@@ -66,19 +55,19 @@ class SamplerState {
   // AllowedTokens::Find.
   Result<AllowedTokens> Allowed(std::int64_t position) const;
 
-  // Process applies everything but the constraint in place: min_tokens (without a constraint), bias
-  // and penalties. ChangesLogits returns whether that changes anything.
-  bool ChangesLogits() const;
-  void Process(std::span<float> logits) const;
-
-  // Returns the row from which a device chooses the token for `position` as Sampler::Draft does, as
-  // if `drafts` had been accepted. The row refers to `counts` and to this state.
+  // Returns the row from which the token for `position` is chosen, as if `drafts` had been
+  // accepted: all but the constraint and the budget of the reasoning. It refers to this state, or
+  // with drafts to `counts`.
   SamplingRow Row(std::int64_t position, std::span<const Token> drafts,
                   std::vector<TokenCount>& counts) const;
 
  private:
-  void Touch(Token token);
+  // Returns the count of a token, which begins with 0.
+  std::int32_t& CountOf(Token token);
   void Count(Token token);
+  // Fills `counts` with the counts after these drafts, and returns it.
+  std::span<const TokenCount> CountDrafts(std::span<const Token> drafts,
+                                          std::vector<TokenCount>& counts) const;
 
   const std::int64_t vocab_size_;
   SamplingParameters parameters_;
@@ -92,23 +81,25 @@ class SamplerState {
   std::vector<Token> stop_tokens_;    // stop tokens of the parameters
   std::vector<Token> eos_tokens_;
   ConstraintPath* path_ = nullptr;
-  // By token id. `touched_` lists the ids that are not at their initial value, each once.
-  std::vector<std::uint8_t> seen_;
-  std::vector<std::int32_t> output_counts_;
-  std::vector<Token> touched_;
+  std::vector<TokenCount> counts_;   // tokens of the prompt and the output, each once
+  std::vector<std::int32_t> place_;  // by token id: its index in counts_, or -1
 };
 
 // Holds scratch memory for one row at a time, allocated once; serves any number of sequences. One
 // thread at a time.
 class Sampler {
  public:
-  explicit Sampler(std::int64_t vocab_size);
+  explicit Sampler(std::int64_t vocab_size) : chooser_(vocab_size) {}
 
   // Returns the token for `position` of the sequence of `state`, which is not changed (call
   // Accept). logits: [vocab_size]. Errors: NaN or infinities; no token of the row is left. Fills
   // `logprobs` if parameters.top_logprobs is set. Allocates nothing if logprobs.top has room.
   Result<Token> Sample(std::span<const float> logits, const SamplerState& state,
                        std::int64_t position, TokenLogprobs& logprobs);
+
+  // Fills `logprobs` as Sample does, for a token that has been chosen.
+  static void AddLogprobs(std::span<const float> logits, Token token, const SamplerState& state,
+                          TokenLogprobs& logprobs);
 
   // Computes the log-probabilities of `token` and of the `count` best tokens, from the logits that
   // choose the token at `position`. Errors: NaN or infinities.
@@ -122,18 +113,15 @@ class Sampler {
                       std::int64_t position);
 
  private:
-  Result<Token> DraftConstrained(std::span<const float> logits, const SamplerState& state,
-                                 std::int64_t position);
-  // `largest`: the index of the largest logit.
-  Result<Token> Choose(std::span<const float> logits, std::size_t largest,
-                       const SamplerState& state, std::int64_t position);
+  Result<Token> DraftConstrained(std::span<const float> logits, const SamplingRow& row,
+                                 const SamplerState& state, std::int64_t position);
 
-  std::vector<float> processed_;
-  std::vector<Candidate> candidates_;
+  TokenChooser chooser_;
+  std::vector<TokenCount> counts_;  // for the views of a row
 };
 
-// Returns the token that Sampler::Sample would choose from logits. A device has made `choice` from
-// these logits and SamplerState::Row, which ignores constraints. Errors: see Sample.
+// Returns the token that Sampler::Sample would choose without a constraint; `choice` was made from
+// the logits and SamplerState::Row. Errors: see Sample.
 Result<Token> ChosenToken(const TokenChoice& choice, const SamplerState& state,
                           std::int64_t position);
 

@@ -35,10 +35,10 @@
 #include <vector>
 
 #include "engine/cache_manager.h"
-#include "engine/language_model.h"
 #include "engine/metrics.h"
 #include "engine/ranks/data_rank_slots.h"
 #include "engine/sequence.h"
+#include "model/language_model.h"
 
 namespace fathom {
 

@@ -9,9 +9,6 @@
 namespace fathom {
 namespace {
 
-// Above any logit of a model after penalties; its negative is below any.
-constexpr float kBeyondLogits = 1e9f;
-
 // In each block of drafts at one index, the rate is exact to less than one draft. Small enough that
 // a short answer has the rate, too; larger than the number of drafts that a program tries at its
 // start.
@@ -26,26 +23,20 @@ double RandomShare(std::int64_t index, std::int64_t n) {
 
 }  // namespace
 
-SimulatedAcceptance::SimulatedAcceptance(std::unique_ptr<LanguageModel> model, double rate)
-    : model_(std::move(model)),
+SimulatedAcceptance::SimulatedAcceptance(LanguageModel& model, double rate)
+    : model_(model),
       rate_(rate),
-      by_slot_(static_cast<std::size_t>(model_->Limits().most_in_flight)),
-      logits_(by_slot_.size()) {}
+      by_slot_(static_cast<std::size_t>(model.Limits().most_in_flight)) {}
 
 ModelLimits SimulatedAcceptance::Limits() const {
-  ModelLimits limits = model_->Limits();
+  ModelLimits limits = model_.Limits();
   limits.pause_tokens = 0;
   return limits;
 }
 
-Status SimulatedAcceptance::Forward(const Batch& batch) {
+Status SimulatedAcceptance::Forward(const Batch& batch, std::vector<SequenceFailure>& failed) {
   ListDrafts(batch.View());
-  return model_->Forward(batch);
-}
-
-Status SimulatedAcceptance::ForwardEach(const Batch& batch, std::vector<SequenceFailure>& failed) {
-  ListDrafts(batch.View());
-  return model_->ForwardEach(batch, failed);
+  return model_.Forward(batch, failed);
 }
 
 void SimulatedAcceptance::ListDrafts(const BatchView& view) {
@@ -89,30 +80,29 @@ SimulatedAcceptance::Draft SimulatedAcceptance::Ask(std::int32_t row) {
   return {.token = token, .is_right = asked_.all_right};
 }
 
-Status SimulatedAcceptance::StartLogits(std::span<const std::int32_t> rows, int slot) {
+Status SimulatedAcceptance::StartTokens(std::span<const std::int32_t> rows, DescribeRows describe,
+                                        int slot) {
   std::vector<Draft>& asked = by_slot_[static_cast<std::size_t>(slot)];
   asked.clear();
   for (const std::int32_t row : rows) {
     asked.push_back(Ask(row));
   }
-  return model_->StartLogits(rows, slot);
+  return model_.StartTokens(rows, std::move(describe), slot);
 }
 
-Result<Matrix<const float>> SimulatedAcceptance::FinishLogits(int slot) {
-  const Result<Matrix<const float>> found = model_->FinishLogits(slot);
+Result<ChosenTokens> SimulatedAcceptance::FinishTokens(int slot) {
+  Result<ChosenTokens> found = model_.FinishTokens(slot);
   if (!found) return found;
-  std::vector<float>& values = logits_[static_cast<std::size_t>(slot)];
-  values.assign(found->data, found->data + found->rows * found->cols);
-  const Matrix<float> logits = {values.data(), found->rows, found->cols};
+  choices_.assign(found->choices.begin(), found->choices.end());
   const std::vector<Draft>& asked = by_slot_[static_cast<std::size_t>(slot)];
-  for (std::int64_t i = 0; i < logits.rows; ++i) {
-    const auto& [token, is_right] = asked[static_cast<std::size_t>(i)];
-    if (token != kNoDraft) {
-      logits.RowSpan(i)[static_cast<std::size_t>(token)] =
-          is_right ? kBeyondLogits : -kBeyondLogits;
-    }
+  for (std::size_t i = 0; i < choices_.size(); ++i) {
+    const auto& [token, is_right] = asked[i];
+    if (token == kNoDraft || (choices_[i].token == token) == is_right) continue;
+    const auto vocab_size = static_cast<Token>(found->logits.cols);
+    choices_[i] = {.token = is_right ? token : (token + 1) % vocab_size};
   }
-  return Matrix<const float>(logits);
+  found->choices = choices_;
+  return found;
 }
 
 }  // namespace fathom

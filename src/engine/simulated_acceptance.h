@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <vector>
 
@@ -11,35 +10,34 @@
 
 namespace fathom {
 
-// Changes the logits that verify drafted tokens so that the token is chosen, or is not chosen: the
+// Changes the choices that verify drafted tokens so that the token is chosen, or is not chosen: the
 // answers are not answers of any real model. A row of a batch verifies a draft if another token of
-// its segment follows and its logits are requested. Of every 20 drafts at an index, the number that
+// its segment follows and its token is requested. Of every 20 drafts at an index, the number that
 // the rate demands is right, in random order: two short answers differ by the measured change, not
 // by the luck of their drafts. One thread at a time.
 class SimulatedAcceptance : public ForwardingModel {
  public:
-  // rate: the share of drafts that are right, 0 to 1.
-  SimulatedAcceptance(std::unique_ptr<LanguageModel> model, double rate);
+  // rate: the share of drafts that are right, 0 to 1. `model` must outlive this object. Rows whose
+  // logits the host gets (constraints) are not changed.
+  SimulatedAcceptance(LanguageModel& model, double rate);
 
   // Excludes passes in pieces: the rows of a batch are the rows of the last call of Forward.
   ModelLimits Limits() const override;
-  Status Forward(const Batch& batch) override;
-  Status ForwardEach(const Batch& batch, std::vector<SequenceFailure>& failed) override;
-  Status StartLogits(std::span<const std::int32_t> rows, int slot) override;
-  Result<Matrix<const float>> FinishLogits(int slot) override;
-  bool ChoosesTokens() const override { return false; }  // the host changes the logits first
+  Status Forward(const Batch& batch, std::vector<SequenceFailure>& failed) override;
+  Status StartTokens(std::span<const std::int32_t> rows, DescribeRows describe, int slot) override;
+  Result<ChosenTokens> FinishTokens(int slot) override;
 
  protected:
-  LanguageModel& model() const override { return *model_; }
+  LanguageModel& model() const override { return model_; }
 
  private:
-  // The draft that the logits of a row verify.
+  // The draft that the token of a row verifies.
   struct Draft {
     Token token = kNoDraft;
     bool is_right = false;
   };
 
-  // The drafts of a segment whose logits were requested last.
+  // The drafts of a segment whose tokens were requested last.
   struct Asked {
     std::int32_t next_row = -1;
     std::size_t n_drafts = 0;
@@ -55,13 +53,13 @@ class SimulatedAcceptance : public ForwardingModel {
   bool Decide(std::size_t index);
   Draft Ask(std::int32_t row);
 
-  const std::unique_ptr<LanguageModel> model_;
+  LanguageModel& model_;
   const double rate_;
   std::vector<Token> drafts_;  // by row of the last batch
   Asked asked_;
   std::vector<Verified> verified_;           // by index
-  std::vector<std::vector<Draft>> by_slot_;  // by row of the logits
-  std::vector<std::vector<float>> logits_;   // by slot
+  std::vector<std::vector<Draft>> by_slot_;  // by row
+  std::vector<TokenChoice> choices_;
 };
 
 }  // namespace fathom

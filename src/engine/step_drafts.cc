@@ -86,23 +86,23 @@ Status StepRunner::Commit(RunningStep& step) {
       [&] { return model_.CommitToDrafter(commit_, stream_rows_, StreamSource::kForward); });
 }
 
-// Draws with the noise of the position, so that a draft that resembles the model makes the model's
-// choice (Sampler::Draft).
-template <class Choose>
-void StepRunner::TakeDrafts(std::span<const std::int32_t> requests,
-                            std::span<const float> confidences, const Choose& choose,
-                            std::span<Token> tokens) {
+// Drafts are drawn with the noise of the position, so that a draft that resembles the model makes the
+// model's choice (Sampler::Draft).
+void StepRunner::TakeDrafts(const DraftLogits& found, std::span<Token> tokens) {
   mask_deadline_ = Clock::now() + kMaskPatience;
   for (std::size_t i = 0; i < tokens.size(); ++i) {
-    Sequence& sequence = *drafting_[static_cast<std::size_t>(requests[i])];
+    Sequence& sequence = *drafting_[static_cast<std::size_t>(found.requests[i])];
+    const bool has_confidence = !found.confidences.empty();
     tokens[i] = kNoDraft;
-    if (!confidences.empty() && CutsDrafts(sequence, confidences[i])) continue;
+    if (has_confidence && CutsDrafts(sequence, found.confidences[i])) continue;
     tokens[i] = DraftOne(sequence, [&](const SamplerState& state, std::int64_t position) {
-      return choose(i, state, position);
+      return state.IsConstrained() ? sampler_.Draft(found.logits.RowSpan(static_cast<std::int64_t>(i)),
+                                                    state, position)
+                                   : ChosenToken(found.choices[i], state, position);
     });
     if (tokens[i] != kNoDraft) {
       sequence.drafts.push_back(tokens[i]);
-      if (!confidences.empty()) sequence.draft_confidences.push_back(confidences[i]);
+      if (has_confidence) sequence.draft_confidences.push_back(found.confidences[i]);
     }
   }
 }
@@ -190,49 +190,34 @@ Status StepRunner::Draft(RunningStep& step) {
 }
 
 Status StepRunner::Propose(RunningStep& step) {
-  if (model_chooses_) return ProposeTokens(step);
   double choosing = 0;  // seconds counted as the engine's
+  const auto describe = [this](std::span<const std::int32_t> requests) {
+    return DescribeDrafts(requests);
+  };
   const auto choose = [&](const DraftLogits& found, std::span<Token> tokens) {
     const Clock::time_point begin = Clock::now();
-    const auto draft = [&](std::size_t i, const SamplerState& state, std::int64_t position) {
-      return sampler_.Draft(found.logits.RowSpan(static_cast<std::int64_t>(i)), state, position);
-    };
-    TakeDrafts(found.requests, found.confidences, draft, tokens);
+    TakeDrafts(found, tokens);
     choosing += SecondsSince(begin);
     return Status();
   };
-  Status ran = step.Timed([&] { return model_.ProposeDrafts(requests_, std::cref(choose)); });
+  Status ran =
+      step.Timed([&] { return model_.ProposeDrafts(requests_, describe, std::cref(choose)); });
   step.model_seconds -= choosing;
   return ran;
 }
 
-void StepRunner::DescribeDrafts(std::span<const std::int32_t> requests) {
+std::span<const SamplingRow> StepRunner::DescribeDrafts(std::span<const std::int32_t> requests) {
   sampling_.clear();
   counts_.resize(std::max(counts_.size(), requests.size()));
   for (const std::int32_t request : requests) {
     Sequence& sequence = *drafting_[static_cast<std::size_t>(request)];
-    sampling_.push_back(StateFor(sequence).Row(sequence.size() + std::ssize(sequence.drafts), {},
-                                               counts_[sampling_.size()]));
+    SamplingRow row = StateFor(sequence).Row(sequence.size() + std::ssize(sequence.drafts), {},
+                                             counts_[sampling_.size()]);
+    row.is_chosen = sequence.constraint == nullptr;
+    row.needs_logits = !row.is_chosen;
+    sampling_.push_back(row);
   }
-}
-
-Status StepRunner::ProposeTokens(RunningStep& step) {
-  const DraftSampling sampling = {
-      .describe =
-          [this](std::span<const std::int32_t> requests) {
-            DescribeDrafts(requests);
-            return std::span<const SamplingRow>(sampling_);
-          },
-      .take =
-          [this](std::span<const std::int32_t> requests, std::span<const TokenChoice> choices,
-                 std::span<Token> tokens) {
-            const auto choose = [&](std::size_t i, const SamplerState& state,
-                                    std::int64_t position) {
-              return ChosenToken(choices[i], state, position);
-            };
-            TakeDrafts(requests, {}, choose, tokens);
-          }};
-  return step.Timed([&] { return model_.ProposeTokens(requests_, sampling); });
+  return sampling_;
 }
 
 // A step measures a depth of the drafter if all its sequences decoded, and both verification and

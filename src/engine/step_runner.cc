@@ -11,7 +11,7 @@ namespace fathom {
 namespace {
 
 // Returns true if the logits serve for more than a token (log-probabilities are requested, or other
-// choices sample from them too), or if the device cannot choose the token.
+// choices sample from them too), or if the host chooses the token.
 bool NeedsLogits(const Sequence& sequence) {
   const Request& request = sequence.request.request;
   return request.sampling.top_logprobs || (sequence.n_generated() == 0 && request.n_choices > 1) ||
@@ -33,11 +33,10 @@ StepRunner::StepRunner(LanguageModel& model, StepRunnerOptions options, EngineMe
       options_(std::move(options)),
       metrics_(metrics),
       limits_(model.Limits()),
-      model_chooses_(model.ChoosesTokens()),
       most_lookups_(MostLookedUp(limits_)),
       policy_(options_.draft.enabled ? limits_.max_draft_depth : 0,
-              options_.draft.enabled ? options_.draft.depth : 0, model.CostsOfDrafts()),
-      lookup_policy_(model.CostsOfDrafts()),
+              options_.draft.enabled ? options_.draft.depth : 0, limits_.draft_costs),
+      lookup_policy_(limits_.draft_costs),
       sampler_(limits_.vocab_size),
       states_(static_cast<std::size_t>(limits_.max_sequences)),
       owners_(states_.size()) {
@@ -98,14 +97,14 @@ void StepRunner::ListWanted(RunningStep& step) const {
                              .first_row = view.first_row + row,
                              .n_rows = 1,
                              .scores = true,
-                             .on_host = true});
+                             .needs_logits = true});
     }
     if (segment.samples) {
       const auto n_rows = static_cast<std::int32_t>(segment.n_drafts + 1);
       step.wanted.push_back({.segment = i,
                              .first_row = view.first_row + view.n_tokens - n_rows,
                              .n_rows = n_rows,
-                             .on_host = NeedsLogits(sequence)});
+                             .needs_logits = NeedsLogits(sequence)});
     }
   }
 }
@@ -122,45 +121,30 @@ Status StepRunner::AskLogits(RunningStep& step) {
     }
   }
   if (step.rows.empty()) return {};
-  if (!model_chooses_) {
-    return step.Timed([&] { return model_.StartLogits(step.rows, step.slot); });
-  }
-  DescribeRows(step);
-  return step.Timed([&] { return model_.StartTokens(step.rows, sampling_, with_logits_); });
+  return step.Timed([&] {
+    return model_.StartTokens(step.rows, [this, &step] { return DescribeStep(step); }, step.slot);
+  });
 }
 
 // A row after drafts chooses as if they were right; otherwise its token is not used.
-void StepRunner::DescribeRows(const RunningStep& step) {
+std::span<const SamplingRow> StepRunner::DescribeStep(const RunningStep& step) {
   sampling_.clear();
-  with_logits_.clear();
   counts_.resize(std::max(counts_.size(), step.rows.size()));
   for (std::size_t k = step.first_asked; k < step.end_asked; ++k) {
     const LogitRows& asked = step.wanted[k];
     Sequence& sequence = *step.plan.segments[asked.segment].sequence;
     for (std::size_t i = 0; i < static_cast<std::size_t>(asked.n_rows); ++i) {
-      const std::size_t row = sampling_.size();
-      if (asked.on_host) {
-        with_logits_.push_back(static_cast<std::int32_t>(row));
+      SamplingRow row = {.rule = {.is_greedy = true}, .is_chosen = false};
+      if (!asked.scores && !sequence.IsFinished() && sequence.constraint == nullptr) {
+        row = StateFor(sequence).Row(sequence.size() + static_cast<std::int64_t>(i),
+                                     std::span<const Token>(sequence.drafts).first(i),
+                                     counts_[sampling_.size()]);
       }
-      const bool chooses = !asked.on_host && !sequence.IsFinished();
-      sampling_.push_back(chooses
-                              ? StateFor(sequence).Row(
-                                    sequence.size() + static_cast<std::int64_t>(i),
-                                    std::span<const Token>(sequence.drafts).first(i), counts_[row])
-                              : SamplingRow{.rule = {.is_greedy = true}});
+      row.needs_logits = asked.needs_logits;
+      sampling_.push_back(row);
     }
   }
-}
-
-// Returns the results of the last AskLogits. Without choices, all rows have logits.
-Result<ChosenTokens> StepRunner::FinishRows(RunningStep& step) {
-  if (step.rows.empty()) return ChosenTokens();
-  return step.Timed([&]() -> Result<ChosenTokens> {
-    if (model_chooses_) return model_.FinishTokens();
-    const Result<Matrix<const float>> logits = model_.FinishLogits(step.slot);
-    if (!logits) return Unexpected(logits.error());
-    return ChosenTokens{.logits = *logits};
-  });
+  return sampling_;
 }
 
 Status StepRunner::Begin(RunningStep& step) {
@@ -168,7 +152,7 @@ Status StepRunner::Begin(RunningStep& step) {
     if (Status committed = CommitKept(step); !committed) return committed;
   }
   FillBatch(step);
-  Status ran = step.Timed([&] { return model_.ForwardEach(step.batch, failed_); });
+  Status ran = step.Timed([&] { return model_.Forward(step.batch, failed_); });
   if (!ran) return ran;
   CountComputed(step);
   return AskStep(step);
@@ -231,18 +215,20 @@ void StepRunner::CountComputed(RunningStep& step) {
 
 Status StepRunner::End(RunningStep& step, std::vector<Sequence*>& finished) {
   for (;;) {
-    const Result<ChosenTokens> found = FinishRows(step);
+    Result<ChosenTokens> found = ChosenTokens();
+    if (!step.rows.empty()) {
+      found = step.Timed([&] { return model_.FinishTokens(step.slot); });
+    }
     if (!found) return Unexpected(found.error());
     mask_deadline_ = Clock::now() + kMaskPatience;
     std::int64_t first = 0;
     for (std::size_t i = step.first_asked; i < step.end_asked; ++i) {
       const LogitRows& asked = step.wanted[i];
       const PlannedSegment& segment = step.plan.segments[asked.segment];
-      ChosenTokens rows = {.logits = found->logits.Rows(first, asked.n_rows)};
-      if (model_chooses_ && !asked.on_host) {
-        rows.choices = found->choices.subspan(static_cast<std::size_t>(first),
-                                              static_cast<std::size_t>(asked.n_rows));
-      }
+      const ChosenTokens rows = {
+          .choices = found->choices.subspan(static_cast<std::size_t>(first),
+                                            static_cast<std::size_t>(asked.n_rows)),
+          .logits = found->logits.Rows(first, asked.n_rows)};
       first += asked.n_rows;
       if (segment.sequence->IsFinished()) continue;
       if (asked.scores) {
@@ -317,10 +303,14 @@ StepRunner::Sampled StepRunner::SampleOne(RunningStep& step, Sequence& sequence,
 void StepRunner::Sample(RunningStep& step, const PlannedSegment& segment, const ChosenTokens& found,
                         std::vector<Sequence*>& finished) {
   Sequence& sequence = *segment.sequence;
-  const auto choose = [&](std::int64_t row, const Sequence& other, const SamplerState& state) {
-    return found.choices.empty()
-               ? sampler_.Sample(found.logits.RowSpan(row), state, other.size(), logprobs_)
-               : ChosenToken(found.choices[static_cast<std::size_t>(row)], state, other.size());
+  const auto choose = [&](std::int64_t row, const SamplerState& state) {
+    if (state.IsConstrained()) {
+      return sampler_.Sample(found.logits.RowSpan(row), state, sequence.size(), logprobs_);
+    }
+    const Result<Token> token =
+        ChosenToken(found.choices[static_cast<std::size_t>(row)], state, sequence.size());
+    if (token) Sampler::AddLogprobs(found.logits.RowSpan(row), *token, state, logprobs_);
+    return token;
   };
   sequence.sits_out = false;
   if (sequence.request.max_tokens > 0 && IsMaskLate(step, segment)) {
@@ -330,9 +320,10 @@ void StepRunner::Sample(RunningStep& step, const PlannedSegment& segment, const 
   }
   if (sequence.choice == 0 && sequence.n_generated() == 0 && on_prompt_read_) {
     on_prompt_read_(sequence, [&](Sequence& other) {
-      SampleOne(
-          step, other, [&](const SamplerState& state) { return choose(0, other, state); },
-          std::nullopt, finished);
+      const auto choose_other = [&](const SamplerState& state) {
+        return sampler_.Sample(found.logits.RowSpan(0), state, other.size(), logprobs_);
+      };
+      SampleOne(step, other, choose_other, std::nullopt, finished);
     });
   }
   if (sequence.request.max_tokens == 0) {
@@ -351,7 +342,7 @@ void StepRunner::Sample(RunningStep& step, const PlannedSegment& segment, const 
         i < segment.n_drafts ? std::optional(sequence.drafts[static_cast<std::size_t>(i)])
                              : std::nullopt;
     const Sampled sampled = SampleOne(
-        step, sequence, [&](const SamplerState& state) { return choose(i, sequence, state); },
+        step, sequence, [&](const SamplerState& state) { return choose(i, state); },
         draft, finished);
     if (draft) CountVerified(sequence, i, sampled.draft_is_right);
     if (sampled.goes_on && !draft && sequence.drafts_are_cut && i == std::ssize(sequence.drafts)) {

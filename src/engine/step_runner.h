@@ -14,13 +14,13 @@
 #include "engine/draft_confidence.h"
 #include "engine/draft_options.h"
 #include "engine/draft_policy.h"
-#include "engine/language_model.h"
 #include "engine/lookup_policy.h"
 #include "engine/metrics.h"
 #include "engine/sampler.h"
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
 #include "model/batch.h"
+#include "model/language_model.h"
 
 namespace fathom {
 
@@ -41,7 +41,7 @@ struct LogitRows {
   std::int32_t first_row = 0;  // index in the batch
   std::int32_t n_rows = 0;
   bool scores = false;   // one row, which scores the next token of the prompt; else the rows choose
-  bool on_host = false;  // the host reads the logits, even of a model that chooses tokens
+  bool needs_logits = false;  // the host reads the logits
 };
 
 // A step from its plan to its tokens. Reused, it keeps its memory.
@@ -147,12 +147,11 @@ class StepRunner {
   Status AskStep(RunningStep& step);
   void ListWanted(RunningStep& step) const;
   Status AskLogits(RunningStep& step);
-  void DescribeRows(const RunningStep& step);
-  Result<ChosenTokens> FinishRows(RunningStep& step);
+  std::span<const SamplingRow> DescribeStep(const RunningStep& step);
   bool IsMaskLate(const RunningStep& step, const PlannedSegment& segment) const;
   void SitOut(Sequence& sequence);
   static void Score(Sequence& sequence, std::int64_t position, std::span<const float> logits);
-  // found: a row per drafted token and one more. Without choices, the host chooses.
+  // found: a row per drafted token and one more.
   void Sample(RunningStep& step, const PlannedSegment& segment, const ChosenTokens& found,
               std::vector<Sequence*>& finished);
   // choose(state) returns the token of the sequence.
@@ -167,26 +166,20 @@ class StepRunner {
   void AddToCommit(const PlannedSegment& segment, const Segment& view);
   Status Commit(RunningStep& step);
   Status Propose(RunningStep& step);
-  // Proposes drafts with a model that chooses tokens.
-  Status ProposeTokens(RunningStep& step);
   // Returns the draft that choose(state, position) makes; kNoDraft if the constraint allows none.
   template <class Choose>
   Token DraftOne(Sequence& sequence, const Choose& choose);
-  // Sets tokens[i] to the draft of the i-th request, which choose(i, state, position) makes.
-  template <class Choose>
-  void TakeDrafts(std::span<const std::int32_t> requests, std::span<const float> confidences,
-                  const Choose& choose, std::span<Token> tokens);
+  void TakeDrafts(const DraftLogits& found, std::span<Token> tokens);
   void LookUp(const StepPlan& plan);
   void LookUp(Sequence& sequence, std::int64_t n_decoding);
   bool CutsDrafts(Sequence& sequence, float confidence);
   void CountVerified(const Sequence& sequence, std::int64_t index, bool is_right);
-  void DescribeDrafts(std::span<const std::int32_t> requests);
+  std::span<const SamplingRow> DescribeDrafts(std::span<const std::int32_t> requests);
 
   LanguageModel& model_;
   const StepRunnerOptions options_;
   EngineMetrics& metrics_;
   const ModelLimits limits_;
-  const bool model_chooses_;
   std::function<void(Sequence&, const SampleOther&)> on_prompt_read_;
   const std::int64_t most_lookups_;
   DraftPolicy policy_;  // policy for the head's drafts
@@ -201,10 +194,9 @@ class StepRunner {
   TokenLogprobs logprobs_;
   std::vector<Token> tokens_;
   std::vector<SequenceFailure> failed_;  // failures in one call of ForwardEach
-  // The rows of one call, as passed to a model that chooses tokens.
+  // The rows of one call of the model.
   std::vector<SamplingRow> sampling_;
   std::vector<std::vector<TokenCount>> counts_;  // by row, for its views
-  std::vector<std::int32_t> with_logits_;
   // The tokens of one call of Commit or CommitKept, and the rows of the streams before them.
   Batch commit_;
   std::vector<std::int32_t> stream_rows_;

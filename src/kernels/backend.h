@@ -224,8 +224,6 @@ class Backend {
     Run(CombineExpertsOp{rows, shared, out});
   }
 
-  // Sampling. Returns true if ChooseTokens may be called; if not, the host chooses from logits.
-  virtual bool ChoosesTokens() const { return false; }
   void ChooseTokens(Matrix<const float> logits, std::span<const SamplingRow> rows,
                     std::span<TokenChoice> choices) {
     Run(ChooseTokensOp{logits, rows, choices});

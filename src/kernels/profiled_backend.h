@@ -47,7 +47,6 @@ class ProfiledBackend final : public Backend {
   ExpertSet BindExperts(std::int64_t block, std::span<const ExpertWeights> experts) override {
     return backend_->BindExperts(block, experts);
   }
-  bool ChoosesTokens() const override { return backend_->ChoosesTokens(); }
 
   void Upload(void* to, std::span<const std::byte> from) override;
   void Download(std::span<std::byte> to, const void* from) override;

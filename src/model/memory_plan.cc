@@ -96,7 +96,7 @@ Result<MemoryNeeds> ComputeMemoryNeeds(const ModelWeights& weights, const ModelC
           GpuAllocationBytes(WorkspaceBytes(config, {.max_tokens = options.max_batch_tokens,
                                                      .max_logit_rows = options.max_logit_rows,
                                                      .drafter = drafter,
-                                                     .chooses_tokens = true})) +
+                                                     .has_device_logits = true})) +
           GpuScratchFor(MakeStepLimits(config, options, drafter)).Total() + rank_bytes,
       .caches = GpuAllocationBytes(cache_bytes->tails) + GpuAllocationBytes(cache_bytes->blocks) +
                 GpuAllocationBytes(cache_bytes->tables)};

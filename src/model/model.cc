@@ -19,7 +19,6 @@ namespace fathom {
 struct Model::Impl : ModelState {
   std::unique_ptr<Drafter> drafter;  // null: loaded without one
   DraftCosts draft_costs;
-  std::vector<TokenChoice> choices;  // choices of the last StartTokens
 
   // True between BeginPass and the end of its pass: other calls refer to passes in its pauses.
   bool IsPaused() const { return main == &short_pass; }
@@ -103,20 +102,41 @@ Result<std::unique_ptr<Model>> Model::Load(ModelConfig config, Checkpoint checkp
     impl->drafter = impl->drafter_kind->make(*impl);
   }
   impl->draft_costs = ComputeDraftCosts(impl->weights, impl->config, impl->drafter_kind);
-  impl->choices.reserve(static_cast<std::size_t>(options.max_logit_rows));
   return std::unique_ptr<Model>(new Model(std::move(impl)));
 }
 
 Model::Model(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Model::~Model() = default;
 
+ModelLimits Model::Limits() const {
+  const ModelState& m = *impl_;
+  return {.vocab_size = m.config.vocab_size,
+          .max_sequences = m.options.max_sequences,
+          .max_context = m.options.max_context,
+          .max_batch_tokens = m.options.max_batch_tokens,
+          .max_logit_rows = m.options.max_logit_rows,
+          .rollback_tokens = kRollbackTokens,
+          .max_draft_depth = impl_->drafter == nullptr ? 0 : impl_->drafter->max_depth(),
+          .draft_costs = impl_->draft_costs,
+          .most_in_flight = most_in_flight(),
+          .pause_tokens = m.options.pause_tokens};
+}
+
 const ModelConfig& Model::config() const { return impl_->config; }
 const ModelOptions& Model::options() const { return impl_->options; }
 std::span<const std::string> Model::warnings() const { return impl_->warnings; }
 SequenceCache& Model::cache() { return *impl_->cache; }
 Drafter* Model::drafter() { return impl_->drafter.get(); }
-const DraftCosts& Model::draft_costs() const { return impl_->draft_costs; }
 void Model::SetExpertTime(double times) { impl_->draft_costs.expert *= times; }
+Status Model::CommitToDrafter(const Batch& next, std::span<const std::int32_t> stream_rows,
+                              StreamSource source) {
+  return impl_->drafter->Commit(next, stream_rows, source);
+}
+Status Model::ProposeDrafts(std::span<const DraftRequest> requests, const DescribeDrafts& describe,
+                            const ChooseDrafts& choose) {
+  return impl_->drafter->Propose(requests, describe, choose);
+}
+std::optional<StreamingCounts> Model::Streaming() const { return impl_->parts.store->streaming(); }
 ExpertStore& Model::expert_store() { return *impl_->parts.store; }
 const MemoryPlan* Model::memory_plan() const {
   return impl_->memory_plan ? &*impl_->memory_plan : nullptr;
@@ -260,60 +280,26 @@ void Model::Impl::Finish(ForwardPass& pass) {
 
 int Model::most_in_flight() const { return impl_->parts.tensor->most_in_flight(); }
 
-Status Model::StartLogits(std::span<const std::int32_t> rows, int slot) {
+Status Model::StartTokens(std::span<const std::int32_t> rows, DescribeRows describe, int slot) {
   Impl& m = *impl_;
-  Status started =
-      m.StartLogits(Pass::kMain, m.activations().streams, rows, m.head_weights(), slot);
-  if (!started) {
-    // Operations of the step may report errors only now, after its positions have been counted.
-    m.ResetSequences(m.main->positions);
-  }
+  // Operations of the step may report errors only now, after its positions have been counted.
+  Status started = m.StartTokens(Pass::kMain, m.activations().streams, rows,
+                                 m.head_weights(), std::move(describe), slot);
+  if (!started) m.ResetSequences(m.main->positions);
   return started;
 }
 
-Result<Matrix<const float>> Model::FinishLogits(int slot) {
-  return impl_->parts.tensor->FinishLogits(slot);
+Result<ChosenTokens> Model::FinishTokens(int slot) {
+  Result<ChosenTokens> found = impl_->tokens->Finish(slot);
+  if (!found) impl_->ResetSequences(impl_->main->positions);
+  return found;
 }
 
 Result<Matrix<const float>> Model::Logits(std::span<const std::int32_t> rows) {
-  if (Status started = StartLogits(rows, 0); !started) return Unexpected(started.error());
-  return FinishLogits(0);
-}
-
-bool Model::ChoosesTokens() const { return impl_->ChoosesTokens(); }
-
-Status Model::StartTokens(std::span<const std::int32_t> rows, std::span<const SamplingRow> sampling,
-                          std::span<const std::int32_t> with_logits) {
-  Impl& m = *impl_;
-  Check(m.ChoosesTokens(), "tokens of a model that does not choose them");
-  Check(std::ssize(rows) <= m.options.max_logit_rows,
-        "more rows of logits than ModelOptions::max_logit_rows");
-  const Activations& a = m.activations();
-  const Matrix<float> logits = a.sampled_logits.Rows(0, std::ssize(rows));
-  if (Status computed = m.ComputeLogits(Pass::kMain, a.streams, rows, m.head_weights(), logits);
-      !computed) {
-    m.ResetSequences(m.main->positions);
-    return computed;
-  }
-  m.copies.clear();
-  for (const std::int32_t row : with_logits) {
-    m.copies.push_back({a.logits.Row(row), logits.Row(row),
-                        logits.cols * static_cast<std::int64_t>(sizeof(float))});
-  }
-  m.backend.CopyPieces(m.copies);
-  m.choices.resize(rows.size());
-  m.backend.ChooseTokens(logits, sampling, m.choices);
-  return {};
-}
-
-Result<ChosenTokens> Model::FinishTokens() {
-  Impl& m = *impl_;
-  if (Status done = m.backend.Synchronize(); !done) {
-    m.ResetSequences(m.main->positions);
-    return Unexpected(done.error());
-  }
-  const auto n = static_cast<std::int64_t>(m.choices.size());
-  return ChosenTokens{m.choices, m.activations().logits.Rows(0, n)};
+  if (Status started = StartTokens(rows, {}, 0); !started) return Unexpected(started.error());
+  const Result<ChosenTokens> found = FinishTokens(0);
+  if (!found) return Unexpected(found.error());
+  return found->logits;
 }
 
 Status Model::FillCache(std::int32_t sequence, std::int64_t n_tokens, std::uint64_t seed) {

@@ -25,15 +25,13 @@
 #include "kernels/backend.h"
 #include "kv_cache/sequence_cache.h"
 #include "model/batch.h"
-#include "model/draft/draft_costs.h"
-#include "model/draft/drafter.h"
+#include "model/language_model.h"
 #include "model/layer_observer.h"
 #include "model/memory_plan.h"
 #include "model/model_parts.h"
 #include "model/pass_progress.h"
 #include "model/routing_observer.h"
 #include "model/sequence_failure.h"
-#include "sampling/sampling_row.h"
 
 namespace fathom {
 
@@ -59,17 +57,11 @@ struct ModelOptions {
 // Called with the share of the weights read so far, 0 to 1, if Load reads them, on its thread.
 using LoadProgress = std::function<void(double share)>;
 
-// The result of Model::FinishTokens: views of the model's memory.
-struct ChosenTokens {
-  std::span<const TokenChoice> choices;  // [rows]
-  Matrix<const float> logits;            // [rows, vocab_size]: logits of the requested rows
-};
-
 // Owns the mapped checkpoint, the caches and the workspace, all allocated by Load; uses the
 // backend, which must outlive it. One thread at a time. With several ranks, all call the same
 // functions with the same arguments in the same order, and each call may fail because another rank
 // failed or cannot be reached.
-class Model {
+class Model final : public LanguageModel {
  public:
   static Result<std::unique_ptr<Model>> Load(const std::filesystem::path& directory,
                                              Backend& backend, const ModelOptions& options,
@@ -78,8 +70,9 @@ class Model {
   static Result<std::unique_ptr<Model>> Load(ModelConfig config, Checkpoint checkpoint,
                                              Backend& backend, const ModelOptions& options,
                                              const LoadProgress& progress = {});
-  ~Model();
+  ~Model() override;
 
+  ModelLimits Limits() const override;
   const ModelConfig& config() const;
   const ModelOptions& options() const;
   // Returns warnings for the user about this checkpoint: a contradicting expert_dtype.
@@ -108,49 +101,32 @@ class Model {
   // `failed` by these sequences: they must begin at position 0 again, and their rows have no
   // logits. In one process, fails if all sequences have failed; with several ranks, all may be in
   // `failed`, which is the same on all ranks. Other errors: as Forward.
-  Status Forward(const Batch& batch, std::vector<SequenceFailure>& failed);
+  Status Forward(const Batch& batch, std::vector<SequenceFailure>& failed) override;
 
-  // Run Forward in pieces: BeginPass, then ContinuePass, which runs a layer, until the pass has
-  // ended. Between these calls, all other calls may be made for other sequences, with batches of at
-  // most pause_tokens; a call that refers to the last Forward must not be separated from it by a
-  // ContinuePass. `batch` must not change until the pass has ended. The results equal Forward's bit
-  // for bit. Errors of BeginPass: as Prepare; of both: as Forward, which end the pass.
-  // With should_stop, ContinuePass fails with kResourceExhausted soon after should_stop returns
-  // true: between experts that are read from disk. Not for several ranks, which must agree.
-  Status BeginPass(const Batch& batch, ShouldStop should_stop = {});
-  Result<PassProgress> ContinuePass(std::vector<SequenceFailure>& failed);
-  // Ends a pass, if one has begun; its sequences must begin at position 0 again.
-  void StopPass();
+  Status BeginPass(const Batch& batch, ShouldStop should_stop = {}) override;
+  Result<PassProgress> ContinuePass(std::vector<SequenceFailure>& failed) override;
+  void StopPass() override;
 
   // Returns logits [rows.size(), vocab_size] of some rows of the last Forward; at most
   // max_logit_rows. Valid until the next call. With several ranks, rank 0 gets them and the others
   // get no rows.
   Result<Matrix<const float>> Logits(std::span<const std::int32_t> rows);
-  // Compute logits in two parts, between which rank 0 may run the next steps while the later
-  // pipeline stages compute this one: Forward, then StartLogits into a slot (0 to most_in_flight()
-  // - 1) that is free until FinishLogits. The other ranks call Logits where rank 0 calls
-  // StartLogits. Drafter::Propose needs slot 0 to be free. After an error of StartLogits, or of
-  // Logits, the sequences of the last Forward must begin at position 0 again, as after an error of
+  // With several pipeline stages, rank 0 may run the next steps between the two parts while the later
+  // stages compute this one; the other ranks call Logits where rank 0 calls StartTokens. After an
+  // error, the sequences of the last Forward must begin at position 0 again, as after an error of
   // Forward.
-  Status StartLogits(std::span<const std::int32_t> rows, int slot);
-  Result<Matrix<const float>> FinishLogits(int slot);
-  // True if StartTokens may be called: the backend chooses tokens, and this process computes all.
-  bool ChoosesTokens() const;
-  // Replace StartLogits and FinishLogits for a backend that chooses the tokens itself, so that the
-  // logits need not reach the host: sampling[i] chooses from the logits of rows[i]. The host gets
-  // only the logits of rows[i] for each i in `with_logits`. The memory that sampling[i] refers to
-  // is read before StartTokens returns; the result is valid until the next call.
-  Status StartTokens(std::span<const std::int32_t> rows, std::span<const SamplingRow> sampling,
-                     std::span<const std::int32_t> with_logits);
-  Result<ChosenTokens> FinishTokens();
-  // Returns how many steps may have logits in flight: as many as there are pipeline stages.
+  Status StartTokens(std::span<const std::int32_t> rows, DescribeRows describe, int slot) override;
+  Result<ChosenTokens> FinishTokens(int slot) override;
+  // Returns how many steps may have tokens in flight: as many as there are pipeline stages.
   int most_in_flight() const;
 
   // Returns the drafter; nullptr: loaded without one. Its calls count as calls of the model.
   Drafter* drafter();
-  // Returns the costs of drafts by bytes; unknown where this process has no drafter.
-  const DraftCosts& draft_costs() const;
-  // Sets, for draft_costs(), how many times as long reading a byte of a routed expert takes as
+  Status CommitToDrafter(const Batch& next, std::span<const std::int32_t> stream_rows,
+                         StreamSource source) override;
+  Status ProposeDrafts(std::span<const DraftRequest> requests, const DescribeDrafts& describe,
+                       const ChooseDrafts& choose) override;
+  // Sets, for ModelLimits::draft_costs, how many times as long reading a byte of a routed expert takes as
   // reading a byte of other weights, as with experts read from disk. Call once, after Load.
   void SetExpertTime(double times);
 
@@ -168,10 +144,10 @@ class Model {
   // an empty one is not called.
   void ObserveLayers(LayerObserver observer);
 
-  // Returns the cached state of the sequences; its blocks can be shared and counted.
-  SequenceCache& cache();
+  SequenceCache& cache() override;
 
   ExpertStore& expert_store();
+  std::optional<StreamingCounts> Streaming() const override;
 
   // Runs one layer alone, for comparison with the layer goldens: streams [t, 4 * hidden] in place.
   Status RunLayer(std::int64_t layer, const Batch& batch, Matrix<Bf16> streams);

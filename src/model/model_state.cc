@@ -28,6 +28,7 @@ Status ModelState::Allocate() {
   }
   draft.Reserve(options.max_batch_tokens, options.max_sequences, stage().data);
   parts.tensor->set_logits(activations().logits);
+  tokens.emplace(backend, *parts.tensor, activations());
   Result<RopeTables> tables = RopeTables::Create(backend, config);
   if (!tables) return Unexpected(tables.error());
   rope = *std::move(tables);
@@ -42,7 +43,7 @@ Status ModelState::AllocatePass(ForwardPass& pass, std::int64_t max_tokens) {
                         {.max_tokens = max_tokens,
                          .max_logit_rows = options.max_logit_rows,
                          .drafter = drafter_kind,
-                         .chooses_tokens = ChoosesTokens(),
+                         .has_device_logits = !backend.OnHost() && stage().is_whole,
                          .noted_layers = parts.notes_experts ? n_layers : 0});
   if (!created) return Unexpected(created.error());
   pass.workspace = *std::move(created);
@@ -95,19 +96,18 @@ Step ModelState::StepOf(ForwardPass& pass) {
           .experts = *parts.experts};
 }
 
-Status ModelState::StartLogits(Pass pass, Matrix<const Bf16> from,
+Status ModelState::StartTokens(Pass pass, Matrix<const Bf16> from,
                                std::span<const std::int32_t> rows, const HeadWeights& head_weights,
-                               int slot) {
+                               DescribeRows describe, int slot) {
   const auto n = static_cast<std::int64_t>(rows.size());
   Check(n <= options.max_logit_rows, "more rows of logits than ModelOptions::max_logit_rows");
-  TensorParallel& tensor = *parts.tensor;
-  if (!stage().is_last) return tensor.StartLogits(n, slot);
-  if (Status computed = ComputeLogits(pass, from, rows, head_weights, tensor.LocalLogits(n));
-      !computed) {
-    return computed;
+  if (stage().is_last) {
+    if (Status computed = ComputeLogits(pass, from, rows, head_weights, tokens->Room(n));
+        !computed) {
+      return computed;
+    }
   }
-  if (Status done = backend.Synchronize(); !done) return done;
-  return tensor.StartLogits(n, slot);
+  return tokens->Start(n, std::move(describe), slot);
 }
 
 Status ModelState::ComputeLogits(Pass pass, Matrix<const Bf16> from,

@@ -18,6 +18,7 @@
 #include "model/memory_plan.h"
 #include "model/model.h"
 #include "model/rope_tables.h"
+#include "model/token_choices.h"
 #include "model/weights.h"
 #include "model/workspace.h"
 
@@ -44,6 +45,7 @@ struct ModelState {
   ModelWeights weights;
   std::optional<MemoryPlan> memory_plan;  // for a device with memory of its own
   std::optional<SequenceCache> cache;
+  std::optional<TokenChoices> tokens;
   std::optional<RopeTables> rope;
   RoutingObserver routing_observer;
   LayerObserver layer_observer;
@@ -87,14 +89,13 @@ struct ModelState {
   Result<Step> MakeStep(Pass kind, const BatchView& whole);
   // Returns the step of a pass that has begun.
   Step StepOf(ForwardPass& pass);
-  // True if the backend of this process chooses tokens from whole rows of logits.
-  bool ChoosesTokens() const { return backend.ChoosesTokens() && parts.tensor->is_whole(); }
   // Computes the logits of some rows of a pass, whose streams are `from`: this process's columns.
   Status ComputeLogits(Pass pass, Matrix<const Bf16> from, std::span<const std::int32_t> rows,
                        const HeadWeights& head_weights, Matrix<float> logits);
-  // Starts the logits of some rows of a pass, whose streams are `from`.
-  Status StartLogits(Pass pass, Matrix<const Bf16> from, std::span<const std::int32_t> rows,
-                     const HeadWeights& head_weights, int slot);
+  // Starts the choice of tokens from some rows of a pass, whose streams are `from`
+  // (TokenChoices::Start).
+  Status StartTokens(Pass pass, Matrix<const Bf16> from, std::span<const std::int32_t> rows,
+                     const HeadWeights& head_weights, DescribeRows describe, int slot);
 };
 
 }  // namespace fathom

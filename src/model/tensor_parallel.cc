@@ -1,9 +1,6 @@
 #include "model/tensor_parallel.h"
 
 #include <algorithm>
-#include <utility>
-
-#include "base/check.h"
 
 namespace fathom {
 
@@ -36,17 +33,6 @@ Status TensorParallel::SparseAttention(const AttentionInput& input, const BatchV
                                        Matrix<Bf16> out) {
   backend_.SparseAttention(input, batch, cache, out);
   return {};
-}
-
-Status TensorParallel::StartLogits(std::int64_t n, int slot) {
-  Check(slot == 0 && n_logits_ < 0, "a free slot for logits");
-  n_logits_ = n;
-  return {};
-}
-
-Result<Matrix<const float>> TensorParallel::FinishLogits(int slot) {
-  Check(slot == 0 && n_logits_ >= 0, "logits that were started");
-  return logits_.Rows(0, std::exchange(n_logits_, -1));
 }
 
 }  // namespace fathom

@@ -97,16 +97,18 @@ class TensorParallel {
                             std::span<const std::int32_t> /*rows*/, Matrix<Bf16> /*out*/) {
     return {};
   }
+  // The four functions below gather logits that several processes share: not called for a process
+  // that has the whole model (model/token_choices.h).
   // Returns memory for n rows of this process's logits: [n, its columns of the vocabulary].
   virtual Matrix<float> LocalLogits(std::int64_t n) const { return logits_.Rows(0, n); }
   // Sends the n local rows to the process that needs logits; a slot (0 to most_in_flight() - 1) is
   // in use until FinishLogits.
-  virtual Status StartLogits(std::int64_t n, int slot);
+  virtual Status StartLogits(std::int64_t /*n*/, int /*slot*/) { return {}; }
   // Sends and receives logits without waiting.
   virtual Status PollLogits() { return {}; }
   // Returns n rows [vocabulary], valid until the next call of LocalLogits or FinishLogits; no rows
   // on ranks other than 0.
-  virtual Result<Matrix<const float>> FinishLogits(int slot);
+  virtual Result<Matrix<const float>> FinishLogits(int /*slot*/) { return logits_.Rows(0, 0); }
   // Sets logits [rows, vocabulary], which must stay valid as long as this object.
   void set_logits(Matrix<float> logits) { logits_ = logits; }
 
@@ -114,9 +116,6 @@ class TensorParallel {
   Backend& backend_;
   Stage stage_;
   Matrix<float> logits_;
-
- private:
-  std::int64_t n_logits_ = -1;  // rows in the slot; -1: free
 };
 
 }  // namespace fathom

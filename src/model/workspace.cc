@@ -57,8 +57,8 @@ Activations LayOut(BufferLayout& memory, const ModelConfig& config, const Worksp
   LayOutMoe(memory, config, t, shape.noted_layers, a);
   a.head_streams = memory.Add<Bf16>(shape.max_logit_rows, kStreams * d);
   a.head_input = memory.Add<Bf16>(shape.max_logit_rows, d);
-  a.sampled_logits =
-      memory.Add<float>(shape.chooses_tokens ? shape.max_logit_rows : 0, config.vocab_size);
+  a.device_logits =
+      memory.Add<float>(shape.has_device_logits ? shape.max_logit_rows : 0, config.vocab_size);
   const std::int64_t draft_rows = draft.embedding_columns > 0 ? shape.max_logit_rows : 0;
   a.draft_hidden = memory.Add<Bf16>(draft_rows, d);
   a.draft_embeddings = memory.Add<Bf16>(draft_rows, draft.embedding_columns);

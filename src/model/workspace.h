@@ -17,7 +17,7 @@ struct WorkspaceShape {
   std::int64_t max_tokens = 0;
   std::int64_t max_logit_rows = 0;
   const DrafterKind* drafter = nullptr;  // null: none
-  bool chooses_tokens = false;           // the backend chooses, from logits in its memory
+  bool has_device_logits = false;        // a device chooses tokens, from logits in its memory
   std::int64_t noted_layers = 0;         // layers whose experts are noted (ModelParts)
 };
 
@@ -60,10 +60,10 @@ struct Activations {
   Matrix<std::int32_t> noted_ids;
 
   // The head, max_logit_rows rows.
-  Matrix<Bf16> head_streams;     // [rows, 4 d]
-  Matrix<Bf16> head_input;       // [rows, d]
-  Matrix<float> logits;          // [rows, vocab], in memory that the host can access too
-  Matrix<float> sampled_logits;  // [rows, vocab], from which the backend chooses tokens
+  Matrix<Bf16> head_streams;    // [rows, 4 d]
+  Matrix<Bf16> head_input;      // [rows, d]
+  Matrix<float> logits;         // [rows, vocab], in memory that the host can access too
+  Matrix<float> device_logits;  // [rows, vocab], from which a device chooses tokens
   // Only for a drafter with embeddings (DraftSizes).
   Matrix<Bf16> draft_hidden;      // [rows, d]: the inputs of the head before their norm
   Matrix<Bf16> draft_embeddings;  // [rows, r = DraftSizes::embedding_columns]

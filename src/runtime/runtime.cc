@@ -8,7 +8,6 @@
 
 #include "base/file.h"
 #include "base/processors.h"
-#include "engine/model_adapter.h"
 #include "engine/ranks/rank_calls.h"
 #include "engine/ranks/rank_follower.h"
 #include "engine/ranks/rank_leader.h"
@@ -115,35 +114,34 @@ Status Runtime::CreateEngine(const ModelFiles& files, const RuntimeOptions& opti
   const ServingOptions& serving = options.serving;
   const auto on_failure = [&ranks](const Error& error) { ranks.Fail(error); };
   ExpertBalance& balance = loaded_->balance();
-  if (ranks.is_alone()) {
-    adapter_ = std::make_unique<ModelAdapter>(loaded_->model());
-  } else {
-    adapter_ =
+  LanguageModel* model = &loaded_->model();
+  if (!ranks.is_alone()) {
+    leader_ =
         std::make_unique<RankLeader>(loaded_->model(), ranks.all(), on_failure, balance.Hook());
+    model = leader_.get();
   }
   if (serving.draft_acceptance) {
-    adapter_ =
-        std::make_unique<SimulatedAcceptance>(std::move(adapter_), *serving.draft_acceptance);
+    simulation_ = std::make_unique<SimulatedAcceptance>(*model, *serving.draft_acceptance);
+    model = simulation_.get();
   }
   const bool fills_processors =
       loaded_->backend().OnHost() && FillsProcessors(options.run.n_threads);
   Result<std::unique_ptr<Engine>> created = Engine::Create(
-      *adapter_,
-      {.eos_tokens = files.EosTokens(),
-       .token_bytes = [&files](Token token) { return files.tokenizer.TokenBytes(token); },
-       .prefix_cache = serving.prefix_cache,
-       .draft = {.enabled = drafts,
-                 .depth = serving.draft_depth.value_or(0),
-                 .lookups = serving.lookup_depth != 0,
-                 .lookup_depth = serving.lookup_depth.value_or(0)},
-       .disk = {.directory = serving.kv_disk, .max_bytes = serving.kv_disk_bytes},
-       .fingerprint = std::move(fingerprint),
-       .max_waiting = serving.max_waiting,
-       .model_fills_processors = fills_processors,
-       .trace = serving.trace,
-       .warn = options.events.warn,
-       .on_failure = on_failure,
-       .on_thread_start = [loaded = loaded_.get()] { loaded->BindThread(); }});
+      *model, {.eos_tokens = files.EosTokens(),
+               .token_bytes = [&files](Token token) { return files.tokenizer.TokenBytes(token); },
+               .prefix_cache = serving.prefix_cache,
+               .draft = {.enabled = drafts,
+                         .depth = serving.draft_depth.value_or(0),
+                         .lookups = serving.lookup_depth != 0,
+                         .lookup_depth = serving.lookup_depth.value_or(0)},
+               .disk = {.directory = serving.kv_disk, .max_bytes = serving.kv_disk_bytes},
+               .fingerprint = std::move(fingerprint),
+               .max_waiting = serving.max_waiting,
+               .model_fills_processors = fills_processors,
+               .trace = serving.trace,
+               .warn = options.events.warn,
+               .on_failure = on_failure,
+               .on_thread_start = [loaded = loaded_.get()] { loaded->BindThread(); }});
   if (!created) return Unexpected(created.error());
   engine_ = *std::move(created);
   balance.set_on_end([engine = engine_.get()](const RebalanceReport& report) {

@@ -12,7 +12,7 @@
 
 #include "base/result.h"
 #include "engine/engine.h"
-#include "engine/language_model.h"
+#include "model/language_model.h"
 #include "planning/options.h"
 #include "runtime/loaded_model.h"
 #include "runtime/model_files.h"
@@ -51,8 +51,9 @@ class Runtime {
 
   std::unique_ptr<RankProcess> alone_;  // used if the caller gave no ranks
   std::unique_ptr<LoadedModel> loaded_;
-  std::unique_ptr<LanguageModel> adapter_;
-  std::unique_ptr<Engine> engine_;  // declared last: its thread uses the others
+  std::unique_ptr<LanguageModel> leader_;      // null: one process
+  std::unique_ptr<LanguageModel> simulation_;  // null: drafts are verified
+  std::unique_ptr<Engine> engine_;             // declared last: its thread uses the others
   double load_seconds_ = 0;
 };
 

@@ -12,6 +12,7 @@
 namespace fathom {
 
 inline constexpr float kExcludedLogit = -std::numeric_limits<float>::infinity();
+inline constexpr double kNoMinP = -std::numeric_limits<double>::infinity();
 
 // The parameters of a row; plain, so that they can be copied to a device unchanged.
 struct SamplingRule {
@@ -19,7 +20,7 @@ struct SamplingRule {
   std::uint32_t position = 0;  // position of the chosen token in the sequence
   std::uint32_t choice = 0;    // number among the answers to one prompt
   double top_p = 1.0;          // 1: off
-  double lowest = 0.0;         // lowest z, with min-p: LowestOfMinP
+  double lowest = kNoMinP;     // lowest z, with min-p: LowestOfMinP
   std::int64_t top_k = 0;      // 0: off
   float temperature = 1.0f;
   float repetition = 1.0f;  // penalties
@@ -48,6 +49,8 @@ struct SamplingRow {
   std::span<const Token> excluded;  // tokens that get -inf; may name a token more than once
   std::span<const TokenBias> biases;
   std::span<const TokenCount> counts;  // tokens that get the penalties
+  bool is_chosen = true;      // false: only the logits are of use, and the choice may be anything
+  bool needs_logits = false;  // the host gets the logits, too
 };
 
 enum class ChoiceOutcome : std::int32_t {
@@ -81,7 +84,7 @@ constexpr float ScaledLogit(float logit, float largest, float temperature) {
 // Returns the lowest z that min-p keeps: p >= min_p * p_max means z >= ln(min_p). Where min-p is
 // off, the result is below the z of every weight that is not 0, and nothing is dropped.
 constexpr double LowestOfMinP(double min_p) {
-  return min_p < 0x1p-1000 ? -std::numeric_limits<double>::infinity() : PortableLog(min_p);
+  return min_p < 0x1p-1000 ? kNoMinP : PortableLog(min_p);
 }
 
 // Returns the least sum of weights, out of `total`, that top-p keeps: rounded up, and never 0, so

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "engine/engine_core.h"
-#include "engine/model_adapter.h"
 #include "kernels/registry.h"
 #include "model/model.h"
 #include "tests/testing/shared_data.h"
@@ -49,10 +48,9 @@ int StepsThatAllocate(const SamplingParameters& parameters, bool drafts) {
       testing::ProjectPath("models/fairy"), **backend,
       {.max_context = 400, .max_batch_tokens = 64, .max_logit_rows = 5, .with_draft = drafts});
   EXPECT_TRUE(model) << model.error().message;
-  ModelAdapter adapter(**model);
   EngineMetrics metrics;
   const auto core =
-      EngineCore::Create(adapter,
+      EngineCore::Create(**model,
                          {.token_bytes = [](Token) { return std::string_view("word "); },
                           .draft = {.enabled = drafts, .depth = drafts ? 2 : 0}},
                          metrics);
@@ -124,7 +122,7 @@ TEST(Allocation, NoneInASteadyStepOfTheModel) {
     bool ran = (*model)->Forward(batch).has_value();
     ran = ran && (*model)->Logits(rows)->rows == 2;
     ran = ran && (*model)->drafter()->Commit(batch, rows, StreamSource::kForward).has_value();
-    ran = ran && (*model)->drafter()->Propose(requests, choose).has_value();
+    ran = ran && (*model)->drafter()->Propose(requests, {}, choose).has_value();
     return ran && n_rows == 2;
   };
   ASSERT_TRUE(step(0));

@@ -301,7 +301,7 @@ TEST(Constraints, ChoicesShareAConstraint) {
 TEST(Constraints, PreemptedSequencesGoOn) {
   FakeModelOptions options = {.limits = DeepLimits(0)};
   options.limits.max_context = kContext;
-  options.memory_bytes = SmallMemory(FakeModel(options).Cache());
+  options.memory_bytes = SmallMemory(FakeModel(options).cache());
   Running running(options);
   std::vector<Request> requests;
   for (Token i = 0; i < 4; ++i) {

@@ -111,7 +111,8 @@ TEST(SimulatedAcceptance, AcceptsAtTheRate) {
          {std::tuple(0.0, 0.0, 0.0), {0.3, 0.15, 0.45}, {0.8, 0.65, 0.95}, {1.0, 1.0, 1.0}}) {
       Request asked = request;
       asked.sampling.temperature = temperature;
-      SimulatedAcceptance model(std::make_unique<FakeModel>(MakeLimits(4)), rate);
+      FakeModel fake(MakeLimits(4));
+      SimulatedAcceptance model(fake, rate);
       EngineMetrics metrics;
       const Answer answer = GenerateAnswer(model, {.enabled = true, .depth = 1}, asked, metrics);
       EXPECT_EQ(answer.tokens.size(), 300u);
@@ -128,7 +129,8 @@ TEST(SimulatedAcceptance, AcceptsAtTheRate) {
 TEST(SimulatedAcceptance, KeepsToTheRateInAShortAnswer) {
   for (const double rate : {0.2, 0.5, 0.8}) {
     for (std::int64_t depth = 1; depth <= 4; ++depth) {
-      SimulatedAcceptance model(std::make_unique<FakeModel>(MakeLimits(4)), rate);
+      FakeModel fake(MakeLimits(4));
+      SimulatedAcceptance model(fake, rate);
       EngineMetrics metrics;
       GenerateAnswer(model, {.enabled = true, .depth = depth},
                      {.prompt = MakePrompt(20),
@@ -149,7 +151,8 @@ TEST(SimulatedAcceptance, KeepsToTheRateInAShortAnswer) {
 
 TEST(SimulatedAcceptance, WithoutDraftsTheAnswerIsTheModels) {
   const Request request = {.prompt = MakePrompt(20), .sampling = {.seed = 1, .max_tokens = 20}};
-  SimulatedAcceptance model(std::make_unique<FakeModel>(kLimits), 0.5);
+  FakeModel fake(kLimits);
+  SimulatedAcceptance model(fake, 0.5);
   EngineMetrics metrics;
   auto core = *EngineCore::Create(model, {}, metrics);
   auto state = core->Prepare(request, std::make_shared<Waker>());

@@ -97,11 +97,12 @@ class DSparkDrafts : public ::testing::TestWithParam<std::int64_t> {};
 TEST_P(DSparkDrafts, GiveTheAnswersOfNoDrafts) {
   const auto directory = SharedData("oracle/dspark-mini");
   if (!directory) GTEST_SKIP() << kNoSharedData;
-  OwnedModel model(*directory, {.max_sequences = 6,
+  TestModel loaded(*directory, {.max_sequences = 6,
                                 .max_context = 512,
                                 .max_batch_tokens = 96,
                                 .max_logit_rows = 24,
                                 .with_draft = true});
+  Model& model = loaded.model();
   ASSERT_EQ(model.Limits().max_draft_depth, kBlockSize);
   const DraftedAnswers expected = AnswerAll(model, {}, 0);
   EXPECT_GT(expected.n_cached, 0);

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "engine/engine_core.h"
-#include "engine/model_adapter.h"
 #include "kernels/registry.h"
 #include "tests/testing/shared_data.h"
 
@@ -58,9 +57,8 @@ class Served {
                                .with_draft = draft.enabled});
     EXPECT_TRUE(loaded) << loaded.error().message;
     model_ = std::move(*loaded);
-    adapter_.emplace(*model_);
     auto core =
-        EngineCore::Create(*adapter_,
+        EngineCore::Create(*model_,
                            {.eos_tokens = {static_cast<Token>(model_->config().eos_token_id)},
                             .prefix_cache = prefix_cache,
                             .draft = draft},
@@ -112,7 +110,6 @@ class Served {
  private:
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Model> model_;
-  std::optional<ModelAdapter> adapter_;
   EngineMetrics metrics_;
   std::unique_ptr<EngineCore> core_;
 };

@@ -67,9 +67,9 @@ TEST_F(EngineTest, LeavesTheCachesOfItsModelEmpty) {
     auto stream = engine->Submit(request);
     ASSERT_TRUE(stream);
     EXPECT_EQ(ReadAll(*stream).tokens, Expected(request).tokens);
-    EXPECT_GT(model_->Cache().arena().in_use().history, 0);
+    EXPECT_GT(model_->cache().arena().in_use().history, 0);
     engine.reset();
-    EXPECT_EQ(model_->Cache().arena().in_use(), BlockCounts());
+    EXPECT_EQ(model_->cache().arena().in_use(), BlockCounts());
     engine = *Engine::Create(*model_, {});
   }
 }

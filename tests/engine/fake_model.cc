@@ -80,7 +80,8 @@ void FillLogits(std::uint64_t state, std::span<float> logits) {
 FakeModel::FakeModel(const FakeModelOptions& options)
     : options_(options),
       rounds_(options.limits.max_batch_tokens, options.limits.max_sequences,
-              options.limits.max_logit_rows) {
+              options.limits.max_logit_rows),
+      chooser_(options.limits.vocab_size) {
   CacheShape shape = {.keys = kKeys,
                       .sliding_window = options.sliding_window,
                       .ratios = {4, 128},
@@ -102,7 +103,7 @@ FakeModel::FakeModel(const FakeModelOptions& options)
     caches_.push_back(std::move(*cache));
   }
   if (options.n_data > 1) {
-    shadow_.emplace(Cache());
+    shadow_.emplace(cache());
   }
   const auto rows = static_cast<std::size_t>(options.limits.max_batch_tokens);
   row_hashes_.reserve(rows);
@@ -115,7 +116,7 @@ FakeModel::FakeModel(const FakeModelOptions& options)
 }
 
 FakeModel::Own FakeModel::OwnSegment(const Segment& segment) {
-  const DataRanks& data = Cache().shape().data;
+  const DataRanks& data = cache().shape().data;
   Own own = {caches_[static_cast<std::size_t>(data.Owner(segment.sequence))], segment};
   own.segment.sequence = data.OwnSlot(segment.sequence);
   return own;
@@ -223,7 +224,7 @@ std::vector<float> FakeModel::Expected(std::span<const Token> tokens, std::int64
 
 Status FakeModel::Fail(const BatchView& view) {
   for (const Segment& segment : view.segments) {
-    Cache().Release(segment.sequence);
+    cache().Release(segment.sequence);
   }
   return MakeError(fail_code, "the fake model fails as told");
 }
@@ -240,7 +241,7 @@ Result<FakeModel::Running> FakeModel::Begin(const Batch& batch) {
   ++n_forwards;
   for (const Segment& segment : pass.view.segments) {
     const Status extended =
-        Cache().Extend(segment.sequence, segment.first_position, segment.n_tokens);
+        cache().Extend(segment.sequence, segment.first_position, segment.n_tokens);
     Check(extended.has_value(), "room was made before");
   }
   TellChanges(pass.view);
@@ -274,7 +275,8 @@ Status FakeModel::RunLayer(Running& pass) {
   return {};
 }
 
-Status FakeModel::Forward(const Batch& batch) {
+Status FakeModel::Forward(const Batch& batch, std::vector<SequenceFailure>& failed) {
+  failed.clear();
   Result<Running> pass = Begin(batch);
   if (!pass) return Unexpected(pass.error());
   Status ran;
@@ -308,16 +310,17 @@ Result<PassProgress> FakeModel::ContinuePass(std::vector<SequenceFailure>& faile
 
 void FakeModel::StopPass() {
   if (!paused_) return;
-  for (const Segment& segment : paused_->view.segments) Cache().Release(segment.sequence);
+  for (const Segment& segment : paused_->view.segments) cache().Release(segment.sequence);
   paused_.reset();
 }
 
 void FakeModel::FillPlace(std::span<const std::uint64_t> hashes, std::span<const std::int32_t> rows,
-                          int place) {
+                          DescribeRows describe, int place) {
   Check(std::ssize(rows) <= options_.limits.max_logit_rows, "rows of logits");
   Place& filled = places_[static_cast<std::size_t>(place)];
   Check(filled.n_rows < 0, "logits that were not taken");
   filled.n_rows = std::ssize(rows);
+  filled.describe = std::move(describe);
   const Matrix<float> logits = {filled.logits.data(), filled.n_rows, options_.limits.vocab_size};
   for (std::int64_t i = 0; i < logits.rows; ++i) {
     FillLogits(hashes[static_cast<std::size_t>(rows[static_cast<std::size_t>(i)])],
@@ -325,8 +328,9 @@ void FakeModel::FillPlace(std::span<const std::uint64_t> hashes, std::span<const
   }
 }
 
-Status FakeModel::StartLogits(std::span<const std::int32_t> rows, int place) {
-  FillPlace(row_hashes_, rows, place);
+Status FakeModel::StartTokens(std::span<const std::int32_t> rows, DescribeRows describe,
+                              int place) {
+  FillPlace(row_hashes_, rows, std::move(describe), place);
   most_rows = std::max(most_rows, std::ssize(rows));
   most_at_once = std::max(
       most_at_once, static_cast<int>(std::count_if(places_.begin(), places_.end(),
@@ -337,11 +341,20 @@ Status FakeModel::StartLogits(std::span<const std::int32_t> rows, int place) {
   return {};
 }
 
-Result<Matrix<const float>> FakeModel::FinishLogits(int place) {
+// As a model whose ranks share the logits: the rows are described late.
+Result<ChosenTokens> FakeModel::FinishTokens(int place) {
   Place& filled = places_[static_cast<std::size_t>(place)];
   Check(filled.n_rows >= 0, "logits that were asked for");
-  return Matrix<const float>{filled.logits.data(), std::exchange(filled.n_rows, -1),
-                             options_.limits.vocab_size};
+  const Matrix<const float> logits = {filled.logits.data(), std::exchange(filled.n_rows, -1),
+                                      options_.limits.vocab_size};
+  const DescribeRows describe = std::exchange(filled.describe, {});
+  choices_.clear();
+  if (!describe) return ChosenTokens{choices_, logits};
+  for (const SamplingRow& row : describe()) {
+    const auto i = std::ssize(choices_);
+    choices_.push_back(row.is_chosen ? chooser_.Choose(logits.RowSpan(i), row) : TokenChoice());
+  }
+  return ChosenTokens{choices_, logits};
 }
 
 std::vector<Token> FakeModel::Recall(const Own& own, std::int64_t end) {
@@ -365,10 +378,10 @@ Status FakeModel::CommitToDrafter(const Batch& next, std::span<const std::int32_
   Check(std::ssize(stream_rows) == (source == StreamSource::kKept ? 0 : view.n_tokens()),
         "a stream row per token");
   for (const Segment& segment : view.segments) {
-    const std::int64_t stands = Cache().next_position(segment.sequence);
+    const std::int64_t stands = cache().next_position(segment.sequence);
     if (source == StreamSource::kKept) {
       Check(segment.first_position == stands - 1, "the newest position");
-      Check(Cache().Extend(segment.sequence, stands, 0).has_value(), "room was made before");
+      Check(cache().Extend(segment.sequence, stands, 0).has_value(), "room was made before");
     }
   }
   RunDraftHead(view, DraftPass::kCommit);
@@ -376,17 +389,17 @@ Status FakeModel::CommitToDrafter(const Batch& next, std::span<const std::int32_
 }
 
 Status FakeModel::ProposeDrafts(std::span<const DraftRequest> requests,
-                                const ChooseDrafts& choose) {
-  const auto logits = [this](std::span<const std::int32_t> rows) {
-    FillPlace(draft_hashes_, rows, 0);
-    return FinishLogits(0);
+                                const DescribeDrafts& describe, const ChooseDrafts& choose) {
+  const auto choose_from = [this](std::span<const std::int32_t> rows, DescribeRows describe_rows) {
+    FillPlace(draft_hashes_, rows, std::move(describe_rows), 0);
+    return FinishTokens(0);
   };
   const auto forward = [this](const Batch& next, std::span<const std::int32_t> stream_rows) {
     Check(std::ssize(stream_rows) == next.n_tokens(), "a stream row per token");
     RunDraftHead(next.View(), DraftPass::kDraft);
     return Status();
   };
-  return rounds_.Run(requests, draft_positions_, {logits, forward}, choose);
+  return rounds_.Run(requests, draft_positions_, {choose_from, forward}, describe, choose);
 }
 
 // The head sees, of what lies behind the main model's positions, only its own drafts.
@@ -398,7 +411,7 @@ void FakeModel::RunDraftHead(const BatchView& view, DraftPass pass) {
     const Own own = OwnSegment(whole);
     const Segment& segment = own.segment;
     const WindowCache& window = own.cache.Layer(kDraft).window;
-    const std::int64_t stands = Cache().next_position(whole.sequence);
+    const std::int64_t stands = cache().next_position(whole.sequence);
     for (std::int64_t i = 0; i < segment.n_tokens; ++i) {
       const std::int64_t position = segment.first_position + i;
       const Token token = view.tokens[static_cast<std::size_t>(segment.first_row + i)];

@@ -14,10 +14,10 @@
 #include <span>
 #include <vector>
 
-#include "engine/language_model.h"
 #include "engine/ranks/rank_calls.h"
 #include "kernels/reference/reference_backend.h"
 #include "model/draft/draft_rounds.h"
+#include "model/language_model.h"
 
 namespace fathom::testing {
 
@@ -36,17 +36,18 @@ class FakeModel final : public LanguageModel {
   explicit FakeModel(const FakeModelOptions& options);
 
   ModelLimits Limits() const override { return options_.limits; }
-  SequenceCache& Cache() override { return caches_.front(); }
-  Status Forward(const Batch& batch) override;
+  SequenceCache& cache() override { return caches_.front(); }
+  Status Forward(const Batch& batch, std::vector<SequenceFailure>& failed) override;
   // Each of the layers stores or reads a part of what the caches hold.
   Status BeginPass(const Batch& batch, ShouldStop should_stop) override;
   Result<PassProgress> ContinuePass(std::vector<SequenceFailure>& failed) override;
   void StopPass() override;
-  Status StartLogits(std::span<const std::int32_t> rows, int place) override;
-  Result<Matrix<const float>> FinishLogits(int place) override;
+  Status StartTokens(std::span<const std::int32_t> rows, DescribeRows describe, int place) override;
+  Result<ChosenTokens> FinishTokens(int place) override;
   Status CommitToDrafter(const Batch& next, std::span<const std::int32_t> stream_rows,
                          StreamSource source) override;
-  Status ProposeDrafts(std::span<const DraftRequest> requests, const ChooseDrafts& choose) override;
+  Status ProposeDrafts(std::span<const DraftRequest> requests, const DescribeDrafts& describe,
+                       const ChooseDrafts& choose) override;
 
   // The logits after these tokens, without any cache.
   static std::vector<float> Expected(std::span<const Token> tokens, std::int64_t vocab_size,
@@ -103,9 +104,10 @@ class FakeModel final : public LanguageModel {
   struct Place {
     std::vector<float> logits;
     std::int64_t n_rows = -1;
+    DescribeRows describe;
   };
   void FillPlace(std::span<const std::uint64_t> hashes, std::span<const std::int32_t> rows,
-                 int place);
+                 DescribeRows describe, int place);
 
   const FakeModelOptions options_;
   ReferenceBackend backend_;
@@ -118,6 +120,8 @@ class FakeModel final : public LanguageModel {
   std::vector<TokenPosition> draft_positions_;
   DraftRounds rounds_;
   std::vector<Place> places_;
+  TokenChooser chooser_;
+  std::vector<TokenChoice> choices_;
 };
 
 }  // namespace fathom::testing

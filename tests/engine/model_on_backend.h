@@ -4,21 +4,13 @@
 #include <filesystem>
 #include <memory>
 
-#include "engine/model_adapter.h"
 #include "tests/engine/schedule_checks.h"
 #include "tests/model/test_model.h"
 
 namespace fathom::testing {
 
-// A model with its backend, as the engine needs them.
-class OwnedModel final : private TestModel, public ModelAdapter {
- public:
-  OwnedModel(const std::filesystem::path& directory, const ModelOptions& options,
-             const TestBackend& backend = {})
-      : TestModel(directory, options, backend), ModelAdapter(model()) {}
-};
-
-inline std::unique_ptr<LanguageModel> LoadOn(const TestBackend& backend,
+// Returns a model that owns its backend, too.
+inline std::shared_ptr<LanguageModel> LoadOn(const TestBackend& backend,
                                              const std::filesystem::path& directory,
                                              const ScheduleSetup& setup) {
   ModelOptions options = {.max_sequences = setup.max_sequences,
@@ -29,9 +21,10 @@ inline std::unique_ptr<LanguageModel> LoadOn(const TestBackend& backend,
                           .with_draft = setup.engine.draft.enabled,
                           .parts = backend.parts};
   if (setup.small_memory) {
-    options.kv_memory_bytes = SmallMemory(OwnedModel(directory, options).Cache());
+    options.kv_memory_bytes = SmallMemory(TestModel(directory, options).model().cache());
   }
-  return std::make_unique<OwnedModel>(directory, options, backend);
+  const auto loaded = std::make_shared<TestModel>(directory, options, backend);
+  return {loaded, &loaded->model()};
 }
 
 }  // namespace fathom::testing

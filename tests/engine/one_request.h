@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/language_model.h"
 #include "engine/token_stream.h"
+#include "model/language_model.h"
 #include "tests/engine/fake_model.h"
 #include "tests/engine/reference_answer.h"
 

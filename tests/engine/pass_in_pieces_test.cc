@@ -168,12 +168,12 @@ TEST_F(PassesInPieces, WhoLeavesAPassKeepsItsBlocksUntilItEnds) {
   TokenStream second = Submit(Text(200, 1), 5);
   TokenStream third = Submit(Text(200, 2), 5);
   BeginPass();
-  const std::int64_t used = model_->Cache().arena().in_use().history;
+  const std::int64_t used = model_->cache().arena().in_use().history;
   second.Cancel();
   core_->Step();
   EXPECT_EQ(AwaitFinish(second), FinishReason::kCancelled);
   EXPECT_EQ(core_->n_requests(), 2);
-  EXPECT_EQ(model_->Cache().arena().in_use().history, used);
+  EXPECT_EQ(model_->cache().arena().in_use().history, used);
   RunAll();
   EXPECT_EQ(metrics_->Snapshot().stopped_passes, 0);
   EXPECT_EQ(Joined(begun, Answer(first)), Alone(Text(20), 40));

@@ -41,7 +41,8 @@ Token SampleAt(const std::vector<float>& logits, const SamplerState& state,
 }
 
 std::vector<float> Processed(std::vector<float> logits, const SamplerState& state) {
-  state.Process(logits);
+  std::vector<TokenCount> counts;
+  ChangeLogits(state.Row(0, {}, counts), logits);
   return logits;
 }
 

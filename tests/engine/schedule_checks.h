@@ -44,7 +44,7 @@ struct ScheduleSizes {
 };
 
 // Runs schedules on a checkpoint, for a number of seeds.
-using LoadModel = std::function<std::unique_ptr<LanguageModel>(
+using LoadModel = std::function<std::shared_ptr<LanguageModel>(
     const std::filesystem::path& directory, const ScheduleSetup& setup)>;
 ScheduleCounts ExpectOneAnswerEach(const std::filesystem::path& directory, const LoadModel& load,
                                    std::uint64_t n_schedules, bool with_disk = true, int n_data = 1,

@@ -21,7 +21,7 @@ constexpr std::int64_t kScheduleVocabulary = 40;
 // Suffices for everything that happens by chance; FATHOM_SCHEDULES may ask for fewer.
 constexpr std::int64_t kManySchedules = 20;
 
-std::unique_ptr<LanguageModel> MakeFake(const ScheduleSetup& setup, int n_data = 1,
+std::shared_ptr<LanguageModel> MakeFake(const ScheduleSetup& setup, int n_data = 1,
                                         std::int64_t vocab_size = kScheduleVocabulary) {
   FakeModelOptions options = {
       .limits = {.vocab_size = vocab_size,
@@ -36,7 +36,7 @@ std::unique_ptr<LanguageModel> MakeFake(const ScheduleSetup& setup, int n_data =
                  .pause_tokens = setup.pause_tokens},
       .n_data = n_data};
   if (setup.small_memory) {
-    options.memory_bytes = SmallMemory(FakeModel(options).Cache());
+    options.memory_bytes = SmallMemory(FakeModel(options).cache());
   }
   return std::make_unique<FakeModel>(options);
 }
@@ -104,7 +104,7 @@ TEST(Schedules, OfDataRanksThatKnowOnlyTheirCaches) {
 
 // --- Models with weights ---
 
-std::unique_ptr<LanguageModel> LoadFor(const std::filesystem::path& directory,
+std::shared_ptr<LanguageModel> LoadFor(const std::filesystem::path& directory,
                                        const ScheduleSetup& setup) {
   return LoadOn({}, directory, setup);
 }

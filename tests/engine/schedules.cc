@@ -115,7 +115,7 @@ class Schedule {
   const AnswerOf& answer_of_;
   ScheduleSetup setup_;
   std::vector<std::vector<Token>> texts_;  // that prompts are cut from
-  std::unique_ptr<LanguageModel> model_;
+  std::shared_ptr<LanguageModel> model_;
   std::unique_ptr<EngineMetrics> metrics_;
   std::unique_ptr<EngineCore> core_;
   std::shared_ptr<Waker> waker_ = std::make_shared<Waker>();

@@ -59,7 +59,7 @@ struct ScheduleCounts {
 };
 
 // The model of a schedule; kept for the expected answers. Made anew for a restart.
-using MakeModel = std::function<std::unique_ptr<LanguageModel>(const ScheduleSetup&)>;
+using MakeModel = std::function<std::shared_ptr<LanguageModel>(const ScheduleSetup&)>;
 // The answer to a request alone.
 using AnswerOf = std::function<ReferenceAnswer(const Request&, std::uint32_t choice)>;
 

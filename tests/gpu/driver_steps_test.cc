@@ -70,8 +70,9 @@ class DriverSteps : public FakeGpuTest {
     SamplingRow greedy;
     greedy.rule.is_greedy = true;
     const std::vector<SamplingRow> sampling(rows.size(), greedy);
-    ASSERT_TRUE(model_->StartTokens(rows, sampling, {}));
-    const Result<ChosenTokens> chosen = model_->FinishTokens();
+    const auto describe = [&sampling] { return std::span<const SamplingRow>(sampling); };
+    ASSERT_TRUE(model_->StartTokens(rows, describe, 0));
+    const Result<ChosenTokens> chosen = model_->FinishTokens(0);
     ASSERT_TRUE(chosen) << chosen.error().message;
     EXPECT_EQ(chosen->choices.size(), rows.size());
     fake().launches.clear();

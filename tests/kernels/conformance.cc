@@ -151,7 +151,9 @@ void Conformance::Add(std::unique_ptr<Backend> backend) {
                                             .n_experts = 384,
                                             .moe_intermediate = 512,
                                             .sliding_window = 128,
-                                            .max_compressed_rows = 2048});
+                                            .max_compressed_rows = 2048,
+                                            .max_logit_rows = 8,
+                                            .vocabulary = 1003});
   ASSERT_TRUE(reserved) << reserved.error().message;
   backends_.push_back(std::move(backend));
 }

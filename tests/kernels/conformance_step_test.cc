@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -286,6 +287,54 @@ TEST_P(ConformanceStep, FaultOfABoundary) {
                       .frequencies = frequencies.all()},
                      batch.View(), cache);
   });
+}
+
+TEST_P(ConformanceStep, ChooseTokens) {
+  Data data(8);
+  constexpr std::int64_t kVocabulary = 1003;
+  const std::vector<Token> excluded = {3, 700, 3};
+  const std::vector<TokenBias> biases = {{5, 2.5f}, {6, -100.0f}};
+  const std::vector<TokenCount> counts = {{7, 0}, {8, 3}};
+  for (const bool changes : {false, true}) {
+    for (const double top_p : {1.0, 0.8}) {
+      SCOPED_TRACE(fmt::format("changes {} top_p {}", changes, top_p));
+      Array<float> logits = data.Floats(8 * kVocabulary);
+      logits.data()[2 * kVocabulary + 40] = std::numeric_limits<float>::quiet_NaN();
+      std::vector<SamplingRow> rows;
+      for (std::uint32_t i = 0; i < 8; ++i) {
+        SamplingRow& row = rows.emplace_back();
+        row.rule = {.seed = 5 + i,
+                    .position = 100 * i,
+                    .top_p = top_p,
+                    .top_k = i == 3 ? 20 : 0,
+                    .temperature = 0.7f,
+                    .repetition = 1.3f,
+                    .presence = 0.5f,
+                    .is_greedy = i == 0,
+                    .truncates = top_p < 1 || i == 3,
+                    .changes_logits = changes};
+        if (changes) {
+          row.excluded = excluded;
+          row.biases = biases;
+          row.counts = counts;
+        }
+      }
+      ExpectSame("choices", [&](Backend& backend) {
+        std::vector<TokenChoice> choices(rows.size());
+        backend.ChooseTokens(logits.As(8, kVocabulary), rows, choices);
+        EXPECT_TRUE(backend.Synchronize());
+        std::vector<std::byte> bytes;
+        for (const TokenChoice& choice : choices) {
+          for (const std::int32_t number :
+               {static_cast<std::int32_t>(choice.outcome), choice.token}) {
+            const auto some = std::as_bytes(std::span(&number, 1));
+            bytes.insert(bytes.end(), some.begin(), some.end());
+          }
+        }
+        return bytes;
+      });
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, ConformanceStep, ::testing::ValuesIn(Subjects()), SubjectName);

@@ -72,7 +72,7 @@ TEST(DraftCosts, WeighTheTensorsOfACheckpoint) {
     const auto directory = is_dspark ? testing::SharedData(name) : testing::ProjectPath(name);
     if (!directory) continue;
     testing::TestModel loaded(*directory, {.with_draft = true});
-    const DraftCosts& costs = loaded.model().draft_costs();
+    const DraftCosts costs = loaded.model().Limits().draft_costs;
     ASSERT_TRUE(costs.IsKnown());
     const ModelConfig& config = loaded.model().config();
     double expected = 0;

@@ -22,7 +22,7 @@ inline std::vector<float> LogitsOfDrafts(Drafter& drafter, std::span<const std::
   std::vector<float> logits;
   std::int32_t n_found = 0;
   const Status ran =
-      drafter.Propose(requests, [&](const DraftLogits& found, std::span<Token> /*tokens*/) {
+      drafter.Propose(requests, {}, [&](const DraftLogits& found, std::span<Token> /*tokens*/) {
         for (const std::int32_t request : found.requests) {
           EXPECT_EQ(request, n_found++);
         }

@@ -19,10 +19,12 @@ using ::testing::ElementsAre;
 class Head {
  public:
   DraftRounds::Head Passes() {
-    return {.logits = [this](std::span<const std::int32_t> rows) -> Result<Matrix<const float>> {
+    return {.choose = [this](std::span<const std::int32_t> rows,
+                             const DescribeRows& describe) -> Result<ChosenTokens> {
+              EXPECT_FALSE(describe);
               values_.assign(rows.begin(), rows.end());
               calls.push_back("logits of " + std::to_string(rows.size()));
-              return Matrix<const float>{values_.data(), std::ssize(values_), 1};
+              return ChosenTokens{.logits = {values_.data(), std::ssize(values_), 1}};
             },
             .forward =
                 [this](const Batch& next, std::span<const std::int32_t> stream_rows) {
@@ -63,7 +65,7 @@ TEST(DraftRounds, EachRequestGetsAsManyDraftsAsItAskedFor) {
     return Status();
   };
   const std::vector<DraftRequest> requests = {{1, 1}, {2, 3}, {0, 0}, {3, 2}};
-  ASSERT_TRUE(rounds.Run(requests, kRows, head.Passes(), choose));
+  ASSERT_TRUE(rounds.Run(requests, kRows, head.Passes(), {}, choose));
   EXPECT_THAT(choices, ElementsAre("all 0<1 1<2 3<3", "all 1<0 3<1", "one 1<0"));
   EXPECT_THAT(head.calls, ElementsAre("logits of 3", "forward 1:21=101<2 0:31=103<3", "logits of 2",
                                       "forward 1:22=101<0", "logits of 1"));
@@ -79,7 +81,7 @@ TEST(DraftRounds, LogitsComeInAsManyCallsAsTheirRowsNeed) {
     return Status();
   };
   const std::vector<DraftRequest> requests = {{0, 1}, {1, 1}, {3, 2}};
-  ASSERT_TRUE(rounds.Run(requests, kRows, head.Passes(), choose));
+  ASSERT_TRUE(rounds.Run(requests, kRows, head.Passes(), {}, choose));
   EXPECT_THAT(needed, ElementsAre(false, true, false));
   EXPECT_THAT(head.calls,
               ElementsAre("logits of 2", "logits of 1", "forward 0:31=7<3", "logits of 1"));
@@ -95,7 +97,7 @@ TEST(DraftRounds, EndForARequestWithoutAToken) {
     return Status();
   };
   const std::vector<DraftRequest> requests = {{2, 2}, {3, 2}};
-  ASSERT_TRUE(rounds.Run(requests, kRows, head.Passes(), choose));
+  ASSERT_TRUE(rounds.Run(requests, kRows, head.Passes(), {}, choose));
   EXPECT_THAT(head.calls, ElementsAre("logits of 2", "forward 0:31=5<3", "logits of 1"));
 }
 
@@ -106,7 +108,7 @@ TEST(DraftRounds, EndWithTheFirstError) {
     return MakeError(ErrorCode::kIo, "no choice");
   };
   const std::vector<DraftRequest> requests = {{0, 2}};
-  Status ran = rounds.Run(requests, kRows, head.Passes(), fail);
+  Status ran = rounds.Run(requests, kRows, head.Passes(), {}, fail);
   ASSERT_FALSE(ran);
   EXPECT_EQ(ran.error().message, "no choice");
   EXPECT_THAT(head.calls, ElementsAre("logits of 1"));
@@ -115,7 +117,7 @@ TEST(DraftRounds, EndWithTheFirstError) {
     tokens[0] = 5;
     return Status();
   };
-  ran = rounds.Run(requests, kRows, head.Passes(), choose);
+  ran = rounds.Run(requests, kRows, head.Passes(), {}, choose);
   ASSERT_FALSE(ran);
   EXPECT_EQ(ran.error().message, "no pass");
 }

@@ -215,7 +215,7 @@ TEST_P(DSparkGolden, DraftsAndAcceptsAreTheOfficialOnes) {
     std::vector<Token> drafts;
     const std::vector<DraftRequest> requests = {{.row = 0, .n_drafts = session_->block}};
     const Status proposed =
-        drafter().Propose(requests, [&](const DraftLogits& found, std::span<Token> tokens) {
+        drafter().Propose(requests, {}, [&](const DraftLogits& found, std::span<Token> tokens) {
           EXPECT_EQ(found.confidences.size(), 1u);
           const auto logits = found.logits.RowSpan(0);
           tokens[0] = static_cast<Token>(std::ranges::max_element(logits) - logits.begin());

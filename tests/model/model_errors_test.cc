@@ -223,7 +223,7 @@ TEST(ModelForwardErrors, MtpExpertsAreCheckedToo) {
   Drafter& drafter = *broken.model().drafter();
   ASSERT_TRUE(drafter.Commit(next, rows, StreamSource::kForward));
   const Status ran = drafter.Propose(
-      std::vector<DraftRequest>{{.row = 0, .n_drafts = 1}},
+      std::vector<DraftRequest>{{.row = 0, .n_drafts = 1}}, {},
       [](const DraftLogits& /*found*/, std::span<Token> /*tokens*/) { return Status(); });
   ASSERT_FALSE(ran);
   EXPECT_THAT(ran.error().message,

@@ -412,7 +412,7 @@ void DraftWrong(Model& model, const Sequence& sequence, std::int64_t n_drafts, s
   };
   // The drafter does not run behind the last of its drafts.
   const std::vector<DraftRequest> requests = {{.row = row, .n_drafts = n_drafts + 1}};
-  const Status ran = model.drafter()->Propose(requests, choose);
+  const Status ran = model.drafter()->Propose(requests, {}, choose);
   ASSERT_TRUE(ran) << ran.error().message;
   EXPECT_EQ(n_chosen, n_drafts + 1);
 }

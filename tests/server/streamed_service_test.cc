@@ -17,7 +17,6 @@
 
 #include "api/common/request_runner.h"
 #include "engine/engine.h"
-#include "engine/model_adapter.h"
 #include "experts/streamed_parts.h"
 #include "experts/streaming/streamed_experts.h"
 #include "server/service.h"
@@ -80,9 +79,8 @@ class StreamedServiceTest : public ApiModelTest {
                          })});
     }
     loaded_ = std::make_unique<TestModel>(directory, options, TestBackend{.n_threads = 1});
-    adapter_ = std::make_unique<ModelAdapter>(loaded_->model());
     auto engine = Engine::Create(
-        *adapter_,
+        loaded_->model(),
         {.eos_tokens = {1},
          .token_bytes = [this](Token token) { return tokenizer_.TokenBytes(token); },
          .prefix_cache = false,  // each answer needs experts for its whole prompt
@@ -103,7 +101,6 @@ class StreamedServiceTest : public ApiModelTest {
     service_.reset();
     runner_.reset();
     engine_.reset();
-    adapter_.reset();
     loaded_.reset();
   }
 
@@ -217,7 +214,6 @@ class StreamedServiceTest : public ApiModelTest {
   std::mutex mutex_;
   std::vector<std::string> warnings_;  // guarded
   std::unique_ptr<TestModel> loaded_;
-  std::unique_ptr<ModelAdapter> adapter_;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<EngineRunner> runner_;
   std::unique_ptr<Service> service_;

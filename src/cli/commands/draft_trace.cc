@@ -85,7 +85,7 @@ Status DraftTraceRun::AfterStep(Model& model, std::int64_t position, std::int64_
   }
   const DraftRequest request = {.row = 0, .n_drafts = block_};
   const Status drafted = model.drafter()->Propose(
-      {&request, 1}, [this](const DraftLogits& found, std::span<Token> tokens) {
+      {&request, 1}, {}, [this](const DraftLogits& found, std::span<Token> tokens) {
         tokens[0] = Best(found.logits.RowSpan(0));
         drafts_.push_back(tokens[0]);
         return Status();

@@ -126,7 +126,7 @@ Status WriteMtpRows(Model& model, const Plan& plan, std::int64_t position, std::
   }
   const Status ran = model.drafter()->Commit(next, stream_rows, StreamSource::kForward);
   if (!ran) return ran;
-  return model.drafter()->Propose(requests, [&](const DraftLogits& found, std::span<Token>) {
+  return model.drafter()->Propose(requests, {}, [&](const DraftLogits& found, std::span<Token>) {
     return spool.Append(LogitBytes(found.logits));
   });
 }

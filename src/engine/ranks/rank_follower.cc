@@ -70,9 +70,10 @@ class Follower {
     }
     ReadRequests(message, requests_);
     return IfRead(message, [&] {
-      return drafter.Propose(requests_, [this](const DraftLogits& found, std::span<Token> tokens) {
+      const auto receive = [this](const DraftLogits& found, std::span<Token> tokens) {
         return found.every_rank_needs_tokens ? ReceiveTokens(tokens) : Status();
-      });
+      };
+      return drafter.Propose(requests_, {}, receive);
     });
   }
   // Receives the tokens that rank 0 has chosen.

@@ -10,7 +10,6 @@ namespace fathom {
 RankLeader::RankLeader(Model& model, Communicator& all, OnFailure on_failure,
                        AfterForward after_forward)
     : model_(model),
-      local_(model),
       all_(all),
       on_failure_(std::move(on_failure)),
       after_forward_(std::move(after_forward)),
@@ -37,19 +36,6 @@ Status RankLeader::Checked(Status ran) {
   return Unexpected(*failure_);
 }
 
-Result<Matrix<const float>> RankLeader::Checked(Result<Matrix<const float>> logits) {
-  if (!logits) return Unexpected(Checked(Status(Unexpected(logits.error()))).error());
-  return logits;
-}
-
-Status RankLeader::Forward(const Batch& batch) {
-  std::vector<SequenceFailure> failed;
-  Status ran = ForwardEach(batch, failed);
-  if (!ran || failed.empty()) return ran;
-  for (const Segment& segment : batch.View().segments) Cache().Release(segment.sequence);
-  return Unexpected(std::move(failed.front().error));
-}
-
 template <class Run>
 Status RankLeader::CallWithBatch(RankCall call, const Batch& batch, const Run& run) {
   if (failure_) return Unexpected(*failure_);
@@ -63,7 +49,7 @@ Status RankLeader::CallWithBatch(RankCall call, const Batch& batch, const Run& r
       run);
 }
 
-Status RankLeader::ForwardEach(const Batch& batch, std::vector<SequenceFailure>& failed) {
+Status RankLeader::Forward(const Batch& batch, std::vector<SequenceFailure>& failed) {
   failed.clear();
   return CallWithBatch(RankCall::kForward, batch, [&] {
     Status ran = model_.Forward(batch, failed);
@@ -102,15 +88,18 @@ void RankLeader::StopPass() {
   model_.StopPass();  // also when the other ranks are gone
 }
 
-Status RankLeader::StartLogits(std::span<const std::int32_t> rows, int slot) {
+Status RankLeader::StartTokens(std::span<const std::int32_t> rows, DescribeRows describe,
+                               int slot) {
   return Call(
       RankCall::kLogits, [&](RankMessage& message) { message.WriteList(rows); },
-      [&] { return model_.StartLogits(rows, slot); });
+      [&] { return model_.StartTokens(rows, std::move(describe), slot); });
 }
 
-Result<Matrix<const float>> RankLeader::FinishLogits(int slot) {
+Result<ChosenTokens> RankLeader::FinishTokens(int slot) {
   if (failure_) return Unexpected(*failure_);
-  return Checked(model_.FinishLogits(slot));
+  Result<ChosenTokens> found = model_.FinishTokens(slot);
+  if (!found) return Unexpected(Checked(Status(Unexpected(found.error()))).error());
+  return found;
 }
 
 Status RankLeader::CommitToDrafter(const Batch& next, std::span<const std::int32_t> stream_rows,
@@ -131,7 +120,7 @@ Status RankLeader::CommitToDrafter(const Batch& next, std::span<const std::int32
 }
 
 Status RankLeader::ProposeDrafts(std::span<const DraftRequest> requests,
-                                 const ChooseDrafts& choose) {
+                                 const DescribeDrafts& describe, const ChooseDrafts& choose) {
   const auto choose_for_all = [&](const DraftLogits& found, std::span<Token> tokens) {
     const Status chosen = choose(found, tokens);
     if (!chosen || !found.every_rank_needs_tokens) return chosen;
@@ -141,7 +130,7 @@ Status RankLeader::ProposeDrafts(std::span<const DraftRequest> requests,
   };
   return Call(
       RankCall::kPropose, [&](RankMessage& message) { WriteRequests(requests, message); },
-      [&] { return model_.drafter()->Propose(requests, std::cref(choose_for_all)); });
+      [&] { return model_.drafter()->Propose(requests, describe, std::cref(choose_for_all)); });
 }
 
 Result<std::unique_ptr<BlockStore>> RankLeader::OpenDisk(
@@ -150,7 +139,7 @@ Result<std::unique_ptr<BlockStore>> RankLeader::OpenDisk(
   const auto tell = [this](const std::function<void(RankMessage&)>& add) {
     return Call(RankCall::kDisk, add, [] { return Status(); });
   };
-  return LeaderDisks::Open(Cache(), options, root, std::move(warn), all_, tell,
+  return LeaderDisks::Open(cache(), options, root, std::move(warn), all_, tell,
                            [this](const Error& error) { Checked(Status(Unexpected(error))); });
 }
 

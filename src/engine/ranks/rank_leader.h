@@ -12,9 +12,8 @@
 
 #include "comm/communicator.h"
 #include "comm/rank_message.h"
-#include "engine/language_model.h"
-#include "engine/model_adapter.h"
 #include "engine/ranks/rank_calls.h"
+#include "model/language_model.h"
 #include "model/model.h"
 
 namespace fathom {
@@ -32,11 +31,9 @@ class RankLeader : public LanguageModel {
   RankLeader(Model& model, Communicator& all, OnFailure on_failure,
              AfterForward after_forward = {});
 
-  ModelLimits Limits() const override { return local_.Limits(); }
-  SequenceCache& Cache() override { return local_.Cache(); }
-  DraftCosts CostsOfDrafts() const override { return local_.CostsOfDrafts(); }
-  Status Forward(const Batch& batch) override;
-  Status ForwardEach(const Batch& batch, std::vector<SequenceFailure>& failed) override;
+  ModelLimits Limits() const override { return model_.Limits(); }
+  SequenceCache& cache() override { return model_.cache(); }
+  Status Forward(const Batch& batch, std::vector<SequenceFailure>& failed) override;
   // The ranks run each layer together; between layers, this rank may make other calls, since only
   // it measures time. A layer that has begun runs to its end: should_stop is not called, and the
   // caller stops between layers.
@@ -44,12 +41,13 @@ class RankLeader : public LanguageModel {
   Result<PassProgress> ContinuePass(std::vector<SequenceFailure>& failed) override;
   void StopPass() override;
   // Returns the counts of the ranks that divide the experts of the first stage, or of this stage.
-  std::optional<StreamingCounts> Streaming() const override { return local_.Streaming(); }
-  Status StartLogits(std::span<const std::int32_t> rows, int slot) override;
-  Result<Matrix<const float>> FinishLogits(int slot) override;
+  std::optional<StreamingCounts> Streaming() const override { return model_.Streaming(); }
+  Status StartTokens(std::span<const std::int32_t> rows, DescribeRows describe, int slot) override;
+  Result<ChosenTokens> FinishTokens(int slot) override;
   Status CommitToDrafter(const Batch& next, std::span<const std::int32_t> stream_rows,
                          StreamSource source) override;
-  Status ProposeDrafts(std::span<const DraftRequest> requests, const ChooseDrafts& choose) override;
+  Status ProposeDrafts(std::span<const DraftRequest> requests, const DescribeDrafts& describe,
+                       const ChooseDrafts& choose) override;
   Result<std::unique_ptr<BlockStore>> OpenDisk(
       const DiskTierOptions& options, const BlockKey& root,
       std::function<void(const std::string&)> warn) override;
@@ -64,10 +62,8 @@ class RankLeader : public LanguageModel {
     return after_forward_ ? after_forward_(n_tokens) : Status();
   }
   Status Checked(Status ran);
-  Result<Matrix<const float>> Checked(Result<Matrix<const float>> logits);
 
   Model& model_;
-  ModelAdapter local_;
   Communicator& all_;
   OnFailure on_failure_;
   AfterForward after_forward_;  // may be empty

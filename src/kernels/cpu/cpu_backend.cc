@@ -29,6 +29,10 @@ Status CpuBackend::Reserve(const StepLimits& limits) {
   Result<Scratch> scratch = Scratch::Make(limits, team_.n_threads());
   if (!scratch) return Unexpected(scratch.error());
   scratch_ = std::move(*scratch);
+  choosers_.clear();
+  for (int thread = 0; thread < team_.n_threads(); ++thread) {
+    choosers_.emplace_back(limits.vocabulary);
+  }
   if (kernels_.workspace_bytes == 0 || workspaces_ != nullptr) return {};
   Result<std::unique_ptr<Buffer>> workspaces =
       AllocateHostBuffer(team_.n_threads() * kernels_.workspace_bytes);
@@ -162,6 +166,17 @@ struct CpuBackend::RowOperations {
       self.kernels_.rms_norm(key, Bits(op.norm.data()), op.eps, op.kv.cols, key);
       self.kernels_.rotate(key + plain, RotaryRowAt(op.rope, row));
       self.kernels_.simulate_fp8(key, plain);
+    });
+  }
+
+  void Compute(const ChooseTokensOp& op) {
+    self.team_.For(op.logits.rows, 1, [&](std::int64_t first, std::int64_t end, int worker) {
+      TokenChooser& chooser = self.choosers_[static_cast<std::size_t>(worker)];
+      for (std::int64_t row = first; row < end; ++row) {
+        const SamplingRow& rules = op.rows[static_cast<std::size_t>(row)];
+        if (!rules.is_chosen) continue;
+        op.choices[static_cast<std::size_t>(row)] = chooser.Choose(op.logits.RowSpan(row), rules);
+      }
     });
   }
 };

@@ -19,6 +19,7 @@
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/scratch.h"
 #include "kernels/reference/reference_backend.h"
+#include "sampling/token_chooser.h"
 
 namespace fathom {
 
@@ -88,6 +89,7 @@ class CpuBackend final : public ReferenceBackend {
   ThreadTeam team_;
   std::string name_;
   Scratch scratch_;
+  std::vector<TokenChooser> choosers_;  // one per thread
   // Kernels::workspace_bytes per thread, or null. They replace memory on the threads' stacks and,
   // like the stacks, are not part of the planned memory.
   std::unique_ptr<Buffer> workspaces_;

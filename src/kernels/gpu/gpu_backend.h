@@ -66,8 +66,6 @@ class GpuBackend final : public Backend {
   Status Wait(Ticket ticket) override;
   Status BeginStep(const BatchView& batch, std::span<const TableChange> changes) override;
 
-  bool ChoosesTokens() const override { return true; }
-
   // gpu_experts.cc
   Status PlaceExperts(const ExpertPlaces& places) override;
   ExpertSet BindExperts(std::int64_t block, std::span<const ExpertWeights> experts) override;

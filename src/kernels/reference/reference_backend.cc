@@ -56,7 +56,7 @@ Status ReferenceBackend::BeginStep(const BatchView&, std::span<const TableChange
 void ReferenceBackend::Compute(const Operation& operation) {
   Check(ComputeLinear(operation) || ComputeNorm(operation) || ComputeHyper(operation) ||
             ComputeAttention(operation) || ComputeCompressor(operation) ||
-            ComputeIndexer(operation) || ComputeExpert(operation),
+            ComputeIndexer(operation) || ComputeExpert(operation) || ComputeTokens(operation),
         "an operation of a backend that does not have it");
 }
 

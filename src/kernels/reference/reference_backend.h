@@ -55,6 +55,7 @@ class ReferenceBackend : public Backend {
   struct CompressorOperations;
   struct IndexerOperations;
   struct ExpertOperations;
+  struct TokenOperations;
   bool ComputeLinear(const Operation& operation);
   bool ComputeNorm(const Operation& operation);
   bool ComputeHyper(const Operation& operation);
@@ -62,6 +63,7 @@ class ReferenceBackend : public Backend {
   bool ComputeCompressor(const Operation& operation);
   bool ComputeIndexer(const Operation& operation);
   bool ComputeExpert(const Operation& operation);
+  bool ComputeTokens(const Operation& operation);
 };
 
 }  // namespace fathom

@@ -19,7 +19,7 @@ DraftRounds::DraftRounds(std::int64_t max_requests, std::int64_t max_sequences,
 
 Status DraftRounds::Run(std::span<const DraftRequest> requests,
                         std::span<const TokenPosition> positions, const Head& head,
-                        const ChooseDrafts& choose) {
+                        const DescribeDrafts& describe, const ChooseDrafts& choose) {
   drafting_.clear();
   for (std::size_t i = 0; i < requests.size(); ++i) {
     const auto& [row, n_drafts] = requests[i];
@@ -32,7 +32,7 @@ Status DraftRounds::Run(std::span<const DraftRequest> requests,
     }
   }
   while (!drafting_.empty()) {
-    if (Status chosen = Choose(head, choose); !chosen) return chosen;
+    if (Status chosen = Choose(head, describe, choose); !chosen) return chosen;
     PrepareNext();
     if (drafting_.empty()) break;
     if (Status ran = head.forward(batch_, rows_); !ran) return ran;
@@ -44,7 +44,9 @@ Status DraftRounds::Run(std::span<const DraftRequest> requests,
 }
 
 // Lets `choose` choose the next draft of all requests, a full call of the head at a time.
-Status DraftRounds::Choose(const Head& head, const ChooseDrafts& choose) {
+Status DraftRounds::Choose(const Head& head, const DescribeDrafts& describe,
+                           const ChooseDrafts& choose) {
+  const auto describe_rows = [&] { return describe(indices_); };
   for (std::int64_t first = 0; first < std::ssize(drafting_);) {
     const auto n = std::min(max_logit_rows_, std::ssize(drafting_) - first);
     const std::span<Drafting> tile =
@@ -57,10 +59,15 @@ Status DraftRounds::Choose(const Head& head, const ChooseDrafts& choose) {
       indices_.push_back(drafting.request);
       goes_on = goes_on || drafting.n_left > 1;
     }
-    const Result<Matrix<const float>> logits = head.logits(rows_);
-    if (!logits) return Unexpected(logits.error());
+    const Result<ChosenTokens> found =
+        head.choose(rows_, describe ? DescribeRows(describe_rows) : DescribeRows());
+    if (!found) return Unexpected(found.error());
     tokens_.assign(tile.size(), kNoDraft);
-    if (Status chosen = choose({indices_, *logits, goes_on}, tokens_); !chosen) return chosen;
+    const DraftLogits drafts = {.requests = indices_,
+                                .logits = found->logits,
+                                .choices = found->choices,
+                                .every_rank_needs_tokens = goes_on};
+    if (Status chosen = choose(drafts, tokens_); !chosen) return chosen;
     for (std::size_t i = 0; i < tile.size(); ++i) {
       tile[i].token = tokens_[i];
     }

@@ -11,6 +11,7 @@
 #include "base/tensor.h"
 #include "model/batch.h"
 #include "model/draft/drafter.h"
+#include "model/token_choices.h"
 #include "model/token_position.h"
 
 namespace fathom {
@@ -20,18 +21,19 @@ class DraftRounds {
  public:
   // The passes of the head.
   struct Head {
-    // Returns logits of rows of the last pass, valid until the next call.
-    std::function<Result<Matrix<const float>>(std::span<const std::int32_t> rows)> logits;
+    // Chooses from rows of the last pass; the result is valid until the next call.
+    std::function<Result<ChosenTokens>(std::span<const std::int32_t> rows, DescribeRows describe)>
+        choose;
     // Runs a pass whose row i follows the position of row stream_rows[i] of the last pass.
     std::function<Status(const Batch& next, std::span<const std::int32_t> stream_rows)> forward;
   };
 
-  // Limits: requests, sequences, and rows of one call of Head::logits.
+  // Limits: requests, sequences, and rows of one call of Head::choose.
   DraftRounds(std::int64_t max_requests, std::int64_t max_sequences, std::int64_t max_logit_rows);
 
   // Implements Drafter::Propose after a pass with rows at `positions`.
   Status Run(std::span<const DraftRequest> requests, std::span<const TokenPosition> positions,
-             const Head& head, const ChooseDrafts& choose);
+             const Head& head, const DescribeDrafts& describe, const ChooseDrafts& choose);
 
  private:
   struct Drafting {
@@ -42,7 +44,7 @@ class DraftRounds {
     Token token = kNoDraft;   // the last draft
   };
 
-  Status Choose(const Head& head, const ChooseDrafts& choose);
+  Status Choose(const Head& head, const DescribeDrafts& describe, const ChooseDrafts& choose);
   void PrepareNext();
 
   const std::int64_t max_logit_rows_;

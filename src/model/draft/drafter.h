@@ -3,7 +3,7 @@
 // A step, for sequences whose next tokens are known after Model::Forward:
 //
 //   drafter.Commit(next tokens, rows of that Forward, StreamSource::kForward);
-//   drafter.Propose({row of the commit, number of drafts}, choose);  // for drafted sequences
+//   drafter.Propose({row of the commit, number of drafts}, describe, choose);
 //
 // A rejected draft needs no call that rolls it back: a draft writes only after the committed
 // positions, and the next Commit overwrites these rows.
@@ -39,8 +39,10 @@ struct DraftRequest {
 // requests[i].
 struct DraftLogits {
   std::span<const std::int32_t> requests;
-  Matrix<const float> logits;            // with several ranks: rows only on rank 0
-  bool every_rank_needs_tokens = false;  // the drafter computes further drafts from the tokens
+  // With several ranks, only rank 0 has rows.
+  Matrix<const float> logits;              // of the rows that need them
+  std::span<const TokenChoice> choices{};  // empty: the rows were not described
+  bool every_rank_needs_tokens = false;    // the drafter computes further drafts from the tokens
   // The drafter's confidence in each draft that is chosen now: the logit of the probability that it
   // is right if the drafts before it are. Empty where the drafter has no confidences.
   std::span<const float> confidences{};
@@ -49,20 +51,14 @@ struct DraftLogits {
 // The token that ends the drafts of a request.
 inline constexpr Token kNoDraft = -1;
 
-// Sets tokens[i] to the token that row i of the logits chooses, or to kNoDraft. Called on every
-// rank; if every rank needs the tokens, all set the tokens that rank 0 chooses. An error ends
-// Propose.
-using ChooseDrafts = std::function<Status(const DraftLogits& found, std::span<Token> tokens)>;
+// Describes the rows of DraftLogits with these requests, as DescribeRows does (token_choices.h);
+// only on rank 0.
+using DescribeDrafts =
+    std::function<std::span<const SamplingRow>(std::span<const std::int32_t> requests)>;
 
-// Callbacks of ProposeTokens, where the backend chooses: they describe rows, and receive choices.
-struct DraftSampling {
-  // Describes the next draft of each request; valid until the choices are received.
-  std::function<std::span<const SamplingRow>(std::span<const std::int32_t> requests)> describe;
-  // Sets tokens[i] to the draft of requests[i], from choices[i], or to kNoDraft.
-  std::function<void(std::span<const std::int32_t> requests, std::span<const TokenChoice> choices,
-                     std::span<Token> tokens)>
-      take;
-};
+// Sets tokens[i] to the draft that row i chooses, or to kNoDraft. Called on every rank; if every
+// rank needs the tokens, all set the tokens that rank 0 chooses. An error ends Propose.
+using ChooseDrafts = std::function<Status(const DraftLogits& found, std::span<Token> tokens)>;
 
 // Uses the model's state, which owns its weights and caches and must outlive it. One thread at a
 // time; with several ranks, all call the same functions in the same order.
@@ -87,13 +83,11 @@ class Drafter {
   // Model::Forward.
   virtual Status Commit(const Batch& next, std::span<const std::int32_t> stream_rows,
                         StreamSource source) = 0;
-  // Drafts tokens after rows of the last Commit, and lets `choose` choose each of them from its
-  // logits; a row may be in one request only. Afterwards these rows are lost, unless each request
-  // was for one draft. Errors: as `choose` and Model::Forward.
-  virtual Status Propose(std::span<const DraftRequest> requests, const ChooseDrafts& choose) = 0;
-  // Like Propose, for a model that ChoosesTokens: the logits stay on the backend.
-  virtual Status ProposeTokens(std::span<const DraftRequest> requests,
-                               const DraftSampling& sampling) = 0;
+  // Drafts tokens after rows of the last Commit, and lets `choose` choose each of them; a row may
+  // be in one request only. Without `describe`, it chooses from logits alone. Afterwards these rows
+  // are lost, unless each request was for one draft. Errors: as `choose` and Model::Forward.
+  virtual Status Propose(std::span<const DraftRequest> requests, const DescribeDrafts& describe,
+                         const ChooseDrafts& choose) = 0;
 
   // Records the values that later calls compute (dspark_trace.h); null: stops. Other drafters
   // record nothing.

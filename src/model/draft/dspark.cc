@@ -136,7 +136,6 @@ DSparkDrafter::DSparkDrafter(ModelState& model) : model_(model) {
   for (auto* list : {&rows_, &indices_}) list->reserve(n_rows);
   tokens_.reserve(n_rows);
   confidences_.reserve(n_rows);
-  choices_.reserve(n_rows);
 }
 
 int DSparkDrafter::max_depth() const { return kDSparkDrafter.depth(model_.config); }
@@ -268,26 +267,9 @@ Status DSparkDrafter::Commit(const Batch& next, std::span<const std::int32_t> st
 
 // --- Blocks (docs/spec/mtp.md 2.5) ---
 
-Status DSparkDrafter::Propose(std::span<const DraftRequest> requests, const ChooseDrafts& choose) {
-  return ForTiles(requests, /*on_device=*/false, choose);
-}
-
-Status DSparkDrafter::ProposeTokens(std::span<const DraftRequest> requests,
-                                    const DraftSampling& sampling) {
-  Check(model_.ChoosesTokens(), "drafts of a model that does not choose tokens");
-  return ForTiles(
-      requests, /*on_device=*/true, [&](const DraftLogits& found, std::span<Token> tokens) {
-        choices_.resize(tokens.size());
-        model_.backend.ChooseTokens(found.logits, sampling.describe(found.requests), choices_);
-        if (Status done = model_.backend.Synchronize(); !done) return done;
-        sampling.take(found.requests, choices_, tokens);
-        return Status();
-      });
-}
-
 // Runs as many requests at a time as one pass, and one call of the head, has rows for.
-Status DSparkDrafter::ForTiles(std::span<const DraftRequest> requests, bool on_device,
-                               const ChooseDrafts& choose) {
+Status DSparkDrafter::Propose(std::span<const DraftRequest> requests,
+                              const DescribeDrafts& describe, const ChooseDrafts& choose) {
   const std::int64_t block = config().dspark_block_size;
   std::size_t first = 0;
   while (first < requests.size()) {
@@ -315,13 +297,13 @@ Status DSparkDrafter::ForTiles(std::span<const DraftRequest> requests, bool on_d
       n_logits += n;
     }
     first = end;
-    if (Status drafted = DraftTile(on_device, choose); !drafted) return drafted;
+    if (Status drafted = DraftTile(describe, choose); !drafted) return drafted;
   }
   return {};
 }
 
 // Runs the blocks of drafting_ and chooses their drafts.
-Status DSparkDrafter::DraftTile(bool on_device, const ChooseDrafts& choose) {
+Status DSparkDrafter::DraftTile(const DescribeDrafts& describe, const ChooseDrafts& choose) {
   if (drafting_.empty()) return {};
   if (model_.stage().is_last) {
     Status ran = StoreDeferredKeys();
@@ -333,7 +315,7 @@ Status DSparkDrafter::DraftTile(bool on_device, const ChooseDrafts& choose) {
     }
   }
   for (std::int64_t depth = 0; !drafting_.empty(); ++depth) {
-    if (Status chosen = Choose(depth, on_device, choose); !chosen) return chosen;
+    if (Status chosen = Choose(depth, describe, choose); !chosen) return chosen;
     std::erase_if(drafting_, [](const Drafting& drafting) {
       return drafting.token == kNoDraft || drafting.n_left == 0;
     });
@@ -431,39 +413,36 @@ void DSparkDrafter::ComputeConfidences(std::int64_t depth) {
 }
 
 // Lets the drafts at `depth` be chosen.
-Status DSparkDrafter::Choose(std::int64_t depth, bool on_device, const ChooseDrafts& choose) {
+Status DSparkDrafter::Choose(std::int64_t depth, const DescribeDrafts& describe,
+                             const ChooseDrafts& choose) {
   const std::int64_t n = std::ssize(drafting_);
-  TensorParallel& tensor = *model_.parts.tensor;
   confidences_.clear();
-  Matrix<const float> logits;
-  if (on_device) {
-    const Matrix<float> room = model_.activations().sampled_logits.Rows(0, n);
-    AddBias(depth, room);
-    logits = room;
-  } else if (model_.stage().is_last) {
-    AddBias(depth, tensor.LocalLogits(n));
-  }
-  if (model_.stage().is_last && tensor.is_whole()) {
-    ComputeConfidences(depth);
-  }
-  if (!on_device) {
-    if (Status done = model_.backend.Synchronize(); !done) return done;
-    if (Status started = tensor.StartLogits(n, 0); !started) return started;
-    const Result<Matrix<const float>> gathered = tensor.FinishLogits(0);
-    if (!gathered) return Unexpected(gathered.error());
-    logits = *gathered;
+  if (model_.stage().is_last) {
+    AddBias(depth, model_.tokens->Room(n));
+    if (model_.parts.tensor->is_whole()) ComputeConfidences(depth);
   }
   indices_.clear();
   bool goes_on = false;
-  for (Drafting& drafting : drafting_) {
+  for (const Drafting& drafting : drafting_) {
     indices_.push_back(drafting.request);
     goes_on = goes_on || drafting.n_left > 1;
   }
+  const auto describe_rows = [&] { return describe(indices_); };
+  if (Status started =
+          model_.tokens->Start(n, describe ? DescribeRows(describe_rows) : DescribeRows(), 0);
+      !started) {
+    return started;
+  }
+  const Result<ChosenTokens> found = model_.tokens->Finish(0);
+  if (!found) return Unexpected(found.error());
   tokens_.assign(static_cast<std::size_t>(n), kNoDraft);
   if (trace_ != nullptr) trace_->AddConfidences(confidences_);
-  if (Status chosen = choose({indices_, logits, goes_on, confidences_}, tokens_); !chosen) {
-    return chosen;
-  }
+  const DraftLogits drafts = {.requests = indices_,
+                              .logits = found->logits,
+                              .choices = found->choices,
+                              .every_rank_needs_tokens = goes_on,
+                              .confidences = confidences_};
+  if (Status chosen = choose(drafts, tokens_); !chosen) return chosen;
   for (std::size_t i = 0; i < drafting_.size(); ++i) {
     drafting_[i].token = tokens_[i];
     --drafting_[i].n_left;

@@ -39,9 +39,8 @@ class DSparkDrafter : public Drafter {
                  StreamSource source) override;
   Status Commit(const Batch& next, std::span<const std::int32_t> stream_rows,
                 StreamSource source) override;
-  Status Propose(std::span<const DraftRequest> requests, const ChooseDrafts& choose) override;
-  Status ProposeTokens(std::span<const DraftRequest> requests,
-                       const DraftSampling& sampling) override;
+  Status Propose(std::span<const DraftRequest> requests, const DescribeDrafts& describe,
+                 const ChooseDrafts& choose) override;
 
   // Records the values that later steps compute; null: stops. On the host: slow, for one process.
   void set_trace(DSparkTrace* trace) override { trace_ = trace; }
@@ -70,14 +69,12 @@ class DSparkDrafter : public Drafter {
   void KeepFeatures(const BatchView& whole, const Step& step, bool stores_keys);
   Status StoreDeferredKeys();
   Status StoreKeptKeys(const BatchView& positions);
-  Status ForTiles(std::span<const DraftRequest> requests, bool on_device,
-                  const ChooseDrafts& choose);
-  Status DraftTile(bool on_device, const ChooseDrafts& choose);
+  Status DraftTile(const DescribeDrafts& describe, const ChooseDrafts& choose);
   Status RunBlocks();
   Status ComputeLogits();
   void AddBias(std::int64_t depth, Matrix<float> logits);
   void ComputeConfidences(std::int64_t depth);
-  Status Choose(std::int64_t depth, bool on_device, const ChooseDrafts& choose);
+  Status Choose(std::int64_t depth, const DescribeDrafts& describe, const ChooseDrafts& choose);
 
   // The positions [first, end) of a sequence whose features are stored and whose keys may be
   // missing.
@@ -102,7 +99,6 @@ class DSparkDrafter : public Drafter {
   std::vector<std::int32_t> indices_;
   std::vector<Token> tokens_;
   std::vector<float> confidences_;
-  std::vector<TokenChoice> choices_;
 };
 
 }  // namespace fathom

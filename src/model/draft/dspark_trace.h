@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "base/check.h"
 #include "base/float_types.h"
 #include "base/tensor.h"
 #include "kernels/backend.h"

@@ -70,15 +70,13 @@ MtpDrafter::MtpDrafter(ModelState& model)
     : model_(model),
       rounds_(model.options.max_batch_tokens, model.options.max_sequences,
               model.options.max_logit_rows),
-      passes_{.logits = [this](std::span<const std::int32_t> rows) { return Logits(rows); },
-              .forward =
-                  [this](const Batch& next, std::span<const std::int32_t> stream_rows) {
-                    return DraftAgain(next, stream_rows);
-                  }},
-      sampled_passes_{
-          .logits = [this](std::span<const std::int32_t> rows) { return SampledLogits(rows); },
-          .forward = passes_.forward} {
-  choices_.reserve(static_cast<std::size_t>(model.options.max_logit_rows));
+      head_{
+          .choose = [this](std::span<const std::int32_t> rows,
+                           DescribeRows describe) { return ChooseFrom(rows, std::move(describe)); },
+          .forward =
+              [this](const Batch& next, std::span<const std::int32_t> stream_rows) {
+                return DraftAgain(next, stream_rows);
+              }} {
   kept_streams_.reserve(static_cast<std::size_t>(model.options.max_batch_tokens));
   const auto n_tokens = static_cast<std::size_t>(model.options.max_batch_tokens);
   committed_.Reserve(model.options.max_batch_tokens, model.options.max_sequences);
@@ -139,25 +137,8 @@ Status MtpDrafter::Commit(const Batch& next, std::span<const std::int32_t> strea
   });
 }
 
-Status MtpDrafter::Propose(std::span<const DraftRequest> requests, const ChooseDrafts& choose) {
-  return Draft(requests, passes_, choose);
-}
-
-Status MtpDrafter::ProposeTokens(std::span<const DraftRequest> requests,
-                                 const DraftSampling& sampling) {
-  Check(model_.ChoosesTokens(), "drafts of a model that does not choose tokens");
-  const auto choose = [&](const DraftLogits& found, std::span<Token> tokens) {
-    choices_.resize(tokens.size());
-    model_.backend.ChooseTokens(found.logits, sampling.describe(found.requests), choices_);
-    if (Status done = model_.backend.Synchronize(); !done) return done;
-    sampling.take(found.requests, choices_, tokens);
-    return Status();
-  };
-  return Draft(requests, sampled_passes_, choose);
-}
-
-Status MtpDrafter::Draft(std::span<const DraftRequest> requests, const DraftRounds::Head& passes,
-                         const ChooseDrafts& choose) {
+Status MtpDrafter::Propose(std::span<const DraftRequest> requests, const DescribeDrafts& describe,
+                           const ChooseDrafts& choose) {
   requests_.clear();
   bool wants_drafts = false;
   for (const DraftRequest& request : requests) {
@@ -168,7 +149,7 @@ Status MtpDrafter::Draft(std::span<const DraftRequest> requests, const DraftRoun
   }
   if (!wants_drafts) return {};
   if (Status ran = RunFirst(); !ran) return ran;
-  return rounds_.Run(requests_, model_.draft.positions, passes, choose);
+  return rounds_.Run(requests_, model_.draft.positions, head_, describe, choose);
 }
 
 void MtpDrafter::Remember(const BatchView& committed) {
@@ -335,24 +316,14 @@ HeadWeights MtpDrafter::FinalWeights() const {
   return {.hc = weights.hc_head, .norm = norm};
 }
 
-Result<Matrix<const float>> MtpDrafter::Logits(std::span<const std::int32_t> rows) {
-  if (Status started = model_.StartLogits(Pass::kDraft, model_.activations().draft_streams, rows,
-                                          FinalWeights(), 0);
+Result<ChosenTokens> MtpDrafter::ChooseFrom(std::span<const std::int32_t> rows,
+                                            DescribeRows describe) {
+  if (Status started = model_.StartTokens(Pass::kDraft, model_.activations().draft_streams, rows,
+                                          FinalWeights(), std::move(describe), 0);
       !started) {
     return Unexpected(started.error());
   }
-  return model_.parts.tensor->FinishLogits(0);
-}
-
-Result<Matrix<const float>> MtpDrafter::SampledLogits(std::span<const std::int32_t> rows) {
-  const Activations& a = model_.activations();
-  const Matrix<float> logits = a.sampled_logits.Rows(0, std::ssize(rows));
-  if (Status computed =
-          model_.ComputeLogits(Pass::kDraft, a.draft_streams, rows, FinalWeights(), logits);
-      !computed) {
-    return Unexpected(computed.error());
-  }
-  return Matrix<const float>(logits);
+  return model_.tokens->Finish(0);
 }
 
 }  // namespace fathom

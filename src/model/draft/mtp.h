@@ -28,16 +28,13 @@ class MtpDrafter : public Drafter {
                  StreamSource source) override;
   Status Commit(const Batch& next, std::span<const std::int32_t> stream_rows,
                 StreamSource source) override;
-  Status Propose(std::span<const DraftRequest> requests, const ChooseDrafts& choose) override;
-  Status ProposeTokens(std::span<const DraftRequest> requests,
-                       const DraftSampling& sampling) override;
+  Status Propose(std::span<const DraftRequest> requests, const DescribeDrafts& describe,
+                 const ChooseDrafts& choose) override;
 
  private:
   // The results of the block that a pass of the head needs.
   enum class Wanted { kKeys, kOutputs };
 
-  Status Draft(std::span<const DraftRequest> requests, const DraftRounds::Head& passes,
-               const ChooseDrafts& choose);
   void Remember(const BatchView& committed);
   bool SeesKeysInCache(std::int32_t row) const;
   Status RunFirst();
@@ -53,15 +50,11 @@ class MtpDrafter : public Drafter {
   Status StoreKeys(const Step& step);
   Status RunHeadBlock(const Step& step);
   HeadWeights FinalWeights() const;
-  Result<Matrix<const float>> Logits(std::span<const std::int32_t> rows);
-  // Computes logits that stay on the backend.
-  Result<Matrix<const float>> SampledLogits(std::span<const std::int32_t> rows);
+  Result<ChosenTokens> ChooseFrom(std::span<const std::int32_t> rows, DescribeRows describe);
 
   ModelState& model_;
   DraftRounds rounds_;
-  const DraftRounds::Head passes_;
-  const DraftRounds::Head sampled_passes_;
-  std::vector<TokenChoice> choices_;
+  const DraftRounds::Head head_;
   // The last commit: its rows, and the rows of a.draft_input with the inputs of the block; -1: in
   // another process.
   Batch committed_;

@@ -120,7 +120,7 @@ TEST_P(EngineOnDataRanks, ChoicesStayWhereTheirPromptWasRead) {
 // little there is.
 TEST_P(EngineOnDataRanks, MemoryOfARankIsForItsSequences) {
   MakeRanks(1);
-  const SequenceCache& large = model_->Cache();
+  const SequenceCache& large = model_->cache();
   const std::int64_t others = large.bytes() - large.arena(0).n_slabs() * large.SlabBytes();
   const std::int64_t blocks = BlockCount(1'000);
   const std::int64_t per_slab = large.arena(0).histories_per_slab();

@@ -77,11 +77,11 @@ class StreamedLeader : public ::testing::TestWithParam<RankCounts> {
   }
   static std::vector<float> ComputeLogits(LanguageModel& model, std::int32_t row) {
     const std::vector<std::int32_t> rows = {row};
-    EXPECT_TRUE(model.StartLogits(rows, 0));
-    const Result<Matrix<const float>> logits = model.FinishLogits(0);
-    EXPECT_TRUE(logits);
-    return logits ? std::vector<float>(logits->data, logits->data + logits->cols)
-                  : std::vector<float>();
+    EXPECT_TRUE(model.StartTokens(rows, {}, 0));
+    const Result<ChosenTokens> found = model.FinishTokens(0);
+    EXPECT_TRUE(found);
+    return found ? std::vector<float>(found->logits.data, found->logits.data + found->logits.cols)
+                 : std::vector<float>();
   }
 
   const std::filesystem::path directory_ = ProjectPath("models/fairy");
@@ -113,7 +113,7 @@ TEST_P(StreamedLeader, LearnsWhichSequencesHaveFailed) {
                    {.slots = 8, .n_read_threads = 4, .open = OpenBroken(broken, fails)});
   for (int i = 0; i < 2; ++i) {
     std::vector<SequenceFailure> failed;
-    const Status ran = model.ForwardEach(TokenOfEach(0), failed);
+    const Status ran = model.Forward(TokenOfEach(0), failed);
     ASSERT_TRUE(ran) << ran.error().message;
     std::set<std::int32_t> found;
     for (const SequenceFailure& failure : failed) {
@@ -131,18 +131,15 @@ TEST_P(StreamedLeader, LearnsWhichSequencesHaveFailed) {
   EXPECT_EQ(counts.failed_reads, 2);
   EXPECT_EQ(counts.slots, 8 * GetParam().n_tensor * GetParam().n_data);
   EXPECT_FALSE(counts.DiskFails(std::chrono::steady_clock::now()));
-  // All sequences of a step, then a caller without a list of failures.
+  // All sequences of a step.
   const std::int32_t user = *users.begin();
   std::vector<SequenceFailure> failed;
-  ASSERT_TRUE(model.ForwardEach(TokenOfEach(0, user, user + 1), failed));
+  ASSERT_TRUE(model.Forward(TokenOfEach(0, user, user + 1), failed));
   EXPECT_EQ(failed.size(), 1u);
   EXPECT_TRUE(model.Streaming().value().DiskFails(std::chrono::steady_clock::now()));
-  const Status ran = model.Forward(TokenOfEach(0));
-  ASSERT_FALSE(ran);
-  EXPECT_EQ(ran.error().code, ErrorCode::kIo);
   fails = false;
   for (const std::int32_t position : {0, 1}) {
-    ASSERT_TRUE(model.ForwardEach(TokenOfEach(position), failed));
+    ASSERT_TRUE(model.Forward(TokenOfEach(position), failed));
     EXPECT_EQ(failed.size(), 0u);
   }
   for (std::int32_t slot = 0; slot < kSequences; ++slot) {
@@ -191,7 +188,7 @@ TEST_P(StreamedLeader, FailuresOfAPassAndOfItsPausesStayApart) {
   ASSERT_TRUE(model.BeginPass(prompt, {}));
   for (std::int64_t layer = 0;; ++layer) {
     fails = layer <= block;
-    ASSERT_TRUE(model.ForwardEach(TokenOfEach(0, kHalf), failed));
+    ASSERT_TRUE(model.Forward(TokenOfEach(0, kHalf), failed));
     EXPECT_EQ(found(), fails ? of_pauses : std::set<std::int32_t>());
     for (std::int32_t slot = kHalf; slot < kSequences; ++slot) {
       if (found().contains(slot)) continue;
@@ -212,7 +209,7 @@ TEST_P(StreamedLeader, FailuresOfAPassAndOfItsPausesStayApart) {
   ASSERT_TRUE(model.ContinuePass(failed));
   model.StopPass();
   for (const std::int32_t slot : {3, 1, 0, 2}) {
-    ASSERT_TRUE(model.ForwardEach(TokenOfEach(0, slot, slot + 1), failed));
+    ASSERT_TRUE(model.Forward(TokenOfEach(0, slot, slot + 1), failed));
     EXPECT_TRUE(failed.empty());
     EXPECT_EQ(ComputeLogits(model, 0), ExpectedLogits(slot, 1)) << "sequence " << slot;
   }

@@ -1,7 +1,7 @@
 // min-p, top-k and top-p: find the last token, in the order of truncation, that may be drawn.
 //
-// The host sums the weights of bins and sorts one of them (engine/truncation.cc); here the last key
-// is found two bits at a time. Weights are integers, so both keep the same tokens.
+// The host sums the weights of bins and sorts one of them (sampling/truncation.cc); here the last
+// key is found two bits at a time. Weights are integers, so both keep the same tokens.
 #include "kernels/gpu/device/block_reduce.h"
 #include "kernels/gpu/device/sample_row.h"
 #include "kernels/gpu/device/sampling.h"

@@ -1,11 +1,10 @@
-#include "engine/truncation.h"
+#include "sampling/truncation.h"
 
 #include <algorithm>
 #include <array>
 
 #include "base/check.h"
 #include "sampling/probability_weight.h"
-#include "sampling/sampling_row.h"
 
 namespace fathom {
 namespace {
@@ -14,8 +13,7 @@ bool Better(const Candidate& a, const Candidate& b) {
   return a.logit > b.logit || (a.logit == b.logit && a.token < b.token);
 }
 
-void KeepMinP(double min_p, std::vector<Candidate>& candidates) {
-  const double lowest = LowestOfMinP(min_p);
+void KeepMinP(double lowest, std::vector<Candidate>& candidates) {
   std::erase_if(candidates,
                 [lowest](const Candidate& c) { return static_cast<double>(c.logit) < lowest; });
 }
@@ -68,15 +66,11 @@ void KeepTopP(double top_p, std::vector<Candidate>& candidates) {
 
 }  // namespace
 
-bool Truncates(const SamplingParameters& parameters) {
-  return parameters.min_p > 0 || parameters.top_k > 0 || parameters.top_p < 1;
-}
-
-void Truncate(const SamplingParameters& parameters, std::vector<Candidate>& candidates) {
+void Truncate(const SamplingRule& rule, std::vector<Candidate>& candidates) {
   Check(!candidates.empty(), "a candidate");
-  if (parameters.min_p > 0) KeepMinP(parameters.min_p, candidates);
-  if (parameters.top_k > 0) KeepTopK(parameters.top_k, candidates);
-  if (parameters.top_p < 1) KeepTopP(parameters.top_p, candidates);
+  if (rule.lowest > kNoMinP) KeepMinP(rule.lowest, candidates);
+  if (rule.top_k > 0) KeepTopK(rule.top_k, candidates);
+  if (rule.top_p < 1) KeepTopP(rule.top_p, candidates);
 }
 
 }  // namespace fathom

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/tensor.h"
-#include "engine/request.h"
+#include "sampling/sampling_row.h"
 
 namespace fathom {
 
@@ -18,11 +18,8 @@ struct Candidate {
   Token token = 0;
 };
 
-// Returns true if min-p, top-k or top-p is on.
-bool Truncates(const SamplingParameters& parameters);
-
 // Removes the tokens that min-p, top-k and top-p exclude, in this order; at least one candidate
 // stays. One of the candidates has logit 0. Leaves them in an unspecified order. Allocates nothing.
-void Truncate(const SamplingParameters& parameters, std::vector<Candidate>& candidates);
+void Truncate(const SamplingRule& rule, std::vector<Candidate>& candidates);
 
 }  // namespace fathom

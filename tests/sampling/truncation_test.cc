@@ -1,18 +1,29 @@
-#include "engine/truncation.h"
+#include "sampling/truncation.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <set>
+#include <vector>
 
 namespace fathom {
 namespace {
 
+struct Parameters {
+  double top_p = 1;
+  std::int64_t top_k = 0;
+  double min_p = 0;
+
+  SamplingRule Rule() const {
+    return {.top_p = top_p, .lowest = LowestOfMinP(min_p), .top_k = top_k};
+  }
+};
+
 // The definition of the kept set: everything sorted, probabilities normalised at every step.
-std::set<Token> NaiveKeptSet(const SamplingParameters& parameters,
-                             std::vector<Candidate> candidates) {
+std::set<Token> NaiveKeptSet(const Parameters& parameters, std::vector<Candidate> candidates) {
   std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
     return a.logit != b.logit ? a.logit > b.logit : a.token < b.token;
   });
@@ -40,8 +51,8 @@ std::set<Token> NaiveKeptSet(const SamplingParameters& parameters,
   return kept;
 }
 
-std::set<Token> KeptSet(const SamplingParameters& parameters, std::vector<Candidate> candidates) {
-  Truncate(parameters, candidates);
+std::set<Token> KeptSet(const Parameters& parameters, std::vector<Candidate> candidates) {
+  Truncate(parameters.Rule(), candidates);
   std::set<Token> kept;
   for (const Candidate& candidate : candidates) {
     kept.insert(candidate.token);
@@ -66,7 +77,7 @@ TEST(Truncate, KeepsExactlyWhatTheDefinitionKeeps) {
   const bool holds = rc::check([] {
     const std::vector<Candidate> candidates = RandomCandidates(*rc::gen::element(2, 8, 80));
     for (int i = 0; i < 20; ++i) {
-      SamplingParameters parameters;
+      Parameters parameters;
       parameters.top_p = *rc::gen::inRange(1, 1001) / 1000.0;
       parameters.top_k = *rc::gen::inRange(0, static_cast<int>(candidates.size()) + 1);
       parameters.min_p = *rc::gen::element(0.0, 0.0, 0.0101, 0.1003, 0.501, 1.0);
@@ -86,11 +97,11 @@ TEST(Truncate, LargeVocabulary) {
   }
   candidates[777].logit = 0;
   for (const double top_p : {1e-6, 0.001, 0.01, 0.02, 0.3, 0.9, 0.999999}) {
-    const SamplingParameters parameters{.top_p = top_p};
+    const Parameters parameters{.top_p = top_p};
     EXPECT_EQ(KeptSet(parameters, candidates), NaiveKeptSet(parameters, candidates)) << top_p;
   }
   for (const std::int64_t top_k : {1, 31, 32, 33, 288, 5000, 19999, 20000}) {
-    const SamplingParameters parameters{.top_p = 0.95, .top_k = top_k, .min_p = 0.05};
+    const Parameters parameters{.top_p = 0.95, .top_k = top_k, .min_p = 0.05};
     EXPECT_EQ(KeptSet(parameters, candidates), NaiveKeptSet(parameters, candidates)) << top_k;
   }
 }
@@ -102,7 +113,7 @@ TEST(Truncate, SumsOfLargeVocabulariesDoNotOverflow) {
   for (Token token = 0; token < kCount; ++token) {
     candidates.push_back({.logit = 0, .token = token});
   }
-  Truncate({.top_p = 0.75}, candidates);
+  Truncate(Parameters{.top_p = 0.75}.Rule(), candidates);
   ASSERT_EQ(candidates.size(), static_cast<std::size_t>(3 * (kCount / 4)));
   for (const Candidate& candidate : candidates) {
     ASSERT_LT(candidate.token, 3 * (kCount / 4));
