@@ -21,15 +21,11 @@ class ForwardingModel : public LanguageModel {
   Status Forward(const Batch& batch, std::vector<SequenceFailure>& failed) override {
     return model().Forward(batch, failed);
   }
-  Status BeginPass(const Batch& batch, ShouldStop should_stop) override {
+  Result<std::unique_ptr<LayeredPass>> BeginPass(const Batch& batch,
+                                                 ShouldStop should_stop) override {
     return model().BeginPass(batch, std::move(should_stop));
   }
-  Result<PassProgress> ContinuePass(std::vector<SequenceFailure>& failed) override {
-    return model().ContinuePass(failed);
-  }
-  void StopPass() override { model().StopPass(); }
-  Status StartTokens(std::span<const std::int32_t> rows, DescribeRows describe,
-                     int slot) override {
+  Status StartTokens(std::span<const std::int32_t> rows, DescribeRows describe, int slot) override {
     return model().StartTokens(rows, std::move(describe), slot);
   }
   Result<ChosenTokens> FinishTokens(int slot) override { return model().FinishTokens(slot); }

@@ -17,10 +17,6 @@ bool IsUnwanted(const StepPlan& plan) {
 
 }  // namespace
 
-PassInPieces::~PassInPieces() {
-  if (IsRunning()) runner_.StopPass();
-}
-
 Status PassInPieces::Begin(std::unique_ptr<RunningStep>& step) {
   const Clock::time_point begin = Clock::now();
   const StepPlan& plan = step->plan;
@@ -64,7 +60,7 @@ bool PassInPieces::IsAbandoned() const {
 }
 
 std::unique_ptr<RunningStep> PassInPieces::Stop() {
-  runner_.StopPass();
+  step_->pass.reset();
   metrics_.CountStoppedPass();
   std::unique_ptr<RunningStep> step = Take();
   CountEnded(step->plan);

@@ -26,8 +26,6 @@ class PassInPieces {
         scheduler_(scheduler),
         metrics_(metrics),
         pauses_each_layer_(pauses_each_layer) {}
-  // Stops the model's pass, if any, so that another engine can use the model.
-  ~PassInPieces();
 
   bool IsRunning() const { return step_ != nullptr; }
   std::int64_t n_prompt_tokens() const { return step_->plan.n_prompt_tokens; }

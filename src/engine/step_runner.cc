@@ -163,12 +163,18 @@ Status StepRunner::BeginPass(RunningStep& step, ShouldStop should_stop) {
     if (Status committed = CommitKept(step); !committed) return committed;
   }
   FillBatch(step);
-  return step.Timed([&] { return model_.BeginPass(step.batch, std::move(should_stop)); });
+  Result<std::unique_ptr<LayeredPass>> begun =
+      step.Timed([&] { return model_.BeginPass(step.batch, std::move(should_stop)); });
+  if (!begun) return Unexpected(begun.error());
+  step.pass = *std::move(begun);
+  return {};
 }
 
 Result<PassProgress> StepRunner::ContinuePass(RunningStep& step) {
-  const Result<PassProgress> progress = step.Timed([&] { return model_.ContinuePass(failed_); });
-  if (!progress || !progress->HasEnded()) return progress;
+  const Result<PassProgress> progress = step.Timed([&] { return step.pass->Continue(failed_); });
+  if (progress && !progress->HasEnded()) return progress;
+  step.pass.reset();
+  if (!progress) return progress;
   CountComputed(step);
   if (Status asked = AskStep(step); !asked) return Unexpected(asked.error());
   return progress;

@@ -50,6 +50,7 @@ struct RunningStep {
   bool alone = true;  // no other step runs: its sequences may be drafted
   StepPlan plan;
   Batch batch;
+  std::unique_ptr<LayeredPass> pass;  // from BeginPass until the pass has ended
   std::vector<LogitRows> wanted;  // all logits of the step
   std::size_t first_asked = 0;    // the first logits of the last call of StartLogits
   std::size_t end_asked = 0;
@@ -103,8 +104,6 @@ class StepRunner {
   // calls. Errors as Begin.
   Status BeginPass(RunningStep& step, ShouldStop should_stop);
   Result<PassProgress> ContinuePass(RunningStep& step);
-  // Ends a pass that has begun. Its sequences have lost their caches; the caller must finish them.
-  void StopPass() { model_.StopPass(); }
   // Chooses the tokens of a step that has begun, for the sequences that have not finished
   // meanwhile. Adds them to the streams (unpublished), and finished sequences to `finished`. A
   // sequence that fails alone ends with kError and is in `finished`.

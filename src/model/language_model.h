@@ -47,26 +47,22 @@ class LanguageModel {
   // Returns the cached state of the sequences; its blocks can be shared and counted.
   virtual SequenceCache& cache() = 0;
   // Runs the batch and caches its positions. A sequence continues at its next position, or at most
-  // rollback_tokens before it, or starts again at 0. Sequences whose weights cannot be read may fail
-  // alone: `failed` is replaced by the list of such sequences. They are then empty, and no tokens
-  // may be requested for their rows. After an error, either the sequences of the batch are empty or
-  // nothing has changed.
+  // rollback_tokens before it, or starts again at 0. Sequences whose weights cannot be read may
+  // fail alone: `failed` is replaced by the list of such sequences. They are then empty, and no
+  // tokens may be requested for their rows. After an error, either the sequences of the batch are
+  // empty or nothing has changed.
   virtual Status Forward(const Batch& batch, std::vector<SequenceFailure>& failed) = 0;
-  // Run Forward in pieces, for a model whose pause_tokens is not 0: BeginPass, then ContinuePass,
-  // which runs a layer, until the pass has ended. Between these calls, all other calls may be made
-  // for other sequences, with batches of at most pause_tokens; a call that refers to the last
-  // Forward must not be separated from it by a ContinuePass. `batch` must not change until the pass
-  // has ended. The results equal Forward's bit for bit, and so do errors, which end the pass.
-  // With should_stop, ContinuePass fails with kResourceExhausted soon after should_stop returns
-  // true: between experts that are read from disk. Several ranks, which must agree, do not call it.
-  virtual Status BeginPass(const Batch& /*batch*/, ShouldStop /*should_stop*/) {
-    return NoPieces();
+  // Begins a Forward that runs a layer at a time, for a model whose pause_tokens is not 0; one pass
+  // at a time. Between its layers, all calls may be made for other sequences, with batches of at
+  // most pause_tokens; a call that refers to the last Forward must not be separated from it by a
+  // layer. `batch` must not change until the pass has ended. With should_stop, a layer fails with
+  // kResourceExhausted soon after should_stop returns true: between experts that are read from
+  // disk. Several ranks, which must agree, do not call it.
+  virtual Result<std::unique_ptr<LayeredPass>> BeginPass(const Batch& /*batch*/,
+                                                         ShouldStop /*should_stop*/) {
+    return MakeError(ErrorCode::kUnsupported,
+                     "pass in pieces: expected a model that pauses, found one that does not");
   }
-  virtual Result<PassProgress> ContinuePass(std::vector<SequenceFailure>& /*failed*/) {
-    return NoPieces();
-  }
-  // Ends a pass, if one has begun; its sequences must begin at position 0 again.
-  virtual void StopPass() {}
   // Choose tokens from rows of the last Forward, at most max_logit_rows (TokenChoices). In two
   // parts: between them other steps may run, which use other slots (0 to most_in_flight - 1). The
   // drafter needs slot 0 to be free, and its streams are the streams of the last step.
@@ -86,12 +82,6 @@ class LanguageModel {
       const DiskTierOptions& options, const BlockKey& root,
       std::function<void(const std::string&)> warn) {
     return DiskBlocks::Open(cache(), options, root, std::move(warn));
-  }
-
- private:
-  static tl::unexpected<Error> NoPieces() {
-    return MakeError(ErrorCode::kUnsupported,
-                     "pass in pieces: expected a model that pauses, found one that does not");
   }
 };
 

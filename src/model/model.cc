@@ -26,6 +26,8 @@ struct Model::Impl : ModelState {
   Status RunNextLayer(const Step& step);
   Status EndMainPass(const Step& step, Status ran, std::vector<SequenceFailure>& failed);
   PassProgress Progress() const;
+  Result<PassProgress> ContinuePass(std::vector<SequenceFailure>& failed);
+  void StopPass();
   void Finish(ForwardPass& pass);
   HeadWeights head_weights() const { return {.hc = weights.hc_head, .norm = weights.norm}; }
 };
@@ -185,41 +187,56 @@ Status Model::Forward(const Batch& batch, std::vector<SequenceFailure>& failed) 
   return m.EndMainPass(*step, ran, failed);
 }
 
-Status Model::BeginPass(const Batch& batch, ShouldStop should_stop) {
+// The pass of BeginPass.
+class Model::LongPass final : public LayeredPass {
+ public:
+  explicit LongPass(Impl& model) : model_(model) {}
+  ~LongPass() override {
+    if (!has_ended_) model_.StopPass();
+  }
+  Result<PassProgress> Continue(std::vector<SequenceFailure>& failed) override {
+    Check(!has_ended_, "a pass that has not ended");
+    Result<PassProgress> progress = model_.ContinuePass(failed);
+    has_ended_ = !progress || progress->HasEnded();
+    return progress;
+  }
+
+ private:
+  Impl& model_;
+  bool has_ended_ = false;
+};
+
+Result<std::unique_ptr<LayeredPass>> Model::BeginPass(const Batch& batch, ShouldStop should_stop) {
   Impl& m = *impl_;
   Check(m.options.pause_tokens > 0 && !m.IsPaused(), "a pass in pieces beside another");
-  if (Status prepared = Prepare(batch); !prepared) return prepared;
+  if (Status prepared = Prepare(batch); !prepared) return Unexpected(prepared.error());
   if (const Result<Step> step = m.StartMainPass(batch.View()); !step) {
     return Unexpected(step.error());
   }
   m.long_pass.should_stop = std::move(should_stop);
   m.main = &m.short_pass;
-  return {};
+  return std::make_unique<LongPass>(m);
 }
 
-Result<PassProgress> Model::ContinuePass(std::vector<SequenceFailure>& failed) {
+Result<PassProgress> Model::Impl::ContinuePass(std::vector<SequenceFailure>& failed) {
   failed.clear();
-  Impl& m = *impl_;
-  Check(m.IsPaused(), "a pass that has begun");
-  m.main = &m.long_pass;
-  const Step step = m.StepOf(m.long_pass);
-  Status ran = m.backend.BeginStep(step.batch, m.cache->TakeTableChanges());
-  if (ran) ran = m.RunNextLayer(step);
-  const PassProgress progress = m.Progress();
+  main = &long_pass;
+  const Step step = StepOf(long_pass);
+  Status ran = backend.BeginStep(step.batch, cache->TakeTableChanges());
+  if (ran) ran = RunNextLayer(step);
+  const PassProgress progress = Progress();
   if (ran && !progress.HasEnded()) {
-    if (m.layer_observer) m.layer_observer(std::nullopt);
-    m.main = &m.short_pass;
+    if (layer_observer) layer_observer(std::nullopt);
+    main = &short_pass;
     return progress;
   }
-  if (Status done = m.EndMainPass(step, ran, failed); !done) return Unexpected(done.error());
+  if (Status done = EndMainPass(step, ran, failed); !done) return Unexpected(done.error());
   return progress;
 }
 
-void Model::StopPass() {
-  Impl& m = *impl_;
-  if (!m.IsPaused()) return;
-  m.main = &m.long_pass;
-  m.ResetSequences(m.long_pass.whole.segments);
+void Model::Impl::StopPass() {
+  main = &long_pass;
+  ResetSequences(long_pass.whole.segments);
 }
 
 PassProgress Model::Impl::Progress() const {
@@ -283,8 +300,8 @@ int Model::most_in_flight() const { return impl_->parts.tensor->most_in_flight()
 Status Model::StartTokens(std::span<const std::int32_t> rows, DescribeRows describe, int slot) {
   Impl& m = *impl_;
   // Operations of the step may report errors only now, after its positions have been counted.
-  Status started = m.StartTokens(Pass::kMain, m.activations().streams, rows,
-                                 m.head_weights(), std::move(describe), slot);
+  Status started = m.StartTokens(Pass::kMain, m.activations().streams, rows, m.head_weights(),
+                                 std::move(describe), slot);
   if (!started) m.ResetSequences(m.main->positions);
   return started;
 }

@@ -103,18 +103,17 @@ class Model final : public LanguageModel {
   // `failed`, which is the same on all ranks. Other errors: as Forward.
   Status Forward(const Batch& batch, std::vector<SequenceFailure>& failed) override;
 
-  Status BeginPass(const Batch& batch, ShouldStop should_stop = {}) override;
-  Result<PassProgress> ContinuePass(std::vector<SequenceFailure>& failed) override;
-  void StopPass() override;
+  Result<std::unique_ptr<LayeredPass>> BeginPass(const Batch& batch,
+                                                 ShouldStop should_stop = {}) override;
 
   // Returns logits [rows.size(), vocab_size] of some rows of the last Forward; at most
   // max_logit_rows. Valid until the next call. With several ranks, rank 0 gets them and the others
   // get no rows.
   Result<Matrix<const float>> Logits(std::span<const std::int32_t> rows);
-  // With several pipeline stages, rank 0 may run the next steps between the two parts while the later
-  // stages compute this one; the other ranks call Logits where rank 0 calls StartTokens. After an
-  // error, the sequences of the last Forward must begin at position 0 again, as after an error of
-  // Forward.
+  // With several pipeline stages, rank 0 may run the next steps between the two parts while the
+  // later stages compute this one; the other ranks call Logits where rank 0 calls StartTokens.
+  // After an error, the sequences of the last Forward must begin at position 0 again, as after an
+  // error of Forward.
   Status StartTokens(std::span<const std::int32_t> rows, DescribeRows describe, int slot) override;
   Result<ChosenTokens> FinishTokens(int slot) override;
   // Returns how many steps may have tokens in flight: as many as there are pipeline stages.
@@ -126,8 +125,9 @@ class Model final : public LanguageModel {
                          StreamSource source) override;
   Status ProposeDrafts(std::span<const DraftRequest> requests, const DescribeDrafts& describe,
                        const ChooseDrafts& choose) override;
-  // Sets, for ModelLimits::draft_costs, how many times as long reading a byte of a routed expert takes as
-  // reading a byte of other weights, as with experts read from disk. Call once, after Load.
+  // Sets, for ModelLimits::draft_costs, how many times as long reading a byte of a routed expert
+  // takes as reading a byte of other weights, as with experts read from disk. Call once, after
+  // Load.
   void SetExpertTime(double times);
 
   // Sets the state of `sequence` to a state after n_tokens (1 to the context) unknown tokens:
@@ -154,6 +154,7 @@ class Model final : public LanguageModel {
 
  private:
   struct Impl;
+  class LongPass;
   explicit Model(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };

@@ -284,17 +284,30 @@ Status FakeModel::Forward(const Batch& batch, std::vector<SequenceFailure>& fail
   return ran;
 }
 
-Status FakeModel::BeginPass(const Batch& batch, ShouldStop should_stop) {
+class FakeModel::FakePass final : public LayeredPass {
+ public:
+  explicit FakePass(FakeModel& model) : model_(model) {}
+  ~FakePass() override { model_.StopPass(); }
+  Result<PassProgress> Continue(std::vector<SequenceFailure>& failed) override {
+    failed.clear();
+    return model_.ContinuePass();
+  }
+
+ private:
+  FakeModel& model_;
+};
+
+Result<std::unique_ptr<LayeredPass>> FakeModel::BeginPass(const Batch& batch,
+                                                          ShouldStop should_stop) {
   Check(options_.limits.pause_tokens > 0 && !paused_, "a pass in pieces beside another");
   Result<Running> pass = Begin(batch);
   if (!pass) return Unexpected(pass.error());
   paused_ = *std::move(pass);
   should_stop_ = std::move(should_stop);
-  return {};
+  return std::make_unique<FakePass>(*this);
 }
 
-Result<PassProgress> FakeModel::ContinuePass(std::vector<SequenceFailure>& failed) {
-  failed.clear();
+Result<PassProgress> FakeModel::ContinuePass() {
   Check(paused_.has_value(), "a pass that has begun");
   if (on_layer) on_layer();
   if (should_stop_ && should_stop_()) {

@@ -39,9 +39,8 @@ class FakeModel final : public LanguageModel {
   SequenceCache& cache() override { return caches_.front(); }
   Status Forward(const Batch& batch, std::vector<SequenceFailure>& failed) override;
   // Each of the layers stores or reads a part of what the caches hold.
-  Status BeginPass(const Batch& batch, ShouldStop should_stop) override;
-  Result<PassProgress> ContinuePass(std::vector<SequenceFailure>& failed) override;
-  void StopPass() override;
+  Result<std::unique_ptr<LayeredPass>> BeginPass(const Batch& batch,
+                                                 ShouldStop should_stop) override;
   Status StartTokens(std::span<const std::int32_t> rows, DescribeRows describe, int place) override;
   Result<ChosenTokens> FinishTokens(int place) override;
   Status CommitToDrafter(const Batch& next, std::span<const std::int32_t> stream_rows,
@@ -86,6 +85,9 @@ class FakeModel final : public LanguageModel {
     std::int64_t layers_done = 0;
     bool fails = false;
   };
+  class FakePass;
+  Result<PassProgress> ContinuePass();
+  void StopPass();
   Result<Running> Begin(const Batch& batch);
   Status RunLayer(Running& pass);
   Status Fail(const BatchView& view);

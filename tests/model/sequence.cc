@@ -145,11 +145,12 @@ void Step(Model& model, const std::vector<Piece>& pieces, NextToken next) {
 void StepInPieces(Model& model, const std::vector<Piece>& pieces,
                   const std::function<void()>& between) {
   StepBy(model, pieces, NextToken::kKnown, [&](const Batch& batch) -> Status {
-    if (Status begun = model.BeginPass(batch); !begun) return begun;
+    const Result<std::unique_ptr<LayeredPass>> pass = model.BeginPass(batch);
+    if (!pass) return Unexpected(pass.error());
     std::vector<SequenceFailure> failed;
     for (PassProgress progress = {.layers = 1}; !progress.HasEnded();) {
       between();
-      const Result<PassProgress> ran = model.ContinuePass(failed);
+      const Result<PassProgress> ran = (*pass)->Continue(failed);
       if (!ran) return Unexpected(ran.error());
       progress = *ran;
     }

@@ -1,6 +1,7 @@
 #include "engine/ranks/rank_follower.h"
 
 #include <algorithm>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -98,13 +99,14 @@ class Follower {
   // Runs a call of a pass in pieces.
   Status RunPass(RankCall call, RankMessage& message) {
     const bool begins = call == RankCall::kBeginPass;
-    if (begins ? is_in_pass_ || model_.options().pause_tokens == 0 : !is_in_pass_) {
+    const bool is_in_pass = pass_ != nullptr;
+    if (begins ? is_in_pass || model_.options().pause_tokens == 0 : !is_in_pass) {
       return MakeError(ErrorCode::kInvalidData,
                        "message of rank 0: expected no call {} of a pass in pieces, since {}",
                        static_cast<std::int64_t>(call),
-                       is_in_pass_ ? "one is under way"
-                       : begins    ? "this rank does not pause"
-                                   : "none is under way");
+                       is_in_pass ? "one is under way"
+                       : begins   ? "this rank does not pause"
+                                  : "none is under way");
     }
     if (begins) {
       ReadChanges(message, model_.cache());
@@ -113,20 +115,21 @@ class Follower {
     return IfRead(message, [&] { return begins ? BeginPass() : GoOnWithPass(call); });
   }
   Status BeginPass() {
-    Status begun = model_.BeginPass(pass_batch_);
-    is_in_pass_ = begun.has_value();
-    return begun;
+    Result<std::unique_ptr<LayeredPass>> begun = model_.BeginPass(pass_batch_);
+    if (!begun) return Unexpected(begun.error());
+    pass_ = *std::move(begun);
+    return {};
   }
   Status GoOnWithPass(RankCall call) {
-    is_in_pass_ = false;
     if (call == RankCall::kStopPass) {
-      model_.StopPass();
+      pass_.reset();
       return {};
     }
-    const Result<PassProgress> progress = model_.ContinuePass(failed_);
+    const Result<PassProgress> progress = pass_->Continue(failed_);
+    if (progress && !progress->HasEnded()) return {};
+    pass_.reset();
     if (!progress) return Unexpected(progress.error());
-    is_in_pass_ = !progress->HasEnded();
-    return is_in_pass_ || !after_forward_ ? Status() : after_forward_(pass_batch_.n_tokens());
+    return after_forward_ ? after_forward_(pass_batch_.n_tokens()) : Status();
   }
   template <class Call>
   static Status IfRead(const RankMessage& message, const Call& call) {
@@ -146,8 +149,8 @@ class Follower {
   const AfterForward& after_forward_;
   FollowerDisk disk_;
   Batch batch_;
-  Batch pass_batch_;  // batch of a pass in pieces, until the pass ends
-  bool is_in_pass_ = false;
+  Batch pass_batch_;                   // batch of a pass in pieces, until the pass ends
+  std::unique_ptr<LayeredPass> pass_;  // null: none is under way
   std::vector<std::int32_t> rows_;
   std::vector<DraftRequest> requests_;
   std::vector<SequenceFailure> failed_;

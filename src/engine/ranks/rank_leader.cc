@@ -57,35 +57,49 @@ Status RankLeader::Forward(const Batch& batch, std::vector<SequenceFailure>& fai
   });
 }
 
-Status RankLeader::BeginPass(const Batch& batch, ShouldStop /*should_stop*/) {
-  Status begun =
-      CallWithBatch(RankCall::kBeginPass, batch, [&] { return model_.BeginPass(batch); });
-  if (begun) n_pass_tokens_ = batch.n_tokens();
-  return begun;
-}
-
-Result<PassProgress> RankLeader::ContinuePass(std::vector<SequenceFailure>& failed) {
-  failed.clear();
-  PassProgress progress;
-  const Status ran = Call(
-      RankCall::kContinuePass, [](RankMessage&) {},
-      [&]() -> Status {
-        const Result<PassProgress> layer = model_.ContinuePass(failed);
-        if (!layer) return Unexpected(layer.error());
-        progress = *layer;
-        return progress.HasEnded() ? EndForward(n_pass_tokens_) : Status();
-      });
-  if (!ran || progress.HasEnded()) n_pass_tokens_ = 0;
-  if (!ran) return Unexpected(ran.error());
-  return progress;
-}
-
-void RankLeader::StopPass() {
-  if (std::exchange(n_pass_tokens_, 0) > 0) {
-    static_cast<void>(Call(
+class RankLeader::LeaderPass final : public LayeredPass {
+ public:
+  LeaderPass(RankLeader& leader, std::unique_ptr<LayeredPass> local, std::int64_t n_tokens)
+      : leader_(leader), local_(std::move(local)), n_tokens_(n_tokens) {}
+  ~LeaderPass() override {
+    if (has_ended_) return;
+    static_cast<void>(leader_.Call(
         RankCall::kStopPass, [](RankMessage&) {}, [] { return Status(); }));
   }
-  model_.StopPass();  // also when the other ranks are gone
+  Result<PassProgress> Continue(std::vector<SequenceFailure>& failed) override {
+    failed.clear();
+    PassProgress progress;
+    const Status ran = leader_.Call(
+        RankCall::kContinuePass, [](RankMessage&) {},
+        [&]() -> Status {
+          const Result<PassProgress> layer = local_->Continue(failed);
+          if (!layer) return Unexpected(layer.error());
+          progress = *layer;
+          return progress.HasEnded() ? leader_.EndForward(n_tokens_) : Status();
+        });
+    has_ended_ = !ran || progress.HasEnded();
+    if (!ran) return Unexpected(ran.error());
+    return progress;
+  }
+
+ private:
+  RankLeader& leader_;
+  const std::unique_ptr<LayeredPass> local_;
+  const std::int64_t n_tokens_;
+  bool has_ended_ = false;
+};
+
+Result<std::unique_ptr<LayeredPass>> RankLeader::BeginPass(const Batch& batch,
+                                                           ShouldStop /*should_stop*/) {
+  std::unique_ptr<LayeredPass> local;
+  const Status begun = CallWithBatch(RankCall::kBeginPass, batch, [&]() -> Status {
+    Result<std::unique_ptr<LayeredPass>> pass = model_.BeginPass(batch);
+    if (!pass) return Unexpected(pass.error());
+    local = *std::move(pass);
+    return {};
+  });
+  if (!begun) return Unexpected(begun.error());
+  return std::make_unique<LeaderPass>(*this, std::move(local), batch.n_tokens());
 }
 
 Status RankLeader::StartTokens(std::span<const std::int32_t> rows, DescribeRows describe,

@@ -37,9 +37,8 @@ class RankLeader : public LanguageModel {
   // The ranks run each layer together; between layers, this rank may make other calls, since only
   // it measures time. A layer that has begun runs to its end: should_stop is not called, and the
   // caller stops between layers.
-  Status BeginPass(const Batch& batch, ShouldStop should_stop) override;
-  Result<PassProgress> ContinuePass(std::vector<SequenceFailure>& failed) override;
-  void StopPass() override;
+  Result<std::unique_ptr<LayeredPass>> BeginPass(const Batch& batch,
+                                                 ShouldStop should_stop) override;
   // Returns the counts of the ranks that divide the experts of the first stage, or of this stage.
   std::optional<StreamingCounts> Streaming() const override { return model_.Streaming(); }
   Status StartTokens(std::span<const std::int32_t> rows, DescribeRows describe, int slot) override;
@@ -53,6 +52,8 @@ class RankLeader : public LanguageModel {
       std::function<void(const std::string&)> warn) override;
 
  private:
+  class LeaderPass;
+
   template <class Fill, class Run>
   Status Call(RankCall call, const Fill& fill, const Run& run);
   // Prepares the batch here, and then runs the call on all ranks.
@@ -69,8 +70,7 @@ class RankLeader : public LanguageModel {
   AfterForward after_forward_;  // may be empty
   CacheShadow shadow_;
   RankMessage message_;
-  std::int64_t n_pass_tokens_ = 0;  // tokens of the pass in pieces; 0: none has begun
-  std::optional<Error> failure_;    // the error that the engine receives
+  std::optional<Error> failure_;  // the error that the engine receives
 };
 
 }  // namespace fathom

@@ -185,7 +185,8 @@ TEST_P(StreamedLeader, FailuresOfAPassAndOfItsPausesStayApart) {
     for (const SequenceFailure& failure : failed) sequences.insert(failure.sequence);
     return sequences;
   };
-  ASSERT_TRUE(model.BeginPass(prompt, {}));
+  Result<std::unique_ptr<LayeredPass>> pass = model.BeginPass(prompt, {});
+  ASSERT_TRUE(pass);
   for (std::int64_t layer = 0;; ++layer) {
     fails = layer <= block;
     ASSERT_TRUE(model.Forward(TokenOfEach(0, kHalf), failed));
@@ -194,7 +195,7 @@ TEST_P(StreamedLeader, FailuresOfAPassAndOfItsPausesStayApart) {
       if (found().contains(slot)) continue;
       EXPECT_EQ(ComputeLogits(model, slot - kHalf), ExpectedLogits(slot, 1)) << "sequence " << slot;
     }
-    const Result<PassProgress> progress = model.ContinuePass(failed);
+    const Result<PassProgress> progress = (*pass)->Continue(failed);
     ASSERT_TRUE(progress) << progress.error().message;
     if (progress->HasEnded()) break;
   }
@@ -205,9 +206,10 @@ TEST_P(StreamedLeader, FailuresOfAPassAndOfItsPausesStayApart) {
   }
   // A pass that stops halfway: its blocks go to others.
   fails = false;
-  ASSERT_TRUE(model.BeginPass(prompt, {}));
-  ASSERT_TRUE(model.ContinuePass(failed));
-  model.StopPass();
+  pass = model.BeginPass(prompt, {});
+  ASSERT_TRUE(pass);
+  ASSERT_TRUE((*pass)->Continue(failed));
+  pass->reset();
   for (const std::int32_t slot : {3, 1, 0, 2}) {
     ASSERT_TRUE(model.Forward(TokenOfEach(0, slot, slot + 1), failed));
     EXPECT_TRUE(failed.empty());

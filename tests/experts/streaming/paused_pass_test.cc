@@ -95,15 +95,16 @@ TEST_P(PausedPass, MayStopAfterAnyLayer) {
     Step(model, {{&other, 10}});
     Batch batch;
     batch.Add(0, 0, std::span(tokens_[0]).first(kPrompt));
-    ASSERT_TRUE(model.BeginPass(batch));
+    Result<std::unique_ptr<LayeredPass>> pass = model.BeginPass(batch);
+    ASSERT_TRUE(pass);
     for (std::int64_t i = 0; i < n; ++i) {
-      const Result<PassProgress> progress = model.ContinuePass(failed);
+      const Result<PassProgress> progress = (*pass)->Continue(failed);
       ASSERT_TRUE(progress);
       EXPECT_EQ(progress->layers_done, i + 1);
       EXPECT_EQ(progress->layers, n_layers());
       Step(model, {{&other, 1}});
     }
-    model.StopPass();
+    pass->reset();
     EXPECT_EQ(model.cache().next_position(0), 0);
     Step(model, {{&other, std::min(kPrompt, other.left())}});
     ExpectSameBits(expected_[1], other, other.done, "the other");
@@ -116,13 +117,14 @@ TEST_P(PausedPass, LeavesLittleRoomForOthers) {
   Model& model = streamed.model();
   Batch batch;
   batch.Add(0, 0, std::span(tokens_[0]).first(kPrompt));
-  ASSERT_TRUE(model.BeginPass(batch));
+  Result<std::unique_ptr<LayeredPass>> pass = model.BeginPass(batch);
+  ASSERT_TRUE(pass);
   Batch large;
   large.Add(1, 0, std::span(tokens_[1]).first(kPauseTokens + 1));
   const Status ran = model.Forward(large);
   ASSERT_FALSE(ran);
   EXPECT_EQ(ran.error().message, "batch: expected at most 8 tokens, found 9");
-  model.StopPass();
+  pass->reset();
   EXPECT_TRUE(model.Forward(large));
 }
 
@@ -136,15 +138,17 @@ TEST_P(PausedPass, StopsWithinALayer) {
   Batch batch;
   batch.Add(0, 0, std::span(tokens_[0]).first(kPrompt));
   int n_asked = 0, last = 1'000'000;
-  ASSERT_TRUE(model.BeginPass(batch, [&] { return ++n_asked >= last; }));
+  Result<std::unique_ptr<LayeredPass>> pass =
+      model.BeginPass(batch, [&] { return ++n_asked >= last; });
+  ASSERT_TRUE(pass);
   std::vector<SequenceFailure> failed;
-  ASSERT_TRUE(model.ContinuePass(failed));
+  ASSERT_TRUE((*pass)->Continue(failed));
   const int n_of_layer = n_asked;
   EXPECT_GT(n_of_layer, 1);
   n_asked = 0;
   last = 2;
   const std::int64_t n_before = n_read();
-  const Result<PassProgress> progress = model.ContinuePass(failed);
+  const Result<PassProgress> progress = (*pass)->Continue(failed);
   ASSERT_FALSE(progress);
   EXPECT_EQ(progress.error().code, ErrorCode::kResourceExhausted);
   EXPECT_EQ(n_asked, 2);
@@ -170,13 +174,14 @@ TEST_P(PausedPass, FailsAlone) {
     Step(model, {{&other, 10}});
     Batch batch;
     batch.Add(0, 0, std::span(tokens_[0]).first(kPrompt));
-    ASSERT_TRUE(model.BeginPass(batch));
+    Result<std::unique_ptr<LayeredPass>> pass = model.BeginPass(batch);
+    ASSERT_TRUE(pass);
     std::vector<SequenceFailure> failed;
-    Result<PassProgress> progress = model.ContinuePass(failed);
+    Result<PassProgress> progress = (*pass)->Continue(failed);
     ASSERT_TRUE(progress);
     fails = true;
     if (pass_fails) {
-      progress = model.ContinuePass(failed);  // reads most experts of a layer
+      progress = (*pass)->Continue(failed);  // reads most experts of a layer
       ASSERT_FALSE(progress);
       EXPECT_EQ(progress.error().code, ErrorCode::kIo);
       EXPECT_EQ(model.cache().next_position(0), 0);
@@ -191,7 +196,7 @@ TEST_P(PausedPass, FailsAlone) {
       EXPECT_EQ(ran.error().code, ErrorCode::kIo);
       EXPECT_EQ(model.cache().next_position(1), 0);
       fails = false;
-      while (progress && !progress->HasEnded()) progress = model.ContinuePass(failed);
+      while (progress && !progress->HasEnded()) progress = (*pass)->Continue(failed);
       ASSERT_TRUE(progress);
       EXPECT_TRUE(failed.empty());
       const std::int32_t rows[] = {static_cast<std::int32_t>(kPrompt - 1)};
