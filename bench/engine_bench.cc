@@ -23,6 +23,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -39,6 +40,7 @@
 #include "json/json_value.h"
 #include "kernels/registry.h"
 #include "model/draft/drafters.h"
+#include "model/model.h"
 #include "tokenizer/tokenizer.h"
 
 namespace fathom::bench {
@@ -199,7 +201,9 @@ class Measured {
   Measured(const Options& options, Model& model) : model_(model) {
     if (options.acceptance >= 0) simulation_.emplace(model, options.acceptance);
   }
-  LanguageModel& operator*() { return simulation_ ? static_cast<LanguageModel&>(*simulation_) : model_; }
+  LanguageModel& operator*() {
+    return simulation_ ? static_cast<LanguageModel&>(*simulation_) : model_;
+  }
 
  private:
   LanguageModel& model_;
@@ -282,7 +286,7 @@ struct Pairs {
 void PrintPairs(const Options& options, const Side& with, int n_streams, const Pairs& pairs) {
   const auto [lowest, highest] = std::minmax_element(pairs.ratios.begin(), pairs.ratios.end());
   const double promise =
-      Promise(with.model->CostsOfDrafts(), n_streams, std::max(options.acceptance, 0.0),
+      Promise(with.model->Limits().draft_costs, n_streams, std::max(options.acceptance, 0.0),
               ParseDrafts(with.draft).depth, with.model->Limits().max_draft_depth);
   fmt::print(
       "{:>8} {:>6} {:>10.1f} {:>10.1f} {:>7.3f} {:>7.3f} {:>7.3f} {:>7.3f} {:>8.2f} {:>12.3f} "
@@ -331,13 +335,13 @@ void RunDraftPairs(Options options, Backend& backend) {
   }
   const std::unique_ptr<Model> plain = Load(options, backend, false);
   const std::unique_ptr<Model> drafting = Load(options, backend, NeedHead(options.drafts));
-  const std::unique_ptr<LanguageModel> without = Adapt(options, *plain);
-  const std::unique_ptr<LanguageModel> with = Adapt(options, *drafting);
+  Measured without(options, *plain);
+  Measured with(options, *drafting);
   std::vector<Side> sides;
   for (const std::string& draft : options.drafts) {
-    sides.push_back({.model = with.get(), .draft = draft});
+    sides.push_back({.model = &*with, .draft = draft});
   }
-  ComparePairs(options, {.model = without.get()}, sides);
+  ComparePairs(options, {.model = &*without}, sides);
 }
 
 void RunSchemaPairs(const Options& options, Backend& backend) {

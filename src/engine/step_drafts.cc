@@ -8,14 +8,16 @@ namespace fathom {
 
 void StepRunner::CountVerified(const Sequence& sequence, std::int64_t index, bool is_right) {
   if (sequence.n_matching > 0) {
-    lookup_policy_.Verified(sequence.n_matching + index, is_right);
+    lookup_chooser_.RecordVerification(sequence.n_matching - PromptLookup::kShortest + index,
+                                       is_right);
     metrics_.CountLookup(index, is_right);
     return;
   }
-  policy_.Verified(index, is_right);
+  head_chooser_.RecordVerification(index, is_right);
   metrics_.CountDraft(index, is_right);
   if (index < std::ssize(sequence.draft_confidences)) {
-    confidence_.Verified(sequence.draft_confidences[static_cast<std::size_t>(index)], is_right);
+    confidence_.RecordVerification(sequence.draft_confidences[static_cast<std::size_t>(index)],
+                                   is_right);
   }
 }
 
@@ -36,12 +38,16 @@ std::int64_t StepRunner::NumberDecoding(const StepPlan& plan) {
 std::int64_t StepRunner::NextDepth(const StepPlan& plan) {
   const std::int64_t n_decoding = NumberDecoding(plan);
   if (n_decoding == 0) return 0;
-  return std::min({policy_.Depth(n_decoding), options_.max_step_tokens / n_decoding - 1,
-                   limits_.rollback_tokens});
+  const std::int64_t fixed = options_.draft.depth;
+  const std::int64_t depth = fixed > 0 ? fixed
+                                       : head_chooser_.Choose({.n_sequences = n_decoding,
+                                                               .n_drafting = n_decoding,
+                                                               .most = limits_.max_draft_depth});
+  return std::min({depth, options_.max_step_tokens / n_decoding - 1, limits_.rollback_tokens});
 }
 
 double StepRunner::LeastChance(const StepPlan& plan) const {
-  return depth_ == 0 ? 0 : policy_.LeastChance(NumberDecoding(plan), depth_);
+  return depth_ == 0 ? 0 : head_chooser_.LeastChance(NumberDecoding(plan), depth_);
 }
 
 // Adds the rows of the last step whose next token is known. Rows of decoding sequences are useful
@@ -86,8 +92,8 @@ Status StepRunner::Commit(RunningStep& step) {
       [&] { return model_.CommitToDrafter(commit_, stream_rows_, StreamSource::kForward); });
 }
 
-// Drafts are drawn with the noise of the position, so that a draft that resembles the model makes the
-// model's choice (Sampler::Draft).
+// Drafts are drawn with the noise of the position, so that a draft that resembles the model makes
+// the model's choice (Sampler::Draft).
 void StepRunner::TakeDrafts(const DraftLogits& found, std::span<Token> tokens) {
   mask_deadline_ = Clock::now() + kMaskPatience;
   for (std::size_t i = 0; i < tokens.size(); ++i) {
@@ -96,9 +102,10 @@ void StepRunner::TakeDrafts(const DraftLogits& found, std::span<Token> tokens) {
     tokens[i] = kNoDraft;
     if (has_confidence && CutsDrafts(sequence, found.confidences[i])) continue;
     tokens[i] = DraftOne(sequence, [&](const SamplerState& state, std::int64_t position) {
-      return state.IsConstrained() ? sampler_.Draft(found.logits.RowSpan(static_cast<std::int64_t>(i)),
-                                                    state, position)
-                                   : ChosenToken(found.choices[i], state, position);
+      return state.IsConstrained()
+                 ? sampler_.Draft(found.logits.RowSpan(static_cast<std::int64_t>(i)), state,
+                                  position)
+                 : ChosenToken(found.choices[i], state, position);
     });
     if (tokens[i] != kNoDraft) {
       sequence.drafts.push_back(tokens[i]);
@@ -148,8 +155,12 @@ void StepRunner::LookUp(Sequence& sequence, std::int64_t n_decoding) {
   const PromptLookup::Found found = sequence.lookup.Find(sequence.tokens, most);
   const std::int64_t fixed = options_.draft.lookup_depth;
   const auto n_found = std::ssize(found.tokens);
-  const std::int64_t n = fixed > 0 ? std::min<std::int64_t>(fixed, n_found)
-                                   : lookup_policy_.Choose(n_decoding, found.n_matching, n_found);
+  const std::int64_t n =
+      fixed > 0 ? std::min<std::int64_t>(fixed, n_found)
+                : lookup_chooser_.Choose({.n_sequences = n_decoding,
+                                          .n_drafting = 1,
+                                          .first_index = found.n_matching - PromptLookup::kShortest,
+                                          .most = n_found});
   for (const Token token : found.tokens.first(static_cast<std::size_t>(n))) {
     const auto choose = [token](const SamplerState&, std::int64_t) { return Result<Token>(token); };
     if (DraftOne(sequence, choose) == kNoDraft) break;
@@ -222,29 +233,33 @@ std::span<const SamplingRow> StepRunner::DescribeDrafts(std::span<const std::int
 
 // A step measures a depth of the drafter if all its sequences decoded, and both verification and
 // drafting had that depth. It measures lookups if it verified no other drafts; the drafter's time
-// is not part of their cost.
+// is not part of their cost. A step of 0 seconds is not measured.
 void StepRunner::RecordStepTime(const RunningStep& step) {
   const StepPlan& plan = step.plan;
   if (!step.alone || plan.n_prompt_tokens > 0 || plan.n_decoding == 0) return;
   const double n_tokens =
       static_cast<double>(step.n_generated) / static_cast<double>(plan.n_decoding);
   if (options_.draft.lookups) {
-    lookup_policy_.Ran({.n_sequences = plan.n_decoding,
-                        .n_lookups = step.n_lookups,
-                        .has_other_drafts = verified_depth_ > 0,
-                        .n_tokens = n_tokens,
-                        .seconds = step.seconds - step.head_seconds});
+    lookup_chooser_.RecordStep(
+        {.n_sequences = plan.n_decoding,
+         .n_drafts = step.n_lookups,
+         .n_tokens = n_tokens,
+         .seconds = verified_depth_ == 0 ? step.seconds - step.head_seconds : 0});
   }
   if (!options_.draft.enabled) return;
-  if (step.n_lookups > 0 && verified_depth_ == 0) {
-    if (depth_ > 0) policy_.Spent(plan.n_decoding, 0, step.head_seconds);
-    return;
+  DraftStep head = {.n_sequences = plan.n_decoding,
+                    .n_drafts = depth_ * plan.n_decoding,
+                    .is_uniform = verified_depth_ == depth_ && (depth_ == 0 || !requests_.empty()),
+                    .n_tokens = n_tokens,
+                    .seconds = step.seconds};
+  if (step.n_lookups > 0) {
+    head.is_uniform = verified_depth_ == 0 && depth_ == 0;
+    if (verified_depth_ == 0) {
+      head.n_tokens = 0;  // lookups yielded the tokens
+      head.seconds = depth_ > 0 ? step.head_seconds : 0;
+    }
   }
-  if (verified_depth_ > 0 || depth_ > 0) policy_.Spent(plan.n_decoding, n_tokens, step.seconds);
-  const bool drafts = depth_ > 0 && !requests_.empty();
-  if (step.n_lookups == 0 && verified_depth_ == depth_ && drafts == (depth_ > 0)) {
-    policy_.Measured(plan.n_decoding, depth_, step.seconds);
-  }
+  head_chooser_.RecordStep(head);
 }
 
 }  // namespace fathom

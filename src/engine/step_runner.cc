@@ -34,9 +34,11 @@ StepRunner::StepRunner(LanguageModel& model, StepRunnerOptions options, EngineMe
       metrics_(metrics),
       limits_(model.Limits()),
       most_lookups_(MostLookedUp(limits_)),
-      policy_(options_.draft.enabled ? limits_.max_draft_depth : 0,
-              options_.draft.enabled ? options_.draft.depth : 0, limits_.draft_costs),
-      lookup_policy_(limits_.draft_costs),
+      head_chooser_({.costs = limits_.draft_costs}),
+      lookup_chooser_({.costs = limits_.draft_costs,
+                       .drafting_is_free = true,
+                       .first_balance = 1.5,
+                       .trial_length = 1}),
       sampler_(limits_.vocab_size),
       states_(static_cast<std::size_t>(limits_.max_sequences)),
       owners_(states_.size()) {
@@ -122,7 +124,8 @@ Status StepRunner::AskLogits(RunningStep& step) {
   }
   if (step.rows.empty()) return {};
   return step.Timed([&] {
-    return model_.StartTokens(step.rows, [this, &step] { return DescribeStep(step); }, step.slot);
+    return model_.StartTokens(
+        step.rows, [this, &step] { return DescribeStep(step); }, step.slot);
   });
 }
 
@@ -348,11 +351,11 @@ void StepRunner::Sample(RunningStep& step, const PlannedSegment& segment, const 
         i < segment.n_drafts ? std::optional(sequence.drafts[static_cast<std::size_t>(i)])
                              : std::nullopt;
     const Sampled sampled = SampleOne(
-        step, sequence, [&](const SamplerState& state) { return choose(i, state); },
-        draft, finished);
+        step, sequence, [&](const SamplerState& state) { return choose(i, state); }, draft,
+        finished);
     if (draft) CountVerified(sequence, i, sampled.draft_is_right);
     if (sampled.goes_on && !draft && sequence.drafts_are_cut && i == std::ssize(sequence.drafts)) {
-      policy_.Verified(i, false);
+      head_chooser_.RecordVerification(i, false);
     }
     if (!sampled.goes_on || !sampled.draft_is_right) break;
     ++sequence.computed;

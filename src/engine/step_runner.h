@@ -11,10 +11,9 @@
 #include <vector>
 
 #include "base/result.h"
+#include "engine/draft_chooser.h"
 #include "engine/draft_confidence.h"
 #include "engine/draft_options.h"
-#include "engine/draft_policy.h"
-#include "engine/lookup_policy.h"
 #include "engine/metrics.h"
 #include "engine/sampler.h"
 #include "engine/scheduler.h"
@@ -40,7 +39,7 @@ struct LogitRows {
   std::size_t segment = 0;     // index in the plan
   std::int32_t first_row = 0;  // index in the batch
   std::int32_t n_rows = 0;
-  bool scores = false;   // one row, which scores the next token of the prompt; else the rows choose
+  bool scores = false;  // one row, which scores the next token of the prompt; else the rows choose
   bool needs_logits = false;  // the host reads the logits
 };
 
@@ -51,8 +50,8 @@ struct RunningStep {
   StepPlan plan;
   Batch batch;
   std::unique_ptr<LayeredPass> pass;  // from BeginPass until the pass has ended
-  std::vector<LogitRows> wanted;  // all logits of the step
-  std::size_t first_asked = 0;    // the first logits of the last call of StartLogits
+  std::vector<LogitRows> wanted;      // all logits of the step
+  std::size_t first_asked = 0;        // the first logits of the last call of StartLogits
   std::size_t end_asked = 0;
   std::vector<std::int32_t> rows;  // rows of these logits
   std::chrono::steady_clock::time_point begun;
@@ -99,7 +98,7 @@ class StepRunner {
   // alone has lost its cache, too; its segment holds the error, and the caller must finish the
   // sequence.
   Status Begin(RunningStep& step);
-  // Begin in pieces, for a model that can pause between layers: first BeginPass, then ContinuePass
+  // Begin in pieces (LanguageModel::BeginPass): first BeginPass, then ContinuePass
   // until the pass has ended; each call runs a layer. Other steps, whole ones, may run between the
   // calls. Errors as Begin.
   Status BeginPass(RunningStep& step, ShouldStop should_stop);
@@ -181,8 +180,8 @@ class StepRunner {
   const ModelLimits limits_;
   std::function<void(Sequence&, const SampleOther&)> on_prompt_read_;
   const std::int64_t most_lookups_;
-  DraftPolicy policy_;  // policy for the head's drafts
-  LookupPolicy lookup_policy_;
+  DraftChooser head_chooser_;  // chooses how many drafts of the head
+  DraftChooser lookup_chooser_;
   DraftConfidence confidence_;
   double least_chance_ = 0;          // least chance at which a draft of the next step is verified
   Clock::time_point mask_deadline_;  // deadline of the rows whose logits were found last

@@ -12,14 +12,14 @@ TEST(DraftConfidence, LearnsTheChanceOfALogit) {
   DraftConfidence confidence;
   EXPECT_EQ(confidence.Chance(-3.0f), 1) << "nothing is known";
   for (int i = 0; i < 400; ++i) {
-    confidence.Verified(2.2f, i % 10 != 0);
-    confidence.Verified(-2.8f, i % 10 == 0);
+    confidence.RecordVerification(2.2f, i % 10 != 0);
+    confidence.RecordVerification(-2.8f, i % 10 == 0);
   }
   EXPECT_NEAR(confidence.Chance(2.5f), 0.9 + 0.06, 0.03);
   EXPECT_NEAR(confidence.Chance(-2.1f), 0.1 + 0.06, 0.03);
   EXPECT_EQ(confidence.Chance(0), 1) << "another bin";
   // Lately all are right.
-  for (int i = 0; i < 2000; ++i) confidence.Verified(-2.8f, true);
+  for (int i = 0; i < 2000; ++i) confidence.RecordVerification(-2.8f, true);
   EXPECT_GT(confidence.Chance(-2.8f), 0.99);
 }
 
@@ -27,7 +27,7 @@ TEST(DraftConfidence, TakesAnyNumber) {
   DraftConfidence confidence;
   for (const float logit : {-1e30f, 1e30f, std::numeric_limits<float>::infinity(),
                             -std::numeric_limits<float>::infinity(), std::nanf("")}) {
-    for (int i = 0; i < 300; ++i) confidence.Verified(logit, logit > 0);
+    for (int i = 0; i < 300; ++i) confidence.RecordVerification(logit, logit > 0);
   }
   EXPECT_GT(confidence.Chance(1e9f), 0.9);
   EXPECT_LT(confidence.Chance(-1e9f), 0.1);

@@ -11,7 +11,7 @@
 
 #include <fmt/format.h>
 
-#include "engine/draft_policy.h"
+#include "engine/draft_chooser.h"
 #include "model/draft/draft_costs.h"
 
 namespace fathom {
@@ -67,7 +67,7 @@ DraftCosts CostsByBytes(const Machine& machine) {
 // Returns the speed of the first tokens of each sequence, in units of the speed without drafts.
 double SpeedAtStart(const Machine& machine, std::int64_t n_sequences, const DraftCosts& costs,
                     std::uint64_t seed, double n_first_tokens = kFirstTokens) {
-  DraftPolicy policy(machine.max_depth, 0, costs);
+  DraftChooser chooser({.costs = costs});
   std::mt19937_64 random(seed);
   std::bernoulli_distribution is_right(machine.acceptance);
   std::normal_distribution noise(0.0, kStartNoise);
@@ -79,17 +79,21 @@ double SpeedAtStart(const Machine& machine, std::int64_t n_sequences, const Draf
     for (std::int64_t sequence = 0; sequence < n_sequences; ++sequence) {
       for (std::int64_t i = 0; i < verified; ++i) {
         const bool right = is_right(random);
-        policy.Verified(i, right);
+        chooser.RecordVerification(i, right);
         if (!right) break;
         ++n_right;
       }
     }
     const double n_tokens = 1 + static_cast<double>(n_right) / static_cast<double>(n_sequences);
-    const std::int64_t drafted = policy.Depth(n_sequences);
+    const std::int64_t drafted = chooser.Choose(
+        {.n_sequences = n_sequences, .n_drafting = n_sequences, .most = machine.max_depth});
     const double taken = machine.Seconds(verified, drafted);
     const double measured = taken * std::exp(noise(random));
-    if (verified > 0 || drafted > 0) policy.Spent(n_sequences, n_tokens, measured);
-    if (verified == drafted) policy.Measured(n_sequences, drafted, measured);
+    chooser.RecordStep({.n_sequences = n_sequences,
+                        .n_drafts = drafted * n_sequences,
+                        .is_uniform = verified == drafted,
+                        .n_tokens = n_tokens,
+                        .seconds = measured});
     tokens += n_tokens;
     seconds += taken;
     verified = drafted;
@@ -155,27 +159,31 @@ TEST(DraftStart, NeverDraftsWhatBytesForbid) {
 
 // Drafts are never right, and every step that verifies them takes much longer than is thought.
 TEST(DraftStart, VetoesWhatLoses) {
-  DraftPolicy policy(4, 0, {.fixed = 1, .draft_fixed = 0.01});
-  for (int i = 0; i < 20; ++i) policy.Measured(1, policy.Depth(1), 1.0);
-  ASSERT_FALSE(policy.is_vetoed());
-  policy.Spent(1, 1.0, 2.5);
-  policy.Spent(1, 1.0, 1.2);
-  EXPECT_FALSE(policy.is_vetoed());
-  policy.Spent(1, 1.0, 1.5);  // 2.2 steps are lost
-  EXPECT_TRUE(policy.is_vetoed());
+  DraftChooser chooser({.costs = {.fixed = 1, .draft_fixed = 0.01}});
+  const auto spend = [&](double n_tokens, double seconds) {
+    chooser.RecordStep(
+        {.n_sequences = 1, .is_uniform = false, .n_tokens = n_tokens, .seconds = seconds});
+  };
+  for (int i = 0; i < 20; ++i) chooser.RecordStep({.n_sequences = 1, .seconds = 1});
+  ASSERT_FALSE(chooser.is_vetoed());
+  spend(1.0, 2.5);
+  spend(1.0, 1.2);
+  EXPECT_FALSE(chooser.is_vetoed());
+  spend(1.0, 1.5);  // 2.2 steps are lost
+  EXPECT_TRUE(chooser.is_vetoed());
   std::int64_t n_steps = 0;
-  for (; policy.is_vetoed(); ++n_steps) {
-    ASSERT_EQ(policy.Depth(1), 0);
-    policy.Measured(1, 0, 1.0);
+  for (; chooser.is_vetoed(); ++n_steps) {
+    ASSERT_EQ(chooser.Choose({.n_sequences = 1, .n_drafting = 1, .most = 4}), 0);
+    chooser.RecordStep({.n_sequences = 1, .seconds = 1});
   }
   EXPECT_GT(n_steps, 150);
   EXPECT_LT(n_steps, 300);
   // The gain of drafts pays for later losses, up to ten steps.
-  policy.Spent(1, 100, 1.0);
-  for (int i = 0; i < 5; ++i) policy.Spent(1, 1.0, 2.9);  // 1.9 steps are lost
-  EXPECT_FALSE(policy.is_vetoed());
-  policy.Spent(1, 1.0, 1.7);
-  EXPECT_TRUE(policy.is_vetoed());
+  spend(100, 1.0);
+  for (int i = 0; i < 5; ++i) spend(1.0, 2.9);  // 1.9 steps are lost
+  EXPECT_FALSE(chooser.is_vetoed());
+  spend(1.0, 1.7);
+  EXPECT_TRUE(chooser.is_vetoed());
 }
 
 // A few wrong drafts in a row do not end drafts that pay for long. They are frequent with one

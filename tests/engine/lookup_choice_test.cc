@@ -1,6 +1,6 @@
 // How many looked-up tokens are verified, on invented machines: texts that repeat or do not, rows
 // that cost little or a whole step.
-#include "engine/lookup_policy.h"
+#include "engine/draft_chooser.h"
 
 #include <gtest/gtest.h>
 
@@ -15,6 +15,7 @@ namespace fathom {
 namespace {
 
 constexpr double kLookupNoise = 0.1;
+constexpr std::int64_t kLeastMatch = 3;
 
 struct LookupMachine {
   double row = 0;         // a verified token, in units of a step without drafts
@@ -43,9 +44,24 @@ DraftCosts MakeCosts(const LookupMachine& machine) {
           .n_chosen = 8};
 }
 
+DraftChooser MakeChooser(const LookupMachine& machine) {
+  return DraftChooser({.costs = MakeCosts(machine),
+                       .drafting_is_free = true,
+                       .first_balance = 1.5,
+                       .trial_length = 1});
+}
+
+std::int64_t ChooseLookups(DraftChooser& chooser, std::int64_t n_sequences, std::int64_t n_matching,
+                           std::int64_t most) {
+  return chooser.Choose({.n_sequences = n_sequences,
+                         .n_drafting = 1,
+                         .first_index = n_matching - kLeastMatch,
+                         .most = most});
+}
+
 // Returns the speed of a run in units of one without lookups, whose noise is the same.
 double MeasureSpeed(const LookupMachine& machine, std::int64_t n_steps, unsigned seed) {
-  LookupPolicy policy(MakeCosts(machine));
+  DraftChooser chooser = MakeChooser(machine);
   std::mt19937 random(seed);
   std::uniform_real_distribution<double> share(0, 1);
   std::normal_distribution<double> noise(1, kLookupNoise);
@@ -57,11 +73,11 @@ double MeasureSpeed(const LookupMachine& machine, std::int64_t n_steps, unsigned
     for (std::int64_t s = 0; s < machine.n_sequences; ++s) {
       if (share(random) >= machine.matches) continue;
       const auto n_matching = 3 + static_cast<std::int64_t>(12 * share(random));
-      const std::int64_t n = policy.Choose(machine.n_sequences, n_matching, 8);
+      const std::int64_t n = ChooseLookups(chooser, machine.n_sequences, n_matching, 8);
       n_rows += n;
       for (std::int64_t k = 0; k < n; ++k) {
         const bool right = share(random) < machine.Chance(n_matching + k);
-        policy.Verified(n_matching + k, right);
+        chooser.RecordVerification(n_matching - kLeastMatch + k, right);
         if (!right) break;
         ++n_right;
       }
@@ -70,10 +86,10 @@ double MeasureSpeed(const LookupMachine& machine, std::int64_t n_steps, unsigned
     const double step_tokens = 1 + static_cast<double>(n_right) / each;
     const double step =
         (1 + machine.row * static_cast<double>(n_rows) / each) * std::max(noise(random), 0.5);
-    policy.Ran({.n_sequences = machine.n_sequences,
-                .n_lookups = n_rows,
-                .n_tokens = step_tokens,
-                .seconds = step});
+    chooser.RecordStep({.n_sequences = machine.n_sequences,
+                        .n_drafts = n_rows,
+                        .n_tokens = step_tokens,
+                        .seconds = step});
     seconds += step;
     tokens += step_tokens;
   }
@@ -88,7 +104,7 @@ double AverageLookupSpeed(const LookupMachine& machine, std::int64_t n_steps) {
 }
 
 // Whatever the machine, what is believed of it, and the text.
-TEST(LookupPolicy, LosesLittleWhereLookupsDoNotPay) {
+TEST(LookupChoice, LosesLittleWhereLookupsDoNotPay) {
   for (const double row : {0.1, 0.4, 1.0, 1.5}) {
     for (const double believed : {0.0, 0.05, 0.3}) {
       for (const double matches : {0.05, 0.3, 1.0}) {
@@ -107,7 +123,7 @@ TEST(LookupPolicy, LosesLittleWhereLookupsDoNotPay) {
   }
 }
 
-TEST(LookupPolicy, GainsWhereTextsRepeat) {
+TEST(LookupChoice, GainsWhereTextsRepeat) {
   // 50 of 51 right, as where an answer copies a part of its prompt.
   EXPECT_GT(AverageLookupSpeed({.row = 0.1, .believed = 0.1, .matches = 1, .acceptance = 1}, 256),
             3);
@@ -122,38 +138,38 @@ TEST(LookupPolicy, GainsWhereTextsRepeat) {
 }
 
 // Long matches that are right pay among short ones that are wrong.
-TEST(LookupPolicy, TellsMatchesApartByLength) {
-  LookupPolicy policy(MakeCosts({.row = 0.5, .believed = 0.5}));
+TEST(LookupChoice, TellsMatchesApartByLength) {
+  DraftChooser chooser = MakeChooser({.row = 0.5, .believed = 0.5});
   for (int i = 0; i < 400; ++i) {
     const std::int64_t n_matching = i % 4 == 0 ? 20 : 3;
-    const std::int64_t n = policy.Choose(1, n_matching, 4);
+    const std::int64_t n = ChooseLookups(chooser, 1, n_matching, 4);
     const bool right = n_matching == 20;
     for (std::int64_t k = 0; k < n; ++k) {
-      policy.Verified(n_matching + k, right);
+      chooser.RecordVerification(n_matching - kLeastMatch + k, right);
       if (!right) break;
     }
-    policy.Ran({.n_sequences = 1,
-                .n_lookups = n,
-                .n_tokens = right ? 1.0 + static_cast<double>(n) : 1.0,
-                .seconds = 1 + 0.5 * static_cast<double>(n)});
+    chooser.RecordStep({.n_sequences = 1,
+                        .n_drafts = n,
+                        .n_tokens = right ? 1.0 + static_cast<double>(n) : 1.0,
+                        .seconds = 1 + 0.5 * static_cast<double>(n)});
   }
-  EXPECT_FALSE(policy.is_vetoed());
-  EXPECT_EQ(policy.Choose(1, 20, 4), 4);
-  EXPECT_EQ(policy.Choose(1, 3, 4), 0);
+  EXPECT_FALSE(chooser.is_vetoed());
+  EXPECT_EQ(ChooseLookups(chooser, 1, 20, 4), 4);
+  EXPECT_EQ(ChooseLookups(chooser, 1, 3, 4), 0);
 }
 
-TEST(LookupPolicy, TimesStepsWithoutDraftsFirstAndNowAndThen) {
-  LookupPolicy policy({});
+TEST(LookupChoice, TimesStepsWithoutDraftsFirstAndNowAndThen) {
+  DraftChooser chooser = MakeChooser({});
   int n_without = 0;
   for (int i = 0; i < 8 + 65 * 10; ++i) {
-    const std::int64_t n = policy.Choose(1, 20, 8);
+    const std::int64_t n = ChooseLookups(chooser, 1, 20, 8);
     EXPECT_TRUE(i >= 8 || n == 0);
     n_without += i >= 8 && n == 0 ? 1 : 0;
-    for (std::int64_t k = 0; k < n; ++k) policy.Verified(20 + k, true);
-    policy.Ran({.n_sequences = 1,
-                .n_lookups = n,
-                .n_tokens = 1.0 + static_cast<double>(n),
-                .seconds = 1 + 0.1 * static_cast<double>(n)});
+    for (std::int64_t k = 0; k < n; ++k) chooser.RecordVerification(20 - kLeastMatch + k, true);
+    chooser.RecordStep({.n_sequences = 1,
+                        .n_drafts = n,
+                        .n_tokens = 1.0 + static_cast<double>(n),
+                        .seconds = 1 + 0.1 * static_cast<double>(n)});
   }
   EXPECT_EQ(n_without, 10);
 }

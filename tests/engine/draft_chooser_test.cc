@@ -1,6 +1,6 @@
-// Simulations: machines with a known cost per depth and known shares of right tokens. The policy
+// Simulations: machines with a known cost per depth and known shares of right tokens. The chooser
 // sees times with 10 % noise and single tokens; its result is computed without noise.
-#include "engine/draft_policy.h"
+#include "engine/draft_chooser.h"
 
 #include <gtest/gtest.h>
 
@@ -16,6 +16,8 @@ namespace {
 constexpr int kMaxDepth = 4;
 constexpr std::int64_t kSteps = 5000;
 constexpr double kNoise = 0.1;
+// A yield that keeps the balance full: draft_start_test.cc tests what it limits.
+constexpr double kFullBalance = 100;
 
 struct World {
   std::array<double, kMaxDepth + 1> seconds;  // of a step, by depth
@@ -44,18 +46,18 @@ double BestRate(const World& world) {
   return best;
 }
 
-// Steps of one policy, one after the other.
+// Steps of one chooser, one after the other.
 class Simulation {
  public:
-  explicit Simulation(std::uint64_t seed, std::int64_t fixed_depth = 0)
-      : policy_(kMaxDepth, fixed_depth), random_(seed) {}
+  explicit Simulation(std::uint64_t seed) : random_(seed) {}
 
   // Tokens per second and sequence over n_steps, relative to the best fixed depth.
   double Run(const World& world, std::int64_t n_sequences, std::int64_t n_steps) {
     double tokens = 0;
     double seconds = 0;
     for (std::int64_t step = 0; step < n_steps; ++step) {
-      const std::int64_t depth = policy_.Depth(n_sequences);
+      const std::int64_t depth = chooser_.Choose(
+          {.n_sequences = n_sequences, .n_drafting = n_sequences, .most = kMaxDepth});
       depths_.push_back(depth);
       tokens += Yield(world, depth);
       seconds += world.seconds[static_cast<std::size_t>(depth)];
@@ -65,7 +67,6 @@ class Simulation {
   }
 
   const std::vector<std::int64_t>& depths() const { return depths_; }
-  const DraftPolicy& policy() const { return policy_; }
   // One step in this many takes ten times as long.
   void SetHiccups(std::uint64_t every) { hiccup_every_ = every; }
 
@@ -75,17 +76,20 @@ class Simulation {
       for (std::int64_t i = 0; i < depth; ++i) {
         const bool right =
             std::bernoulli_distribution(world.right[static_cast<std::size_t>(i)])(random_);
-        policy_.Verified(i, right);
+        chooser_.RecordVerification(i, right);
         if (!right) break;
       }
     }
     const double noise = std::exp(std::normal_distribution(0.0, kNoise)(random_));
     const bool hiccup = hiccup_every_ > 0 && random_() % hiccup_every_ == 0;
-    policy_.Measured(n_sequences, depth,
-                     world.seconds[static_cast<std::size_t>(depth)] * noise * (hiccup ? 10 : 1));
+    chooser_.RecordStep(
+        {.n_sequences = n_sequences,
+         .n_drafts = depth * n_sequences,
+         .n_tokens = kFullBalance,
+         .seconds = world.seconds[static_cast<std::size_t>(depth)] * noise * (hiccup ? 10 : 1)});
   }
 
-  DraftPolicy policy_;
+  DraftChooser chooser_{{}};
   std::mt19937_64 random_;
   std::uint64_t hiccup_every_ = 0;
   std::vector<std::int64_t> depths_;
@@ -114,7 +118,7 @@ std::vector<World> Worlds() {
   return worlds;
 }
 
-TEST(DraftPolicy, ReachesTheBestFixedDepth) {
+TEST(DraftChooser, ReachesTheBestFixedDepth) {
   double worst = 1;
   for (const World& world : Worlds()) {
     const double none = Rate(world, 0);
@@ -132,7 +136,7 @@ TEST(DraftPolicy, ReachesTheBestFixedDepth) {
   RecordProperty("worst_share_in_ppm", static_cast<int>(worst * 1e6));
 }
 
-TEST(DraftPolicy, StepsThatTakeLongByAccidentChangeLittle) {
+TEST(DraftChooser, StepsThatTakeLongByAccidentChangeLittle) {
   for (const World& world :
        {Linear(1, 0.3, {0.8, 0.7, 0.6, 0.5}), Linear(1, 0.6, {0.2, 0, 0, 0})}) {
     for (std::uint64_t seed = 1; seed <= 5; ++seed) {
@@ -153,7 +157,7 @@ void ExpectFollowed(const World& before, const World& after, std::int64_t n_sequ
   }
 }
 
-TEST(DraftPolicy, FollowsACostThatChanges) {
+TEST(DraftChooser, FollowsACostThatChanges) {
   const std::array<double, kMaxDepth> right = {0.8, 0.7, 0.6, 0.5};
   for (const std::int64_t n_sequences : {1, 16}) {
     ExpectFollowed(Linear(1, 0.15, right), Linear(1, 0.9, right), n_sequences);
@@ -163,7 +167,7 @@ TEST(DraftPolicy, FollowsACostThatChanges) {
   }
 }
 
-TEST(DraftPolicy, FollowsAnAcceptanceThatChanges) {
+TEST(DraftChooser, FollowsAnAcceptanceThatChanges) {
   const World often = Linear(1, 0.3, {0.9, 0.85, 0.8, 0.7});
   const World rarely = Linear(1, 0.3, {0.15, 0.1, 0.1, 0.1});
   for (const std::int64_t n_sequences : {1, 16}) {
@@ -173,7 +177,7 @@ TEST(DraftPolicy, FollowsAnAcceptanceThatChanges) {
 }
 
 // The context grows and with it the time of every step: no reason for another depth.
-TEST(DraftPolicy, ACostThatGrowsForAllDepthsChangesNothing) {
+TEST(DraftChooser, ACostThatGrowsForAllDepthsChangesNothing) {
   const std::array<double, kMaxDepth> right = {0.8, 0.7, 0.6, 0.5};
   Simulation simulation(1);
   for (int i = 0; i < 100; ++i) {
@@ -189,7 +193,7 @@ TEST(DraftPolicy, ACostThatGrowsForAllDepthsChangesNothing) {
   EXPECT_LT(n_changes, 480);  // a tenth of the steps
 }
 
-TEST(DraftPolicy, ANewNumberOfSequencesBorrows) {
+TEST(DraftChooser, ANewNumberOfSequencesBorrows) {
   const World world = Linear(1, 0.6, {0.1, 0.1, 0.1, 0.1});
   const World larger = Linear(3, 0.6, {0.1, 0.1, 0.1, 0.1});
   double borrowed = 0;
@@ -203,7 +207,7 @@ TEST(DraftPolicy, ANewNumberOfSequencesBorrows) {
   }
   EXPECT_GE(borrowed, 0.97);          // on average half a step of its 30 is lost
   EXPECT_LT(fresh, borrowed - 0.02);  // samples of depths that might pay
-  // Borrowed ratios are only a start: the policy finds another best depth.
+  // Borrowed factors are only a start: the chooser finds another best depth.
   const World cheap = Linear(1, 0.05, {0.9, 0.9, 0.9, 0.9});
   const World dear = Linear(2, 0.9, {0.9, 0.9, 0.9, 0.9});
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {
@@ -214,7 +218,7 @@ TEST(DraftPolicy, ANewNumberOfSequencesBorrows) {
   }
 }
 
-TEST(DraftPolicy, NumbersOfSequencesThatAlternate) {
+TEST(DraftChooser, NumbersOfSequencesThatAlternate) {
   const World few = Linear(1, 0.1, {0.8, 0.7, 0.7, 0.6});
   const World many = Linear(4, 0.9, {0.8, 0.7, 0.7, 0.6});
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {
@@ -230,15 +234,7 @@ TEST(DraftPolicy, NumbersOfSequencesThatAlternate) {
   }
 }
 
-TEST(DraftPolicy, AFixedDepthIsConstant) {
-  for (std::int64_t fixed = 1; fixed <= kMaxDepth; ++fixed) {
-    Simulation simulation(1, fixed);
-    simulation.Run(Linear(1, 2.0, {0.1, 0.1, 0.1, 0.1}), 3, 200);
-    for (const std::int64_t depth : simulation.depths()) ASSERT_EQ(depth, fixed);
-  }
-}
-
-TEST(DraftPolicy, TheSameCallsGiveTheSameDepths) {
+TEST(DraftChooser, TheSameCallsGiveTheSameDepths) {
   const World world = Linear(1, 0.3, {0.6, 0.6, 0.6, 0.6});
   Simulation one(3);
   Simulation other(3);
@@ -247,23 +243,12 @@ TEST(DraftPolicy, TheSameCallsGiveTheSameDepths) {
   EXPECT_EQ(one.depths(), other.depths());
 }
 
-TEST(DraftPolicy, AcceptanceIsTheShareLately) {
-  const std::array<double, kMaxDepth> right = {0.9, 0.7, 0.5, 0.3};
-  Simulation simulation(1, 4);
-  EXPECT_EQ(simulation.policy().Acceptance(0), 0);
-  simulation.Run(Linear(1, 0.1, right), 16, 500);
-  for (std::size_t i = 0; i < right.size(); ++i) {
-    // The average of the last 256 or so: five standard deviations are 0.11.
-    EXPECT_NEAR(simulation.policy().Acceptance(static_cast<std::int64_t>(i)), right[i], 0.11) << i;
-  }
-  simulation.Run(Linear(1, 0.1, {0.2, 0.2, 0.2, 0.2}), 16, 500);
-  EXPECT_NEAR(simulation.policy().Acceptance(0), 0.2, 0.11);
-}
-
 // Without measurements (every step has prompts beside it) there are no drafts.
-TEST(DraftPolicy, NothingMeasuredNothingDrafted) {
-  DraftPolicy policy(kMaxDepth, 0);
-  for (int i = 0; i < 100; ++i) ASSERT_EQ(policy.Depth(1), 0);
+TEST(DraftChooser, NothingMeasuredNothingDrafted) {
+  DraftChooser chooser({});
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_EQ(chooser.Choose({.n_sequences = 1, .n_drafting = 1, .most = kMaxDepth}), 0);
+  }
 }
 
 }  // namespace
