@@ -35,19 +35,12 @@ std::int64_t StepRunner::NumberDecoding(const StepPlan& plan) {
   });
 }
 
-std::int64_t StepRunner::NextDepth(const StepPlan& plan) {
-  const std::int64_t n_decoding = NumberDecoding(plan);
+std::int64_t StepRunner::NextDepth(std::int64_t n_decoding) {
   if (n_decoding == 0) return 0;
-  const std::int64_t fixed = options_.draft.depth;
-  const std::int64_t depth = fixed > 0 ? fixed
-                                       : head_chooser_.Choose({.n_sequences = n_decoding,
-                                                               .n_drafting = n_decoding,
-                                                               .most = limits_.max_draft_depth});
-  return std::min({depth, options_.max_step_tokens / n_decoding - 1, limits_.rollback_tokens});
-}
-
-double StepRunner::LeastChance(const StepPlan& plan) const {
-  return depth_ == 0 ? 0 : head_chooser_.LeastChance(NumberDecoding(plan), depth_);
+  const std::int64_t most = std::min({limits_.max_draft_depth, limits_.rollback_tokens,
+                                      options_.max_step_tokens / n_decoding - 1});
+  if (options_.draft.depth > 0) return std::min(options_.draft.depth, most);
+  return head_chooser_.Choose({.n_sequences = n_decoding, .n_drafting = n_decoding, .most = most});
 }
 
 // Adds the rows of the last step whose next token is known. Rows of decoding sequences are useful
@@ -192,8 +185,9 @@ Status StepRunner::Draft(RunningStep& step) {
   if (options_.draft.lookups) LookUp(step.plan);
   if (!options_.draft.enabled) return {};
   const Clock::time_point begin = Clock::now();
-  depth_ = NextDepth(step.plan);
-  least_chance_ = LeastChance(step.plan);
+  const std::int64_t n_decoding = NumberDecoding(step.plan);
+  depth_ = NextDepth(n_decoding);
+  least_chance_ = depth_ == 0 ? 0 : head_chooser_.LeastChance(n_decoding, depth_);
   Status drafted = Commit(step);
   if (drafted && !requests_.empty()) drafted = Propose(step);
   step.head_seconds = SecondsSince(begin);

@@ -159,8 +159,7 @@ class StepRunner {
   SamplerState& StateFor(Sequence& sequence);
   std::int64_t LimitDepth(const Sequence& sequence, std::int64_t depth) const;
   static std::int64_t NumberDecoding(const StepPlan& plan);
-  std::int64_t NextDepth(const StepPlan& plan);
-  double LeastChance(const StepPlan& plan) const;
+  std::int64_t NextDepth(std::int64_t n_decoding);
   void AddToCommit(const PlannedSegment& segment, const Segment& view);
   Status Commit(RunningStep& step);
   Status Propose(RunningStep& step);
