@@ -1,4 +1,5 @@
 // chat on a pseudo-terminal: what only a person at a keyboard sees.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -43,6 +44,8 @@ class Terminal {
       ::execv(pointers[0], pointers.data());
       ::_exit(127);
     }
+    // Nobody reads what is typed after the program has ended.
+    ::fcntl(descriptor_, F_SETFL, O_NONBLOCK);
   }
 
   ~Terminal() {
