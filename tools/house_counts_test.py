@@ -36,8 +36,8 @@ class HouseCounts(unittest.TestCase):
             "kernels/a.cc": "void Run(const MeanOfStreamsOp& op);\n",
             "kernels/b.cc": "MeanOfStreams(out);\n",
             "kernels/c.cc": "SumMeanOfStreams(out); AddToStreams(x);\n"})}
-        found = counts["files of the operation that is in most"]
-        self.assertEqual((3, 9, "MeanOfStreams"), (found.value, found.limit, found.detail))
+        found = counts["files of kernels of the operation that is in most"]
+        self.assertEqual((3, 8, "MeanOfStreams"), (found.value, found.limit, found.detail))
         self.assertEqual(4, counts["virtual functions of Backend"].value)
 
     def test_counts_comments_not_code(self):

@@ -54,7 +54,7 @@ class IndexPartition {
   // For each of the own n_tokens, the places in the cache of the rows that this rank scores.
   std::span<const RowRange> own_rows() const { return own_rows_; }
   // lists: the lists of all ranks, [RankRange(last rank).first_list + n_tokens, index_topk]; rows
-  // [t, index_topk]: the result of SelectRows.
+  // [t, index_topk]: the result of Backend::SelectRows.
   void Choose(Matrix<const ScoredRow> lists, Matrix<std::int32_t> rows) const;
 
  private:

@@ -142,9 +142,9 @@ Status RankTensorParallel::RowParallelLinear(Matrix<const Bf16> x, const RowPara
 }
 
 // Each rank scores its range of the rows.
-Status RankTensorParallel::SelectRows(const IndexInput& input) {
+Status RankTensorParallel::ChooseCompressedRows(const IndexInput& input) {
   index_.Partition(input.batch.positions);
-  if (!index_.is_shared()) return TensorParallel::SelectRows(input);
+  if (!index_.is_shared()) return TensorParallel::ChooseCompressedRows(input);
   const Activations& a = input.a;
   const Matrix<ScoredRow> lists = buffers_.index_lists;
   const IndexRange& own = index_.RankRange(shard().tensor_rank);
@@ -169,11 +169,10 @@ Status RankTensorParallel::SelectRows(const IndexInput& input) {
 }
 
 // Gathers the chosen rows first if the tensor ranks divide the rows of the cache.
-Status RankTensorParallel::SparseAttention(const AttentionInput& input, const BatchView& batch,
-                                           const LayerCache& cache, const Activations& a,
-                                           Matrix<Bf16> out) {
+Status RankTensorParallel::Attend(const AttentionInput& input, const BatchView& batch,
+                                  const LayerCache& cache, const Activations& a, Matrix<Bf16> out) {
   if (cache.ratio != 4 || !rows_.is_needed()) {
-    return TensorParallel::SparseAttention(input, batch, cache, a, out);
+    return TensorParallel::Attend(input, batch, cache, a, out);
   }
   const Matrix<std::int32_t> selected =
       StageForHost(backend_, a.selected, buffers_.staged_selected);
@@ -197,7 +196,9 @@ Status RankTensorParallel::SparseAttention(const AttentionInput& input, const Ba
     some.selected = input.selected.Rows(first, n);
     some.gathered = buffers_.gathered.Rows(0, rows_.n_rows());
     some.rope = {input.rope.cos.Rows(first, n), input.rope.sin.Rows(first, n)};
-    backend_.SparseAttention(some, batch.Rows(first, n), cache, out.Rows(first, n));
+    Status attended =
+        TensorParallel::Attend(some, batch.Rows(first, n), cache, a, out.Rows(first, n));
+    if (!attended) return attended;
   }
   return {};
 }

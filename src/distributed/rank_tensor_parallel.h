@@ -40,9 +40,9 @@ class RankTensorParallel : public TensorParallel {
 
   Status RowParallelLinear(Matrix<const Bf16> x, const RowParallelWeight& weight,
                            Matrix<Bf16> out) override;
-  Status SelectRows(const IndexInput& input) override;
-  Status SparseAttention(const AttentionInput& input, const BatchView& batch,
-                         const LayerCache& cache, const Activations& a, Matrix<Bf16> out) override;
+  Status ChooseCompressedRows(const IndexInput& input) override;
+  Status Attend(const AttentionInput& input, const BatchView& batch, const LayerCache& cache,
+                const Activations& a, Matrix<Bf16> out) override;
 
   Status GatherRows(std::span<const TokenPosition> positions, std::span<const std::int32_t> rows,
                     Matrix<Bf16> out) override;

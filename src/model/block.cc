@@ -45,7 +45,7 @@ void QueryIndex(const Step& step, const IndexerWeights& weights, std::int64_t fi
 // a.selected.
 Status SelectRows(const Step& step, const IndexerWeights& weights, CompressorCache& cache) {
   Compress(step, weights.compressor, cache);
-  return step.tensor.SelectRows(
+  return step.tensor.ChooseCompressedRows(
       {.batch = step.batch,
        .cache = cache,
        .a = step.a,
@@ -86,7 +86,7 @@ Status Attention(const Step& step, const AttentionWeights& weights, LayerCache& 
                                 .sliding_window = config.sliding_window,
                                 .rope = rope,
                                 .sees_whole_segment = step.is_draft_block};
-  if (Status ran = step.tensor.SparseAttention(input, step.batch, cache, a, heads_out); !ran) {
+  if (Status ran = step.tensor.Attend(input, step.batch, cache, a, heads_out); !ran) {
     return ran;
   }
   if (!step.is_draft_block) {

@@ -16,7 +16,7 @@ Status TensorParallel::RowParallelLinear(Matrix<const Bf16> x, const RowParallel
   return {};
 }
 
-Status TensorParallel::SelectRows(const IndexInput& input) {
+Status TensorParallel::ChooseCompressedRows(const IndexInput& input) {
   const Activations& a = input.a;
   const bool all_fit = std::ranges::all_of(input.batch.positions, [&](std::int64_t position) {
     return VisibleRows(position, input.cache.ratio) <= a.selected.cols;
@@ -28,9 +28,8 @@ Status TensorParallel::SelectRows(const IndexInput& input) {
   return {};
 }
 
-Status TensorParallel::SparseAttention(const AttentionInput& input, const BatchView& batch,
-                                       const LayerCache& cache, const Activations& /*a*/,
-                                       Matrix<Bf16> out) {
+Status TensorParallel::Attend(const AttentionInput& input, const BatchView& batch,
+                              const LayerCache& cache, const Activations& /*a*/, Matrix<Bf16> out) {
   backend_.SparseAttention(input, batch, cache, out);
   return {};
 }

@@ -85,10 +85,10 @@ class TensorParallel {
   virtual Status RowParallelLinear(Matrix<const Bf16> x, const RowParallelWeight& weight,
                                    Matrix<Bf16> out);
   // Writes a.selected: the compressed rows each query attends to.
-  virtual Status SelectRows(const IndexInput& input);
-  // Computes Backend::SparseAttention; input.selected is a.selected or empty.
-  virtual Status SparseAttention(const AttentionInput& input, const BatchView& batch,
-                                 const LayerCache& cache, const Activations& a, Matrix<Bf16> out);
+  virtual Status ChooseCompressedRows(const IndexInput& input);
+  // Computes the attention of the backend; input.selected is a.selected or empty.
+  virtual Status Attend(const AttentionInput& input, const BatchView& batch,
+                        const LayerCache& cache, const Activations& a, Matrix<Bf16> out);
 
   // --- The head ---
   // Gathers out [n, d]: rows[i] is a row of a pass with these positions. Before the call, the first

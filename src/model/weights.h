@@ -80,6 +80,10 @@ struct MoeWeights {
     if (token < 0 || token >= tid2eid.rows) return {};
     return {tid2eid.Row(token), static_cast<std::size_t>(tid2eid.cols)};
   }
+  // Returns the bytes of the table of a hash layer, of which a step reads some rows.
+  std::int64_t TableBytes() const {
+    return tid2eid.rows * tid2eid.cols * static_cast<std::int64_t>(sizeof(std::int64_t));
+  }
 };
 
 struct BlockWeights {

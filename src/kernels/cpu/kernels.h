@@ -18,9 +18,9 @@ namespace fathom::cpu {
 enum class ProductFormat : int {
   kF32,
   kBf16,
-  kBf16ByBlocks,  // in the order of kFp8 (GroupedLinear)
+  kBf16ByBlocks,  // in the order of kFp8 (products by groups)
   kFp8,           // activations quantised
-  kFp8AsBf16,     // weights bf16(e4m3 * scale), activations not quantised (GroupedLinear)
+  kFp8AsBf16,     // weights bf16(e4m3 * scale), activations not quantised (products by groups)
   kFp4,           // activations quantised
 };
 

@@ -11,8 +11,8 @@ namespace fathom {
 namespace {
 
 constexpr std::int64_t kMaxTileRows = 512;
-// Room for all groups of GroupedLinear together for one token, each of which counts as a row; for
-// more tokens, fewer groups at a time.
+// Room for all groups of a grouped product together for one token, each of which counts as a row;
+// for more tokens, fewer groups at a time.
 constexpr std::int64_t kMinTileRows = 16;
 
 std::int64_t TileRows(const StepLimits& limits) {

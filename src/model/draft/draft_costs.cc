@@ -69,7 +69,7 @@ DraftCosts ComputeDraftCosts(const ModelWeights& weights, const ModelConfig& con
   if (drafter != nullptr && (!weights.draft || weights.draft->blocks.empty())) return {};
   double tables = 0;  // bytes of tables, of which a step reads some rows
   for (const BlockWeights& block : weights.layers) {
-    tables += Number(std::ssize(AsBytes(block.ffn.tid2eid)));
+    tables += Number(block.ffn.TableBytes());
   }
   const std::int64_t n_layers = std::ssize(weights.layers);
   DraftCosts costs = {.fixed = SizeInBytes(weights, WalkedWeights::kDense) - tables,

@@ -12,8 +12,9 @@ namespace fathom::gpu {
 
 inline constexpr std::int64_t kMixChain = 192;  // numbers per fma chain
 
-// HcPre, or HcHead if `post` has no data. Runs a block per row; dynamic shared memory: a float for
-// every chain, of which a row of fn has cols / kMixChain rounded up, and the streams have as many.
+// Without data in `post`, the head: no mix. Runs a block per row; dynamic shared memory: a float
+// for every chain, of which a row of fn has cols / kMixChain rounded up, and the streams have as
+// many.
 struct HcPreArguments {
   Matrix<const Bf16> streams;
   HcWeights w;
