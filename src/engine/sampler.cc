@@ -57,7 +57,6 @@ SamplerState::SamplerState(std::int64_t vocab_size)
 void SamplerState::Begin(const SamplingParameters& parameters, std::uint64_t seed,
                          std::span<const Token> prompt, std::span<const Token> eos_tokens) {
   parameters_ = parameters;
-  seed_ = seed;
   n_prompt_ = static_cast<std::int64_t>(prompt.size());
   n_generated_ = 0;
   budget_ended_ = false;

@@ -44,7 +44,7 @@ class SamplerState {
   std::optional<Token> Forced(std::int64_t position) const;
 
   const SamplingParameters& parameters() const { return parameters_; }
-  std::uint64_t seed() const { return seed_; }
+  std::uint64_t seed() const { return rule_.seed; }
   std::int64_t n_generated() const { return n_generated_; }
   // Returns true if this token ends the answer.
   bool Ends(Token token) const;
@@ -71,11 +71,10 @@ class SamplerState {
 
   const std::int64_t vocab_size_;
   SamplingParameters parameters_;
-  std::uint64_t seed_ = 0;
   std::int64_t n_prompt_ = 0;
   std::int64_t n_generated_ = 0;
   bool budget_ended_ = false;  // the token that ends parameters_.reasoning_budget was generated
-  SamplingRule rule_;          // derived from parameters_ and seed_
+  SamplingRule rule_;          // made from parameters_ and the seed
   std::vector<TokenBias> biases_;
   std::vector<Token> ending_tokens_;  // ascending, like the lists below
   std::vector<Token> stop_tokens_;    // stop tokens of the parameters

@@ -56,11 +56,7 @@ void TokenChoices::ChooseOnBackend(std::int64_t n, const DescribeRows& describe)
 void TokenChoices::ChooseOnHost(Matrix<const float> logits, const DescribeRows& describe) {
   const std::span<const SamplingRow> rows = describe();
   choices_.resize(rows.size());
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (rows[i].is_chosen) {
-      choices_[i] = chooser_.Choose(logits.RowSpan(static_cast<std::int64_t>(i)), rows[i]);
-    }
-  }
+  chooser_.ChooseEach(logits, rows, choices_);
 }
 
 Result<ChosenTokens> TokenChoices::Finish(int slot) {

@@ -125,6 +125,15 @@ TokenChoice TokenChooser::FindLargest(std::span<const float> logits) {
           .logit = *bad};
 }
 
+void TokenChooser::ChooseEach(Matrix<const float> logits, std::span<const SamplingRow> rows,
+                              std::span<TokenChoice> choices) {
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i].is_chosen) {
+      choices[i] = Choose(logits.RowSpan(static_cast<std::int64_t>(i)), rows[i]);
+    }
+  }
+}
+
 TokenChoice TokenChooser::Choose(std::span<const float> logits, const SamplingRow& row,
                                  const Exclude& exclude) {
   Check(std::ssize(logits) == vocab_size_, "one logit per token of the vocabulary");

@@ -37,6 +37,10 @@ class TokenChooser {
   // Excludes tokens in place, before everything else: sets their logits to kExcludedLogit.
   using Exclude = std::function<void(std::span<float> logits)>;
 
+  // Chooses from the rows of logits [rows.size(), vocab_size] with is_chosen; the other choices
+  // stay as they are. Allocates nothing.
+  void ChooseEach(Matrix<const float> logits, std::span<const SamplingRow> rows,
+                  std::span<TokenChoice> choices);
   // Chooses from logits [vocab_size]; row.is_chosen is not read. Allocates nothing.
   TokenChoice Choose(std::span<const float> logits, const SamplingRow& row,
                      const Exclude& exclude = {});

@@ -171,12 +171,11 @@ struct CpuBackend::RowOperations {
 
   void Compute(const ChooseTokensOp& op) {
     self.team_.For(op.logits.rows, 1, [&](std::int64_t first, std::int64_t end, int worker) {
-      TokenChooser& chooser = self.choosers_[static_cast<std::size_t>(worker)];
-      for (std::int64_t row = first; row < end; ++row) {
-        const SamplingRow& rules = op.rows[static_cast<std::size_t>(row)];
-        if (!rules.is_chosen) continue;
-        op.choices[static_cast<std::size_t>(row)] = chooser.Choose(op.logits.RowSpan(row), rules);
-      }
+      const auto from = static_cast<std::size_t>(first);
+      const auto n = static_cast<std::size_t>(end - first);
+      self.choosers_[static_cast<std::size_t>(worker)].ChooseEach(
+          op.logits.Rows(first, end - first), op.rows.subspan(from, n),
+          op.choices.subspan(from, n));
     });
   }
 };

@@ -1,7 +1,4 @@
 // The choice of tokens (docs/numerics.md 9).
-#include <cstddef>
-#include <cstdint>
-
 #include "kernels/reference/reference_backend.h"
 #include "sampling/token_chooser.h"
 
@@ -11,11 +8,7 @@ struct ReferenceBackend::TokenOperations {
   ReferenceBackend& self;
 
   void Compute(const ChooseTokensOp& op) {
-    TokenChooser chooser(op.logits.cols);
-    for (std::int64_t row = 0; row < op.logits.rows; ++row) {
-      const auto i = static_cast<std::size_t>(row);
-      if (op.rows[i].is_chosen) op.choices[i] = chooser.Choose(op.logits.RowSpan(row), op.rows[i]);
-    }
+    TokenChooser(op.logits.cols).ChooseEach(op.logits, op.rows, op.choices);
   }
 };
 
