@@ -126,8 +126,8 @@ std::shared_ptr<const Constraint> ReadConstraint(const Options& options,
   Check(schema.has_value(), schema ? "" : schema.error().message);
   const Result<Tokenizer> tokenizer = Tokenizer::Load(options.model);
   Check(tokenizer.has_value(), tokenizer ? "" : tokenizer.error().message);
-  ConstraintCompiler compiler(
-      ConstraintVocabulary::Make(*tokenizer, model.Limits().vocab_size, std::vector<Token>{1}));
+  ConstraintCompiler compiler(std::make_shared<ConstraintVocabulary>(
+      *tokenizer, model.Limits().vocab_size, std::vector<Token>{1}));
   auto constraint = compiler.Compile({.content = {.kind = ContentConstraint::Kind::kJsonSchema,
                                                   .schema = *std::move(schema),
                                                   .strict = true}});

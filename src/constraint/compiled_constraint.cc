@@ -28,7 +28,7 @@ tl::unexpected<Error> StoppedError() {
 
 }  // namespace
 
-CompiledConstraint::CompiledConstraint(std::shared_ptr<const VocabularyTables> vocabulary,
+CompiledConstraint::CompiledConstraint(std::shared_ptr<const ConstraintVocabulary> vocabulary,
                                        std::unique_ptr<Grammar> grammar, WriteGrammar write,
                                        AnswerOpening opening, bool masks_calls,
                                        const MatcherLimits& limits)
@@ -91,15 +91,15 @@ ConstraintResult<void> CompiledConstraint::FinishCompiling() {
   const std::shared_ptr<ConstraintCore> core = Current();
   const auto lock = core->Lock();
   core->EndWork();
-  if (core->meter().HasEnded()) return tl::unexpected(EndError(core->meter()));
+  if (core->meter().HasEnded()) return EndError(core->meter());
   if (core->IsExhausted()) {
-    return tl::unexpected(MakeConstraintError(ConstraintErrorCode::kTooLarge,
-                                              "expected a constraint of which a text is found in "
-                                              "fewer steps, found none in so many"));
+    return MakeConstraintError(ConstraintErrorCode::kTooLarge,
+                               "expected a constraint of which a text is found in "
+                               "fewer steps, found none in so many");
   }
   if (!core->IsUnsatisfiable()) return {};
-  return tl::unexpected(MakeConstraintError(ConstraintErrorCode::kUnsatisfiableSchema,
-                                            "the constraint allows no text at all"));
+  return MakeConstraintError(ConstraintErrorCode::kUnsatisfiableSchema,
+                             "the constraint allows no text at all");
 }
 
 CompiledConstraint::Tried CompiledConstraint::TryIn(const std::shared_ptr<ConstraintCore>& core,

@@ -39,11 +39,11 @@ class CompiledConstraint {
   // `grammar`: a result of `write`, on which the work of compiling goes on until FinishCompiling.
   // masks_calls: the answer must reach the grammar, so the reasoning must not begin a block of
   // calls.
-  CompiledConstraint(std::shared_ptr<const VocabularyTables> vocabulary,
+  CompiledConstraint(std::shared_ptr<const ConstraintVocabulary> vocabulary,
                      std::unique_ptr<Grammar> grammar, WriteGrammar write, AnswerOpening opening,
                      bool masks_calls, const MatcherLimits& limits = {});
 
-  const VocabularyTables& vocabulary() const { return *vocabulary_; }
+  const ConstraintVocabulary& vocabulary() const { return *vocabulary_; }
   AnswerOpening opening() const { return opening_; }
   std::vector<std::string>& relaxed() { return relaxed_; }
   // Keeps the account of the memory that `write` holds.
@@ -103,7 +103,7 @@ class CompiledConstraint {
   Tried TryIn(const std::shared_ptr<ConstraintCore>& core, const Place& place, const Work& work,
               WorkPace* pace, Done& done, Status& status) const;
 
-  const std::shared_ptr<const VocabularyTables> vocabulary_;
+  const std::shared_ptr<const ConstraintVocabulary> vocabulary_;
   const WriteGrammar write_;
   const AnswerOpening opening_;
   const MatcherLimits limits_;

@@ -20,23 +20,11 @@
 #include "base/tensor.h"
 #include "constraint/constraint_error.h"
 #include "constraint/dsml.h"
+#include "constraint/masks/vocabulary.h"
 #include "constraint/schema/json_schema.h"
 #include "constraint/work_pace.h"
-#include "tokenizer/tokenizer.h"
 
 namespace fathom {
-
-// The vocabulary as a trie, with the tokens that constraints name. Immutable; shared by all
-// constraints of a model.
-class ConstraintVocabulary {
- public:
-  // vocab_size: the rows of the model's logits; tokens without bytes are never allowed.
-  // `end_tokens` end an answer. The tokenizer may be destroyed afterwards.
-  static std::shared_ptr<const ConstraintVocabulary> Make(const Tokenizer& tokenizer,
-                                                          std::int64_t vocab_size,
-                                                          std::span<const Token> end_tokens);
-  virtual ~ConstraintVocabulary() = default;
-};
 
 // The tokens that may come next: bit t % 64 of word t / 64 stands for token t. Shared and constant.
 class TokenMask {
@@ -131,6 +119,8 @@ class Constraint {
   virtual const std::vector<std::string>& relaxed() const = 0;
 };
 
+class ConstraintMemory;
+
 // Compiles constraints, and keeps the most recently used ones by their text and options. Any
 // thread.
 class ConstraintCompiler {
@@ -138,7 +128,6 @@ class ConstraintCompiler {
   // `max_memory`: the memory of all constraints, in bytes (constraint_memory.h).
   explicit ConstraintCompiler(std::shared_ptr<const ConstraintVocabulary> vocabulary,
                               std::size_t max_memory = std::size_t{2} << 30);
-  ~ConstraintCompiler();
 
   // Returns null if the spec constrains nothing. Error (kStopped): `pace`, which may be null, has
   // ended the work.
@@ -151,8 +140,9 @@ class ConstraintCompiler {
 
  private:
   class Cache;
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  const std::shared_ptr<const ConstraintVocabulary> vocabulary_;
+  const std::shared_ptr<Cache> cache_;
+  const std::shared_ptr<ConstraintMemory> memory_;
 };
 
 }  // namespace fathom

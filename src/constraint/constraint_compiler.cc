@@ -52,21 +52,9 @@ std::string CacheKey(const ConstraintSpec& spec) {
   return key;
 }
 
-// The error code for an answer that cannot begin.
-ConstraintErrorCode CodeOfBeginning(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::kUnavailable:
-      return ConstraintErrorCode::kStopped;
-    case ErrorCode::kResourceExhausted:
-      return ConstraintErrorCode::kTooLarge;
-    default:
-      return ConstraintErrorCode::kUnsatisfiableSchema;
-  }
-}
-
 class SpecCompiler {
  public:
-  SpecCompiler(std::shared_ptr<const VocabularyTables> vocabulary,
+  SpecCompiler(std::shared_ptr<const ConstraintVocabulary> vocabulary,
                std::shared_ptr<ConstraintMemory> memory, WorkPace* pace)
       : vocabulary_(std::move(vocabulary)),
         memory_(std::move(memory)),
@@ -125,7 +113,7 @@ class SpecCompiler {
           IsFree(spec) ? *block : grammar_->pool.Concat(grammar_->pool.Literal("\n\n"), *block));
     }
     grammar_->start = grammar_->pool.Or(answers);
-    if (grammar_->meter.HasEnded()) return tl::unexpected(EndError(grammar_->meter));
+    if (grammar_->meter.HasEnded()) return EndError(grammar_->meter);
     return std::move(grammar_);
   }
 
@@ -166,8 +154,8 @@ class SpecCompiler {
   ConstraintResult<ExpressionId> Block(const ConstraintSpec& spec) {
     const std::optional<Token> dsml = vocabulary_->meaningful().dsml;
     if (!dsml) {
-      return tl::unexpected(MakeConstraintError(ConstraintErrorCode::kUnsupportedSchema,
-                                                "tools: this model has no token for tool calls"));
+      return MakeConstraintError(ConstraintErrorCode::kUnsupportedSchema,
+                                 "tools: this model has no token for tool calls");
     }
     return DsmlBlock(*grammar_, spec.tools.tools,
                      {.dsml = *dsml,
@@ -177,7 +165,7 @@ class SpecCompiler {
                      relaxed_);
   }
 
-  const std::shared_ptr<const VocabularyTables> vocabulary_;
+  const std::shared_ptr<const ConstraintVocabulary> vocabulary_;
   const std::shared_ptr<ConstraintMemory> memory_;
   std::unique_ptr<Grammar> grammar_;
   std::vector<std::string> relaxed_;
@@ -235,29 +223,18 @@ class ConstraintCompiler::Cache {
   std::map<std::string, std::list<Entry>::iterator> by_key_;
 };
 
-struct ConstraintCompiler::Impl {
-  std::shared_ptr<const VocabularyTables> vocabulary;
-  std::shared_ptr<Cache> cache;
-  std::shared_ptr<ConstraintMemory> memory;
-};
-
 ConstraintCompiler::ConstraintCompiler(std::shared_ptr<const ConstraintVocabulary> vocabulary,
                                        std::size_t max_memory)
-    : impl_(std::make_unique<Impl>()) {
-  impl_->vocabulary = std::static_pointer_cast<const VocabularyTables>(std::move(vocabulary));
-  impl_->cache = std::make_shared<Cache>();
-  // Answers may outlive the compiler, and with them the memory.
-  impl_->memory =
-      std::make_shared<ConstraintMemory>(max_memory, [weak = std::weak_ptr<Cache>(impl_->cache)] {
+    : vocabulary_(std::move(vocabulary)),
+      cache_(std::make_shared<Cache>()),
+      // Answers may outlive the compiler, and with them the memory.
+      memory_(std::make_shared<ConstraintMemory>(max_memory, [weak = std::weak_ptr<Cache>(cache_)] {
         const std::shared_ptr<Cache> cache = weak.lock();
         return cache != nullptr && cache->DropIdle();
-      });
-}
+      })) {}
 
-ConstraintCompiler::~ConstraintCompiler() = default;
-
-std::size_t ConstraintCompiler::memory_used() const { return impl_->memory->used(); }
-std::size_t ConstraintCompiler::memory_limit() const { return impl_->memory->limit(); }
+std::size_t ConstraintCompiler::memory_used() const { return memory_->used(); }
+std::size_t ConstraintCompiler::memory_limit() const { return memory_->limit(); }
 
 ConstraintResult<std::shared_ptr<const Constraint>> ConstraintCompiler::Compile(
     const ConstraintSpec& spec, WorkPace* pace) {
@@ -266,21 +243,24 @@ ConstraintResult<std::shared_ptr<const Constraint>> ConstraintCompiler::Compile(
     return nullptr;
   }
   const std::string key = CacheKey(spec);
-  std::shared_ptr<CompiledConstraint> compiled = impl_->cache->Find(key);
+  std::shared_ptr<CompiledConstraint> compiled = cache_->Find(key);
   if (compiled == nullptr) {
     ConstraintResult<std::shared_ptr<CompiledConstraint>> made =
-        SpecCompiler(impl_->vocabulary, impl_->memory, pace).Compile(spec, key.size());
+        SpecCompiler(vocabulary_, memory_, pace).Compile(spec, key.size());
     if (!made) return tl::unexpected(std::move(made.error()));
     compiled = *made;
-    impl_->cache->Keep(key, compiled);
+    cache_->Keep(key, compiled);
   }
   Result<std::shared_ptr<const Constraint>> constraint =
       MakeConstraint(std::move(compiled), spec.in_reasoning, spec.prefill, pace);
-  if (!constraint) {
-    return tl::unexpected(MakeConstraintError(CodeOfBeginning(constraint.error().code),
-                                              std::move(constraint.error().message)));
-  }
-  return *constraint;
+  if (constraint) return *constraint;
+  // The answer cannot begin.
+  const ErrorCode reason = constraint.error().code;
+  const auto code = reason == ErrorCode::kUnavailable ? ConstraintErrorCode::kStopped
+                    : reason == ErrorCode::kResourceExhausted
+                        ? ConstraintErrorCode::kTooLarge
+                        : ConstraintErrorCode::kUnsatisfiableSchema;
+  return MakeConstraintError(code, std::move(constraint.error().message));
 }
 
 }  // namespace fathom

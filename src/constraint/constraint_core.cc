@@ -24,13 +24,13 @@ ReadText::~ReadText() {
   }
 }
 
-ConstraintCore::Parts::Parts(std::unique_ptr<Grammar> of, const VocabularyTables& vocabulary,
+ConstraintCore::Parts::Parts(std::unique_ptr<Grammar> of, const ConstraintVocabulary& vocabulary,
                              const MatcherLimits& limits)
     : grammar(std::move(of)),
       matcher(*grammar, limits),
       masks(matcher, vocabulary, kMaxMaskBytes) {}
 
-ConstraintCore::ConstraintCore(std::shared_ptr<const VocabularyTables> vocabulary,
+ConstraintCore::ConstraintCore(std::shared_ptr<const ConstraintVocabulary> vocabulary,
                                std::unique_ptr<Grammar> grammar, const MatcherLimits& limits)
     : vocabulary_(std::move(vocabulary)),
       limits_(limits.work),

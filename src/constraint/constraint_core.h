@@ -43,7 +43,7 @@ struct ReadText {
 class ConstraintCore : public FreeableMemory {
  public:
   // The grammar must be complete. FinishCompiling must be called before any other work.
-  ConstraintCore(std::shared_ptr<const VocabularyTables> vocabulary,
+  ConstraintCore(std::shared_ptr<const ConstraintVocabulary> vocabulary,
                  std::unique_ptr<Grammar> grammar, const MatcherLimits& limits);
 
   // Locks the mutex, and frees the states that Free has postponed. During a long wait, `pace`,
@@ -91,7 +91,7 @@ class ConstraintCore : public FreeableMemory {
 
  private:
   struct Parts {
-    Parts(std::unique_ptr<Grammar> of, const VocabularyTables& vocabulary,
+    Parts(std::unique_ptr<Grammar> of, const ConstraintVocabulary& vocabulary,
           const MatcherLimits& limits);
     const std::unique_ptr<Grammar> grammar;
     Matcher matcher;
@@ -100,7 +100,7 @@ class ConstraintCore : public FreeableMemory {
   Matcher& matcher() { return parts_->matcher; }
   MatcherState AfterOpener();
 
-  const std::shared_ptr<const VocabularyTables> vocabulary_;
+  const std::shared_ptr<const ConstraintVocabulary> vocabulary_;
   const WorkLimits limits_;  // the limits of the automaton
   TimedMutex mutex_;
   std::mutex freed_mutex_;

@@ -2,15 +2,19 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "constraint/work_meter.h"
 
 namespace fathom {
 
-ConstraintError MakeConstraintError(ConstraintErrorCode code, std::string message) {
-  return {.code = code, .message = message, .issues = {{.reason = message}}};
+tl::unexpected<ConstraintError> MakeConstraintError(ConstraintErrorCode code, std::string message,
+                                                    std::string keyword, std::string pointer) {
+  ConstraintIssue issue = {std::move(pointer), std::move(keyword), message};
+  return tl::unexpected(ConstraintError{code, std::move(message), {std::move(issue)}});
 }
 
-ConstraintError EndError(const WorkMeter& meter) {
+tl::unexpected<ConstraintError> EndError(const WorkMeter& meter) {
   switch (meter.end()) {
     case WorkMeter::End::kStopped:
       return MakeConstraintError(ConstraintErrorCode::kStopped,

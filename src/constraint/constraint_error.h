@@ -42,11 +42,14 @@ struct ConstraintError {
   std::vector<ConstraintIssue> issues{};  // at most kMaxIssues
 };
 
-ConstraintError MakeConstraintError(ConstraintErrorCode code, std::string message);
+// Returns an error with one issue, whose reason is the message.
+tl::unexpected<ConstraintError> MakeConstraintError(ConstraintErrorCode code, std::string message,
+                                                    std::string keyword = "",
+                                                    std::string pointer = "");
 
 class WorkMeter;
 // The error for work that the meter has ended. The work must have ended.
-ConstraintError EndError(const WorkMeter& meter);
+tl::unexpected<ConstraintError> EndError(const WorkMeter& meter);
 
 template <class T>
 using ConstraintResult = tl::expected<T, ConstraintError>;

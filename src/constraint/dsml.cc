@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -27,11 +26,9 @@ constexpr std::uint32_t kMaxNameCodePoints = 128;
 // Any UTF-8 in which none of `forbidden` occurs.
 ExpressionId TextWithout(ExpressionPool& pool, const std::vector<std::string>& forbidden) {
   const ExpressionId any = pool.Repeat(pool.Bytes(ByteSet::All()), 0, kNoMaximum);
-  const std::array<ExpressionId, 3> with = {
-      any, pool.AnyLiteral({forbidden.begin(), forbidden.end()}), any};
-  const std::array<ExpressionId, 2> all = {pool.Repeat(Utf8(pool, AllCodePoints()), 0, kNoMaximum),
-                                           pool.Not(pool.Concat(with))};
-  return pool.And(all);
+  const ExpressionId with =
+      pool.Concat({any, pool.AnyLiteral({forbidden.begin(), forbidden.end()}), any});
+  return pool.And({pool.Repeat(Utf8(pool, AllCodePoints()), 0, kNoMaximum), pool.Not(with)});
 }
 
 // The texts of a regular expression in which none of `forbidden` occurs.
@@ -39,7 +36,7 @@ ConstraintResult<ExpressionId> RegexWithout(ExpressionPool& pool, std::string_vi
                                             const std::vector<std::string>& forbidden) {
   const ConstraintResult<ExpressionId> parsed = ParseRegex(pool, regex, {.anchored = true});
   if (!parsed) return parsed;
-  return pool.And(std::array<ExpressionId, 2>{*parsed, TextWithout(pool, forbidden)});
+  return pool.And({*parsed, TextWithout(pool, forbidden)});
 }
 
 // False if no text matches. Searches in a pool of its own, because an automaton fixes the sets of
@@ -71,25 +68,19 @@ class DsmlBuilder {
       }
     }
     if (tools.empty()) {
-      Collect(0, Failure(ConstraintErrorCode::kUnsatisfiableSchema, "", "",
-                         "expected at least one tool to call, found none"));
+      Collect(0, MakeConstraintError(ConstraintErrorCode::kUnsatisfiableSchema,
+                                     "expected at least one tool to call, found none")
+                     .value());
     }
     if (error_) return tl::unexpected<ConstraintError>(std::move(*error_));
-    const ExpressionId invoke = Sequence({Open("invoke name=\""), pool_.Or(invokes)});
+    const ExpressionId invoke = pool_.Concat({Open("invoke name=\""), pool_.Or(invokes)});
     const ExpressionId more = options_.parallel
-                                  ? pool_.Repeat(Sequence({Text("\n"), invoke}), 0, kNoMaximum)
+                                  ? pool_.Repeat(pool_.Concat({Text("\n"), invoke}), 0, kNoMaximum)
                                   : pool_.Empty();
-    return Sequence({Open("tool_calls>\n"), invoke, more, Text("\n"), Close("tool_calls>")});
+    return pool_.Concat({Open("tool_calls>\n"), invoke, more, Text("\n"), Close("tool_calls>")});
   }
 
  private:
-  static ConstraintError Failure(ConstraintErrorCode code, std::string pointer, std::string keyword,
-                                 std::string reason) {
-    ConstraintError error{code, reason, {}};
-    error.issues.push_back({std::move(pointer), std::move(keyword), std::move(reason)});
-    return error;
-  }
-
   // Adds the issues of a tool to the error of the block.
   void Collect(std::size_t index, ConstraintError error) {
     for (ConstraintIssue& issue : error.issues) {
@@ -107,18 +98,12 @@ class DsmlBuilder {
 
   // --- Pieces of markup ---
   ExpressionId Text(std::string_view text) { return pool_.Literal(text); }
-  ExpressionId Sequence(std::initializer_list<ExpressionId> parts) {
-    return pool_.Concat(std::span(parts.begin(), parts.size()));
-  }
-  ExpressionId Either(ExpressionId a, ExpressionId b) {
-    return pool_.Or(std::array<ExpressionId, 2>{a, b});
-  }
   // The beginning of a tag, and of a tag that closes.
   ExpressionId Open(std::string_view name) {
-    return Sequence({Text("<"), grammar_.Token(options_.dsml), Text(name)});
+    return pool_.Concat({Text("<"), grammar_.Token(options_.dsml), Text(name)});
   }
   ExpressionId Close(std::string_view name) {
-    return Sequence({Text("</"), grammar_.Token(options_.dsml), Text(name)});
+    return pool_.Concat({Text("</"), grammar_.Token(options_.dsml), Text(name)});
   }
 
   // How a tag of DSML may begin in a value: the parser of answers (docs/spec/encoding.md 9.2) takes
@@ -163,8 +148,8 @@ class DsmlBuilder {
     const auto [place, is_new] = values_.try_emplace({text, json});
     if (is_new) {
       const ExpressionId value =
-          Either(Sequence({Text("true\">"), text}), Sequence({Text("false\">"), json}));
-      place->second = Sequence({Text("\" string=\""), value, Close("parameter>")});
+          pool_.Or({pool_.Concat(Text("true\">"), text), pool_.Concat(Text("false\">"), json)});
+      place->second = pool_.Concat({Text("\" string=\""), value, Close("parameter>")});
     }
     return place->second;
   }
@@ -174,11 +159,10 @@ class DsmlBuilder {
     const CodePointSet characters = Complement({{0, 0x1F}, {'"', '"'}, {'<', '<'}});
     std::vector<std::string_view> known(form.excluded.begin(), form.excluded.end());
     for (const ToolParameter& parameter : form.parameters) known.push_back(parameter.name);
-    const std::array<ExpressionId, 2> all = {
-        pool_.Repeat(Utf8(pool_, characters), 1, kMaxNameCodePoints),
-        pool_.Not(pool_.AnyLiteral(known))};
+    const ExpressionId any = pool_.Repeat(Utf8(pool_, characters), 1, kMaxNameCodePoints);
+    const ExpressionId others = pool_.Not(pool_.AnyLiteral(known));
     const RuleId names = grammar_.AddRule("parameter name");
-    grammar_.rules[names].body = known.empty() ? all[0] : pool_.And(all);
+    grammar_.rules[names].body = known.empty() ? any : pool_.And({any, others});
     return grammar_.UniqueCall(names);
   }
 
@@ -193,13 +177,13 @@ class DsmlBuilder {
     for (const ToolParameter& parameter : form.parameters) {
       const auto mark = static_cast<std::uint32_t>(parameters.size());
       if (parameter.required) required.push_back(mark);
-      parameters.push_back(
-          Sequence({grammar_.Mark(mark), open, Text(parameter.name), ParameterValue(parameter)}));
+      parameters.push_back(pool_.Concat(
+          {grammar_.Mark(mark), open, Text(parameter.name), ParameterValue(parameter)}));
       // A required parameter without values makes the form impossible.
       if (parameter.required && parameters.back() == pool_.Nothing()) return pool_.Nothing();
     }
     if (form.others) {
-      parameters.push_back(Sequence({open, OtherNames(form), ParameterValue(*form.others)}));
+      parameters.push_back(pool_.Concat({open, OtherNames(form), ParameterValue(*form.others)}));
     }
     return Calls(pool_.Or(parameters), std::move(required), kNoMaximum);
   }
@@ -210,8 +194,9 @@ class DsmlBuilder {
     for (const ToolParameter& parameter : form.parameters) declared.push_back(parameter.name);
     const RuleId names = grammar_.AddRule("parameter name");
     grammar_.rules[names].body = pool_.AnyLiteral(declared);
-    const ExpressionId parameter = Sequence({Open("parameter name=\""), grammar_.UniqueCall(names),
-                                             ParameterValue(form.parameters.front())});
+    const ExpressionId parameter =
+        pool_.Concat({Open("parameter name=\""), grammar_.UniqueCall(names),
+                      ParameterValue(form.parameters.front())});
     return Calls(parameter, {}, static_cast<std::uint32_t>(declared.size()));
   }
 
@@ -220,24 +205,25 @@ class DsmlBuilder {
                      std::uint32_t most) {
     const ExpressionId newline = Text("\n");
     const ExpressionId close = Close("invoke>");
-    if (parameter == pool_.Nothing()) return Sequence({newline, close});
-    const ExpressionId more =
-        pool_.Repeat(Sequence({newline, parameter}), 0, most == kNoMaximum ? kNoMaximum : most - 1);
+    if (parameter == pool_.Nothing()) return pool_.Concat({newline, close});
+    const ExpressionId more = pool_.Repeat(pool_.Concat({newline, parameter}), 0,
+                                           most == kNoMaximum ? kNoMaximum : most - 1);
     if (required.empty()) {
-      return Sequence({pool_.Optional(Sequence({parameter, more})), newline, close});
+      return pool_.Concat({pool_.Optional(pool_.Concat({parameter, more})), newline, close});
     }
     const ExpressionId need = grammar_.Need(std::move(required));
-    return Sequence({parameter, more, newline, need, close});
+    return pool_.Concat({parameter, more, newline, need, close});
   }
 
   // --- Tools ---
   // A call of the tool from after `invoke name="`.
   ConstraintResult<ExpressionId> Invoke(const ToolSchema& tool, std::size_t index) {
     if (!IsMarkupToolName(tool.name, options_.dsml_text)) {
-      return tl::unexpected(Failure(
-          ConstraintErrorCode::kInvalidSchema, "", "name",
+      return MakeConstraintError(
+          ConstraintErrorCode::kInvalidSchema,
           fmt::format("expected a name without quotes, brackets and control characters, found {}",
-                      ShortenedUtf8(tool.name, kQuotedBytes))));
+                      ShortenedUtf8(tool.name, kQuotedBytes)),
+          "name");
     }
     ConstraintResult<std::vector<ToolArguments>> forms = Forms(tool, index);
     if (!forms) return tl::unexpected(std::move(forms.error()));
@@ -251,10 +237,10 @@ class DsmlBuilder {
       bodies.push_back(grammar_.Call(rule));
     }
     if (bodies.empty()) {
-      return tl::unexpected(Failure(ConstraintErrorCode::kUnsatisfiableSchema, "", "",
-                                    "expected arguments that the schema allows, found none"));
+      return MakeConstraintError(ConstraintErrorCode::kUnsatisfiableSchema,
+                                 "expected arguments that the schema allows, found none");
     }
-    return Sequence({Text(tool.name), Text("\">\n"), pool_.Or(bodies)});
+    return pool_.Concat({Text(tool.name), Text("\">\n"), pool_.Or(bodies)});
   }
 
   ConstraintResult<std::vector<ToolArguments>> Forms(const ToolSchema& tool, std::size_t index) {
@@ -269,9 +255,9 @@ class DsmlBuilder {
       const ConstraintResult<ExpressionId> regex = RegexWithout(pool_, tool.raw_regex, Forbidden());
       if (!regex) return tl::unexpected(regex.error());
       if (!HasTextWithout(tool.raw_regex, Forbidden(), grammar_.meter)) {
-        return tl::unexpected(Failure(ConstraintErrorCode::kUnsatisfiableSchema, "", "",
-                                      "expected a regular expression that some text without tags "
-                                      "matches, found one that none does"));
+        return MakeConstraintError(ConstraintErrorCode::kUnsatisfiableSchema,
+                                   "expected a regular expression that some text without tags "
+                                   "matches, found one that none does");
       }
       text = *regex;
     }
@@ -312,16 +298,17 @@ class DsmlBuilder {
     }
     for (const ToolArguments& form : *forms) {
       if (form.parameters.size() > kMaxMarks) {
-        return tl::unexpected(Failure(ConstraintErrorCode::kTooLarge, "", "properties",
-                                      fmt::format("expected at most {} parameters, found {}",
-                                                  kMaxMarks, form.parameters.size())));
+        return MakeConstraintError(ConstraintErrorCode::kTooLarge,
+                                   fmt::format("expected at most {} parameters, found {}",
+                                               kMaxMarks, form.parameters.size()),
+                                   "properties");
       }
       for (const ToolParameter& parameter : form.parameters) {
         if (IsMarkupParameterName(parameter.name, options_.dsml_text)) continue;
-        return tl::unexpected(
-            Failure(ConstraintErrorCode::kUnsupportedSchema,
-                    "/properties/" + EscapedPointerStep(parameter.name), "properties",
-                    "expected a short name without quotes and control characters"));
+        return MakeConstraintError(ConstraintErrorCode::kUnsupportedSchema,
+                                   "expected a short name without quotes and control characters",
+                                   "properties",
+                                   "/properties/" + EscapedPointerStep(parameter.name));
       }
     }
     return forms;

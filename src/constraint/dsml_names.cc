@@ -1,10 +1,8 @@
 #include "constraint/dsml_names.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstddef>
 #include <optional>
-#include <system_error>
 #include <utility>
 
 #include "base/parse_text.h"
@@ -49,10 +47,8 @@ std::optional<std::string> ReadPointerStep(std::string_view text) {
 }
 
 const JsonValue* ItemAt(const JsonValue& array, std::string_view index) {
-  std::size_t i = 0;
-  const auto [end, error] = std::from_chars(index.data(), index.data() + index.size(), i);
-  const bool is_number = error == std::errc() && end == index.data() + index.size();
-  return is_number && i < array.items().size() ? &array.items()[i] : nullptr;
+  const std::optional<std::size_t> i = ParseNumber<std::size_t>(index);
+  return i && *i < array.items().size() ? &array.items()[*i] : nullptr;
 }
 
 // The value to which a reference such as "#/$defs/point" leads; nullptr if the reference is of
@@ -72,26 +68,48 @@ const JsonValue* Resolve(const JsonValue& root, std::string_view reference) {
   return value;
 }
 
-// Visits each schema that applies to the object, once.
-class NameCollector {
+// Visits schemas of a document, each once.
+class SchemaWalk {
+ protected:
+  explicit SchemaWalk(const JsonValue& root) : root_(root) { Add(root); }
+
+  void Add(const JsonValue& schema) {
+    if (visited_.insert(&schema).second) open_.push_back(&schema);
+  }
+  // The next schema to visit, or nullptr.
+  const JsonValue* TakeNext() {
+    if (open_.empty()) return nullptr;
+    const JsonValue* const next = open_.back();
+    open_.pop_back();
+    return next;
+  }
+  // Adds the schema to which a reference leads; false if there is none.
+  bool Follow(std::string_view reference) {
+    const JsonValue* const target =
+        n_references_++ < kMaxReferences ? Resolve(root_, reference) : nullptr;
+    if (target != nullptr) Add(*target);
+    return target != nullptr;
+  }
+
+ private:
+  const JsonValue& root_;
+  std::set<const JsonValue*> visited_;
+  std::vector<const JsonValue*> open_;
+  int n_references_ = 0;
+};
+
+// Visits each schema that applies to the object.
+class NameCollector : SchemaWalk {
  public:
-  explicit NameCollector(const JsonValue& root) : root_(root) { Add(root); }
+  explicit NameCollector(const JsonValue& root) : SchemaWalk(root) {}
 
   MarkupNames Collect() {
-    while (!open_.empty()) {
-      const JsonValue* schema = open_.back();
-      open_.pop_back();
-      Visit(*schema);
-    }
+    while (const JsonValue* const schema = TakeNext()) Visit(*schema);
     if (!has_properties_ && !is_closed_) names_.has_others = true;
     return std::move(names_);
   }
 
  private:
-  void Add(const JsonValue& schema) {
-    if (visited_.insert(&schema).second) open_.push_back(&schema);
-  }
-
   void Declare(std::string_view name) {
     if (known_.insert(name).second) names_.declared.emplace_back(name);
   }
@@ -126,13 +144,7 @@ class NameCollector {
     } else if (keyword == "patternProperties") {
       if (!value.items().empty()) names_.has_others = true;
     } else if (keyword == "$ref") {
-      const bool may_follow = value.IsString() && n_references_++ < kMaxReferences;
-      const JsonValue* target = may_follow ? Resolve(root_, value.text()) : nullptr;
-      if (target == nullptr) {
-        names_.has_others = true;
-      } else {
-        Add(*target);
-      }
+      if (!value.IsString() || !Follow(value.text())) names_.has_others = true;
     } else if (is_one_of(kUnknownSchemas)) {
       names_.has_others = true;
     } else if (is_one_of(kOneSchema)) {
@@ -146,36 +158,23 @@ class NameCollector {
     }
   }
 
-  const JsonValue& root_;
   MarkupNames names_;
   std::set<std::string_view> known_;
-  std::set<const JsonValue*> visited_;
-  std::vector<const JsonValue*> open_;
-  int n_references_ = 0;
   bool has_properties_ = false;
   bool is_closed_ = false;
 };
 
-// Visits each schema that holds for every object, once.
-class RequiredCollector {
+// Visits each schema that holds for every object.
+class RequiredCollector : SchemaWalk {
  public:
-  explicit RequiredCollector(const JsonValue& root) : root_(root) { Add(&root); }
+  explicit RequiredCollector(const JsonValue& root) : SchemaWalk(root) {}
 
   std::set<std::string_view> Collect() {
-    while (!open_.empty()) {
-      const JsonValue& schema = *open_.back();
-      open_.pop_back();
-      Visit(schema);
-    }
+    while (const JsonValue* const schema = TakeNext()) Visit(*schema);
     return std::move(names_);
   }
 
  private:
-  void Add(const JsonValue* schema) {
-    const bool is_new = schema != nullptr && schema->IsObject() && visited_.insert(schema).second;
-    if (is_new) open_.push_back(schema);
-  }
-
   void Visit(const JsonValue& schema) {
     const JsonValue* required = schema.Find("required");
     if (required != nullptr && required->IsArray()) {
@@ -184,22 +183,18 @@ class RequiredCollector {
       }
     }
     const std::string_view reference = schema.FindText("$ref");
-    if (!reference.empty() && n_references_++ < kMaxReferences) Add(Resolve(root_, reference));
+    if (!reference.empty()) Follow(reference);
     const JsonValue* all = schema.Find("allOf");
     if (all == nullptr || !all->IsArray()) return;
-    for (const JsonValue& part : all->items()) Add(&part);
+    for (const JsonValue& part : all->items()) Add(part);
   }
 
-  const JsonValue& root_;
   std::set<std::string_view> names_;
-  std::set<const JsonValue*> visited_;
-  std::vector<const JsonValue*> open_;
-  int n_references_ = 0;
 };
 
 bool IsMarkupName(std::string_view name, std::string_view dsml_text, std::string_view without) {
   const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20; };
-  return name.size() <= kMaxNameBytes && std::none_of(name.begin(), name.end(), is_control) &&
+  return name.size() <= kMaxNameBytes && std::ranges::none_of(name, is_control) &&
          name.find_first_of(without) == std::string_view::npos &&
          name.find(dsml_text) == std::string_view::npos;
 }

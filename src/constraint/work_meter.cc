@@ -27,8 +27,6 @@ void WorkMeter::SetOwner(std::weak_ptr<FreeableMemory> owner) {
   if (account_ != nullptr) account_->SetOwner(std::move(owner));
 }
 
-void WorkMeter::BeginWork(WorkPace* pace) { pace_ = pace; }
-
 void WorkMeter::EndWork(std::size_t more_bytes) {
   pace_ = nullptr;
   if (account_ == nullptr) return;

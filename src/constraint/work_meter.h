@@ -50,7 +50,7 @@ class WorkMeter {
   void SetOwner(std::weak_ptr<FreeableMemory> owner);
   // Begins and ends work, during which the pace is asked, if it is not null. `more_bytes`: the
   // bytes that are kept besides the counted ones.
-  void BeginWork(WorkPace* pace);
+  void BeginWork(WorkPace* pace) { pace_ = pace; }
   void EndWork(std::size_t more_bytes);
 
   // Counts work whose result is kept.

@@ -9,7 +9,8 @@ std::int64_t ModelConstraints::memory_used() const {
 ConstraintCompiler& ModelConstraints::compiler() {
   std::call_once(made_, [this] {
     compiler_ = std::make_unique<ConstraintCompiler>(
-        ConstraintVocabulary::Make(files_.tokenizer, files_.config.vocab_size, files_.EosTokens()),
+        std::make_shared<ConstraintVocabulary>(files_.tokenizer, files_.config.vocab_size,
+                                               files_.EosTokens()),
         static_cast<std::size_t>(max_memory_));
     is_made_ = true;
   });

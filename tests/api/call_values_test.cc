@@ -79,8 +79,8 @@ constexpr std::string_view kNamePieces[] = {"a",
 class CallValues : public testing::ApiModelTest {
  protected:
   void SetUp() override {
-    ConstraintCompiler compiler(ConstraintVocabulary::Make(tokenizer_, tokenizer_.vocab_size(),
-                                                           std::vector<Token>{kEndOfCalls}));
+    ConstraintCompiler compiler(std::make_shared<ConstraintVocabulary>(
+        tokenizer_, tokenizer_.vocab_size(), std::vector<Token>{kEndOfCalls}));
     const ToolSpec tool = {.name = "f", .function_json = std::string(kFunction), .strict = true};
     const auto function = ParseJson(tool.function_json);
     ASSERT_TRUE(function);

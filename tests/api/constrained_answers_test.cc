@@ -34,7 +34,7 @@ class ConstrainedAnswersTest : public testing::ApiModelTest,
     model_.limits.max_context = 8192;
     const std::vector<Token> ends = {kEnd};
     compiler = std::make_shared<ConstraintCompiler>(
-        ConstraintVocabulary::Make(tokenizer_, tokenizer_.vocab_size(), ends));
+        std::make_shared<ConstraintVocabulary>(tokenizer_, tokenizer_.vocab_size(), ends));
     model_.compile_constraint = [this](const ConstraintSpec& spec, const Caller&) {
       return compiler->Compile(spec);
     };
@@ -333,8 +333,8 @@ INSTANTIATE_TEST_SUITE_P(Apis, ConstrainedAnswersTest,
 class ConstrainedChatTest : public testing::ApiModelTest {
  protected:
   ConstrainedChatTest()
-      : compiler_of_model_(ConstraintVocabulary::Make(tokenizer_, tokenizer_.vocab_size(),
-                                                      std::vector<Token>{kEnd})) {
+      : compiler_of_model_(std::make_shared<ConstraintVocabulary>(
+            tokenizer_, tokenizer_.vocab_size(), std::vector<Token>{kEnd})) {
     model_.compile_constraint = [this](const ConstraintSpec& spec, const Caller&) {
       return compiler_of_model_.Compile(spec);
     };

@@ -24,8 +24,8 @@ class OddToolsTest : public testing::ApiModelTest,
                      public ::testing::WithParamInterface<AnswerWords> {
  protected:
   OddToolsTest()
-      : compiler_of_model_(ConstraintVocabulary::Make(tokenizer_, tokenizer_.vocab_size(),
-                                                      std::vector<Token>{1})) {
+      : compiler_of_model_(std::make_shared<ConstraintVocabulary>(
+            tokenizer_, tokenizer_.vocab_size(), std::vector<Token>{1})) {
     model_.limits.max_context = 8192;
     model_.compile_constraint = [this](const ConstraintSpec& spec, const Caller&) {
       return compiler_of_model_.Compile(spec);

@@ -32,8 +32,8 @@ class CompiledConstraints : public ::testing::Test {
     Result<Tokenizer> tokenizer = Tokenizer::Load(testing::ProjectPath("models/fairy"));
     ASSERT_TRUE(tokenizer) << tokenizer.error().message;
     tokenizer_ = std::make_unique<Tokenizer>(*std::move(tokenizer));
-    vocabulary_ = std::make_shared<const VocabularyTables>(*tokenizer_, tokenizer_->vocab_size(),
-                                                           std::vector<Token>{Token{1}});
+    vocabulary_ = std::make_shared<const ConstraintVocabulary>(
+        *tokenizer_, tokenizer_->vocab_size(), std::vector<Token>{Token{1}});
   }
 
   std::shared_ptr<CompiledConstraint> Compile() const {
@@ -71,7 +71,7 @@ class CompiledConstraints : public ::testing::Test {
   }
 
   std::unique_ptr<Tokenizer> tokenizer_;
-  std::shared_ptr<const VocabularyTables> vocabulary_;
+  std::shared_ptr<const ConstraintVocabulary> vocabulary_;
 };
 
 // An answer that is read token by token.

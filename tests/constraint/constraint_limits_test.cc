@@ -51,8 +51,8 @@ class ConstraintLimits : public ::testing::Test {
     for (Token token = 0; token < tokenizer->vocab_size(); ++token) {
       if (tokenizer->TokenBytes(token) == "x") x_ = token;
     }
-    vocabulary_ = ConstraintVocabulary::Make(*tokenizer, tokenizer->vocab_size(),
-                                             std::vector<Token>{Token{1}});
+    vocabulary_ = std::make_shared<ConstraintVocabulary>(*tokenizer, tokenizer->vocab_size(),
+                                                         std::vector<Token>{Token{1}});
   }
 
   static ConstraintSpec Schema(const std::string& text) {

@@ -145,7 +145,7 @@ ConstraintResult<ExpressionId> CompileTools(Grammar& grammar, const JsonValue& l
 }
 
 ConstraintResult<ExpressionId> CompileText(Grammar& grammar, const MaskCase& mask_case,
-                                           const VocabularyTables& vocabulary) {
+                                           const ConstraintVocabulary& vocabulary) {
   if (mask_case.kind == kRegex) {
     return ParseRegex(grammar.pool, mask_case.text, {.anchored = true});
   }
@@ -171,7 +171,7 @@ ConstraintResult<ExpressionId> CompileText(Grammar& grammar, const MaskCase& mas
 std::span<const MaskCase> MaskCases() { return kMaskCases; }
 
 std::unique_ptr<Grammar> CompileMaskCase(const MaskCase& mask_case,
-                                         const VocabularyTables& vocabulary) {
+                                         const ConstraintVocabulary& vocabulary) {
   auto grammar = std::make_unique<Grammar>();
   const ConstraintResult<ExpressionId> start = CompileText(*grammar, mask_case, vocabulary);
   EXPECT_TRUE(start) << mask_case.name << ": " << (start ? "" : start.error().message);

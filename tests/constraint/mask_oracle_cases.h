@@ -28,6 +28,6 @@ std::span<const MaskCase> MaskCases();
 
 // Fails the calling test if the case does not compile.
 std::unique_ptr<Grammar> CompileMaskCase(const MaskCase& mask_case,
-                                         const VocabularyTables& vocabulary);
+                                         const ConstraintVocabulary& vocabulary);
 
 }  // namespace fathom::testing

@@ -32,7 +32,7 @@ constexpr Token kEndToken = 1;
 // bytes, as copies of a state are snapshots.
 class OneByOne {
  public:
-  OneByOne(Matcher& matcher, const VocabularyTables& vocabulary)
+  OneByOne(Matcher& matcher, const ConstraintVocabulary& vocabulary)
       : matcher_(matcher), vocabulary_(vocabulary) {
     for (Token token = 0; token < vocabulary.vocab_size(); ++token) sorted_.push_back(token);
     std::ranges::sort(sorted_, {}, [&](Token token) { return vocabulary_.Text(token); });
@@ -68,14 +68,14 @@ class OneByOne {
 
  private:
   Matcher& matcher_;
-  const VocabularyTables& vocabulary_;
+  const ConstraintVocabulary& vocabulary_;
   std::vector<Token> sorted_;
 };
 
 // The masks of one grammar, built in all ways.
 class MaskOracle {
  public:
-  MaskOracle(const testing::MaskCase& mask_case, const VocabularyTables& vocabulary)
+  MaskOracle(const testing::MaskCase& mask_case, const ConstraintVocabulary& vocabulary)
       : vocabulary_(vocabulary),
         takes_whole_tokens_(mask_case.text.find("<[") != std::string_view::npos),
         grammar_(testing::CompileMaskCase(mask_case, vocabulary)),
@@ -178,7 +178,7 @@ class MaskOracle {
     return drawn[random() % drawn.size()];
   }
 
-  const VocabularyTables& vocabulary_;
+  const ConstraintVocabulary& vocabulary_;
   const bool takes_whole_tokens_;  // then the bytes of a text do not tell how it was read
   const std::unique_ptr<Grammar> grammar_;
   Matcher matcher_;
@@ -206,8 +206,8 @@ void CompareCases(const std::filesystem::path& tokenizer_path, std::int64_t voca
                   int n_states) {
   const Result<Tokenizer> tokenizer = Tokenizer::Load(tokenizer_path);
   ASSERT_TRUE(tokenizer) << tokenizer.error().message;
-  const VocabularyTables vocabulary(*tokenizer, std::max(vocab_size, tokenizer->vocab_size()),
-                                    std::vector<Token>{kEndToken});
+  const ConstraintVocabulary vocabulary(*tokenizer, std::max(vocab_size, tokenizer->vocab_size()),
+                                        std::vector<Token>{kEndToken});
   const auto cases = testing::MaskCases();
   const auto n_cases = std::min(static_cast<int>(cases.size()), n_states);
   std::int64_t n_hits = 0;

@@ -45,7 +45,7 @@ class Masks : public ::testing::TestWithParam<std::string_view> {
     vocabulary_.emplace(*tokenizer, tokenizer->vocab_size() + 7, std::vector<Token>{kEnd});
   }
 
-  std::optional<VocabularyTables> vocabulary_;
+  std::optional<ConstraintVocabulary> vocabulary_;
 };
 
 // Draws a token of a mask.
@@ -59,7 +59,7 @@ Token Draw(const TokenSet& tokens, std::mt19937& random, std::int64_t vocab_size
 
 // Every mask of random texts has the tokens that can be read one by one, with slices and the cache
 // as without; it is never empty, and has the end exactly where the text may end.
-void CheckMasks(GrammarReader& reader, const VocabularyTables& vocabulary) {
+void CheckMasks(GrammarReader& reader, const ConstraintVocabulary& vocabulary) {
   Matcher& matcher = reader.matcher();
   MaskBuilder masks(matcher, vocabulary, 1 << 20);
   MaskBuilder plain(matcher, vocabulary, 1);
@@ -137,7 +137,8 @@ TEST_P(UniqueCallMasks, HaveTheTokensThatCanBeRead) {
   const bool is_ascending = GetParam();
   const Result<Tokenizer> tokenizer = Tokenizer::Load(testing::ProjectPath("models/fairy"));
   ASSERT_TRUE(tokenizer) << tokenizer.error().message;
-  const VocabularyTables vocabulary(*tokenizer, tokenizer->vocab_size(), std::vector<Token>{kEnd});
+  const ConstraintVocabulary vocabulary(*tokenizer, tokenizer->vocab_size(),
+                                        std::vector<Token>{kEnd});
   auto grammar = std::make_unique<Grammar>();
   ExpressionPool& pool = grammar->pool;
   const RuleId word = grammar->AddRule("word");

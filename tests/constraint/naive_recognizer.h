@@ -98,9 +98,7 @@ class NaiveRecognizer {
         const std::uint32_t n = n_code_points + (count != nullptr && may_end ? 1 : 0);
         add({place + 1, grammar_.pool.DeriveByte(rest, byte), marks, texts, n});
       }
-      std::vector<Letter> letters;
-      grammar_.pool.FirstLetters(rest, letters);
-      for (const Letter letter : letters) Step(config, letter, add);
+      for (const Letter letter : grammar_.pool.FirstLetters(rest)) Step(config, letter, add);
     }
     return ends;
   }

@@ -101,7 +101,7 @@ struct Tokens {
     return -1;
   }
 
-  VocabularyTables vocabulary;
+  ConstraintVocabulary vocabulary;
   std::map<std::string_view, Token> by_text;
 };
 

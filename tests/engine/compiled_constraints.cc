@@ -35,8 +35,8 @@ CompiledConstraints::CompiledConstraints(std::int64_t vocab_size) {
   const Result<Tokenizer> tokenizer = Tokenizer::Load(ProjectPath("models/fairy"));
   Check(tokenizer.has_value(), "the tokenizer of the embedded model");
   const Token end[] = {kEnd};
-  compiler_ =
-      std::make_unique<ConstraintCompiler>(ConstraintVocabulary::Make(*tokenizer, vocab_size, end));
+  compiler_ = std::make_unique<ConstraintCompiler>(
+      std::make_shared<ConstraintVocabulary>(*tokenizer, vocab_size, end));
   for (const std::string_view schema : kSchemas) {
     specs_.push_back({.content = {.kind = Kind::kJsonSchema, .schema = Parsed(schema)}});
   }

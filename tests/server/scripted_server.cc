@@ -71,7 +71,7 @@ int Run(const std::string& path, const std::string& key) {
                            SystemRandomBits());
   const std::vector<Token> ends = {1};
   ConstraintCompiler compiler(
-      ConstraintVocabulary::Make(*tokenizer, tokenizer->vocab_size(), ends));
+      std::make_shared<ConstraintVocabulary>(*tokenizer, tokenizer->vocab_size(), ends));
   const ApiModel model = {
       .tokenizer = &*tokenizer,
       .profile = PreviewProfile(),

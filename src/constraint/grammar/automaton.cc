@@ -1,38 +1,21 @@
 #include "constraint/grammar/automaton.h"
 
 #include <algorithm>
-#include <optional>
 
-#include "constraint/grammar/expression_impl.h"
-#include "constraint/grammar/kind_search.h"
+#include "constraint/lists.h"
 
 namespace fathom {
 namespace {
 
 constexpr std::size_t kExpressionsPerState = 8;
 constexpr std::size_t kMaxListedBytes = std::size_t{1} << 20;
-constexpr std::uint32_t kNoEdges = 0xFFFFFFFF;
 // The steps for all bytes of a state whose next states are known.
 constexpr std::uint64_t kStepsForAllBytes = 16;
 // The facts and details of a state, its entry by expression and the data of KindSearch, with room
 // for twice as many.
 constexpr std::size_t kBytesPerState = 120;
 
-// Facts about a state beyond its derivatives.
-struct StateDetails {
-  std::uint32_t first_edge = kNoEdges;
-  std::uint32_t n_edges = 0;
-  std::optional<bool> takes_bytes;
-};
-
 }  // namespace
-
-struct Automaton::Impl {
-  IdMap states;  // by expression
-  std::vector<StateDetails> details;
-  std::vector<LetterEdge> edges;
-  KindSearch kinds;
-};
 
 Automaton::Automaton(ExpressionPool& pool, std::size_t max_states)
     : pool_(pool),
@@ -40,9 +23,9 @@ Automaton::Automaton(ExpressionPool& pool, std::size_t max_states)
       classes_(pool.ByteClasses()),
       n_classes_(static_cast<std::size_t>(pool.n_byte_classes())),
       max_states_(max_states),
-      impl_(std::make_unique<Impl>(Impl{.kinds = KindSearch(classes_)})) {
+      kinds_(classes_) {
   pool.SetLimit(kExpressionsPerState * max_states);
-  InternState(pool.Nothing());
+  Start(pool.Nothing());
   std::ranges::fill(rows_, kDeadState);
 }
 
@@ -53,10 +36,10 @@ void Automaton::Keep(std::size_t bytes) {
   meter_.Keep(bytes);
 }
 
-StateId Automaton::InternState(ExpressionId expression) {
+StateId Automaton::Start(ExpressionId expression) {
   const ExpressionId live = pool_.Prune(expression);
   if (pool_.exceeded()) exhausted_ = true;
-  const StateId known = impl_->states.Find(live);
+  const StateId known = states_.Find(live);
   if (known != IdMap::kNone) return known;
   if (exhausted_ || facts_.size() > max_states_) {
     exhausted_ = true;
@@ -65,60 +48,52 @@ StateId Automaton::InternState(ExpressionId expression) {
   meter_.Spend(1);
   Keep(kBytesPerState + 2 * n_classes_ * sizeof(StateId));
   const auto made = static_cast<StateId>(facts_.size());
-  impl_->states.Set(live, made);
-  impl_->details.emplace_back();
+  states_.Set(live, made);
+  details_.emplace_back();
   facts_.push_back({.expression = live, .accepts = pool_.IsNullable(live)});
   rows_.resize(rows_.size() + n_classes_, kUnknown);
   return made;
 }
 
-StateId Automaton::Start(ExpressionId expression) { return InternState(expression); }
-
 StateId Automaton::Make(StateId state, std::uint8_t byte) {
-  const StateId made = InternState(pool_.DeriveByte(facts_[state].expression, byte));
+  const StateId made = Start(pool_.DeriveByte(facts_[state].expression, byte));
   return rows_[state * n_classes_ + classes_[byte]] = made;
 }
 
 std::span<const LetterEdge> Automaton::Edges(StateId state) {
-  if (impl_->details[state].first_edge == kNoEdges) {
-    std::vector<Letter> letters;
-    pool_.FirstLetters(facts_[state].expression, letters);
+  if (details_[state].first_edge == kNoEdges) {
     std::vector<LetterEdge> found;
-    for (const Letter letter : letters) {
-      const StateId target = InternState(pool_.DeriveLetter(facts_[state].expression, letter));
+    for (const Letter letter : pool_.FirstLetters(facts_[state].expression)) {
+      const StateId target = Start(pool_.DeriveLetter(facts_[state].expression, letter));
       if (target != kDeadState) found.push_back({letter, target});
     }
-    StateDetails& details = impl_->details[state];
-    details.first_edge = static_cast<std::uint32_t>(impl_->edges.size());
+    Details& details = details_[state];
+    details.first_edge = static_cast<std::uint32_t>(edges_.size());
     details.n_edges = static_cast<std::uint32_t>(found.size());
-    impl_->edges.insert(impl_->edges.end(), found.begin(), found.end());
+    AddAll(edges_, found);
     Keep(2 * found.size() * sizeof(LetterEdge));
   }
-  const StateDetails& details = impl_->details[state];
-  return std::span(impl_->edges).subspan(details.first_edge, details.n_edges);
+  const Details& details = details_[state];
+  return std::span(edges_).subspan(details.first_edge, details.n_edges);
 }
 
 bool Automaton::TakesBytes(StateId state) {
   const Facts facts = facts_[state];
   if (!pool_.MayTakeBytes(facts.expression)) return false;
   if (!pool_.HasBooleans(facts.expression)) return true;
-  if (!impl_->details[state].takes_bytes.has_value()) {
+  if (!details_[state].takes_bytes.has_value()) {
     meter_.Spend(kStepsForAllBytes);
     bool takes = false;
     for (unsigned byte = 0; byte < 256 && !takes; ++byte) {
       takes = Next(state, static_cast<std::uint8_t>(byte)) != kDeadState;
     }
-    impl_->details[state].takes_bytes = takes;
+    details_[state].takes_bytes = takes;
   }
-  return *impl_->details[state].takes_bytes;
-}
-
-CharacterClasses Automaton::AcceptedClasses(StateId state) {
-  return impl_->kinds.Find(*this, state);
+  return *details_[state].takes_bytes;
 }
 
 StateId Automaton::OverApproximated(StateId state) {
-  return InternState(pool_.OverApproximate(facts_[state].expression));
+  return Start(pool_.OverApproximate(facts_[state].expression));
 }
 
 bool Automaton::ListTexts(StateId state, std::size_t most, std::vector<std::string>& texts) {

@@ -5,13 +5,15 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "constraint/grammar/character_classes.h"
 #include "constraint/grammar/expression.h"
+#include "constraint/grammar/id_map.h"
+#include "constraint/grammar/kind_search.h"
 #include "constraint/work_meter.h"
 
 namespace fathom {
@@ -52,7 +54,7 @@ class Automaton {
   // Returns kinds of characters such that every text of at most kLargestSlice (character_classes.h)
   // characters of these kinds may come next, and a further byte after it. There may be more such
   // kinds.
-  CharacterClasses AcceptedClasses(StateId state);
+  CharacterClasses AcceptedClasses(StateId state) { return kinds_.Find(*this, state); }
   // The state of the larger language that ExpressionPool::OverApproximate makes of a state's
   // expression.
   StateId OverApproximated(StateId state);
@@ -68,12 +70,18 @@ class Automaton {
 
  private:
   static constexpr StateId kUnknown = 0xFFFFFFFF;
+  static constexpr std::uint32_t kNoEdges = 0xFFFFFFFF;
   void Keep(std::size_t bytes);
   struct Facts {
     ExpressionId expression = 0;
     bool accepts = false;
   };
-  StateId InternState(ExpressionId expression);
+  // Facts about a state beyond its derivatives.
+  struct Details {
+    std::uint32_t first_edge = kNoEdges;  // index in edges_
+    std::uint32_t n_edges = 0;
+    std::optional<bool> takes_bytes;
+  };
   StateId Make(StateId state, std::uint8_t byte);
 
   ExpressionPool& pool_;
@@ -81,12 +89,14 @@ class Automaton {
   std::array<std::uint8_t, 256> classes_{};
   std::size_t n_classes_ = 1;
   std::vector<StateId> rows_;  // [states, classes]
-  std::vector<Facts> facts_;
+  std::vector<Facts> facts_;   // by state
   std::size_t max_states_ = 0;
   bool exhausted_ = false;
   std::size_t n_bytes_ = 0;  // the bytes that the meter counts for this object
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  IdMap states_;             // by expression
+  std::vector<Details> details_;
+  std::vector<LetterEdge> edges_;
+  KindSearch kinds_;
 };
 
 }  // namespace fathom

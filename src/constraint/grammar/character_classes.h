@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <iterator>
 
 namespace fathom {
 
@@ -16,33 +17,19 @@ inline constexpr int kNotPlainKind = 63;
 inline constexpr CharacterClasses kNotPlain = CharacterClasses{1} << kNotPlainKind;
 
 constexpr std::array<std::uint8_t, 256> MakeCharacterClasses() {
+  // The first bytes of the first kinds.
+  constexpr unsigned kRanges[][2] = {{'0', '9'}, {'a', 'f'},   {'g', 'z'},   {'A', 'F'},
+                                     {'G', 'Z'}, {0xC2, 0xDF}, {0xE0, 0xEF}, {0xF0, 0xF4}};
   std::array<std::uint8_t, 256> kinds{};
-  std::uint8_t next = 8;
+  std::uint8_t next = std::size(kRanges);
   for (unsigned byte = 0; byte < 256; ++byte) {
-    const auto within = [&](unsigned first, unsigned last) {
-      return first <= byte && byte <= last;
-    };
-    if (within('0', '9')) {
-      kinds[byte] = 0;
-    } else if (within('a', 'f')) {
-      kinds[byte] = 1;
-    } else if (within('g', 'z')) {
-      kinds[byte] = 2;
-    } else if (within('A', 'F')) {
-      kinds[byte] = 3;
-    } else if (within('G', 'Z')) {
-      kinds[byte] = 4;
-    } else if (within(0xC2, 0xDF)) {
-      kinds[byte] = 5;
-    } else if (within(0xE0, 0xEF)) {
-      kinds[byte] = 6;
-    } else if (within(0xF0, 0xF4)) {
-      kinds[byte] = 7;
-    } else if (within(0x20, 0x7F) && byte != '"' && byte != '\\' && byte != '<') {
-      kinds[byte] = next++;
-    } else {
-      kinds[byte] = kNotPlainKind;
-    }
+    std::uint8_t kind = 0;
+    while (kind < std::size(kRanges) && (byte < kRanges[kind][0] || byte > kRanges[kind][1]))
+      ++kind;
+    const bool is_ascii =
+        byte >= 0x20 && byte <= 0x7F && byte != '"' && byte != '\\' && byte != '<';
+    if (kind == std::size(kRanges)) kind = is_ascii ? next++ : std::uint8_t{kNotPlainKind};
+    kinds[byte] = kind;
   }
   return kinds;
 }

@@ -1,7 +1,6 @@
 // Derivatives of expressions, memoised by class of bytes.
-#include <algorithm>
-
-#include "constraint/grammar/expression_impl.h"
+#include "constraint/grammar/expression.h"
+#include "constraint/lists.h"
 
 namespace fathom {
 namespace {
@@ -15,58 +14,58 @@ std::uint64_t DerivativeKey(ExpressionId id, std::uint32_t symbol) {
 
 }  // namespace
 
-void ExpressionPool::Impl::RefineClasses(const ByteSet& set) {
-  const std::size_t n = representatives.size();
+void ExpressionPool::RefineClasses(const ByteSet& set) {
+  const std::size_t n = representatives_.size();
   std::vector<int> in(n, -1);   // by class: the class of its bytes in the set
   std::vector<int> out(n, -1);  // by class: the class of its other bytes
-  representatives.clear();
+  representatives_.clear();
   for (unsigned byte = 0; byte < 256; ++byte) {
-    std::uint8_t& of_byte = class_of[byte];
+    std::uint8_t& of_byte = class_of_[byte];
     int& refined = (set.Has(static_cast<std::uint8_t>(byte)) ? in : out)[of_byte];
     if (refined < 0) {
-      refined = static_cast<int>(representatives.size());
-      representatives.push_back(static_cast<std::uint8_t>(byte));
+      refined = static_cast<int>(representatives_.size());
+      representatives_.push_back(static_cast<std::uint8_t>(byte));
     }
     of_byte = static_cast<std::uint8_t>(refined);
   }
-  meter.Spend(kStepsPerSet);
-  if (representatives.size() != n) derivatives.Clear();
+  meter_.Spend(kStepsPerSet);
+  if (representatives_.size() != n) derivatives_.Clear();
 }
 
-void ExpressionPool::Impl::MakeClasses() {
-  if (has_classes) return;
-  has_classes = true;
-  representatives = {0};
-  for (const ByteSet& set : sets) {
-    if (representatives.size() == 256) break;
+void ExpressionPool::MakeClasses() {
+  if (has_classes_) return;
+  has_classes_ = true;
+  representatives_ = {0};
+  for (const ByteSet& set : sets_) {
+    if (representatives_.size() == 256) break;
     RefineClasses(set);
   }
 }
 
-ExpressionId ExpressionPool::Impl::KnownDerivative(Id id, std::uint32_t symbol) const {
-  const ExpressionNode& node = nodes[id];
+ExpressionId ExpressionPool::KnownDerivative(Id id, std::uint32_t symbol) const {
+  const Node& node = nodes_[id];
   const bool is_byte = symbol < kFirstLetterSymbol;
   if ((node.flags & (is_byte ? kFirstByte : kFirstLetter)) == 0) return kNothing;
-  const ExpressionNode& first = node.kind == Kind::kConcat ? nodes[node.a] : node;
+  const Node& first = node.kind == Kind::kConcat ? nodes_[node.a] : node;
   bool taken = false;
   if (first.kind == Kind::kBytes) {
-    taken = is_byte && sets[first.a].Has(representatives[symbol]);
+    taken = is_byte && sets_[first.a].Has(representatives_[symbol]);
   } else if (first.kind == Kind::kText) {
-    taken = is_byte && static_cast<std::uint8_t>(text_bytes[first.a]) == representatives[symbol];
-    if (taken) return derivatives.Find(DerivativeKey(id, symbol));
+    taken = is_byte && static_cast<std::uint8_t>(text_bytes_[first.a]) == representatives_[symbol];
+    if (taken) return derivatives_.Find(DerivativeKey(id, symbol));
   } else if (first.kind == Kind::kLetter) {
     taken = symbol == kFirstLetterSymbol + first.a;
   } else {
-    return derivatives.Find(DerivativeKey(id, symbol));
+    return derivatives_.Find(DerivativeKey(id, symbol));
   }
   if (!taken) return kNothing;
   return node.kind == Kind::kConcat ? node.b : kEmpty;
 }
 
-ExpressionId ExpressionPool::Impl::CombineDerivatives(Id id, std::uint32_t symbol) {
-  const ExpressionNode node = nodes[id];
-  ++work;
-  meter.Spend(1);
+ExpressionId ExpressionPool::CombineDerivatives(Id id, std::uint32_t symbol) {
+  const Node node = nodes_[id];
+  ++work_;
+  meter_.Spend(1);
   switch (node.kind) {
     case Kind::kConcat: {
       const Id first = Concat(KnownDerivative(node.a, symbol), node.b);
@@ -74,8 +73,8 @@ ExpressionId ExpressionPool::Impl::CombineDerivatives(Id id, std::uint32_t symbo
     }
     case Kind::kOr:
     case Kind::kAnd: {
-      work += node.b / 8;
-      meter.Spend(node.b / kDerivedPerStep);
+      work_ += node.b / 8;
+      meter_.Spend(node.b / kDerivedPerStep);
       std::vector<Id> derived;
       for (const Id operand : Operands(node)) {
         const Id id_of_operand = KnownDerivative(operand, symbol);
@@ -104,20 +103,30 @@ ExpressionId ExpressionPool::Impl::CombineDerivatives(Id id, std::uint32_t symbo
   }
 }
 
-ExpressionId ExpressionPool::Impl::Derive(Id id, std::uint32_t symbol) {
+ExpressionId ExpressionPool::DeriveByte(Id id, std::uint8_t byte) {
+  MakeClasses();
+  return Derive(id, class_of_[byte]);
+}
+
+ExpressionId ExpressionPool::DeriveLetter(Id id, Letter letter) {
+  const auto found = letter_ids_.find(letter);
+  return found == letter_ids_.end() ? kNothing : Derive(id, kFirstLetterSymbol + found->second);
+}
+
+ExpressionId ExpressionPool::Derive(Id id, std::uint32_t symbol) {
   std::vector<Id> stack;
   const auto need = [&](Id operand) {
     if (KnownDerivative(operand, symbol) == IdMap::kNone) stack.push_back(operand);
   };
   need(id);
-  while (!stack.empty() && !meter.HasEnded()) {
+  while (!stack.empty() && !meter_.HasEnded()) {
     const Id top = stack.back();
     if (KnownDerivative(top, symbol) != IdMap::kNone) {
       stack.pop_back();
       continue;
     }
     const std::size_t before = stack.size();
-    const ExpressionNode& node = nodes[top];
+    const Node& node = nodes_[top];
     switch (node.kind) {
       case Kind::kConcat:
         need(node.a);
@@ -134,16 +143,16 @@ ExpressionId ExpressionPool::Impl::Derive(Id id, std::uint32_t symbol) {
         need(node.a);
     }
     if (stack.size() != before) continue;
-    derivatives.Set(DerivativeKey(top, symbol), CombineDerivatives(top, symbol));
+    derivatives_.Set(DerivativeKey(top, symbol), CombineDerivatives(top, symbol));
     Keep(IdMap::kBytesPerEntry);
     stack.pop_back();
   }
-  if (size() > limit) exceeded = true;
-  return meter.HasEnded() ? kNothing : KnownDerivative(id, symbol);
+  if (size() > limit_) exceeded_ = true;
+  return meter_.HasEnded() ? kNothing : KnownDerivative(id, symbol);
 }
 
-void ExpressionPool::Impl::FirstLetters(Id id, std::vector<Letter>& found) const {
-  const auto n_before = static_cast<std::ptrdiff_t>(found.size());
+std::vector<Letter> ExpressionPool::FirstLetters(Id id) const {
+  std::vector<Letter> found;
   std::vector<Id> stack;
   IdMap seen;
   const auto visit = [&](Id operand) {
@@ -153,12 +162,12 @@ void ExpressionPool::Impl::FirstLetters(Id id, std::vector<Letter>& found) const
   };
   visit(id);
   while (!stack.empty()) {
-    const ExpressionNode& node = nodes[stack.back()];
+    const Node& node = nodes_[stack.back()];
     stack.pop_back();
-    meter.Spend(1);
+    meter_.Spend(1);
     switch (node.kind) {
       case Kind::kLetter:
-        found.push_back(letters[node.a]);
+        found.push_back(letters_[node.a]);
         break;
       case Kind::kConcat:
         visit(node.a);
@@ -171,8 +180,8 @@ void ExpressionPool::Impl::FirstLetters(Id id, std::vector<Letter>& found) const
         visit(node.a);
     }
   }
-  std::sort(found.begin() + n_before, found.end());
-  found.erase(std::unique(found.begin() + n_before, found.end()), found.end());
+  SortUnique(found);
+  return found;
 }
 
 }  // namespace fathom

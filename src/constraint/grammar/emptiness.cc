@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "constraint/grammar/expression_impl.h"
+#include "constraint/grammar/expression.h"
 
 namespace fathom {
 namespace {
@@ -27,67 +27,67 @@ struct EmptinessVisit {
 
 }  // namespace
 
-bool ExpressionPool::Impl::IsDead(Id id) {
+bool ExpressionPool::IsDead(Id id) {
   const auto is_alive = [&](Id of) {
-    const ExpressionNode& node = nodes[of];
-    return (node.flags & kNullable) != 0 || node.life == ExpressionLife::kAlive ||
+    const Node& node = nodes_[of];
+    return (node.flags & kNullable) != 0 || node.life == Life::kAlive ||
            ((node.flags & kHasBooleans) == 0 && of != kNothing);
   };
   if (is_alive(id)) return false;
-  if (id == kNothing || nodes[id].life == ExpressionLife::kDead) return true;
+  if (id == kNothing || nodes_[id].life == Life::kDead) return true;
   IdMap parents;  // the parents of the visited expressions
   std::vector<Id> visited;
   std::priority_queue<EmptinessVisit> queue;
   std::uint32_t order = 0;
-  const std::uint64_t work_before = work;
+  const std::uint64_t work_before = work_;
   const auto visit = [&](Id of, Id parent) {
     parents.Set(of, parent);
     visited.push_back(of);
-    queue.push({nodes[of].min_length, order++, of, 0});
+    queue.push({nodes_[of].min_length, order++, of, 0});
   };
   visit(id, id);
   while (!queue.empty()) {
-    if (meter.HasEnded()) return false;
+    if (meter_.HasEnded()) return false;
     EmptinessVisit top = queue.top();
     queue.pop();
-    for (std::uint32_t symbol = top.next_class; symbol < representatives.size(); ++symbol) {
-      meter.Spend(1);
+    for (std::uint32_t symbol = top.next_class; symbol < representatives_.size(); ++symbol) {
+      meter_.Spend(1);
       const Id derived = Derive(top.id, symbol);
-      if (meter.HasEnded()) return false;
-      if (derived == kNothing || nodes[derived].life == ExpressionLife::kDead) continue;
+      if (meter_.HasEnded()) return false;
+      if (derived == kNothing || nodes_[derived].life == Life::kDead) continue;
       if (is_alive(derived)) {
         Id alive = top.id;
         for (; alive != id; alive = parents.Find(alive)) {
-          nodes[alive].life = ExpressionLife::kAlive;
+          nodes_[alive].life = Life::kAlive;
         }
-        nodes[id].life = ExpressionLife::kAlive;
+        nodes_[id].life = Life::kAlive;
         return false;
       }
       if (parents.Find(derived) != IdMap::kNone) continue;
-      if (exceeded || visited.size() == kMaxVisited || work - work_before > kMaxSearchWork) {
-        exceeded = true;
+      if (exceeded_ || visited.size() == kMaxVisited || work_ - work_before > kMaxSearchWork) {
+        exceeded_ = true;
         return false;
       }
       visit(derived, top.id);
       // Follows a derivative with shorter texts immediately: most often this finds a text without
       // another look at `top`.
-      if (nodes[derived].min_length < top.min_length) {
+      if (nodes_[derived].min_length < top.min_length) {
         top.next_class = symbol + 1;
         queue.push(top);
         break;
       }
     }
   }
-  for (const Id dead : visited) nodes[dead].life = ExpressionLife::kDead;
+  for (const Id dead : visited) nodes_[dead].life = Life::kDead;
   return true;
 }
 
-ExpressionId ExpressionPool::Impl::PruneKnown(Id id) const {
-  return Has(id, kHasBooleans) ? pruned.Find(id) : id;
+ExpressionId ExpressionPool::PruneKnown(Id id) const {
+  return Has(id, kHasBooleans) ? pruned_.Find(id) : id;
 }
 
-ExpressionId ExpressionPool::Impl::PruneNode(Id id) {
-  const ExpressionNode node = nodes[id];
+ExpressionId ExpressionPool::PruneNode(Id id) {
+  const Node node = nodes_[id];
   switch (node.kind) {
     case Kind::kConcat:
       return Concat(PruneKnown(node.a), PruneKnown(node.b));
@@ -107,20 +107,21 @@ ExpressionId ExpressionPool::Impl::PruneNode(Id id) {
   }
 }
 
-ExpressionId ExpressionPool::Impl::Prune(Id id) {
+ExpressionId ExpressionPool::Prune(Id id) {
+  MakeClasses();
   std::vector<Id> stack;
   const auto need = [&](Id operand) {
     if (PruneKnown(operand) == IdMap::kNone) stack.push_back(operand);
   };
   need(id);
-  while (!stack.empty() && !meter.HasEnded()) {
+  while (!stack.empty() && !meter_.HasEnded()) {
     const Id top = stack.back();
     if (PruneKnown(top) != IdMap::kNone) {
       stack.pop_back();
       continue;
     }
     const std::size_t before = stack.size();
-    const ExpressionNode& node = nodes[top];
+    const Node& node = nodes_[top];
     switch (node.kind) {
       case Kind::kConcat:
         need(node.a);
@@ -136,11 +137,11 @@ ExpressionId ExpressionPool::Impl::Prune(Id id) {
         break;
     }
     if (stack.size() != before) continue;
-    pruned.Set(top, PruneNode(top));
+    pruned_.Set(top, PruneNode(top));
     Keep(IdMap::kBytesPerEntry);
     stack.pop_back();
   }
-  return meter.HasEnded() ? kNothing : PruneKnown(id);
+  return meter_.HasEnded() ? kNothing : PruneKnown(id);
 }
 
 }  // namespace fathom

@@ -12,13 +12,17 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
+#include <map>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "constraint/grammar/byte_set.h"
+#include "constraint/grammar/id_map.h"
 #include "constraint/work_meter.h"
 
 namespace fathom {
@@ -44,6 +48,11 @@ struct Letter {
   std::uint32_t value = 0;
   friend constexpr auto operator<=>(const Letter&, const Letter&) = default;
 };
+
+constexpr bool IsCall(Letter letter) {
+  return letter.kind == LetterKind::kCall || letter.kind == LetterKind::kUniqueCall ||
+         letter.kind == LetterKind::kAscendingCall;
+}
 
 enum class ExpressionKind : std::uint8_t {
   kNothing,
@@ -77,23 +86,29 @@ class ExpressionPool {
   // `meter`, which must outlive the pool, counts its work and memory; null: the pool has a meter of
   // its own.
   explicit ExpressionPool(WorkMeter* meter = nullptr);
-  ~ExpressionPool();
+  ~ExpressionPool() { meter_.Release(n_bytes_); }
   ExpressionPool(const ExpressionPool&) = delete;
   ExpressionPool& operator=(const ExpressionPool&) = delete;
 
   // --- Constructors ---
-  ExpressionId Nothing() const;  // no text matches
-  ExpressionId Empty() const;    // the empty text
+  ExpressionId Nothing() const { return kNothing; }  // no text matches
+  ExpressionId Empty() const { return kEmpty; }      // the empty text
   ExpressionId Bytes(const ByteSet& set);
+  // A text of any length. `text` may be the text of an expression.
   ExpressionId Literal(std::string_view text);
   // Any of these texts; common beginnings are shared. O(bytes log n).
   ExpressionId AnyLiteral(std::vector<std::string_view> texts);
   ExpressionId OneLetter(Letter letter);
   ExpressionId Concat(ExpressionId first, ExpressionId second);
   ExpressionId Concat(std::span<const ExpressionId> parts);
+  ExpressionId Concat(std::initializer_list<ExpressionId> parts) {
+    return Concat(std::span(parts));
+  }
   ExpressionId Or(std::span<const ExpressionId> alternatives);
+  ExpressionId Or(std::initializer_list<ExpressionId> either) { return Or(std::span(either)); }
   // The operands of And and Not must be regular: made of bytes only (HasLetters is false).
   ExpressionId And(std::span<const ExpressionId> all);
+  ExpressionId And(std::initializer_list<ExpressionId> all) { return And(std::span(all)); }
   ExpressionId Not(ExpressionId operand);
   // `operand` from `minimum` to `maximum` times (kNoMaximum: without limit).
   ExpressionId Repeat(ExpressionId operand, std::uint32_t minimum, std::uint32_t maximum);
@@ -112,17 +127,17 @@ class ExpressionPool {
 
   // --- Properties ---
   // True if the empty text matches.
-  bool IsNullable(ExpressionId id) const;
+  bool IsNullable(ExpressionId id) const { return Has(id, kNullable); }
   // True if letters other than bytes occur.
-  bool HasLetters(ExpressionId id) const;
+  bool HasLetters(ExpressionId id) const { return Has(id, kHasLetters); }
   // True if And or Not occurs: the expression alone then does not show whether anything matches.
-  bool HasBooleans(ExpressionId id) const;
+  bool HasBooleans(ExpressionId id) const { return Has(id, kHasBooleans); }
   // The least number of bytes and letters of a text, or less where And and Not occur; at most
   // 2^32 - 1.
-  std::uint32_t MinLength(ExpressionId id) const;
+  std::uint32_t MinLength(ExpressionId id) const { return nodes_[id].min_length; }
   // False if no text begins with a byte. May be true without such a text where And and Not occur.
-  bool MayTakeBytes(ExpressionId id) const;
-  std::size_t n_expressions() const;
+  bool MayTakeBytes(ExpressionId id) const { return Has(id, kFirstByte); }
+  std::size_t n_expressions() const { return nodes_.size(); }
   // Valid until the next expression is made.
   ExpressionView View(ExpressionId id) const;
   // Bytes of memory, roughly.
@@ -133,35 +148,169 @@ class ExpressionPool {
   // operands in a list count as one expression. Resets exceeded().
   void SetLimit(std::size_t more_expressions);
   // Expressions and operands, as the limit counts them.
-  std::size_t size() const;
-  void RaiseLimit(std::size_t more_expressions);
+  std::size_t size() const { return nodes_.size() + operands_.size() / 4; }
+  void RaiseLimit(std::size_t more_expressions) { limit_ += more_expressions; }
   // True if the limit was reached, or the work has ended: derivatives and Prune may then be wrong
   // and must not be used.
-  bool exceeded() const;
-  WorkMeter& meter();
+  bool exceeded() const { return exceeded_ || meter_.HasEnded(); }
+  WorkMeter& meter() { return meter_; }
 
   // --- Derivatives ---
   // By byte: its class, in a partition of the bytes such that all expressions in the pool treat the
   // bytes of a class alike. A later Bytes with another set refines the partition: an owner of a
   // copy of it (an Automaton) must not see expressions that were made afterwards.
-  const std::array<std::uint8_t, 256>& ByteClasses();
-  int n_byte_classes();
+  const std::array<std::uint8_t, 256>& ByteClasses() {
+    MakeClasses();
+    return class_of_;
+  }
+  int n_byte_classes() {
+    MakeClasses();
+    return static_cast<int>(representatives_.size());
+  }
   ExpressionId DeriveByte(ExpressionId id, std::uint8_t byte);
   ExpressionId DeriveLetter(ExpressionId id, Letter letter);
   // A larger language: `id` without its negations of finitely many texts. Where all texts of some
   // plain characters (character_classes.h), of any length, may come next in the result, they may
   // come next in `id`, too (over_approximate.cc).
   ExpressionId OverApproximate(ExpressionId id);
-  // Appends the letters that may come first, each once, in ascending order.
-  void FirstLetters(ExpressionId id, std::vector<Letter>& letters) const;
+  // The letters that may come first, each once, in ascending order.
+  std::vector<Letter> FirstLetters(ExpressionId id) const;
   // An equal expression in which each outermost And and Not has a text;
   // Nothing() if there is no text at all. Searches the derivatives of And and Not, and remembers
   // the results. The derivatives of the result need Prune again.
   ExpressionId Prune(ExpressionId id);
 
  private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  using Id = ExpressionId;
+  using Kind = ExpressionKind;
+  static constexpr Id kNothing = 0;
+  static constexpr Id kEmpty = 1;
+  static constexpr std::uint32_t kFirstLetterSymbol = 256;
+  static constexpr int kMaxUnits = 8;
+  static constexpr std::size_t kMaxText = 64;  // longer texts are several nodes in a row
+  // Costs in the units of WorkMeter. Vectors and tables have room for up to twice as much as they
+  // hold.
+  static constexpr std::size_t kOperandsPerStep = 8;
+  static constexpr std::size_t kBytesPerNode = 64;
+  static constexpr std::size_t kBytesPerOperand = 6;
+
+  // The flags of a node.
+  static constexpr std::uint8_t kNullable = 1;
+  static constexpr std::uint8_t kHasLetters = 2;
+  static constexpr std::uint8_t kHasBooleans = 4;
+  static constexpr std::uint8_t kFirstByte = 8;     // a byte may come first
+  static constexpr std::uint8_t kFirstLetter = 16;  // a letter may come first
+  // Clear only in regular expressions that finitely many texts match.
+  static constexpr std::uint8_t kMayBeEndless = 32;
+
+  // Whether a text matches, as far as a search has found.
+  enum class Life : std::uint8_t { kUnknown, kAlive, kDead };
+
+  // The fields of a node, by its kind:
+  //   kBytes    a: index of the set
+  //   kText     a: offset of the bytes in `text_bytes_`; b: their number, 2 ... kMaxText
+  //   kLetter   a: index of the letter
+  //   kConcat   a: first, which is no kConcat; b: rest
+  //   kOr, kAnd a: offset of the operands, b: their number; ascending ids, none of this kind
+  //   kNot      a: operand
+  //   kRepeat   a: operand, b: minimum, c: maximum
+  //   kMultiple a: modulus, b: remainder of the digits so far, c: MultipleRest as a number
+  struct Node {
+    Kind kind = Kind::kNothing;
+    std::uint8_t flags = 0;
+    std::uint8_t within = 0;  // by unit, as bits: all texts are sequences of texts of the unit
+    Life life = Life::kUnknown;
+    std::uint32_t a = 0;
+    std::uint32_t b = 0;
+    std::uint32_t c = 0;
+    std::uint32_t min_length = 0;
+  };
+  // A slot of the hash table of the nodes, which is at most half full.
+  struct Slot {
+    std::uint32_t hash = 0;
+    Id next_id = 0;  // the node's id + 1, or 0
+  };
+
+  // Counts bytes that are kept until the pool ends.
+  void Keep(std::size_t bytes) {
+    n_bytes_ += bytes;
+    meter_.Keep(bytes);
+  }
+
+  // --- Nodes (expression.cc) ---
+  Id Intern(Node node, std::span<const Id> list = {});
+  void GrowTable();
+  static std::uint32_t HashNode(const Node& node, std::span<const Id> list);
+  bool Equal(const Node& a, const Node& b, std::span<const Id> list) const;
+  Id Byte(std::uint8_t byte);
+  Id InternText(std::string_view text);
+  std::string_view Text(const Node& node) const {
+    return std::string_view(text_bytes_).substr(node.a, node.b);
+  }
+  Id ConcatOne(Id part, Id rest);  // `part` is no kConcat
+  // expression_multiple.cc
+  Id Multiple(std::uint32_t modulus, std::uint32_t remainder, std::uint32_t rest);
+  Id DeriveMultiple(const Node& node, std::uint32_t symbol);
+  bool Has(Id id, std::uint8_t flag) const { return (nodes_[id].flags & flag) != 0; }
+  std::span<const Id> Operands(const Node& node) const {
+    return std::span(operands_).subspan(node.a, node.b);
+  }
+  // The bit of a unit whose endless repetition this is, or 0.
+  std::uint8_t UniverseBit(Id id) const;
+
+  // --- Or (expression_or.cc) ---
+  Id Or(Id a, Id b);
+  struct OrFrame;  // an Or that is being built
+  OrFrame BeginOr(std::span<const Id> alternatives, bool factor);
+  void GroupByFirst(std::span<const Id> list, OrFrame& frame);
+  Id FinishOr(OrFrame& frame);
+  // Joins counted alternatives whose ranges meet; `list` is ascending and stays so.
+  void MergeCounts(std::vector<Id>& list);
+
+  // --- Derivatives (derivative.cc) ---
+  void RefineClasses(const ByteSet& set);
+  void MakeClasses();
+  // `symbol`: a class of bytes, or kFirstLetterSymbol and the index of a letter.
+  Id Derive(Id id, std::uint32_t symbol);
+  // The derivative if it takes no work or was computed before, or IdMap::kNone.
+  Id KnownDerivative(Id id, std::uint32_t symbol) const;
+  Id CombineDerivatives(Id id, std::uint32_t symbol);
+
+  // --- Larger languages (over_approximate.cc) ---
+  Id LoosenAnd(const Node& node);
+  bool BeginsPlainly(Id id) const;
+
+  // --- Emptiness (emptiness.cc) ---
+  Id PruneKnown(Id id) const;  // IdMap::kNone: not yet computed
+  Id PruneNode(Id id);
+  // True if no text matches; sets `exceeded_` where the search gives up. False if the work has
+  // ended.
+  bool IsDead(Id id);
+
+  std::vector<Node> nodes_;
+  std::vector<Id> operands_;
+  std::vector<Slot> table_;
+  std::string text_bytes_;
+  std::array<Id, 256> byte_ids_{};  // by byte: the set of this byte; kNothing: not made yet
+  std::vector<ByteSet> sets_;
+  std::map<ByteSet, std::uint32_t> set_ids_;
+  std::vector<Letter> letters_;
+  std::map<Letter, std::uint32_t> letter_ids_;
+  std::vector<Id> units_;
+  Id any_ = kNothing;  // every sequence of bytes
+
+  bool has_classes_ = false;
+  std::array<std::uint8_t, 256> class_of_{};
+  std::vector<std::uint8_t> representatives_;  // by class: one of its bytes
+  IdMap derivatives_;                          // (id, symbol)
+  IdMap pruned_;                               // id
+
+  std::unique_ptr<WorkMeter> own_meter_;
+  WorkMeter& meter_;
+  std::size_t n_bytes_ = 0;  // the bytes that the meter counts for the pool
+  std::uint64_t work_ = 0;   // derivatives that were made; eight operands count as one more
+  std::size_t limit_ = 0;
+  bool exceeded_ = false;
 };
 
 }  // namespace fathom

@@ -1,6 +1,6 @@
 // Remainder automata of multipleOf, as expressions that are made as their digits are read.
 #include "base/check.h"
-#include "constraint/grammar/expression_impl.h"
+#include "constraint/grammar/expression.h"
 
 namespace fathom {
 namespace {
@@ -34,8 +34,8 @@ bool CanBecomeZero(std::uint32_t modulus, std::uint32_t shifted_remainder, std::
 
 }  // namespace
 
-ExpressionId ExpressionPool::Impl::Multiple(std::uint32_t modulus, std::uint32_t remainder,
-                                            std::uint32_t packed) {
+ExpressionId ExpressionPool::Multiple(std::uint32_t modulus, std::uint32_t remainder,
+                                      std::uint32_t packed) {
   const MultipleRest rest = MultipleRest::Unpack(packed);
   const std::uint32_t shifted = TimesPowerOfTen(remainder, rest.fraction_digits, modulus);
   if (rest.behind_point && !CanBecomeZero(modulus, shifted, rest.fraction_digits)) return kNothing;
@@ -48,10 +48,9 @@ ExpressionId ExpressionPool::Impl::Multiple(std::uint32_t modulus, std::uint32_t
                  .min_length = shifted == 0 ? 0u : 1u});
 }
 
-ExpressionId ExpressionPool::Impl::DeriveMultiple(const ExpressionNode& node,
-                                                  std::uint32_t symbol) {
+ExpressionId ExpressionPool::DeriveMultiple(const Node& node, std::uint32_t symbol) {
   if (symbol >= kFirstLetterSymbol) return kNothing;
-  const std::uint8_t byte = representatives[symbol];
+  const std::uint8_t byte = representatives_[symbol];
   MultipleRest rest = MultipleRest::Unpack(node.c);
   if (byte == '.') {
     if (!rest.may_have_point) return kNothing;
@@ -78,7 +77,7 @@ ExpressionId ExpressionPool::Multiple(std::uint32_t modulus, int fraction_digits
   const MultipleRest rest{
       .may_have_point = fraction_digits >= 0,
       .fraction_digits = fraction_digits > 0 ? static_cast<std::uint32_t>(fraction_digits) : 0u};
-  return impl_->Multiple(modulus, 0, rest.Pack());
+  return Multiple(modulus, 0, rest.Pack());
 }
 
 }  // namespace fathom

@@ -3,10 +3,12 @@
 // byte.
 #include <algorithm>
 #include <cstddef>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
-#include "constraint/grammar/expression_impl.h"
+#include "constraint/grammar/expression.h"
+#include "constraint/lists.h"
 
 namespace fathom {
 namespace {
@@ -24,15 +26,26 @@ struct CountedAlternative {
 // are, so that the alternatives of two large tries are joined only where a text leads.
 constexpr std::size_t kMaxFactoredFrames = 4096;
 
-void SortUnique(std::vector<ExpressionId>& list) {
-  std::ranges::sort(list);
-  list.erase(std::unique(list.begin(), list.end()), list.end());
+struct LiteralEdge {
+  std::uint8_t byte = 0;
+  ExpressionId target = 0;
+};
+
+// A node of the trie on the path to the last text.
+struct LiteralLevel {
+  bool ends_text = false;
+  std::vector<LiteralEdge> edges;
+};
+
+std::size_t CommonPrefix(std::string_view a, std::string_view b) {
+  const auto [at, other] = std::ranges::mismatch(a, b);
+  return static_cast<std::size_t>(at - a.begin());
 }
 
 }  // namespace
 
 // The rests of each group are an Or of their own, made on top of this one.
-struct ExpressionPool::Impl::OrFrame {
+struct ExpressionPool::OrFrame {
   struct Group {
     Id first = 0;
     std::vector<Id> rests;
@@ -43,21 +56,20 @@ struct ExpressionPool::Impl::OrFrame {
   std::uint8_t within = 0xFF;
 };
 
-ExpressionPool::Impl::OrFrame ExpressionPool::Impl::BeginOr(std::span<const Id> alternatives,
-                                                            bool factor) {
+ExpressionPool::OrFrame ExpressionPool::BeginOr(std::span<const Id> alternatives, bool factor) {
   OrFrame frame;
   std::vector<Id> list;
   list.reserve(alternatives.size() + 1);
   ByteSet set;
   const auto add = [&](Id id) {
-    if (nodes[id].kind == Kind::kBytes) {
-      set = set | sets[nodes[id].a];
+    if (nodes_[id].kind == Kind::kBytes) {
+      set = set | sets_[nodes_[id].a];
     } else {
       list.push_back(id);
     }
   };
   for (const Id id : alternatives) {
-    const ExpressionNode& node = nodes[id];
+    const Node& node = nodes_[id];
     if (node.kind == Kind::kNothing) continue;
     frame.within &= node.within;
     if (node.kind == Kind::kOr) {
@@ -67,7 +79,7 @@ ExpressionPool::Impl::OrFrame ExpressionPool::Impl::BeginOr(std::span<const Id> 
     }
   }
   if (!set.empty()) list.push_back(Bytes(set));
-  meter.Spend(1 + list.size() / kOperandsPerStep);
+  meter_.Spend(1 + list.size() / kOperandsPerStep);
   SortUnique(list);
 
   // Alternatives within another alternative are dropped.
@@ -76,14 +88,14 @@ ExpressionPool::Impl::OrFrame ExpressionPool::Impl::BeginOr(std::span<const Id> 
   std::size_t n_nullable = 0;
   for (const Id id : list) {
     universes |= UniverseBit(id);
-    has_any |= id == any;
+    has_any |= id == any_;
     n_nullable += Has(id, kNullable) ? 1 : 0;
   }
   std::erase_if(list, [&](Id id) {
-    if (id == any) return false;
+    if (id == any_) return false;
     if (has_any && !Has(id, kHasLetters)) return true;
     if (id == kEmpty && n_nullable > 1) return true;
-    return (nodes[id].within & universes) != 0 && (UniverseBit(id) & universes) == 0;
+    return (nodes_[id].within & universes) != 0 && (UniverseBit(id) & universes) == 0;
   });
   if (factor) {
     GroupByFirst(list, frame);
@@ -93,20 +105,20 @@ ExpressionPool::Impl::OrFrame ExpressionPool::Impl::BeginOr(std::span<const Id> 
   return frame;
 }
 
-void ExpressionPool::Impl::GroupByFirst(std::span<const Id> list, OrFrame& frame) {
+void ExpressionPool::GroupByFirst(std::span<const Id> list, OrFrame& frame) {
   struct Item {
     Id first, rest, id, text;  // `text`: precedes the rest, without its first byte
   };
   std::vector<Item> items;
   items.reserve(list.size());
   for (const Id id : list) {
-    const ExpressionNode& node = nodes[id];
+    const Node& node = nodes_[id];
     const bool is_concat = node.kind == Kind::kConcat;
     const Id first = is_concat ? node.a : id;
     const Id rest = is_concat ? node.b : kEmpty;
-    if (nodes[first].kind == Kind::kText) {
-      const auto byte = static_cast<std::uint8_t>(text_bytes[nodes[first].a]);
-      items.push_back({byte_ids[byte], rest, id, first});
+    if (nodes_[first].kind == Kind::kText) {
+      const auto byte = static_cast<std::uint8_t>(text_bytes_[nodes_[first].a]);
+      items.push_back({byte_ids_[byte], rest, id, first});
     } else {
       items.push_back({first, rest, id, kNothing});
     }
@@ -128,27 +140,27 @@ void ExpressionPool::Impl::GroupByFirst(std::span<const Id> list, OrFrame& frame
         const Id text = items[k].text;
         group.rests.push_back(text == kNothing
                                   ? items[k].rest
-                                  : Concat(Literal(Text(nodes[text]).substr(1)), items[k].rest));
+                                  : Concat(Literal(Text(nodes_[text]).substr(1)), items[k].rest));
       }
     }
     i = end;
   }
 }
 
-void ExpressionPool::Impl::MergeCounts(std::vector<Id>& list) {
+void ExpressionPool::MergeCounts(std::vector<Id>& list) {
   const auto is_counted = [&](Id id) {
-    const ExpressionNode& node = nodes[id];
-    return (node.kind == Kind::kConcat ? nodes[node.a] : node).kind == Kind::kRepeat;
+    const Node& node = nodes_[id];
+    return (node.kind == Kind::kConcat ? nodes_[node.a] : node).kind == Kind::kRepeat;
   };
   if (list.size() < 2 || std::ranges::none_of(list, is_counted)) return;
   std::vector<CountedAlternative> items;
   items.reserve(list.size());
   for (const Id id : list) {
-    const ExpressionNode& node = nodes[id];
+    const Node& node = nodes_[id];
     const bool is_concat = node.kind == Kind::kConcat;
     CountedAlternative& item = items.emplace_back();
     item = {.operand = is_concat ? node.a : id, .rest = is_concat ? node.b : kEmpty, .id = id};
-    const ExpressionNode& first = nodes[item.operand];
+    const Node& first = nodes_[item.operand];
     if (first.kind != Kind::kRepeat) continue;
     item.operand = first.a;
     item.minimum = first.b;
@@ -187,19 +199,19 @@ void ExpressionPool::Impl::MergeCounts(std::vector<Id>& list) {
   list = std::move(merged);
 }
 
-ExpressionId ExpressionPool::Impl::FinishOr(OrFrame& frame) {
+ExpressionId ExpressionPool::FinishOr(OrFrame& frame) {
   std::vector<Id>& list = frame.ready;
   SortUnique(list);
   MergeCounts(list);
   if (list.empty()) return kNothing;
   if (list.size() == 1) {
-    nodes[list[0]].within |= frame.within;
+    nodes_[list[0]].within |= frame.within;
     return list[0];
   }
-  ExpressionNode made{.kind = Kind::kOr, .min_length = 0xFFFFFFFF};
+  Node made{.kind = Kind::kOr, .min_length = 0xFFFFFFFF};
   std::uint8_t within = 0xFF;
   for (const Id id : list) {
-    const ExpressionNode& node = nodes[id];
+    const Node& node = nodes_[id];
     made.flags |= node.flags;
     within &= node.within;
     made.min_length = std::min(made.min_length, node.min_length);
@@ -208,7 +220,7 @@ ExpressionId ExpressionPool::Impl::FinishOr(OrFrame& frame) {
   return Intern(made, list);
 }
 
-ExpressionId ExpressionPool::Impl::Or(std::span<const Id> alternatives) {
+ExpressionId ExpressionPool::Or(std::span<const Id> alternatives) {
   std::vector<OrFrame> stack;
   stack.push_back(BeginOr(alternatives, true));
   std::size_t n_frames = 1;
@@ -228,11 +240,64 @@ ExpressionId ExpressionPool::Impl::Or(std::span<const Id> alternatives) {
   }
 }
 
-ExpressionId ExpressionPool::Impl::Or(Id a, Id b) {
+ExpressionId ExpressionPool::Or(Id a, Id b) {
   if (a == b || b == kNothing) return a;
   if (a == kNothing) return b;
   const Id both[] = {a, b};
   return Or(both);
+}
+
+// Makes a trie whose equal ends are shared by hash-consing.
+ExpressionId ExpressionPool::AnyLiteral(std::vector<std::string_view> texts) {
+  SortUnique(texts);
+  if (texts.size() == 1) return Literal(texts[0]);
+  std::vector<LiteralLevel> levels(1);
+  std::vector<Id> alternatives;
+  const auto close = [&](LiteralLevel& level) {
+    alternatives.clear();
+    if (level.ends_text) alternatives.push_back(kEmpty);
+    std::ranges::sort(level.edges, [](const LiteralEdge& a, const LiteralEdge& b) {
+      return std::tie(a.target, a.byte) < std::tie(b.target, b.byte);
+    });
+    for (std::size_t i = 0; i < level.edges.size();) {
+      const Id target = level.edges[i].target;
+      ByteSet set;
+      for (; i < level.edges.size() && level.edges[i].target == target; ++i) {
+        set = set | ByteSet::Of(level.edges[i].byte);
+      }
+      alternatives.push_back(Concat(Bytes(set), target));
+    }
+    level.ends_text = false;
+    level.edges.clear();
+    return alternatives.size() == 1 ? alternatives[0] : Or(alternatives);
+  };
+
+  std::string_view open;  // its nodes are levels 0 ... open.size()
+  const auto close_down_to = [&](std::size_t depth) {
+    if (open.size() <= depth) return;
+    // Bytes of the open text that nothing else shares are one text, from `end` backwards.
+    std::size_t end = open.size();
+    Id target = close(levels[end]);
+    const auto edge_at = [&](std::size_t i) {
+      levels[i].edges.push_back({static_cast<std::uint8_t>(open[i]),
+                                 Concat(Literal(open.substr(i + 1, end - i - 1)), target)});
+    };
+    for (std::size_t i = open.size() - 1; i > depth; --i) {
+      if (!levels[i].ends_text && levels[i].edges.empty()) continue;
+      edge_at(i);
+      target = close(levels[i]);
+      end = i;
+    }
+    edge_at(depth);
+  };
+  for (const std::string_view text : texts) {
+    close_down_to(CommonPrefix(open, text));
+    if (levels.size() <= text.size()) levels.resize(text.size() + 1);
+    levels[text.size()].ends_text = true;
+    open = text;
+  }
+  close_down_to(0);
+  return close(levels[0]);
 }
 
 }  // namespace fathom

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "constraint/lists.h"
+
 namespace fathom {
 namespace {
 
@@ -11,9 +13,7 @@ constexpr std::size_t kMaxSteps = 2'000;
 
 }  // namespace
 
-void FrameMerger::ReadReturns(const FrameRef& ref) {
-  if (std::find(read_.begin(), read_.end(), ref) == read_.end()) read_.push_back(ref);
-}
+void FrameMerger::ReadReturns(const FrameRef& ref) { AddNew(read_, ref); }
 
 // Equal frames have equal depths, and a rule returns to rules that are no deeper: the search ends
 // at frames that are less deep.
@@ -21,12 +21,9 @@ void FrameMerger::Search(std::uint32_t index) {
   const Frame& frame = column_->frames[index];
   if (older_[index].column || frame.scope) return;
   std::vector<FrameRef> reached = {{column_, index}};
-  const auto reach = [&](FrameRef to) {
+  const auto reach = [&](const FrameRef& to) {
     if (++steps_ > kMaxSteps || reached.size() == kMaxSearchedFrames) return;
-    if (At(to).depth != frame.depth) return;
-    if (std::find(reached.begin(), reached.end(), to) == reached.end()) {
-      reached.push_back(std::move(to));
-    }
+    if (At(to).depth == frame.depth) AddNew(reached, to);
   };
   for (const Leaf& leaf : leaves_) reach(leaf.frame);
   for (std::size_t i = 0; i < reached.size(); ++i) {
@@ -61,14 +58,13 @@ bool FrameMerger::HasAllReturns(std::uint32_t index, const FrameRef& old) {
   ReadReturns(old);
   const std::vector<Return>& returns = column_->frames[index].returns;
   const std::vector<Return>& others = At(old).returns;
-  const bool are_there = std::all_of(returns.begin(), returns.end(), [&](const Return& back) {
-    return std::any_of(others.begin(), others.end(),
-                       [&](const Return& other) { return ReturnsLike(back, other, old.column); });
+  const bool are_there = std::ranges::all_of(returns, [&](const Return& back) {
+    return std::ranges::any_of(
+        others, [&](const Return& other) { return ReturnsLike(back, other, old.column); });
   });
-  return are_there && std::all_of(others.begin(), others.end(), [&](const Return& other) {
-           return std::any_of(returns.begin(), returns.end(), [&](const Return& back) {
-             return ReturnsLike(back, other, old.column);
-           });
+  return are_there && std::ranges::all_of(others, [&](const Return& other) {
+           return std::ranges::any_of(
+               returns, [&](const Return& back) { return ReturnsLike(back, other, old.column); });
          });
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "constraint/grammar/automaton.h"
+#include "constraint/lists.h"
 
 namespace fathom {
 namespace {
@@ -26,24 +27,37 @@ enum CharacterMode : int {
   kAfterEfBd,
 };
 
+// Bytes that may come in a mode, and the mode after them.
+struct ModeStep {
+  CharacterMode mode;
+  unsigned first, last;
+  CharacterMode next;
+};
+constexpr ModeStep kModeSteps[] = {
+    {kOneMore, 0x80, 0xBF, kWhole},
+    {kTwoMore, 0x80, 0xBF, kOneMore},
+    {kThreeMore, 0x80, 0xBF, kTwoMore},
+    {kAfterE0, 0xA0, 0xBF, kOneMore},
+    {kAfterEd, 0x80, 0x9F, kOneMore},
+    {kAfterF0, 0x90, 0xBF, kTwoMore},
+    {kAfterF4, 0x80, 0x8F, kTwoMore},
+    // All but U+FF5C, which is EF BD 9C.
+    {kAfterEf, 0x80, 0xBC, kOneMore},
+    {kAfterEf, 0xBD, 0xBD, kAfterEfBd},
+    {kAfterEf, 0xBE, 0xBF, kOneMore},
+    {kAfterEfBd, 0x80, 0x9B, kWhole},
+    {kAfterEfBd, 0x9D, 0xBF, kWhole},
+};
+
 // The mode after the first byte of a plain character.
 int ModeAfter(unsigned first) {
-  if (first < 0xC2) return kWhole;
-  if (first < 0xE0) return kOneMore;
-  switch (first) {
-    case 0xE0:
-      return kAfterE0;
-    case 0xED:
-      return kAfterEd;
-    case 0xEF:
-      return kAfterEf;
-    case 0xF0:
-      return kAfterF0;
-    case 0xF4:
-      return kAfterF4;
-    default:
-      return first < 0xF0 ? kTwoMore : kThreeMore;
+  constexpr std::pair<unsigned, CharacterMode> kFirst[] = {
+      {0xE0, kAfterE0}, {0xED, kAfterEd}, {0xEF, kAfterEf}, {0xF0, kAfterF0}, {0xF4, kAfterF4}};
+  for (const auto& [byte, mode] : kFirst) {
+    if (first == byte) return mode;
   }
+  if (first < 0xE0) return first < 0xC2 ? kWhole : kOneMore;
+  return first < 0xF0 ? kTwoMore : kThreeMore;
 }
 
 }  // namespace
@@ -53,25 +67,11 @@ KindSearch::KindSearch(const std::array<std::uint8_t, 256>& classes) {
     if (kCharacterClasses[byte] == kNotPlainKind) continue;
     AddStep(first_steps_[kCharacterClasses[byte]], byte, ModeAfter(byte), classes);
   }
-  AddSteps(kOneMore, 0x80, 0xBF, kWhole, classes);
-  AddSteps(kTwoMore, 0x80, 0xBF, kOneMore, classes);
-  AddSteps(kThreeMore, 0x80, 0xBF, kTwoMore, classes);
-  AddSteps(kAfterE0, 0xA0, 0xBF, kOneMore, classes);
-  AddSteps(kAfterEd, 0x80, 0x9F, kOneMore, classes);
-  AddSteps(kAfterF0, 0x90, 0xBF, kTwoMore, classes);
-  AddSteps(kAfterF4, 0x80, 0x8F, kTwoMore, classes);
-  // All but U+FF5C, which is EF BD 9C.
-  AddSteps(kAfterEf, 0x80, 0xBC, kOneMore, classes);
-  AddSteps(kAfterEf, 0xBD, 0xBD, kAfterEfBd, classes);
-  AddSteps(kAfterEf, 0xBE, 0xBF, kOneMore, classes);
-  AddSteps(kAfterEfBd, 0x80, 0x9B, kWhole, classes);
-  AddSteps(kAfterEfBd, 0x9D, 0xBF, kWhole, classes);
-}
-
-void KindSearch::AddSteps(int mode, unsigned first, unsigned last, int next_mode,
-                          const std::array<std::uint8_t, 256>& classes) {
-  std::vector<Step>& steps = steps_[static_cast<std::size_t>(mode)];
-  for (unsigned byte = first; byte <= last; ++byte) AddStep(steps, byte, next_mode, classes);
+  for (const ModeStep& step : kModeSteps) {
+    for (unsigned byte = step.first; byte <= step.last; ++byte) {
+      AddStep(steps_[static_cast<std::size_t>(step.mode)], byte, step.next, classes);
+    }
+  }
 }
 
 void KindSearch::AddStep(std::vector<Step>& steps, unsigned byte, int next_mode,
@@ -183,11 +183,10 @@ bool KindSearch::Follow(Automaton& automaton, std::uint32_t state, int kind) {
     const StateId next = automaton.Next(from, step.byte);
     if (next == kDeadState) return false;
     if (step.mode == kWhole) {
-      if (std::ranges::find(found_, next) == found_.end()) found_.push_back(next);
-      return true;
+      AddNew(found_, next);
+    } else {
+      AddNew(within_, {.state = next, .mode = step.mode});
     }
-    const CharacterPlace place = {.state = next, .mode = step.mode};
-    if (std::ranges::find(within_, place) == within_.end()) within_.push_back(place);
     return true;
   };
   for (const Step& step : first_steps_[static_cast<std::size_t>(kind)]) {

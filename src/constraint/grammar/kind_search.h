@@ -55,8 +55,6 @@ class KindSearch {
   enum class Outcome { kHolds, kHoldsEndlessly, kFails, kIsLong };
   Outcome Try(Automaton& automaton, std::uint32_t state, CharacterClasses& kinds);
   bool Follow(Automaton& automaton, std::uint32_t state, int kind);
-  void AddSteps(int mode, unsigned first, unsigned last, int next_mode,
-                const std::array<std::uint8_t, 256>& classes);
   static void AddStep(std::vector<Step>& steps, unsigned byte, int next_mode,
                       const std::array<std::uint8_t, 256>& classes);
 

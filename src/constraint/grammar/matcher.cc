@@ -4,7 +4,7 @@
 #include <unordered_map>
 
 #include "constraint/grammar/frame_merger.h"
-#include "constraint/grammar/rule_facts.h"
+#include "constraint/lists.h"
 
 namespace fathom {
 namespace {
@@ -70,8 +70,14 @@ Ref<const Memory> WithText(const Memory* memory, const UniqueScope& scope, std::
   return Ref<const Memory>(more);
 }
 
-bool BeginsScope(Letter letter) {
-  return letter.kind == LetterKind::kUniqueCall || letter.kind == LetterKind::kAscendingCall;
+// The leaf after an edge.
+Leaf After(const Leaf& leaf, StateId target, Ref<const Memory> memory) {
+  return {.state = target, .frame = leaf.frame, .memory = std::move(memory), .unique = leaf.unique};
+}
+
+bool HasMarks(const Leaf& leaf, const std::vector<std::uint32_t>& marks) {
+  return std::ranges::all_of(
+      marks, [&](std::uint32_t mark) { return leaf.memory && leaf.memory->Has(mark); });
 }
 
 }  // namespace
@@ -121,8 +127,8 @@ class Matcher::Closure {
         FrameAt(leaf.frame).begins_scope ? FrameAt(leaf.frame).scope : Ref<const UniqueScope>();
     if (ended) {
       const std::vector<std::string_view>& rests = leaf.unique->rests;
-      const bool repeats = std::any_of(rests.begin(), rests.end(),
-                                       [](std::string_view rest) { return rest.empty(); });
+      const bool repeats =
+          std::ranges::any_of(rests, [](std::string_view rest) { return rest.empty(); });
       if (repeats || (ended->is_ascending && !rests.empty())) return;
     }
     Record(leaf.frame);
@@ -152,37 +158,13 @@ class Matcher::Closure {
     const std::span<const LetterEdge> view = matcher_.automaton_.Edges(leaf.state);
     const std::vector<LetterEdge> edges(view.begin(), view.end());
     for (const LetterEdge& edge : edges) {
-      switch (edge.letter.kind) {
-        case LetterKind::kToken:
-        case LetterKind::kOtherToken:
-          break;
-        case LetterKind::kCall:
-        case LetterKind::kUniqueCall:
-        case LetterKind::kAscendingCall:
-          Call(leaf, edge);
-          break;
-        case LetterKind::kMark: {
-          const std::uint32_t mark = edge.letter.value;
-          if (leaf.memory && leaf.memory->Has(mark)) break;
-          Add({.state = edge.target,
-               .frame = leaf.frame,
-               .memory = WithMark(leaf.memory.get(), mark),
-               .unique = leaf.unique});
-          break;
-        }
-        case LetterKind::kNeed: {
-          const std::vector<std::uint32_t>& need = matcher_.grammar_.needs[edge.letter.value];
-          const bool has_all = std::all_of(need.begin(), need.end(), [&](std::uint32_t mark) {
-            return leaf.memory && leaf.memory->Has(mark);
-          });
-          if (has_all) {
-            Add({.state = edge.target,
-                 .frame = leaf.frame,
-                 .memory = leaf.memory,
-                 .unique = leaf.unique});
-          }
-          break;
-        }
+      const auto [kind, value] = edge.letter;
+      if (IsCall(edge.letter)) {
+        Call(leaf, edge);
+      } else if (kind == LetterKind::kMark && !(leaf.memory && leaf.memory->Has(value))) {
+        Add(After(leaf, edge.target, WithMark(leaf.memory.get(), value)));
+      } else if (kind == LetterKind::kNeed && HasMarks(leaf, matcher_.grammar_.needs[value])) {
+        Add(After(leaf, edge.target, leaf.memory));
       }
     }
   }
@@ -190,8 +172,8 @@ class Matcher::Closure {
  private:
   bool IsKnown(const Leaf& leaf) {
     if (pending_.size() < kFewLeaves) {
-      return std::any_of(pending_.begin(), pending_.end(),
-                         [&](const Leaf& known) { return SamePlace(known, leaf); });
+      return std::ranges::any_of(pending_,
+                                 [&](const Leaf& known) { return SamePlace(known, leaf); });
     }
     if (by_hash_.empty()) {
       for (std::size_t i = 0; i < pending_.size(); ++i) by_hash_.emplace(Hash(pending_[i]), i);
@@ -210,8 +192,7 @@ class Matcher::Closure {
 
   void Record(const FrameRef& frame) {
     if (matcher_.recorded_ == nullptr || frame.column->is_scratch) return;
-    std::vector<FrameRef>& frames = *matcher_.recorded_;
-    if (std::find(frames.begin(), frames.end(), frame) == frames.end()) frames.push_back(frame);
+    AddNew(*matcher_.recorded_, frame);
   }
 
   Ref<const Memory> Remember(const Return& back, const UniqueScope& ended, std::string text) {
@@ -228,8 +209,8 @@ class Matcher::Closure {
 
   void Call(const Leaf& leaf, const LetterEdge& edge) {
     const RuleId rule = edge.letter.value;
-    const bool begins_scope = BeginsScope(edge.letter);
-    const RuleFacts& facts = matcher_.rules_[rule];
+    const bool begins_scope = edge.letter.kind != LetterKind::kCall;
+    const RuleProperties& facts = matcher_.rules_[rule];
     if (matcher_.StartState(rule) == kDeadState || matcher_.automaton_.exhausted()) return;
     const int depth = FrameAt(leaf.frame).depth;
     if (depth + facts.height > matcher_.limits_.max_depth) return;
@@ -309,7 +290,7 @@ class Matcher::Closure {
       column_->is_scratch = matcher_.recorded_ != nullptr;
     }
     std::vector<Frame>& frames = column_->frames;
-    const auto found = std::find_if(frames.begin(), frames.end(), [&](const Frame& known) {
+    const auto found = std::ranges::find_if(frames, [&](const Frame& known) {
       if (known.rule != frame.rule || known.begins_scope != frame.begins_scope) return false;
       if (!frame.begins_scope) return known.scope == frame.scope;
       return known.scope->outer == frame.scope->outer &&
@@ -319,7 +300,7 @@ class Matcher::Closure {
     if (found != frames.end()) return static_cast<std::size_t>(found - frames.begin());
     const RuleId rule = frame.rule;
     frames.push_back(std::move(frame));
-    Add({.state = matcher_.rules_[rule].start,
+    Add({.state = matcher_.starts_[rule],
          .frame = {column_, static_cast<std::uint32_t>(frames.size() - 1)},
          .unique = std::move(unique)});
     return frames.size() - 1;
@@ -350,7 +331,7 @@ class Matcher::Closure {
       return known.state == back.state && known.frame == back.frame &&
              Equal(known.memory.get(), back.memory.get());
     };
-    if (returns.size() < kFewLeaves) return std::any_of(returns.begin(), returns.end(), is_same);
+    if (returns.size() < kFewLeaves) return std::ranges::any_of(returns, is_same);
     const auto [first, last] = returns_by_hash_.equal_range(Hash(callee, back));
     return std::any_of(first, last, [&](const auto& at) {
       return at.second < returns.size() && is_same(returns[at.second]);
@@ -378,17 +359,15 @@ class Matcher::Closure {
 };
 
 Matcher::Matcher(Grammar& grammar, const MatcherLimits& limits)
-    : grammar_(grammar), limits_(limits), automaton_(grammar.pool, limits.max_states) {
-  root_ = grammar_.AddRule("root");
+    : grammar_(grammar),
+      limits_(limits),
+      automaton_(grammar.pool, limits.max_states),
+      root_(grammar.AddRule("root")) {
   grammar_.rules[root_].body = grammar_.start;
-  const std::vector<RuleProperties> properties = FindRuleProperties(grammar_);
-  rules_.reserve(properties.size());
-  for (RuleId rule = 0; rule < properties.size(); ++rule) {
-    const RuleProperties& found = properties[rule];
-    rules_.push_back({.start = found.matches ? kNotEntered : kDeadState,
-                      .is_recursive = found.is_recursive,
-                      .height = found.height});
-    if (found.matches) max_height_ = std::max(max_height_, found.height);
+  rules_ = FindRuleProperties(grammar_);
+  for (const RuleProperties& rule : rules_) {
+    starts_.push_back(rule.matches ? kNotEntered : kDeadState);
+    if (rule.matches) max_height_ = std::max(max_height_, rule.height);
   }
   StartState(root_);
 }
@@ -411,7 +390,7 @@ MatcherState Matcher::Begin() {
   const Ref<Column> column(new Column());
   column->frames.push_back({.rule = root_});
   Closure closure(*this, state);
-  closure.Add({.state = rules_[root_].start, .frame = {column, 0}});
+  closure.Add({.state = starts_[root_], .frame = {column, 0}});
   closure.Run();
   return state;
 }
@@ -439,8 +418,8 @@ bool Matcher::Step(const MatcherState& from, std::uint8_t byte, MatcherState& to
   if (is_plain) {
     Charge(1);
     for (Leaf& leaf : moved_) {
-      const bool is_known = std::any_of(to.leaves.begin(), to.leaves.end(),
-                                        [&](const Leaf& known) { return SamePlace(known, leaf); });
+      const bool is_known =
+          std::ranges::any_of(to.leaves, [&](const Leaf& known) { return SamePlace(known, leaf); });
       if (!is_known) to.leaves.push_back(std::move(leaf));
     }
   } else {
@@ -463,11 +442,7 @@ bool Matcher::StepToken(const MatcherState& from, std::uint32_t token, bool has_
                              ? edge.letter.value == token
                              : edge.letter.kind == LetterKind::kOtherToken && has_text &&
                                    edge.letter.value != token;
-      if (!takes) continue;
-      closure.Add({.state = edge.target,
-                   .frame = leaf.frame,
-                   .memory = leaf.memory,
-                   .unique = leaf.unique});
+      if (takes) closure.Add(After(leaf, edge.target, leaf.memory));
     }
   }
   closure.Run();
@@ -475,16 +450,15 @@ bool Matcher::StepToken(const MatcherState& from, std::uint32_t token, bool has_
   return !TooComplex() && !to.IsDead();
 }
 
-void Matcher::NextTokens(const MatcherState& state, std::vector<Letter>& tokens) {
+std::vector<Letter> Matcher::NextTokens(const MatcherState& state) {
+  std::vector<Letter> tokens;
   for (const Leaf& leaf : state.leaves) {
     if ((StateFacts(leaf.state) & kTakesTokens) == 0) continue;
     for (const LetterEdge& edge : automaton_.Edges(leaf.state)) {
-      if (!IsToken(edge.letter)) continue;
-      if (std::find(tokens.begin(), tokens.end(), edge.letter) == tokens.end()) {
-        tokens.push_back(edge.letter);
-      }
+      if (IsToken(edge.letter)) AddNew(tokens, edge.letter);
     }
   }
+  return tokens;
 }
 
 bool Matcher::Leave(const Leaf& leaf, bool ends, MatcherState& to) {
@@ -502,7 +476,7 @@ bool Matcher::Leave(const Leaf& leaf, bool ends, MatcherState& to) {
 
 bool Matcher::IsDeep(const MatcherState& state) const {
   constexpr int kLongestToken = 256;
-  return std::any_of(state.leaves.begin(), state.leaves.end(), [&](const Leaf& leaf) {
+  return std::ranges::any_of(state.leaves, [&](const Leaf& leaf) {
     return FindFrame(leaf.frame).depth + kLongestToken + max_height_ > limits_.max_depth;
   });
 }

@@ -3,6 +3,7 @@
 // nothing and ambiguity are allowed; calls at the end of a rule leave no frame on the stack.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -13,6 +14,7 @@
 #include "constraint/grammar/automaton.h"
 #include "constraint/grammar/grammar.h"
 #include "constraint/grammar/matcher_state.h"
+#include "constraint/grammar/rule_facts.h"
 
 namespace fathom {
 
@@ -27,13 +29,22 @@ struct MatcherLimits {
   int max_depth = 512;                   // recursive rules that are open
 };
 
+// The characters that a rule's count lacks to its minimum and has left to its maximum.
+struct CharactersLeft {
+  // No token has as many characters: larger numbers make no difference.
+  static constexpr std::uint32_t kMany = 256;
+  std::uint32_t missing = 0;
+  std::uint32_t room = kMany;
+  friend bool operator==(const CharactersLeft&, const CharactersLeft&) = default;
+};
+
 // One thread at a time. The grammar must outlive the matcher, and be complete.
 class Matcher {
  public:
   Matcher(Grammar& grammar, const MatcherLimits& limits = {});
 
   // True if nothing matches the grammar.
-  bool IsUnsatisfiable() const { return rules_[root_].start == kDeadState; }
+  bool IsUnsatisfiable() const { return starts_[root_] == kDeadState; }
 
   // The state before the text.
   MatcherState Begin();
@@ -64,8 +75,8 @@ class Matcher {
   // call of this function.
   bool TakeReadsNewTexts() { return std::exchange(reads_new_texts_, false); }
 
-  // Appends the letters for whole tokens that may come next (kToken, kOtherToken), each once.
-  void NextTokens(const MatcherState& state, std::vector<Letter>& tokens);
+  // The letters for whole tokens that may come next (kToken, kOtherToken), each once.
+  std::vector<Letter> NextTokens(const MatcherState& state);
   // --- The parts of Step, for masks, which are computed leaf by leaf ---
   // Facts about a state of the automaton.
   enum Facts : std::uint8_t {
@@ -113,25 +124,26 @@ class Matcher {
   const Rule& FindRule(const Leaf& leaf) const {
     return grammar_.rules[FindFrame(leaf.frame).rule];
   }
+  CharactersLeft FindCharactersLeft(const Leaf& leaf) const {
+    const std::optional<CodePointCount>& bounds = FindRule(leaf).count;
+    if (!bounds) return {};
+    const std::uint32_t missing = bounds->minimum - std::min(bounds->minimum, leaf.count);
+    return {.missing = std::min(missing, CharactersLeft::kMany),
+            .room = std::min(bounds->maximum - leaf.count, CharactersLeft::kMany)};
+  }
   int max_depth() const { return limits_.max_depth; }
 
   static const Frame& FindFrame(const FrameRef& ref) { return ref.column->frames[ref.index]; }
 
  private:
-  struct RuleFacts {
-    // The state before a text of the rule; kNotEntered until a text enters the rule.
-    StateId start = kDeadState;
-    bool is_recursive = false;
-    int height = 0;  // recursive rules open at once in the flattest text of the rule
-  };
   static constexpr StateId kNotEntered = 0xFFFFFFFF;
   class Closure;
 
   StateId StartState(RuleId rule) {
-    const StateId known = rules_[rule].start;
+    const StateId known = starts_[rule];
     if (known != kNotEntered) return known;
     const StateId start = automaton_.Start(grammar_.Body(rule));
-    if (!automaton_.exhausted()) rules_[rule].start = start;
+    if (!automaton_.exhausted()) starts_[rule] = start;
     return start;
   }
   std::uint8_t FindFacts(StateId state);
@@ -147,8 +159,10 @@ class Matcher {
   Grammar& grammar_;
   const MatcherLimits limits_;
   Automaton automaton_;
-  RuleId root_ = 0;  // the rule of the whole text; added to the grammar
-  std::vector<RuleFacts> rules_;
+  const RuleId root_;  // the rule of the whole text; added to the grammar
+  std::vector<RuleProperties> rules_;
+  // By rule: the state before its text; kNotEntered until a text enters the rule.
+  std::vector<StateId> starts_;
   int max_height_ = 0;               // the greatest height of a rule
   std::vector<std::uint8_t> facts_;  // by state
   std::vector<FrameRef>* recorded_ = nullptr;

@@ -68,7 +68,7 @@ bool Matcher::MoveUnique(const Leaf& leaf, std::uint8_t byte, Leaf& moved) {
 }
 
 void Matcher::RemoveRepeating(MatcherState& state) {
-  if (std::none_of(state.leaves.begin(), state.leaves.end(), HasRests)) return;
+  if (std::ranges::none_of(state.leaves, HasRests)) return;
   std::erase_if(state.leaves, [&](const Leaf& leaf) { return !CanDiffer(leaf); });
 }
 
@@ -90,9 +90,9 @@ bool Matcher::TakesOtherByte(const MatcherState& state, const ByteSet& known, Ma
   for (unsigned value = 0; value < 256 && !TooComplex(); ++value) {
     const auto byte = static_cast<std::uint8_t>(value);
     if (known.Has(byte)) continue;
-    const bool is_taken = std::any_of(
-        state.leaves.begin(), state.leaves.end(),
-        [&](const Leaf& leaf) { return automaton_.Next(leaf.state, byte) != kDeadState; });
+    const bool is_taken = std::ranges::any_of(state.leaves, [&](const Leaf& leaf) {
+      return automaton_.Next(leaf.state, byte) != kDeadState;
+    });
     if (!is_taken) continue;
     search_ended_ = false;
     if (Step(state, byte, to) || search_ended_) return true;

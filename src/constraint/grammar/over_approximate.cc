@@ -14,41 +14,41 @@
 // a text u in P* that begins a text of L R then begins a text of L.
 
 #include "constraint/grammar/character_classes.h"
-#include "constraint/grammar/expression_impl.h"
+#include "constraint/grammar/expression.h"
 
 namespace fathom {
 
 // False only if every text begins with a byte with which no plain character begins.
-bool ExpressionPool::Impl::BeginsPlainly(Id id) const {
-  const ExpressionNode& node = nodes[id];
-  const ExpressionNode& first = node.kind == Kind::kConcat ? nodes[node.a] : node;
+bool ExpressionPool::BeginsPlainly(Id id) const {
+  const Node& node = nodes_[id];
+  const Node& first = node.kind == Kind::kConcat ? nodes_[node.a] : node;
   if (first.kind == Kind::kText) {
-    return KindBit(static_cast<std::uint8_t>(text_bytes[first.a])) != kNotPlain;
+    return KindBit(static_cast<std::uint8_t>(text_bytes_[first.a])) != kNotPlain;
   }
   if (first.kind != Kind::kBytes) return true;
   for (unsigned byte = 0; byte < 256; ++byte) {
     const auto of = static_cast<std::uint8_t>(byte);
-    if (KindBit(of) != kNotPlain && sets[first.a].Has(of)) return true;
+    if (KindBit(of) != kNotPlain && sets_[first.a].Has(of)) return true;
   }
   return false;
 }
 
-ExpressionId ExpressionPool::Impl::LoosenAnd(const ExpressionNode& node) {
+ExpressionId ExpressionPool::LoosenAnd(const Node& node) {
   std::vector<Id> kept;
   const std::vector<Id> all(Operands(node).begin(), Operands(node).end());
   for (const Id operand : all) {
-    if (nodes[operand].kind != Kind::kNot) {
+    if (nodes_[operand].kind != Kind::kNot) {
       kept.push_back(operand);
       continue;
     }
-    const Id negated = nodes[operand].a;
+    const Id negated = nodes_[operand].a;
     if (!Has(negated, kMayBeEndless)) continue;
-    if (nodes[negated].kind != Kind::kOr) {
+    if (nodes_[negated].kind != Kind::kOr) {
       kept.push_back(operand);
       continue;
     }
     std::vector<Id> endless;
-    for (const Id choice : Operands(nodes[negated])) {
+    for (const Id choice : Operands(nodes_[negated])) {
       if (Has(choice, kMayBeEndless)) endless.push_back(choice);
     }
     kept.push_back(Not(Or(endless)));
@@ -56,13 +56,13 @@ ExpressionId ExpressionPool::Impl::LoosenAnd(const ExpressionNode& node) {
   return And(kept);
 }
 
-ExpressionId ExpressionPool::Impl::OverApproximate(Id id) {
-  const ExpressionNode node = nodes[id];
+ExpressionId ExpressionPool::OverApproximate(Id id) {
+  const Node node = nodes_[id];
   if (node.kind == Kind::kAnd) return LoosenAnd(node);
-  if (node.kind != Kind::kConcat || nodes[node.a].kind != Kind::kAnd || BeginsPlainly(node.b)) {
+  if (node.kind != Kind::kConcat || nodes_[node.a].kind != Kind::kAnd || BeginsPlainly(node.b)) {
     return id;
   }
-  return Concat(LoosenAnd(nodes[node.a]), node.b);
+  return Concat(LoosenAnd(nodes_[node.a]), node.b);
 }
 
 }  // namespace fathom

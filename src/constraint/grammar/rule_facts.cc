@@ -12,9 +12,7 @@ constexpr std::size_t kExpressionsPerStep = 8;
 constexpr std::size_t kBytesPerExpression = sizeof(std::vector<RuleId>) + 3 * sizeof(int);
 
 bool IsCall(const ExpressionView& view) {
-  return view.kind == ExpressionKind::kLetter &&
-         (view.letter.kind == LetterKind::kCall || view.letter.kind == LetterKind::kUniqueCall ||
-          view.letter.kind == LetterKind::kAscendingCall);
+  return view.kind == ExpressionKind::kLetter && IsCall(view.letter);
 }
 
 // The rules by their bodies: operands have lower ids than the expressions that contain them, and a
@@ -52,10 +50,10 @@ void FindMatching(Grammar& grammar, std::vector<RuleProperties>& rules) {
           matches[id] = !IsCall(view) || rules[view.letter.value].matches ? 1 : 0;
           break;
         case ExpressionKind::kConcat:
-          matches[id] = std::all_of(view.operands.begin(), view.operands.end(), holds) ? 1 : 0;
+          matches[id] = std::ranges::all_of(view.operands, holds) ? 1 : 0;
           break;
         case ExpressionKind::kOr:
-          matches[id] = std::any_of(view.operands.begin(), view.operands.end(), holds) ? 1 : 0;
+          matches[id] = std::ranges::any_of(view.operands, holds) ? 1 : 0;
           break;
         case ExpressionKind::kRepeat:
           matches[id] = view.minimum == 0 || holds(view.operands[0]) ? 1 : 0;
@@ -72,8 +70,8 @@ void FindMatching(Grammar& grammar, std::vector<RuleProperties>& rules) {
 
 // Replaces calls of rules without texts by Nothing.
 void RemoveUnmatched(Grammar& grammar, const std::vector<RuleProperties>& rules) {
-  const bool has_unmatched = std::any_of(rules.begin(), rules.end(),
-                                         [](const RuleProperties& rule) { return !rule.matches; });
+  const bool has_unmatched =
+      std::ranges::any_of(rules, [](const RuleProperties& rule) { return !rule.matches; });
   if (!has_unmatched) return;
   ExpressionPool& pool = grammar.pool;
   std::vector<ExpressionId> replaced(pool.n_expressions());

@@ -7,18 +7,9 @@
 namespace fathom {
 namespace {
 
-// No token has as many bytes, so larger numbers of characters, or of rules that may still be
-// opened, make no difference.
+// No token has as many bytes, so larger numbers of rules that may still be opened make no
+// difference.
 constexpr int kFarAway = 256;
-
-std::uint32_t Near(std::uint32_t n) { return std::min<std::uint32_t>(n, kFarAway); }
-
-// The code points that a rule's count lacks to its minimum and has left to its maximum.
-std::pair<std::uint32_t, std::uint32_t> CountLeft(const Rule& rule, std::uint32_t count) {
-  if (!rule.count) return {0, 0};
-  const std::uint32_t missing = rule.count->minimum > count ? rule.count->minimum - count : 0;
-  return {Near(missing), Near(rule.count->maximum - count)};
-}
 
 // with_texts: compares the texts themselves, too.
 bool SameTexts(const UniqueText* a, const UniqueText* b, bool with_texts) {
@@ -40,7 +31,7 @@ std::uint64_t StateEquivalence::Hash(const Matcher& matcher, const MatcherState&
     hash ^= hash >> 32;
   };
   for (const Leaf& leaf : state.leaves) {
-    const auto [missing, room] = CountLeft(matcher.FindRule(leaf), leaf.count);
+    const auto [missing, room] = matcher.FindCharactersLeft(leaf);
     add(leaf.state);
     add((std::uint64_t{missing} << 32) | room);
     for (const UniqueText* text = leaf.unique.get(); text != nullptr; text = text->outer.get()) {
@@ -73,7 +64,7 @@ bool StateEquivalence::Compare(const MatcherState& known, const MatcherState& ot
     const Leaf& a = known.leaves[i];
     const Leaf& b = other.leaves[i];
     if (a.state != b.state || !Match(a.frame, b.frame) ||
-        CountLeft(matcher_.FindRule(a), a.count) != CountLeft(matcher_.FindRule(b), b.count) ||
+        matcher_.FindCharactersLeft(a) != matcher_.FindCharactersLeft(b) ||
         !Equal(a.memory.get(), b.memory.get()) ||
         !SameTexts(a.unique.get(), b.unique.get(), with_texts_)) {
       return false;
@@ -85,8 +76,8 @@ bool StateEquivalence::Compare(const MatcherState& known, const MatcherState& ot
 // A frame was read after the frames that lead to it, so its partner is known.
 bool StateEquivalence::CompareFrames(std::span<const FrameRef> known) {
   for (const FrameRef& frame : known) {
-    const auto found = std::find_if(matched_.begin(), matched_.end(),
-                                    [&](const auto& match) { return match.first == frame; });
+    const auto found =
+        std::ranges::find_if(matched_, [&](const auto& match) { return match.first == frame; });
     if (found == matched_.end()) return false;
     const FrameRef partner = found->second;
     const std::vector<Return>& a = Matcher::FindFrame(frame).returns;

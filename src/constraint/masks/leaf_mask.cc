@@ -14,29 +14,12 @@ constexpr std::size_t kNodesPerStep = 4;  // nodes of the trie
 constexpr std::size_t kNodesPerCharge = 256;
 // Parts of the trie with fewer nodes are read without a look at the kinds of their characters.
 constexpr std::size_t kFewNodesBelow = 32;
-// No token has as many characters: a larger number of missing or remaining characters makes no
-// difference.
-constexpr std::uint32_t kManyCharacters = 256;
-
-// The characters that a rule's count lacks to its minimum and has left to its maximum.
-struct CharactersLeft {
-  std::uint32_t missing = 0;
-  std::uint32_t room = kManyCharacters;
-};
-
-CharactersLeft FindCharactersLeft(const std::optional<CodePointCount>& bounds,
-                                  std::uint32_t count) {
-  if (!bounds) return {};
-  return {.missing = std::min(bounds->minimum - std::min(bounds->minimum, count), kManyCharacters),
-          .room = std::min(bounds->maximum - count, kManyCharacters)};
-}
-
 // The walk that makes a mask. The counts of places begin at the leaf.
 class LeafMaskWalk {
  public:
-  LeafMaskWalk(Matcher& matcher, const VocabularyTables& vocabulary, CharactersLeft left)
+  LeafMaskWalk(Matcher& matcher, const ConstraintVocabulary& vocabulary, CharactersLeft left)
       : matcher_(matcher), vocabulary_(vocabulary), trie_(vocabulary.texts()), left_(left) {
-    if (left.room < kManyCharacters) {
+    if (left.room < CharactersLeft::kMany) {
       bounds_ = CodePointCount{.minimum = left.missing, .maximum = left.room};
     } else if (left.missing > 0) {
       bounds_ = CodePointCount{.minimum = left.missing};
@@ -68,11 +51,6 @@ class LeafMaskWalk {
     Matcher::Place place;
     std::size_t end_exit = kNone;  // index in exits_, as the next one
     std::size_t edge_exit = kNone;
-  };
-  struct Exit {
-    bool ends = false;
-    StateId state = kDeadState;
-    std::vector<std::uint32_t> nodes;
   };
   // A node below an exit, by the byte that leads to it.
   struct Next {
@@ -206,8 +184,7 @@ class LeafMaskWalk {
     });
     auto at = next_.begin();
     for (std::size_t i = 0; i < exits_.size(); ++i) {
-      LeafExit exit = {
-          .ends = exits_[i].ends, .state = exits_[i].state, .nodes = std::move(exits_[i].nodes)};
+      LeafExit& exit = exits_[i];
       for (; at != next_.end() && at->exit == i; ++at) {
         if (exit.next.empty() || exit.next.back().byte != at->byte) {
           exit.next.push_back({.byte = at->byte});
@@ -219,14 +196,14 @@ class LeafMaskWalk {
   }
 
   Matcher& matcher_;
-  const VocabularyTables& vocabulary_;
+  const ConstraintVocabulary& vocabulary_;
   const TokenTrie& trie_;
   const CharactersLeft left_;
   std::optional<CodePointCount> bounds_;
   std::vector<Level> levels_;
   std::vector<Token> tokens_;
   std::size_t n_missed_ = 0;  // tokens that were read and are not in tokens_
-  std::vector<Exit> exits_;
+  std::vector<LeafExit> exits_;
   std::vector<Next> next_;
   std::vector<OpenNext> open_;
 };
@@ -246,7 +223,7 @@ std::size_t LeafMask::memory() const {
 }
 
 std::shared_ptr<const LeafMask> LeafMasks::Find(const Leaf& leaf, bool needs_all) {
-  const CharactersLeft left = FindCharactersLeft(matcher_.FindRule(leaf).count, leaf.count);
+  const CharactersLeft left = matcher_.FindCharactersLeft(leaf);
   const std::uint64_t key = std::uint64_t{leaf.state} << 32 | std::uint64_t{left.missing} << 16 |
                             std::uint64_t{left.room} << 1 | (needs_all ? 1 : 0);
   const auto found = masks_.find(key);

@@ -49,7 +49,7 @@ struct LeafMask {
 class LeafMasks {
  public:
   // max_memory: bytes of masks that are kept.
-  LeafMasks(Matcher& matcher, const VocabularyTables& vocabulary, std::size_t max_memory)
+  LeafMasks(Matcher& matcher, const ConstraintVocabulary& vocabulary, std::size_t max_memory)
       : matcher_(matcher), vocabulary_(vocabulary), max_memory_(max_memory) {}
 
   // The mask of a leaf. needs_all: plain exits are not left out. Pure: caches change the time only.
@@ -58,7 +58,7 @@ class LeafMasks {
 
  private:
   Matcher& matcher_;
-  const VocabularyTables& vocabulary_;
+  const ConstraintVocabulary& vocabulary_;
   const std::size_t max_memory_;
   std::size_t memory_ = 0;
   // By state and count (see Find).

@@ -22,7 +22,8 @@ Leaf AtExit(const Matcher& matcher, const Leaf& leaf, const LeafExit& exit,
 
 }  // namespace
 
-LeafReader::LeafReader(Matcher& matcher, const VocabularyTables& vocabulary, std::size_t max_memory)
+LeafReader::LeafReader(Matcher& matcher, const ConstraintVocabulary& vocabulary,
+                       std::size_t max_memory)
     : matcher_(matcher),
       vocabulary_(vocabulary),
       trie_(vocabulary.texts()),

@@ -19,7 +19,7 @@ namespace fathom {
 class LeafReader {
  public:
   // max_memory: bytes of masks of leaves that are kept.
-  LeafReader(Matcher& matcher, const VocabularyTables& vocabulary, std::size_t max_memory);
+  LeafReader(Matcher& matcher, const ConstraintVocabulary& vocabulary, std::size_t max_memory);
 
   // Adds the tokens whose texts may follow a leaf. Matcher::TooComplex may be true afterwards.
   void Read(const Leaf& leaf, TokenSet& tokens);
@@ -42,7 +42,7 @@ class LeafReader {
   void ReadNode(const MatcherState& state, std::uint32_t node, TokenSet& tokens);
 
   Matcher& matcher_;
-  const VocabularyTables& vocabulary_;
+  const ConstraintVocabulary& vocabulary_;
   const TokenTrie& trie_;
   LeafMasks masks_;
   TrieWalk walk_;

@@ -4,10 +4,11 @@
 #include <utility>
 
 #include "constraint/grammar/state_equivalence.h"
+#include "constraint/lists.h"
 
 namespace fathom {
 
-MaskBuilder::MaskBuilder(Matcher& matcher, const VocabularyTables& vocabulary,
+MaskBuilder::MaskBuilder(Matcher& matcher, const ConstraintVocabulary& vocabulary,
                          std::size_t max_cache)
     : matcher_(matcher),
       vocabulary_(vocabulary),
@@ -59,9 +60,7 @@ std::shared_ptr<const MaskBuilder::Mask> MaskBuilder::Compute(const MatcherState
 
 // Tokens that the grammar takes as a whole, whatever their text is.
 void MaskBuilder::AddNamed(const MatcherState& state, TokenSet& tokens) {
-  std::vector<Letter> letters;
-  matcher_.NextTokens(state, letters);
-  for (const Letter& letter : letters) {
+  for (const Letter letter : matcher_.NextTokens(state)) {
     if (letter.kind == LetterKind::kToken) {
       if (vocabulary_.Has(static_cast<Token>(letter.value)))
         tokens.Add(static_cast<Token>(letter.value));
@@ -92,7 +91,7 @@ bool MaskBuilder::Advance(const MatcherState& state, Token token, MatcherState& 
     return true;
   }
   to.accepts = to.accepts || before.accepts;
-  to.leaves.insert(to.leaves.end(), before.leaves.begin(), before.leaves.end());
+  AddAll(to.leaves, before.leaves);
   return true;
 }
 
@@ -111,16 +110,14 @@ std::shared_ptr<const MaskBuilder::Mask> MaskBuilder::FindCached(const MatcherSt
 }
 
 void MaskBuilder::Keep(Entry entry) {
-  if (n_cached_ == max_cached_) {
+  if (entries_.size() == max_cached_) {
     const auto [first, last] = by_hash_.equal_range(entries_.back().hash);
     const auto oldest = std::prev(entries_.end());
     by_hash_.erase(std::find_if(first, last, [&](const auto& at) { return at.second == oldest; }));
     entries_.pop_back();
-    --n_cached_;
   }
   entries_.push_front(std::move(entry));
   by_hash_.emplace(entries_.front().hash, entries_.begin());
-  ++n_cached_;
 }
 
 }  // namespace fathom

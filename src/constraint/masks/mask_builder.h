@@ -21,7 +21,7 @@ namespace fathom {
 class MaskBuilder {
  public:
   // max_cache: bytes of masks that are kept; masks of leaves may take as many again.
-  MaskBuilder(Matcher& matcher, const VocabularyTables& vocabulary, std::size_t max_cache);
+  MaskBuilder(Matcher& matcher, const ConstraintVocabulary& vocabulary, std::size_t max_cache);
 
   struct Mask {
     TokenSet tokens;
@@ -41,7 +41,7 @@ class MaskBuilder {
     is_plain_ = is_plain;
     walk_.set_is_plain(is_plain);
   }
-  std::size_t memory() const { return n_cached_ * mask_bytes_ + leaves_.memory(); }
+  std::size_t memory() const { return entries_.size() * mask_bytes_ + leaves_.memory(); }
   std::int64_t n_hits() const { return n_hits_; }
 
  private:
@@ -62,7 +62,7 @@ class MaskBuilder {
   void Keep(Entry entry);
 
   Matcher& matcher_;
-  const VocabularyTables& vocabulary_;
+  const ConstraintVocabulary& vocabulary_;
   const std::size_t mask_bytes_;
   const std::size_t max_cached_;
   bool is_plain_ = false;
@@ -71,7 +71,6 @@ class MaskBuilder {
   std::vector<FrameRef> recorded_;
   Entries entries_;  // the most recently used first
   std::unordered_multimap<std::uint64_t, Entries::iterator> by_hash_;
-  std::size_t n_cached_ = 0;
   std::int64_t n_hits_ = 0;
 };
 

@@ -130,13 +130,12 @@ std::int64_t TokenSet::size() const {
 
 int PlainCodePoints(std::string_view text) {
   constexpr std::string_view kFullwidthBar = "\xEF\xBD\x9C";
-  const bool is_plain = std::all_of(text.begin(), text.end(), [](char c) {
+  const bool is_plain = std::ranges::all_of(text, [](char c) {
     return static_cast<unsigned char>(c) >= 0x20 && c != '"' && c != '\\' && c != '<';
   });
   if (!is_plain || text.find(kFullwidthBar) != text.npos || !IsValidUtf8(text)) return 0;
-  const auto n = std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
-  });
+  const auto n = std::ranges::count_if(
+      text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
   return n <= kLargestSlice ? static_cast<int>(n) : 0;
 }
 

@@ -4,8 +4,8 @@
 
 namespace fathom {
 
-VocabularyTables::VocabularyTables(const Tokenizer& tokenizer, std::int64_t vocab_size,
-                                   std::span<const Token> end_tokens)
+ConstraintVocabulary::ConstraintVocabulary(const Tokenizer& tokenizer, std::int64_t vocab_size,
+                                           std::span<const Token> end_tokens)
     : vocab_size_(vocab_size),
       texts_(static_cast<std::size_t>(vocab_size)),
       end_tokens_(end_tokens.begin(), end_tokens.end()) {
@@ -40,18 +40,13 @@ VocabularyTables::VocabularyTables(const Tokenizer& tokenizer, std::int64_t voca
                  .dsml = Find("｜DSML｜")};
 }
 
-std::optional<Token> VocabularyTables::Find(std::string_view text) const {
+std::optional<Token> ConstraintVocabulary::Find(std::string_view text) const {
   const auto found = std::lower_bound(added_.begin(), added_.end(), text,
                                       [](const std::pair<std::string, Token>& entry,
                                          std::string_view key) { return entry.first < key; });
   if (found == added_.end() || found->first != text || found->second >= vocab_size_)
     return std::nullopt;
   return found->second;
-}
-
-std::shared_ptr<const ConstraintVocabulary> ConstraintVocabulary::Make(
-    const Tokenizer& tokenizer, std::int64_t vocab_size, std::span<const Token> end_tokens) {
-  return std::make_shared<VocabularyTables>(tokenizer, vocab_size, end_tokens);
 }
 
 }  // namespace fathom

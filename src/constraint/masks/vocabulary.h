@@ -5,10 +5,11 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/tensor.h"
-#include "constraint/constraint.h"
 #include "constraint/masks/token_trie.h"
 #include "tokenizer/tokenizer.h"
 
@@ -26,10 +27,14 @@ struct MeaningfulTokens {
   std::optional<Token> dsml;
 };
 
-class VocabularyTables final : public ConstraintVocabulary {
+// The vocabulary as a trie, with the tokens that constraints name. Immutable; shared by all
+// constraints of a model.
+class ConstraintVocabulary {
  public:
-  VocabularyTables(const Tokenizer& tokenizer, std::int64_t vocab_size,
-                   std::span<const Token> end_tokens);
+  // vocab_size: the rows of the model's logits; tokens without bytes are never allowed.
+  // `end_tokens` end an answer. The tokenizer may be destroyed afterwards.
+  ConstraintVocabulary(const Tokenizer& tokenizer, std::int64_t vocab_size,
+                       std::span<const Token> end_tokens);
 
   std::int64_t vocab_size() const { return vocab_size_; }
   // The text of a token that grammars may read byte by byte; empty for added tokens.

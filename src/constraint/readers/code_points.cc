@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "constraint/lists.h"
+
 namespace fathom {
 namespace {
 
@@ -43,7 +45,7 @@ CodePointSet Complement(const CodePointSet& set) {
 
 CodePointSet Union(const CodePointSet& a, const CodePointSet& b) {
   std::vector<CodePointRange> ranges = a;
-  ranges.insert(ranges.end(), b.begin(), b.end());
+  AddAll(ranges, b);
   return MakeCodePointSet(std::move(ranges));
 }
 

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "constraint/readers/gbnf_cursor.h"
-#include "constraint/readers/gbnf_productive.h"
 #include "constraint/readers/gbnf_text.h"
 #include "constraint/readers/regex.h"
 

@@ -22,8 +22,7 @@ std::string GbnfPlace(std::string_view source, std::size_t offset) {
   const std::string_view before = source.substr(0, offset);
   const auto line = 1 + std::count(before.begin(), before.end(), '\n');
   const std::string_view in_line = before.substr(before.rfind('\n') + 1);
-  const auto column =
-      1 + std::count_if(in_line.begin(), in_line.end(), [](char c) { return !IsContinuation(c); });
+  const auto column = 1 + std::ranges::count_if(in_line, [](char c) { return !IsContinuation(c); });
   return fmt::format("{}:{}", line, column);
 }
 
@@ -38,18 +37,12 @@ tl::unexpected<ConstraintError> GbnfError(ConstraintErrorCode code,
       ConstraintError{code, std::move(message), std::move(issues)});
 }
 
-bool GbnfCursor::Take(std::string_view text) {
-  if (!At(text)) return false;
-  offset_ += text.size();
-  return true;
-}
-
 void GbnfCursor::SkipBlanks(bool newlines) {
   while (!AtEnd()) {
     if (Peek() == '#') {
-      offset_ = std::min(source_.find_first_of("\r\n", offset_), source_.size());
+      at_ = std::min(text_.find_first_of("\r\n", at_), text_.size());
     } else if (Peek() == ' ' || Peek() == '\t' || (newlines && AtNewline())) {
-      ++offset_;
+      ++at_;
     } else {
       return;
     }
@@ -57,32 +50,9 @@ void GbnfCursor::SkipBlanks(bool newlines) {
 }
 
 std::string_view GbnfCursor::ReadName() {
-  const std::size_t begin = offset_;
-  while (!AtEnd() && IsNameCharacter(Peek())) ++offset_;
+  const std::size_t begin = at_;
+  while (IsNameCharacter(Peek())) ++at_;
   return TextFrom(begin);
-}
-
-std::optional<std::size_t> GbnfCursor::ReadNumber() {
-  constexpr std::size_t kMost = 1'000'000'000;
-  const std::size_t begin = offset_;
-  std::size_t number = 0;
-  for (; !AtEnd() && Peek() >= '0' && Peek() <= '9'; ++offset_) {
-    number = std::min(kMost, 10 * number + static_cast<std::size_t>(Peek() - '0'));
-  }
-  if (offset_ == begin) return std::nullopt;
-  return number;
-}
-
-char32_t GbnfCursor::ReadCodePoint() {
-  const auto lead = static_cast<unsigned char>(Peek());
-  ++offset_;
-  if (lead < 0x80) return lead;
-  char32_t code_point = lead < 0xE0 ? lead & 0x1FU : lead < 0xF0 ? lead & 0x0FU : lead & 0x07U;
-  while (!AtEnd() && IsContinuation(Peek())) {
-    code_point = code_point << 6 | (static_cast<unsigned char>(Peek()) & 0x3FU);
-    ++offset_;
-  }
-  return code_point;
 }
 
 void GbnfCursor::Expected(std::string_view what) {
@@ -90,22 +60,22 @@ void GbnfCursor::Expected(std::string_view what) {
   if (AtNewline()) {
     found = "the end of the line";
   } else if (!AtEnd()) {
-    const std::size_t begin = offset_;
-    ReadCodePoint();
+    const std::size_t begin = at_;
+    TakeCodePoint();
     found = std::string(TextFrom(begin));
-    offset_ = begin;
+    at_ = begin;
   }
-  FailAt(offset_, ConstraintErrorCode::kInvalidGrammar,
+  FailAt(at_, ConstraintErrorCode::kInvalidGrammar,
          fmt::format("expected {}, found {}", what, found));
 }
 
 void GbnfCursor::FailAt(std::size_t offset, ConstraintErrorCode code, std::string reason) {
   if (!failure_) failure_ = {offset, code, std::move(reason)};
-  offset_ = source_.size();
+  at_ = text_.size();
 }
 
 tl::unexpected<ConstraintError> GbnfCursor::Error() const {
-  return GbnfError(failure_->code, {GbnfIssue(source_, failure_->offset, failure_->reason)});
+  return GbnfError(failure_->code, {GbnfIssue(text_, failure_->offset, failure_->reason)});
 }
 
 }  // namespace fathom

@@ -1,7 +1,8 @@
-#include "constraint/readers/gbnf_productive.h"
-
+// ProductiveRules: finds the rules of a GBNF grammar that have a text at all.
 #include <cstdint>
 #include <limits>
+
+#include "constraint/readers/gbnf_text.h"
 
 namespace fathom {
 namespace {

@@ -18,7 +18,7 @@ bool IsSurrogate(char32_t code_point) { return code_point >= 0xD800 && code_poin
 char32_t ReadHexDigits(GbnfCursor& cursor, int n_digits) {
   char32_t value = 0;
   for (int i = 0; i < n_digits; ++i) {
-    const int digit = cursor.AtEnd() ? -1 : HexDigit(cursor.Peek());
+    const int digit = HexDigit(cursor.Peek());
     if (digit < 0) {
       cursor.Expected(fmt::format("{} hexadecimal digits of an escape", n_digits));
       return 0;
@@ -31,37 +31,24 @@ char32_t ReadHexDigits(GbnfCursor& cursor, int n_digits) {
 
 // Reads what follows a backslash.
 char32_t ReadEscape(GbnfCursor& cursor) {
-  const char letter = cursor.AtEnd() ? '\0' : cursor.Peek();
-  constexpr std::string_view kItself = "\\\"[]-^";
-  if (kItself.find(letter) == std::string_view::npos &&
-      std::string_view("xuUnrt").find(letter) == std::string_view::npos) {
+  constexpr std::string_view kLetters = "nrt\\\"[]-^xuU";
+  constexpr std::string_view kCharacters = "\n\r\t\\\"[]-^";
+  constexpr int kDigits[] = {2, 4, 8};  // of \x, \u and \U
+  const std::size_t index = kLetters.find(cursor.Peek());
+  if (index == std::string_view::npos) {
     cursor.Expected(R"(one of \xHH \uHHHH \UHHHHHHHH \n \r \t \" \\ \[ \] \- \^ )"
                     "behind a backslash");
     return 0;
   }
   cursor.Skip(1);
-  switch (letter) {
-    case 'x':
-      return ReadHexDigits(cursor, 2);
-    case 'u':
-      return ReadHexDigits(cursor, 4);
-    case 'U':
-      return ReadHexDigits(cursor, 8);
-    case 'n':
-      return '\n';
-    case 'r':
-      return '\r';
-    case 't':
-      return '\t';
-    default:
-      return static_cast<char32_t>(letter);
-  }
+  if (index < kCharacters.size()) return static_cast<char32_t>(kCharacters[index]);
+  return ReadHexDigits(cursor, kDigits[index - kCharacters.size()]);
 }
 
 // Reads a code point as it is or escaped.
 char32_t ReadCharacter(GbnfCursor& cursor) {
   const std::size_t begin = cursor.offset();
-  if (!cursor.Take("\\")) return cursor.ReadCodePoint();
+  if (!cursor.Take("\\")) return cursor.TakeCodePoint();
   const char32_t code_point = ReadEscape(cursor);
   if (code_point > kMaxCodePoint) {
     cursor.FailAt(begin, ConstraintErrorCode::kInvalidGrammar,
@@ -78,7 +65,7 @@ void FailUnclosed(GbnfCursor& cursor, std::size_t begin, std::string_view what) 
 // Reads the rest of <[id]> after its "<[".
 std::optional<Token> ReadTokenId(GbnfCursor& cursor, std::int64_t vocab_size) {
   const std::size_t begin = cursor.offset();
-  const std::optional<std::size_t> id = cursor.ReadNumber();
+  const std::optional<std::uint32_t> id = cursor.TakeNumber();
   if (!id) {
     cursor.Expected("the id of a token behind <[");
     return std::nullopt;
@@ -100,13 +87,13 @@ std::optional<Token> ReadTokenId(GbnfCursor& cursor, std::int64_t vocab_size) {
 std::optional<GbnfRepeat> ReadBounds(GbnfCursor& cursor, bool newlines) {
   const std::size_t begin = cursor.offset();
   cursor.SkipBlanks(newlines);
-  const std::optional<std::size_t> minimum = cursor.ReadNumber();
-  std::optional<std::size_t> maximum = minimum;
+  const std::optional<std::uint32_t> minimum = cursor.TakeNumber();
+  std::optional<std::uint32_t> maximum = minimum;
   cursor.SkipBlanks(newlines);
   const bool has_comma = cursor.Take(",");
   if (has_comma) {
     cursor.SkipBlanks(newlines);
-    maximum = cursor.ReadNumber();
+    maximum = cursor.TakeNumber();
     cursor.SkipBlanks(newlines);
   }
   if (!minimum && !maximum) {
@@ -125,8 +112,7 @@ std::optional<GbnfRepeat> ReadBounds(GbnfCursor& cursor, bool newlines) {
     cursor.FailAt(begin, ConstraintErrorCode::kInvalidGrammar,
                   fmt::format("expected a maximum of at least {}, found {}", *minimum, *maximum));
   }
-  return GbnfRepeat{static_cast<std::uint32_t>(minimum.value_or(0)),
-                    maximum ? static_cast<std::uint32_t>(*maximum) : kNoMaximum};
+  return GbnfRepeat{minimum.value_or(0), maximum.value_or(kNoMaximum)};
 }
 
 }  // namespace

@@ -113,7 +113,7 @@ class GbnfReader {
         return ReadClass();
       case '.':
         cursor_.Skip(1);
-        return AddSymbol({Kind::kClass, AnyCodePoint(), 0});
+        return AddClass(".", AllCodePoints());
       case '<':
       case '!':
         return ReadToken();
@@ -167,17 +167,13 @@ class GbnfReader {
     const std::size_t begin = cursor_.offset();
     CodePointSet set = ReadGbnfClass(cursor_);
     if (cursor_.failed()) return;
-    const std::string_view spelling = cursor_.TextFrom(begin);
+    AddClass(cursor_.TextFrom(begin), std::move(set));
+  }
+  void AddClass(std::string_view spelling, CodePointSet set) {
     const auto [place, is_new] =
         classes_.emplace(spelling, static_cast<std::uint32_t>(text_.classes.size()));
     if (is_new) text_.classes.push_back(std::move(set));
     AddSymbol({Kind::kClass, place->second, 0});
-  }
-  std::uint32_t AnyCodePoint() {
-    const auto [place, is_new] =
-        classes_.emplace(".", static_cast<std::uint32_t>(text_.classes.size()));
-    if (is_new) text_.classes.push_back(AllCodePoints());
-    return place->second;
   }
 
   void ReadToken() {

@@ -50,4 +50,7 @@ struct GbnfText {
 // Errors as ParseGbnf.
 ConstraintResult<GbnfText> ReadGbnf(std::string_view source, const GbnfOptions& options);
 
+// By index of the rule: true if some text, perhaps the empty one, matches the rule. Linear.
+std::vector<bool> ProductiveRules(const GbnfText& text);
+
 }  // namespace fathom

@@ -48,20 +48,12 @@ class RegexTranslator {
         Translate(syntax_.root, {after, pool_.Nothing()}, /*at_start=*/options_.anchored);
     if (error_) return tl::unexpected(*error_);
     const ExpressionId before = options_.anchored ? pool_.Empty() : everything_;
-    return Or(pool_.Concat(before, whole.any), whole.start);
+    return pool_.Or({pool_.Concat(before, whole.any), whole.start});
   }
 
  private:
-  ExpressionId Or(ExpressionId a, ExpressionId b) {
-    const ExpressionId both[] = {a, b};
-    return pool_.Or(both);
-  }
-  ExpressionId And(ExpressionId a, ExpressionId b) {
-    const ExpressionId both[] = {a, b};
-    return pool_.And(both);
-  }
   RegexRest Or(const RegexRest& a, const RegexRest& b) {
-    return {Or(a.any, b.any), Or(a.start, b.start)};
+    return {pool_.Or({a.any, b.any}), pool_.Or({a.start, b.start})};
   }
   // The empty text, if it matches.
   ExpressionId OnlyEmpty(ExpressionId id) {
@@ -71,8 +63,7 @@ class RegexTranslator {
 
   RegexRest Fail(ConstraintErrorCode code, std::string_view reason) {
     if (!error_) {
-      const std::string text = fmt::format("regular expression: {}", reason);
-      error_ = ConstraintError{.code = code, .message = text, .issues = {{.reason = text}}};
+      error_ = MakeConstraintError(code, fmt::format("regular expression: {}", reason)).value();
     }
     return Nothing();
   }
@@ -146,7 +137,7 @@ class RegexTranslator {
       case RegexKind::kRepeat:
         return TranslateRepeat(node, rest, at_start);
       case RegexKind::kStart:
-        return {pool_.Nothing(), Or(rest.any, rest.start)};
+        return {pool_.Nothing(), pool_.Or({rest.any, rest.start})};
       case RegexKind::kEnd:
         return {OnlyEmpty(rest.any), OnlyEmpty(rest.start)};
       case RegexKind::kLookahead:
@@ -172,20 +163,21 @@ class RegexTranslator {
   RegexRest TranslateLookahead(const RegexNode& node, const RegexRest& rest, bool at_start) {
     const RegexRest ahead = Translate(node.children[0], {everything_, pool_.Nothing()}, at_start);
     const bool only_any = ahead.start == pool_.Nothing();
-    const ExpressionId all_ahead = Or(ahead.any, ahead.start);
-    const ExpressionId all_rest = Or(rest.any, rest.start);
+    const ExpressionId all_ahead = pool_.Or({ahead.any, ahead.start});
+    const ExpressionId all_rest = pool_.Or({rest.any, rest.start});
     if (!node.negative) {
       const bool more_at_start = !only_any || rest.start != pool_.Nothing();
-      return {And(ahead.any, rest.any), more_at_start ? And(all_ahead, all_rest) : pool_.Nothing()};
+      return {pool_.And({ahead.any, rest.any}),
+              more_at_start ? pool_.And({all_ahead, all_rest}) : pool_.Nothing()};
     }
-    if (at_start) return {pool_.Nothing(), And(pool_.Not(all_ahead), all_rest)};
+    if (at_start) return {pool_.Nothing(), pool_.And({pool_.Not(all_ahead), all_rest})};
     if (!only_any) {
       return Fail(ConstraintErrorCode::kUnsupportedSchema,
                   "expected what is supported, found ^ within (?!) that is not behind a ^");
     }
     const ExpressionId refused = pool_.Not(ahead.any);
-    return {And(refused, rest.any),
-            rest.start == pool_.Nothing() ? rest.start : And(refused, rest.start)};
+    return {pool_.And({refused, rest.any}),
+            rest.start == pool_.Nothing() ? rest.start : pool_.And({refused, rest.start})};
   }
 
   // Translates the repetition of a child with ^, $ or lookaheads.
@@ -222,16 +214,16 @@ class RegexTranslator {
     const bool empty_at_start = empty_at_end || pool_.IsNullable(empty.start);
 
     const RegexRest last = Translate(child, {OnlyEmpty(rest.any), pool_.Nothing()}, false);
-    const ExpressionId any = Or(pool_.Concat(times(0, empty_anywhere), rest.any),
-                                pool_.Concat(times(1, empty_at_end), last.any));
-    const ExpressionId behind_first = Or(pool_.Concat(times(1, empty_at_start), rest.any),
-                                         pool_.Concat(times(2, empty_at_start), last.any));
+    const ExpressionId any = pool_.Or({pool_.Concat(times(0, empty_anywhere), rest.any),
+                                       pool_.Concat(times(1, empty_at_end), last.any)});
+    const ExpressionId behind_first = pool_.Or({pool_.Concat(times(1, empty_at_start), rest.any),
+                                                pool_.Concat(times(2, empty_at_start), last.any)});
     const RegexRest first = Translate(child, {behind_first, pool_.Nothing()}, false);
     const bool may_be_empty = node.minimum == 0 || empty_anywhere || empty_at_start;
     // At the start of the text the only repetition may also be the last.
     const ExpressionId only = node.minimum <= 1 || empty_at_start ? last.start : pool_.Nothing();
     const ExpressionId left_out = may_be_empty ? rest.start : pool_.Nothing();
-    return {any, Or(Or(first.start, only), left_out)};
+    return {any, pool_.Or({pool_.Or({first.start, only}), left_out})};
   }
 
   // ((?!p)c)* to the end of the text: nowhere before the end does p match.
@@ -253,10 +245,11 @@ class RegexTranslator {
     }
     const RegexRest refused = Translate(ahead.children[0], {everything_, pool_.Nothing()}, false);
     if (refused.start != pool_.Nothing()) return unsupported();
-    const ExpressionId before_end = And(refused.any, pool_.Repeat(unit_, 1, kNoMaximum));
+    const ExpressionId before_end = pool_.And({refused.any, pool_.Repeat(unit_, 1, kNoMaximum)});
     const ExpressionId somewhere = pool_.Concat(everything_, before_end);
     const ExpressionId counted = pool_.Repeat(Set(code_point.set), node.minimum, node.maximum);
-    return {And(counted, pool_.Not(somewhere)), node.minimum == 0 ? rest.start : pool_.Nothing()};
+    return {pool_.And({counted, pool_.Not(somewhere)}),
+            node.minimum == 0 ? rest.start : pool_.Nothing()};
   }
 
   ExpressionPool& pool_;
@@ -271,24 +264,20 @@ class RegexTranslator {
   std::optional<ConstraintError> error_;
 };
 
-ConstraintError RegexError(ConstraintErrorCode code, std::string reason) {
-  return {.code = code, .message = reason, .issues = {{.reason = reason}}};
-}
-
 }  // namespace
 
 ConstraintResult<ExpressionId> ParseRegex(ExpressionPool& pool, std::string_view text,
                                           const RegexOptions& options) {
   if (text.size() > options.max_bytes) {
-    return tl::unexpected(
-        RegexError(ConstraintErrorCode::kTooLarge,
-                   fmt::format("regular expression: expected at most {} bytes, found {}",
-                               options.max_bytes, text.size())));
+    return MakeConstraintError(
+        ConstraintErrorCode::kTooLarge,
+        fmt::format("regular expression: expected at most {} bytes, found {}", options.max_bytes,
+                    text.size()));
   }
   if (const std::optional<std::size_t> broken = FindInvalidUtf8(text)) {
-    return tl::unexpected(RegexError(
+    return MakeConstraintError(
         ConstraintErrorCode::kInvalidSchema,
-        fmt::format("regular expression: expected UTF-8, found other bytes at byte {}", *broken)));
+        fmt::format("regular expression: expected UTF-8, found other bytes at byte {}", *broken));
   }
   const ConstraintResult<RegexSyntax> syntax = ParseRegexSyntax(text, options.max_depth);
   if (!syntax) return tl::unexpected(syntax.error());

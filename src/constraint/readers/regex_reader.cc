@@ -2,12 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "base/parse_text.h"
 #include "base/utf8.h"
-#include "constraint/grammar/expression.h"
 
 namespace fathom {
 namespace {
@@ -43,58 +41,14 @@ std::optional<CodePointSet> ClassOfEscape(char c) {
 }
 
 std::optional<char32_t> ControlOfEscape(char c) {
-  switch (c) {
-    case 't':
-      return U'\t';
-    case 'n':
-      return U'\n';
-    case 'v':
-      return U'\v';
-    case 'f':
-      return U'\f';
-    case 'r':
-      return U'\r';
-    default:
-      return std::nullopt;
-  }
+  constexpr std::string_view kLetters = "tnvfr";
+  constexpr std::string_view kControls = "\t\n\v\f\r";
+  const std::size_t index = kLetters.find(c);
+  if (index == std::string_view::npos) return std::nullopt;
+  return static_cast<char32_t>(kControls[index]);
 }
 
 }  // namespace
-
-bool RegexReader::Take(char c) {
-  if (AtEnd() || text_[at_] != c) return false;
-  ++at_;
-  return true;
-}
-
-bool RegexReader::Take(std::string_view text) {
-  if (!text_.substr(at_).starts_with(text)) return false;
-  at_ += text.size();
-  return true;
-}
-
-char32_t RegexReader::TakeCodePoint() {
-  const std::string_view rest = text_.substr(at_);
-  const std::size_t n = FirstUtf8Sequence(rest).n_bytes;
-  const auto lead = static_cast<std::uint8_t>(rest[0]);
-  char32_t code_point = n == 1 ? lead : lead & (0x7Fu >> n);
-  for (std::size_t i = 1; i < n; ++i) {
-    code_point = code_point << 6 | (static_cast<std::uint8_t>(rest[i]) & 0x3Fu);
-  }
-  at_ += n;
-  return code_point;
-}
-
-std::optional<std::uint32_t> RegexReader::TakeNumber() {
-  if (!IsRegexDigit(Peek())) return std::nullopt;
-  std::uint64_t number = 0;
-  while (IsRegexDigit(Peek())) {
-    number = std::min<std::uint64_t>(10 * number + static_cast<std::uint64_t>(Peek() - '0'),
-                                     kNoMaximum - 1);
-    ++at_;
-  }
-  return static_cast<std::uint32_t>(number);
-}
 
 std::optional<std::string_view> RegexReader::TakeUntil(char end) {
   const std::size_t found = text_.find(end, at_);
@@ -241,8 +195,7 @@ RegexReader::Escape RegexReader::TakeEscape(bool in_class) {
 
 void RegexReader::Fail(ConstraintErrorCode code, std::string reason) {
   at_ = text_.size();
-  if (error_) return;
-  error_ = ConstraintError{.code = code, .message = reason, .issues = {{.reason = reason}}};
+  if (!error_) error_ = MakeConstraintError(code, std::move(reason)).value();
 }
 
 void RegexReader::FailInvalid(std::size_t offset, std::string_view expected) {

@@ -2,32 +2,21 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "constraint/constraint_error.h"
 #include "constraint/readers/code_points.h"
+#include "constraint/readers/text_cursor.h"
 
 namespace fathom {
 
 // After the first error the reader is at the end.
-class RegexReader {
+class RegexReader : public TextCursor {
  public:
-  // `text` is valid UTF-8 and must outlive the reader.
-  explicit RegexReader(std::string_view text) : text_(text) {}
+  using TextCursor::TextCursor;
 
-  bool AtEnd() const { return at_ == text_.size(); }
-  std::size_t offset() const { return at_; }
-  // The next byte, or 0 at the end.
-  char Peek() const { return AtEnd() ? '\0' : text_[at_]; }
-  bool Take(char c);
-  bool Take(std::string_view text);
-  // The next code point; the reader must not be at the end.
-  char32_t TakeCodePoint();
-  // Digits as a number, at most kNoMaximum - 1; nothing if there are none.
-  std::optional<std::uint32_t> TakeNumber();
   // The text up to `end`, which is taken too; nothing if there is no `end`.
   std::optional<std::string_view> TakeUntil(char end);
   void GoBackTo(std::size_t offset) { at_ = offset; }
@@ -54,8 +43,6 @@ class RegexReader {
   CodePointSet TakeProperty(bool negated);
   char32_t TakeIdentityEscape(bool in_class);
 
-  std::string_view text_;
-  std::size_t at_ = 0;
   std::optional<ConstraintError> error_;
 };
 

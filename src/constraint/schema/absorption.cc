@@ -1,6 +1,7 @@
 // IsWithin: shapes within others. It reads the demands of shapes only, never the values of goals.
 #include <algorithm>
 
+#include "constraint/lists.h"
 #include "constraint/schema/value_algebra.h"
 
 namespace fathom {
@@ -9,9 +10,7 @@ namespace {
 template <class Item>
 bool HasAll(const std::vector<Item>& list, const std::vector<Item>& items) {
   return items.size() <= list.size() &&
-         std::all_of(items.begin(), items.end(), [&](const Item& item) {
-           return std::find(list.begin(), list.end(), item) != list.end();
-         });
+         std::ranges::all_of(items, [&](const Item& item) { return Contains(list, item); });
 }
 
 }  // namespace
@@ -69,7 +68,7 @@ bool ValueAlgebra::IsWithin(const ObjectShape& a, const ObjectShape& b) const {
   }
   // Demands of b on keys that it does not name must hold where a names them.
   if (b.layers.empty() && b.names.empty() && !may_be_closed) return true;
-  return std::all_of(a.properties.begin(), a.properties.end(), [&](const PropertyShape& property) {
+  return std::ranges::all_of(a.properties, [&](const PropertyShape& property) {
     return property.value == kNeverGoal || b.Find(property.name) != nullptr;
   });
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "constraint/lists.h"
 #include "constraint/schema/schema_reader.h"
 
 namespace fathom {
@@ -144,7 +145,7 @@ ValueSet SchemaReader::ReadDependentSchemas(PlaceId place, std::string_view keyw
     with = algebra_.Intersect(with, ReadSchema(document_.Child(map, i)));
     ValueSet both = ValueSet::All();
     both.objects[0].properties.push_back({.name = name, .value = kNeverGoal});
-    both.objects.insert(both.objects.end(), with.objects.begin(), with.objects.end());
+    AddAll(both.objects, with.objects);
     both.exact = with.exact;
     both.exact_containers = with.exact_containers;
     values = algebra_.Intersect(values, both);

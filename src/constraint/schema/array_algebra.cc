@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "constraint/lists.h"
 #include "constraint/schema/value_algebra.h"
 
 namespace fathom {
@@ -21,11 +22,7 @@ std::optional<ArrayShape> ValueAlgebra::Intersect(const ArrayShape& a, const Arr
     }
     both.prefix.push_back(item);
   }
-  for (const ContainsShape& contains : b.contains) {
-    if (std::find(both.contains.begin(), both.contains.end(), contains) == both.contains.end()) {
-      both.contains.push_back(contains);
-    }
-  }
+  for (const ContainsShape& contains : b.contains) AddNew(both.contains, contains);
   if (both.minimum > both.maximum) return std::nullopt;
   return both;
 }

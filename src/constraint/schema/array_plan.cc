@@ -99,21 +99,19 @@ bool ContainerPlanner::SearchMany(GoalId goal, std::size_t n, int nesting) {
   const auto has_values = [&](GoalId of) { return !reader_.Resolve(of).IsEmpty(); };
   for (const OrderedShape& object : Ordered(goal)) {
     const std::vector<PropertyShape>& properties = object.shape.properties;
-    const bool possible =
-        std::all_of(properties.begin(), properties.end(), [&](const PropertyShape& property) {
-          return !property.required || has_values(property.value);
-        });
+    const bool possible = std::ranges::all_of(properties, [&](const PropertyShape& property) {
+      return !property.required || has_values(property.value);
+    });
     if (!possible || object.shape.maximum != kNoMaximum) continue;
-    const bool open = !IsClosed(object.shape) &&
-                      std::any_of(object.others.begin(), object.others.end(), has_values);
-    if (open ||
-        std::any_of(properties.begin(), properties.end(), [&](const PropertyShape& property) {
+    const bool open = !IsClosed(object.shape, properties.size()) &&
+                      std::ranges::any_of(object.others, has_values);
+    if (open || std::ranges::any_of(properties, [&](const PropertyShape& property) {
           return HasMany(property.value, n, nesting + 1);
         })) {
       return true;
     }
   }
-  return std::any_of(values.arrays.begin(), values.arrays.end(), [&](const ArrayShape& array) {
+  return std::ranges::any_of(values.arrays, [&](const ArrayShape& array) {
     const bool endless = array.maximum == kNoMaximum && array.prefix.empty() && !array.unique;
     return endless && array.contains.empty() && has_values(array.rest);
   });

@@ -32,10 +32,10 @@ ValueSet OnlyObjects(const ObjectShape& shape) {
 
 }  // namespace
 
-bool ContainerPlanner::IsClosed(const ObjectShape& shape) const {
+bool ContainerPlanner::IsClosed(const ObjectShape& shape, std::size_t n_properties) const {
   return options_.closed_objects && shape.has_properties && !shape.explicit_additional &&
          shape.layers.empty() && shape.names.empty() && shape.demands.empty() &&
-         shape.minimum <= shape.properties.size();
+         shape.minimum <= n_properties;
 }
 
 const std::vector<ContainerPlanner::OrderedShape>& ContainerPlanner::Ordered(GoalId goal) {
@@ -72,8 +72,9 @@ const std::vector<ContainerPlanner::OrderedShape>& ContainerPlanner::Ordered(Goa
         property.value = own->value;
         property.required = own->required;
       } else {
-        property.value =
-            IsClosed(shape) ? kNeverGoal : reader_.algebra().OtherPropertyValue(shape, name);
+        property.value = IsClosed(shape, shape.properties.size())
+                             ? kNeverGoal
+                             : reader_.algebra().OtherPropertyValue(shape, name);
       }
       in_order.shape.properties.push_back(std::move(property));
     }
@@ -126,9 +127,8 @@ bool ContainerPlanner::CompareOrders(const GoalPair& goals, std::vector<GoalPair
   const std::vector<ArrayShape> arrays_a = reader_.Resolve(goals.first).arrays;
   const std::vector<ArrayShape> arrays_b = reader_.Resolve(goals.second).arrays;
   const auto all = [](const auto& x, const auto& y, auto compare) {
-    return std::all_of(x.begin(), x.end(), [&](const auto& one) {
-      return std::all_of(y.begin(), y.end(),
-                         [&](const auto& other) { return compare(one, other); });
+    return std::ranges::all_of(x, [&](const auto& one) {
+      return std::ranges::all_of(y, [&](const auto& other) { return compare(one, other); });
     });
   };
   return all(a, b,

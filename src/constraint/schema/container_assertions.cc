@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "constraint/lists.h"
 #include "constraint/schema/schema_reader.h"
 
 namespace fathom {
@@ -79,15 +80,12 @@ void SchemaReader::ReadObjects(PlaceId place, ValueSet& values) {
   ReadPatterns(place, shape);
   ReadProperties(place, shape);
   if (document_.has_unevaluated()) NoteEvaluated(place, shape);
-  const auto n_required =
-      std::count_if(shape.properties.begin(), shape.properties.end(),
-                    [](const PropertyShape& property) { return property.required; });
-  const bool impossible = std::any_of(shape.properties.begin(), shape.properties.end(),
-                                      [](const PropertyShape& property) {
-                                        return property.required && property.value == kNeverGoal;
-                                      }) ||
-                          shape.minimum > shape.maximum ||
-                          n_required > static_cast<std::ptrdiff_t>(shape.maximum);
+  const bool impossible =
+      std::ranges::any_of(shape.properties,
+                          [](const PropertyShape& property) {
+                            return property.required && property.value == kNeverGoal;
+                          }) ||
+      shape.minimum > shape.maximum || CountRequired(shape.properties) > shape.maximum;
   if (impossible) values.objects.clear();
 }
 
@@ -122,10 +120,10 @@ void SchemaReader::ReadPatterns(PlaceId place, ObjectShape& shape) {
     shape.explicit_additional = true;
     layer.others = FindGoal(document_.Child(place, "additionalProperties"));
   }
-  const bool says_nothing =
-      layer.others == kAnyGoal &&
-      std::all_of(layer.patterns.begin(), layer.patterns.end(),
-                  [](const KeyPattern& pattern) { return pattern.value == kAnyGoal; });
+  const bool says_nothing = layer.others == kAnyGoal &&
+                            std::ranges::all_of(layer.patterns, [](const KeyPattern& pattern) {
+                              return pattern.value == kAnyGoal;
+                            });
   if (!says_nothing) shape.layers.push_back(std::move(layer));
 }
 
@@ -165,81 +163,6 @@ void SchemaReader::ReadProperties(PlaceId place, ObjectShape& shape) {
                                   .required = true});
     } else {
       shape.properties[found->second].required = true;
-    }
-  }
-}
-
-void SchemaReader::ListKeywords(PlaceId place) {
-  constexpr std::string_view kKnown[] = {"$anchor",
-                                         "$comment",
-                                         "$defs",
-                                         "$dynamicAnchor",
-                                         "$dynamicRef",
-                                         "$id",
-                                         "$recursiveAnchor",
-                                         "$recursiveRef",
-                                         "$ref",
-                                         "$schema",
-                                         "$vocabulary",
-                                         "additionalItems",
-                                         "additionalProperties",
-                                         "allOf",
-                                         "anyOf",
-                                         "const",
-                                         "contains",
-                                         "contentEncoding",
-                                         "contentMediaType",
-                                         "contentSchema",
-                                         "default",
-                                         "definitions",
-                                         "dependencies",
-                                         "dependentRequired",
-                                         "dependentSchemas",
-                                         "deprecated",
-                                         "description",
-                                         "else",
-                                         "enum",
-                                         "example",
-                                         "examples",
-                                         "exclusiveMaximum",
-                                         "exclusiveMinimum",
-                                         "format",
-                                         "id",
-                                         "if",
-                                         "items",
-                                         "maxContains",
-                                         "maxItems",
-                                         "maxLength",
-                                         "maxProperties",
-                                         "maximum",
-                                         "minContains",
-                                         "minItems",
-                                         "minLength",
-                                         "minProperties",
-                                         "minimum",
-                                         "multipleOf",
-                                         "not",
-                                         "oneOf",
-                                         "pattern",
-                                         "patternProperties",
-                                         "prefixItems",
-                                         "properties",
-                                         "propertyNames",
-                                         "readOnly",
-                                         "required",
-                                         "then",
-                                         "title",
-                                         "type",
-                                         "unevaluatedItems",
-                                         "unevaluatedProperties",
-                                         "uniqueItems",
-                                         "writeOnly",
-                                         "x-fathom"};
-  const JsonValue& schema = document_.value(place);
-  for (std::size_t i = 0; i < schema.items().size(); ++i) {
-    const std::string_view keyword = schema.key(i);
-    if (!std::binary_search(std::begin(kKnown), std::end(kKnown), keyword)) {
-      report_.Ignored(document_.Pointer(place), keyword);
     }
   }
 }

@@ -121,7 +121,8 @@ class ContainerPlanner {
   };
   using GoalPair = std::pair<GoalId, GoalId>;
   const std::vector<OrderedShape>& Ordered(GoalId goal);
-  bool IsClosed(const ObjectShape& shape) const;
+  // True if the shape has none but the named properties, of which `n_properties` may occur.
+  bool IsClosed(const ObjectShape& shape, std::size_t n_properties) const;
   // True if values in both goals have one text, provided that values in the pairs added to `more`
   // have one.
   bool CompareOrders(const GoalPair& goals, std::vector<GoalPair>& more);

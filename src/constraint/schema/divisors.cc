@@ -79,7 +79,7 @@ void Divisors::Combine() {
     kept.emplace_back(integer, divisor);
     product = product == 0 ? 0 : LeastCommonMultiple(product, integer);
   }
-  has_example_ = product != 0 && std::none_of(kept.begin(), kept.end(), [&](const auto& of) {
+  has_example_ = product != 0 && std::ranges::none_of(kept, [&](const auto& of) {
                    return multiple % of.first == 0;
                  });
   period_ = {.factor = product, .scale = least};

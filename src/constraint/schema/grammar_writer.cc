@@ -52,8 +52,7 @@ ExpressionId GrammarWriter::Scalars(GoalId goal, bool strings) {
 
 ExpressionId GrammarWriter::Value(GoalId goal) {
   if (const auto known = values_.find(goal); known != values_.end()) return known->second;
-  const ExpressionId choices[] = {Scalars(goal, true), ContainerValue(goal)};
-  const ExpressionId value = rules_.pool().Or(choices);
+  const ExpressionId value = rules_.pool().Or({Scalars(goal, true), ContainerValue(goal)});
   if (report_.meter().HasEnded()) report_.NoteEnd(reader_.Pointer(goal));
   if (rules_.pool().n_expressions() > kMaxGrammarExpressions) {
     report_.Fail(ConstraintErrorCode::kTooLarge, reader_.Pointer(goal), "",
@@ -64,8 +63,7 @@ ExpressionId GrammarWriter::Value(GoalId goal) {
 }
 
 ExpressionId GrammarWriter::ValueButStrings(GoalId goal) {
-  const ExpressionId choices[] = {Scalars(goal, false), ContainerValue(goal)};
-  return rules_.pool().Or(choices);
+  return rules_.pool().Or({Scalars(goal, false), ContainerValue(goal)});
 }
 
 std::optional<ExpressionId> GrammarWriter::RawStrings(GoalId goal) {
@@ -90,7 +88,7 @@ GrammarWriter& GrammarWriter::Canonical() {
 }
 
 ExpressionId GrammarWriter::UniqueValue(GoalId goal) {
-  return rules_.SharedUnique("unique", Canonical().Value(goal));
+  return rules_.Shared("unique", Canonical().Value(goal), std::nullopt, LetterKind::kUniqueCall);
 }
 
 ExpressionId GrammarWriter::ContainerValue(GoalId goal) {

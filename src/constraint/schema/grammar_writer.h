@@ -41,9 +41,8 @@ class JsonRules {
 
   // A call of the rule with this body; Nothing stays Nothing.
   ExpressionId Shared(std::string_view name, ExpressionId body,
-                      std::optional<CodePointCount> count = std::nullopt);
-  ExpressionId SharedUnique(std::string_view name, ExpressionId body);
-  ExpressionId SharedAscending(std::string_view name, ExpressionId body);
+                      std::optional<CodePointCount> count = std::nullopt,
+                      LetterKind call = LetterKind::kCall);
   // The rule with this body, if there is one; else makes `rule`, if it is set, or a new one.
   RuleId MakeRule(std::string_view name, ExpressionId body, std::optional<CodePointCount> count,
                   std::optional<RuleId> rule = std::nullopt);
@@ -53,9 +52,6 @@ class JsonRules {
 
   // --- Punctuation ---
   const JsonPunctuation& punctuation() const { return punctuation_; }
-  ExpressionId blank() const { return punctuation_.blank; }
-  ExpressionId comma() const { return punctuation_.comma; }
-  ExpressionId colon() const { return punctuation_.colon; }
 
   // --- Texts ---
   // One string of any content, with its quotes.
@@ -63,6 +59,7 @@ class JsonRules {
   // A text of the shape between quotes, or raw.
   ExpressionId String(StringPredicates& tests, const StringShape& shape);
   ExpressionId RawText(StringPredicates& tests, const StringShape& shape);
+  ExpressionId Quoted(ExpressionId text);
   // The texts of the expression that contain nothing forbidden.
   ExpressionId WithoutForbidden(ExpressionId texts);
   bool IsForbidden(std::string_view text) const;
@@ -144,5 +141,10 @@ class GrammarWriter {
   std::vector<GoalId> postponed_;
   int depth_ = 0;
 };
+
+// The arguments of a tool as forms of parameters (docs/spec/constrained.md 2.5): the forms of the
+// root schema. Fails with kUnsatisfiableSchema if no object satisfies it.
+std::vector<ToolArguments> WriteToolArguments(SchemaReader& reader, GrammarWriter& writer,
+                                              SchemaReport& report);
 
 }  // namespace fathom

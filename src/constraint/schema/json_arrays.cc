@@ -79,22 +79,22 @@ ExpressionId GrammarWriter::PlainItems(const ArrayPlan& plan) {
   }
   if (plan.minimum > maximum) return pool.Nothing();
   const bool may_be_empty = plan.minimum == 0;
-  if (maximum == 0) return Enclose(pool, rules_.blank(), "[]", pool.Nothing(), may_be_empty);
+  if (maximum == 0)
+    return Enclose(pool, rules_.punctuation().blank, "[]", pool.Nothing(), may_be_empty);
   // First the items after the prefix, whose last item precedes them; then the prefix from its end.
   ExpressionId rest = pool.Empty();
-  const ExpressionId comma =
-      plan.tight ? pool.Concat(rules_.blank(), pool.Literal(",")) : rules_.comma();
+  const ExpressionId comma = plan.tight ? pool.Concat(rules_.punctuation().blank, pool.Literal(","))
+                                        : rules_.punctuation().comma;
   const std::uint32_t n_first = std::max<std::uint32_t>(1, n_prefix);
   if (maximum > n_first) {
     rest = pool.Repeat(pool.Concat(comma, items[n_prefix]), SaturatingMinus(plan.minimum, n_first),
                        MaximumMinus(maximum, n_first));
   }
   for (std::uint32_t i = std::min(n_first, maximum) - 1; i > 0; --i) {
-    const ExpressionId parts[] = {comma, items[i], rest};
-    rest = pool.Concat(parts);
+    rest = pool.Concat({comma, items[i], rest});
     if (i >= plan.minimum) rest = pool.Optional(rest);
   }
-  return Enclose(pool, rules_.blank(), "[]", pool.Concat(items[0], rest), may_be_empty);
+  return Enclose(pool, rules_.punctuation().blank, "[]", pool.Concat(items[0], rest), may_be_empty);
 }
 
 ExpressionId GrammarWriter::CountedItems(const ArrayPlan& plan) {
@@ -128,7 +128,7 @@ ExpressionId GrammarWriter::CountedItems(const ArrayPlan& plan) {
       for (std::size_t set = 0; set < n_sets && (place < n_places || endless); ++set) {
         const std::optional<std::size_t> next = counter.Next(state, set);
         if (!next) continue;
-        const ExpressionId one = pool.Concat(rules_.comma(), item(place, set));
+        const ExpressionId one = pool.Concat(rules_.punctuation().comma, item(place, set));
         if (place == n_places && *next == state) {
           loop.push_back(one);
         } else {
@@ -145,7 +145,7 @@ ExpressionId GrammarWriter::CountedItems(const ArrayPlan& plan) {
       choices.push_back(pool.Concat(item(0, set), rest[*next]));
     }
   }
-  return Enclose(pool, rules_.blank(), "[]", pool.Or(choices),
+  return Enclose(pool, rules_.punctuation().blank, "[]", pool.Or(choices),
                  plan.minimum == 0 && counter.IsComplete(0));
 }
 

@@ -24,15 +24,13 @@ ExpressionId GrammarWriter::OtherMember(const ObjectPlan& plan,
       named.negated = true;
       shape.tests.insert(std::upper_bound(shape.tests.begin(), shape.tests.end(), named), named);
     }
-    const ExpressionId quote = pool.Literal("\"");
-    const ExpressionId key[] = {
-        quote, rules_.WithoutForbidden(tests_.Express(rules_.json_writer(), shape, true)), quote};
+    const ExpressionId text =
+        rules_.Quoted(rules_.WithoutForbidden(tests_.Express(rules_.json_writer(), shape, true)));
     // In canonical texts these keys have one order.
-    const ExpressionId text = pool.Concat(key);
-    const ExpressionId parts[] = {rules_.is_canonical() ? rules_.SharedAscending("key", text)
-                                                        : rules_.SharedUnique("key", text),
-                                  rules_.colon(), value};
-    members.push_back(pool.Concat(parts));
+    const ExpressionId key =
+        rules_.Shared("key", text, std::nullopt,
+                      rules_.is_canonical() ? LetterKind::kAscendingCall : LetterKind::kUniqueCall);
+    members.push_back(pool.Concat({key, rules_.punctuation().colon, value}));
   }
   return pool.Or(members);
 }

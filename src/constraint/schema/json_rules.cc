@@ -12,9 +12,10 @@ ExpressionId MakeBlank(ExpressionPool& pool, JsonWhitespace whitespace) {
   switch (whitespace) {
     case JsonWhitespace::kFlexible: {
       constexpr std::uint32_t kMaxIndent = 96;
-      const ExpressionId new_line[] = {pool.Optional(pool.Literal("\r")), pool.Literal("\n"),
-                                       pool.Repeat(in_line, 0, kMaxIndent)};
-      return pool.Concat(pool.Repeat(in_line, 0, 2), pool.Optional(pool.Concat(new_line)));
+      const ExpressionId new_line =
+          pool.Concat({pool.Optional(pool.Literal("\r")), pool.Literal("\n"),
+                       pool.Repeat(in_line, 0, kMaxIndent)});
+      return pool.Concat(pool.Repeat(in_line, 0, 2), pool.Optional(new_line));
     }
     case JsonWhitespace::kAny:
       return pool.Repeat(pool.Bytes(space_or_tab | ByteSet::Of('\r') | ByteSet::Of('\n')), 0,
@@ -41,14 +42,12 @@ ExpressionId UnicodeEscape(ExpressionPool& pool) {
   const ByteSet not_d = ByteSet::Range('0', '9') | ByteSet::Range('a', 'c') |
                         ByteSet::Range('e', 'f') | ByteSet::Range('A', 'C') |
                         ByteSet::Range('E', 'F');
-  const ExpressionId pair[] = {pool.Bytes(d),       pool.Bytes(high), HexDigits(pool, 2),
-                               pool.Literal("\\u"), pool.Bytes(d),    pool.Bytes(low),
-                               HexDigits(pool, 2)};
-  const ExpressionId d0_to_d7[] = {pool.Bytes(d), pool.Bytes(ByteSet::Range('0', '7')),
-                                   HexDigits(pool, 2)};
-  const ExpressionId choices[] = {pool.Concat(pool.Bytes(not_d), HexDigits(pool, 3)),
-                                  pool.Concat(d0_to_d7), pool.Concat(pair)};
-  return pool.Or(choices);
+  const ExpressionId pair =
+      pool.Concat({pool.Bytes(d), pool.Bytes(high), HexDigits(pool, 2), pool.Literal("\\u"),
+                   pool.Bytes(d), pool.Bytes(low), HexDigits(pool, 2)});
+  const ExpressionId d0_to_d7 =
+      pool.Concat({pool.Bytes(d), pool.Bytes(ByteSet::Range('0', '7')), HexDigits(pool, 2)});
+  return pool.Or({pool.Concat(pool.Bytes(not_d), HexDigits(pool, 3)), d0_to_d7, pair});
 }
 
 }  // namespace
@@ -68,10 +67,9 @@ JsonRules::JsonRules(Grammar& grammar, const JsonSchemaOptions& options, bool ca
     punctuation_.colon = pool().Literal(": ");
     return;
   }
-  const ExpressionId comma[] = {punctuation_.blank, pool().Literal(","), punctuation_.blank};
-  const ExpressionId colon[] = {punctuation_.blank, pool().Literal(":"), punctuation_.blank};
-  punctuation_.comma = pool().Concat(comma);
-  punctuation_.colon = pool().Concat(colon);
+  const ExpressionId blank = punctuation_.blank;
+  punctuation_.comma = pool().Concat({blank, pool().Literal(","), blank});
+  punctuation_.colon = pool().Concat({blank, pool().Literal(":"), blank});
 }
 
 JsonRules& JsonRules::Canonical() {
@@ -97,19 +95,9 @@ RuleId JsonRules::MakeRule(std::string_view name, ExpressionId body,
 }
 
 ExpressionId JsonRules::Shared(std::string_view name, ExpressionId body,
-                               std::optional<CodePointCount> count) {
+                               std::optional<CodePointCount> count, LetterKind call) {
   if (body == pool().Nothing()) return body;
-  return grammar_.Call(MakeRule(name, body, count));
-}
-
-ExpressionId JsonRules::SharedUnique(std::string_view name, ExpressionId body) {
-  if (body == pool().Nothing()) return body;
-  return grammar_.UniqueCall(MakeRule(name, body, std::nullopt));
-}
-
-ExpressionId JsonRules::SharedAscending(std::string_view name, ExpressionId body) {
-  if (body == pool().Nothing()) return body;
-  return grammar_.AscendingCall(MakeRule(name, body, std::nullopt));
+  return pool().OneLetter({call, MakeRule(name, body, count)});
 }
 
 RuleId JsonRules::ObjectsRule(std::string_view name, std::unique_ptr<ObjectsBody> objects,
@@ -125,9 +113,9 @@ RuleId JsonRules::ObjectsRule(std::string_view name, std::unique_ptr<ObjectsBody
 }
 
 bool JsonRules::IsForbidden(std::string_view text) const {
-  return std::any_of(
-      options_.forbidden.begin(), options_.forbidden.end(),
-      [&](const std::string& part) { return text.find(part) != std::string_view::npos; });
+  return std::ranges::any_of(options_.forbidden, [&](const std::string& part) {
+    return text.find(part) != std::string_view::npos;
+  });
 }
 
 ExpressionId JsonRules::WithoutForbidden(ExpressionId texts) {
@@ -135,11 +123,10 @@ ExpressionId JsonRules::WithoutForbidden(ExpressionId texts) {
   if (!not_forbidden_) {
     const ExpressionId anything = pool().Repeat(pool().Bytes(ByteSet::All()), 0, kNoMaximum);
     std::vector<std::string_view> parts(options_.forbidden.begin(), options_.forbidden.end());
-    const ExpressionId containing[] = {anything, pool().AnyLiteral(std::move(parts)), anything};
-    not_forbidden_ = pool().Not(pool().Concat(containing));
+    not_forbidden_ =
+        pool().Not(pool().Concat({anything, pool().AnyLiteral(std::move(parts)), anything}));
   }
-  const ExpressionId both[] = {texts, *not_forbidden_};
-  return pool().And(both);
+  return pool().And({texts, *not_forbidden_});
 }
 
 ExpressionId JsonRules::AnyCharacter() {
@@ -153,11 +140,10 @@ ExpressionId JsonRules::AnyCharacter() {
   for (const char c : std::string_view("\"\\/bfnrt")) {
     short_escapes = short_escapes | ByteSet::Of(static_cast<std::uint8_t>(c));
   }
-  const ExpressionId escapes[] = {pool().Bytes(short_escapes),
-                                  pool().Concat(pool().Literal("u"), UnicodeEscape(pool()))};
-  const ExpressionId choices[] = {Utf8(pool(), Complement(escaped)),
-                                  pool().Concat(pool().Literal("\\"), pool().Or(escapes))};
-  any_character_ = pool().Or(choices);
+  const ExpressionId escapes = pool().Or(
+      {pool().Bytes(short_escapes), pool().Concat(pool().Literal("u"), UnicodeEscape(pool()))});
+  any_character_ =
+      pool().Or({Utf8(pool(), Complement(escaped)), pool().Concat(pool().Literal("\\"), escapes)});
   return *any_character_;
 }
 
@@ -173,20 +159,22 @@ std::optional<std::vector<std::string>> JsonRules::AllowedLiterals(const StringP
   return allowed;
 }
 
+ExpressionId JsonRules::Quoted(ExpressionId text) {
+  const ExpressionId quote = pool().Literal("\"");
+  return pool().Concat({quote, text, quote});
+}
+
 ExpressionId JsonRules::AnyString() {
   const ExpressionId body = WithoutForbidden(pool().Repeat(AnyCharacter(), 0, kNoMaximum));
-  const ExpressionId parts[] = {pool().Literal("\""), body, pool().Literal("\"")};
-  return Shared("string", pool().Concat(parts));
+  return Shared("string", Quoted(body));
 }
 
 ExpressionId JsonRules::String(StringPredicates& tests, const StringShape& shape) {
-  const ExpressionId quote = pool().Literal("\"");
   if (shape.tests.empty()) {
     if (shape.IsFree()) return AnyString();
     const ExpressionId body = WithoutForbidden(pool().Repeat(AnyCharacter(), 0, kNoMaximum));
     const CodePointCount count{.minimum = shape.minimum, .maximum = shape.maximum};
-    const ExpressionId parts[] = {quote, Shared("characters", body, count), quote};
-    return pool().Concat(parts);
+    return Quoted(Shared("characters", body, count));
   }
   // Up to so many literals are written into the body that uses them.
   constexpr std::size_t kFewLiterals = 64;
@@ -195,16 +183,12 @@ ExpressionId JsonRules::String(StringPredicates& tests, const StringShape& shape
     if (known != literals_.end()) return known->second;
   }
   if (const std::optional<std::vector<std::string>> literals = AllowedLiterals(tests, shape)) {
-    const ExpressionId parts[] = {quote, SpellLiterals(pool(), *literals, TextSpelling::kJson),
-                                  quote};
-    const ExpressionId body = pool().Concat(parts);
+    const ExpressionId body = Quoted(SpellLiterals(pool(), *literals, TextSpelling::kJson));
     const ExpressionId value = literals->size() > kFewLiterals ? Shared("enum", body) : body;
     literals_.emplace(shape.tests[0], value);
     return value;
   }
-  const ExpressionId text = WithoutForbidden(tests.Express(json_writer_, shape, true));
-  const ExpressionId parts[] = {quote, text, quote};
-  return Shared("string", pool().Concat(parts));
+  return Shared("string", Quoted(WithoutForbidden(tests.Express(json_writer_, shape, true))));
 }
 
 ExpressionId JsonRules::RawText(StringPredicates& tests, const StringShape& shape) {

@@ -1,15 +1,14 @@
 #include "constraint/schema/json_schema.h"
 
-#include <algorithm>
 #include <memory>
 #include <utility>
 
+#include "constraint/lists.h"
 #include "constraint/schema/grammar_writer.h"
 #include "constraint/schema/schema_document.h"
 #include "constraint/schema/schema_reader.h"
 #include "constraint/schema/schema_report.h"
 #include "constraint/schema/string_predicates.h"
-#include "constraint/schema/tool_arguments.h"
 
 namespace fathom {
 namespace {
@@ -54,9 +53,7 @@ struct JsonSchemaCompiler::Impl {
   void AddRelaxed(const SchemaReport& report) {
     for (const std::string& pointer : report.relaxed()) {
       if (relaxed.size() >= kMaxRelaxedKeywords) return;
-      if (std::find(relaxed.begin(), relaxed.end(), pointer) == relaxed.end()) {
-        relaxed.push_back(pointer);
-      }
+      AddNew(relaxed, pointer);
     }
   }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "constraint/lists.h"
 
 namespace fathom {
 namespace {
@@ -14,17 +15,10 @@ std::uint32_t MaximumWithout(std::uint32_t maximum, std::uint32_t n) {
   return maximum == kNoMaximum ? kNoMaximum : maximum - std::min(maximum, n);
 }
 
-std::uint32_t CountRequired(const LazyObject& draft) {
-  return static_cast<std::uint32_t>(
-      std::count_if(draft.members.begin(), draft.members.end(),
-                    [](const MemberDraft& member) { return member.required; }));
-}
-
 ExpressionId WriteMember(ExpressionPool& pool, const JsonPunctuation& punctuation,
                          const MemberDraft& member) {
   if (member.value == pool.Nothing()) return member.value;
-  const ExpressionId parts[] = {member.key, punctuation.colon, member.value};
-  return pool.Concat(parts);
+  return pool.Concat({member.key, punctuation.colon, member.value});
 }
 
 // By the set of demands that are left: the members that may follow others, each after a comma.
@@ -37,8 +31,7 @@ std::vector<ExpressionId> WriteWanted(ExpressionPool& pool, const JsonPunctuatio
     std::vector<ExpressionId> choices;
     for (std::size_t met = 1; met <= left; ++met) {
       if ((met & left) != met) continue;
-      const ExpressionId parts[] = {punctuation.comma, draft.wanted[met], rest[left & ~met]};
-      choices.push_back(pool.Concat(parts));
+      choices.push_back(pool.Concat({punctuation.comma, draft.wanted[met], rest[left & ~met]}));
     }
     rest.push_back(pool.Concat(others, pool.Or(choices)));
   }
@@ -60,7 +53,7 @@ ExpressionId WriteWantedFirst(ExpressionPool& pool, const LazyObject& draft,
 // and keeps, by the number of members so far, what may follow.
 ExpressionId WriteOrdered(ExpressionPool& pool, const JsonPunctuation& punctuation,
                           const LazyObject& draft) {
-  const std::uint32_t n_required = CountRequired(draft);
+  const std::size_t n_required = CountRequired(draft.members);
   const std::uint32_t minimum = draft.minimum <= n_required ? 0 : draft.minimum;
   const bool bounded = draft.IsBounded(pool);
   const std::uint32_t maximum = bounded ? draft.maximum : kNoMaximum;
@@ -105,10 +98,9 @@ ExpressionId WriteOrdered(ExpressionPool& pool, const JsonPunctuation& punctuati
             pool.Concat(required ? next_member : pool.Optional(next_member), rest[count]);
         continue;
       }
-      const ExpressionId choices[] = {
-          may_have_more ? pool.Concat(next_member, rest[next]) : pool.Nothing(),
-          required ? pool.Nothing() : rest[count]};
-      before[count] = pool.Or(choices);
+      before[count] =
+          pool.Or({may_have_more ? pool.Concat(next_member, rest[next]) : pool.Nothing(),
+                   required ? pool.Nothing() : rest[count]});
     }
     std::swap(rest, before);
   }
@@ -131,11 +123,9 @@ ExpressionId WriteUnordered(Grammar& grammar, const JsonPunctuation& punctuation
   }
   members.push_back(draft.other);
   const ExpressionId member = pool.Or(members);
-  const ExpressionId parts[] = {
-      member, pool.Repeat(pool.Concat(punctuation.comma, member), 0, kNoMaximum),
-      required.empty() ? pool.Empty() : grammar.Need(std::move(required))};
   // The marks belong to this object only.
-  return pool.Concat(parts);
+  return pool.Concat({member, pool.Repeat(pool.Concat(punctuation.comma, member), 0, kNoMaximum),
+                      required.empty() ? pool.Empty() : grammar.Need(std::move(required))});
 }
 
 void AddToKey(std::vector<std::uint32_t>& key, const LazyObject& draft) {
@@ -143,7 +133,7 @@ void AddToKey(std::vector<std::uint32_t>& key, const LazyObject& draft) {
              {static_cast<std::uint32_t>(draft.members.size()), draft.other, draft.minimum,
               draft.maximum, draft.minimum_others, draft.any_order ? 1u : 0u,
               static_cast<std::uint32_t>(draft.wanted.size())});
-  key.insert(key.end(), draft.wanted.begin(), draft.wanted.end());
+  AddAll(key, draft.wanted);
   for (const MemberDraft& member : draft.members) {
     key.insert(key.end(), {member.key, member.value, member.required ? 1u : 0u});
   }
@@ -158,7 +148,7 @@ bool LazyObject::IsBounded(const ExpressionPool& pool) const {
 std::uint32_t LazyObject::CountedTo(const ExpressionPool& pool) const {
   const auto n = static_cast<std::uint32_t>(members.size());
   if (IsBounded(pool)) return std::min(maximum, n);
-  const std::uint32_t least = minimum <= CountRequired(*this) ? 0 : minimum;
+  const std::uint32_t least = minimum <= CountRequired(members) ? 0 : minimum;
   return std::min(std::max<std::uint32_t>(1, least), n + 1);
 }
 
@@ -170,9 +160,8 @@ ExpressionId Enclose(ExpressionPool& pool, ExpressionId blank, std::string_view 
   } else if (inside == pool.Nothing()) {
     return inside;
   }
-  const ExpressionId parts[] = {pool.Literal(brackets.substr(0, 1)), blank, inside,
-                                pool.Literal(brackets.substr(1))};
-  return pool.Concat(parts);
+  return pool.Concat(
+      {pool.Literal(brackets.substr(0, 1)), blank, inside, pool.Literal(brackets.substr(1))});
 }
 
 ExpressionId WriteObject(Grammar& grammar, const JsonPunctuation& punctuation,
@@ -181,7 +170,7 @@ ExpressionId WriteObject(Grammar& grammar, const JsonPunctuation& punctuation,
   const ExpressionId members = draft.any_order ? WriteUnordered(grammar, punctuation, draft)
                                                : WriteOrdered(pool, punctuation, draft);
   const bool may_be_empty = draft.minimum == 0 && draft.minimum_others == 0 &&
-                            draft.wanted.empty() && CountRequired(draft) == 0;
+                            draft.wanted.empty() && CountRequired(draft.members) == 0;
   return Enclose(pool, punctuation.blank, "{}", members, may_be_empty);
 }
 
@@ -236,13 +225,11 @@ ExpressionId ObjectsBody::Facts(ExpressionPool& pool) const {
     }
     // A text needs one of the values if nothing is required.
     const bool needs_one = required.empty() && draft.minimum > 0;
-    const bool has_plain =
-        std::any_of(draft.members.begin(), draft.members.end(), [&](const MemberDraft& member) {
-          return member.value != pool.Nothing() && !pool.HasLetters(member.value);
-        });
+    const bool has_plain = std::ranges::any_of(draft.members, [&](const MemberDraft& member) {
+      return member.value != pool.Nothing() && !pool.HasLetters(member.value);
+    });
     if (needs_one && has_plain) values.push_back(pool.Empty());
-    std::sort(required.begin(), required.end());
-    required.erase(std::unique(required.begin(), required.end()), required.end());
+    SortUnique(required);
     const ExpressionId any = pool.Or(values);
     required.push_back(needs_one ? any : pool.Repeat(any, 0, kNoMaximum));
     choices.push_back(pool.Concat(required));

@@ -2,6 +2,7 @@
 // patternProperties, additionalProperties and propertyNames assert about all members.
 #include <algorithm>
 
+#include "constraint/lists.h"
 #include "constraint/schema/container_plans.h"
 
 namespace fathom {
@@ -116,11 +117,8 @@ void ContainerPlanner::PlanDemands(const Variant& variant, ObjectPlan& plan) {
     }
   }
   if (demands.empty()) return;
-  const auto n_required = static_cast<std::size_t>(
-      std::count_if(plan.properties.begin(), plan.properties.end(),
-                    [](const PropertyShape& property) { return property.required; }));
   // A wanted member comes on top of the required ones.
-  if (plan.minimum <= n_required + 1) plan.minimum = 0;
+  if (plan.minimum <= CountRequired(plan.properties) + 1) plan.minimum = 0;
   const bool counted = plan.minimum > 0 || plan.maximum != kNoMaximum;
   if (demands.size() > kMaxOpenDemands || counted || options_.canonical) {
     report_.Unsupported(pointer_, "not", "expected fewer demands on members of any key");

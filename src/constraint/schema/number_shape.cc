@@ -4,6 +4,7 @@
 #include <string>
 
 #include "constraint/grammar/automaton.h"
+#include "constraint/lists.h"
 #include "constraint/schema/divisors.h"
 
 namespace fathom {
@@ -15,10 +16,7 @@ class MagnitudeWriter {
   // `fractions`: digits after a point may be written.
   MagnitudeWriter(ExpressionPool& pool, bool fractions) : pool_(pool), fractions_(fractions) {}
 
-  ExpressionId Any() {
-    const ExpressionId parts[] = {Whole(0), AnyFraction()};
-    return pool_.Concat(parts);
-  }
+  ExpressionId Any() { return pool_.Concat({Whole(0), AnyFraction()}); }
 
   // Magnitudes >= the value, or > if `exclusive`.
   ExpressionId AtLeast(const Decimal& value, bool exclusive) {
@@ -28,13 +26,10 @@ class MagnitudeWriter {
     ExpressionId rest = FractionAtLeast(bound.fraction, exclusive || bound.truncated);
     for (int i = n - 1; i >= 0; --i) {
       const char digit = bound.whole[i];
-      const ExpressionId above[] = {Digits(digit + 1, '9'), AnyDigits(n - 1 - i), AnyFraction()};
-      const ExpressionId choices[] = {pool_.Concat(above),
-                                      pool_.Concat(Digits(digit, digit), rest)};
-      rest = pool_.Or(choices);
+      rest = pool_.Or({pool_.Concat({Digits(digit + 1, '9'), AnyDigits(n - 1 - i), AnyFraction()}),
+                       pool_.Concat(Digits(digit, digit), rest)});
     }
-    const ExpressionId choices[] = {rest, pool_.Concat(Whole(n), AnyFraction())};
-    return pool_.Or(choices);
+    return pool_.Or({rest, pool_.Concat(Whole(n), AnyFraction())});
   }
 
   // Magnitudes <= the value, or < if `exclusive`.
@@ -46,16 +41,15 @@ class MagnitudeWriter {
     for (int i = n - 1; i >= 0; --i) {
       const char digit = bound.whole[i];
       const char least = i == 0 && n > 1 ? '1' : '0';
-      const ExpressionId below[] = {Digits(least, digit - 1), AnyDigits(n - 1 - i), AnyFraction()};
-      const ExpressionId choices[] = {pool_.Concat(below),
-                                      pool_.Concat(Digits(digit, digit), rest)};
-      rest = pool_.Or(choices);
+      rest =
+          pool_.Or({pool_.Concat({Digits(least, digit - 1), AnyDigits(n - 1 - i), AnyFraction()}),
+                    pool_.Concat(Digits(digit, digit), rest)});
     }
     if (n == 1) return rest;
-    const ExpressionId more_digits[] = {Digits('1', '9'), pool_.Repeat(Digits('0', '9'), 0, n - 2)};
-    const ExpressionId shorter[] = {Digits('0', '0'), pool_.Concat(more_digits)};
-    const ExpressionId choices[] = {rest, pool_.Concat(pool_.Or(shorter), AnyFraction())};
-    return pool_.Or(choices);
+    const ExpressionId longer =
+        pool_.Concat({Digits('1', '9'), pool_.Repeat(Digits('0', '9'), 0, n - 2)});
+    const ExpressionId shorter = pool_.Or({Digits('0', '0'), longer});
+    return pool_.Or({rest, pool_.Concat(shorter, AnyFraction())});
   }
 
  private:
@@ -69,11 +63,9 @@ class MagnitudeWriter {
   // Whole numbers with more than `n` digits.
   ExpressionId Whole(int n) {
     if (n >= kMaxNumberDigits) return pool_.Nothing();
-    const ExpressionId longer[] = {Digits('1', '9'),
-                                   pool_.Repeat(Digits('0', '9'), n, kMaxNumberDigits - 1)};
-    const ExpressionId choices[] = {n == 0 ? Digits('0', '0') : pool_.Nothing(),
-                                    pool_.Concat(longer)};
-    return pool_.Or(choices);
+    const ExpressionId longer =
+        pool_.Concat({Digits('1', '9'), pool_.Repeat(Digits('0', '9'), n, kMaxNumberDigits - 1)});
+    return pool_.Or({n == 0 ? Digits('0', '0') : pool_.Nothing(), longer});
   }
 
   ExpressionId AnyFraction() {
@@ -92,9 +84,8 @@ class MagnitudeWriter {
                                            pool_.Repeat(Digits('0', '9'), 0, kMaxNumberDigits - 1)};
     ExpressionId rest = exclusive ? pool_.Concat(more_than_zero) : MoreDigits(n);
     for (int i = n - 1; i >= 0; --i) {
-      const ExpressionId choices[] = {pool_.Concat(Digits(bound[i] + 1, '9'), MoreDigits(i + 1)),
-                                      pool_.Concat(Digits(bound[i], bound[i]), rest)};
-      rest = pool_.Or(choices);
+      rest = pool_.Or({pool_.Concat(Digits(bound[i] + 1, '9'), MoreDigits(i + 1)),
+                       pool_.Concat(Digits(bound[i], bound[i]), rest)});
     }
     return pool_.Concat(Point(), rest);
   }
@@ -110,10 +101,9 @@ class MagnitudeWriter {
     ExpressionId rest =
         exclusive ? pool_.Nothing() : pool_.Repeat(Digits('0', '0'), 0, kMaxNumberDigits - n);
     for (int i = n - 1; i >= 0; --i) {
-      const ExpressionId choices[] = {pool_.Concat(Digits('0', bound[i] - 1), MoreDigits(i + 1)),
-                                      pool_.Concat(Digits(bound[i], bound[i]), rest),
-                                      i > 0 ? pool_.Empty() : pool_.Nothing()};
-      rest = pool_.Or(choices);
+      rest = pool_.Or({pool_.Concat(Digits('0', bound[i] - 1), MoreDigits(i + 1)),
+                       pool_.Concat(Digits(bound[i], bound[i]), rest),
+                       i > 0 ? pool_.Empty() : pool_.Nothing()});
     }
     return pool_.Optional(pool_.Concat(Point(), rest));
   }
@@ -151,17 +141,15 @@ ExpressionId SignedText(ExpressionPool& pool, const NumberShape& shape, bool int
     }
   }
   if (integer) {  // no -0
-    const ExpressionId parts[] = {
-        pool.Bytes(ByteSet::Range('1', '9')),
-        pool.Repeat(pool.Bytes(ByteSet::Range('0', '9')), 0, kMaxNumberDigits - 1)};
     if (negative.size() == 1) negative.clear();
-    negative.push_back(pool.Concat(parts));
+    negative.push_back(
+        pool.Concat({pool.Bytes(ByteSet::Range('1', '9')),
+                     pool.Repeat(pool.Bytes(ByteSet::Range('0', '9')), 0, kMaxNumberDigits - 1)}));
   }
   if (positive.size() > 1) positive.erase(positive.begin());
   if (negative.size() > 1 && !integer) negative.erase(negative.begin());
-  const ExpressionId choices[] = {pool.And(positive),
-                                  pool.Concat(pool.Bytes(ByteSet::Of('-')), pool.And(negative))};
-  return pool.Or(choices);
+  return pool.Or(
+      {pool.And(positive), pool.Concat(pool.Bytes(ByteSet::Of('-')), pool.And(negative))});
 }
 
 // True if the shape says that the number is one value, and nothing else.
@@ -191,45 +179,42 @@ ExpressionId PointText(ExpressionPool& pool, const Decimal& value, bool integer,
 ExpressionId FreeNumber(ExpressionPool& pool) {
   const ExpressionId digits =
       pool.Repeat(pool.Bytes(ByteSet::Range('0', '9')), 1, kMaxExponentDigits);
-  const ExpressionId exponent[] = {pool.Bytes(ByteSet::Of('e') | ByteSet::Of('E')),
-                                   pool.Optional(pool.Bytes(ByteSet::Of('+') | ByteSet::Of('-'))),
-                                   digits};
-  const ExpressionId parts[] = {pool.Optional(pool.Bytes(ByteSet::Of('-'))),
-                                MagnitudeWriter(pool, true).Any(),
-                                pool.Optional(pool.Concat(exponent))};
-  return pool.Concat(parts);
+  const ExpressionId exponent =
+      pool.Concat({pool.Bytes(ByteSet::Of('e') | ByteSet::Of('E')),
+                   pool.Optional(pool.Bytes(ByteSet::Of('+') | ByteSet::Of('-'))), digits});
+  return pool.Concat({pool.Optional(pool.Bytes(ByteSet::Of('-'))),
+                      MagnitudeWriter(pool, true).Any(), pool.Optional(exponent)});
 }
 
 // Texts whose fraction is missing or has zeros only.
 ExpressionId WholeValues(ExpressionPool& pool) {
   const ExpressionId zeros = pool.Repeat(pool.Bytes(ByteSet::Of('0')), 1, kMaxNumberDigits);
-  const ExpressionId parts[] = {pool.Optional(pool.Bytes(ByteSet::Of('-'))),
-                                MagnitudeWriter(pool, false).Any(),
-                                pool.Optional(pool.Concat(pool.Bytes(ByteSet::Of('.')), zeros))};
-  return pool.Concat(parts);
+  return pool.Concat({pool.Optional(pool.Bytes(ByteSet::Of('-'))),
+                      MagnitudeWriter(pool, false).Any(),
+                      pool.Optional(pool.Concat(pool.Bytes(ByteSet::Of('.')), zeros))});
 }
 
 // Whole numbers, and fractions with so few digits that doubles keep them apart from their
 // neighbours: readers with doubles take others for integers and multiples.
 ExpressionId ShortFractions(ExpressionPool& pool, std::uint32_t most_digits) {
   const ExpressionId digit = pool.Bytes(ByteSet::Range('0', '9'));
-  const ExpressionId fraction[] = {pool.Repeat(digit, 1, 9), pool.Bytes(ByteSet::Of('.')),
-                                   pool.Repeat(digit, 1, most_digits)};
-  const ExpressionId choices[] = {pool.Repeat(digit, 1, kMaxNumberDigits), pool.Concat(fraction)};
-  return pool.Concat(pool.Optional(pool.Bytes(ByteSet::Of('-'))), pool.Or(choices));
+  const ExpressionId fraction = pool.Concat(
+      {pool.Repeat(digit, 1, 9), pool.Bytes(ByteSet::Of('.')), pool.Repeat(digit, 1, most_digits)});
+  const ExpressionId magnitude = pool.Or({pool.Repeat(digit, 1, kMaxNumberDigits), fraction});
+  return pool.Concat(pool.Optional(pool.Bytes(ByteSet::Of('-'))), magnitude);
 }
 
 // One text per number: no zeros at the end of a fraction, no -0.
 ExpressionId CanonicalTexts(ExpressionPool& pool) {
   const ExpressionId zero_to_nine = pool.Bytes(ByteSet::Range('0', '9'));
   const ExpressionId one_to_nine = pool.Bytes(ByteSet::Range('1', '9'));
-  const ExpressionId fraction[] = {pool.Bytes(ByteSet::Of('.')),
-                                   pool.Repeat(zero_to_nine, 0, kMaxNumberDigits - 1), one_to_nine};
-  const ExpressionId parts[] = {pool.Optional(pool.Bytes(ByteSet::Of('-'))),
-                                MagnitudeWriter(pool, false).Any(),
-                                pool.Optional(pool.Concat(fraction))};
-  const ExpressionId all[] = {pool.Concat(parts), pool.Not(pool.Literal("-0"))};
-  return pool.And(all);
+  const ExpressionId fraction =
+      pool.Concat({pool.Bytes(ByteSet::Of('.')), pool.Repeat(zero_to_nine, 0, kMaxNumberDigits - 1),
+                   one_to_nine});
+  const ExpressionId text =
+      pool.Concat({pool.Optional(pool.Bytes(ByteSet::Of('-'))), MagnitudeWriter(pool, false).Any(),
+                   pool.Optional(fraction)});
+  return pool.And({text, pool.Not(pool.Literal("-0"))});
 }
 
 ExpressionId Multiples(ExpressionPool& pool, const Divisor& divisor) {
@@ -240,12 +225,11 @@ ExpressionId Multiples(ExpressionPool& pool, const Divisor& divisor) {
   }
   const ExpressionId zero = pool.Bytes(ByteSet::Of('0'));
   const auto n_zeros = static_cast<std::uint32_t>(divisor.scale);
-  const ExpressionId whole[] = {
-      zero, pool.Concat(pool.Multiple(factor, -1), pool.Repeat(zero, n_zeros, n_zeros))};
+  const ExpressionId multiple =
+      pool.Concat(pool.Multiple(factor, -1), pool.Repeat(zero, n_zeros, n_zeros));
   const ExpressionId fraction = pool.Optional(
       pool.Concat(pool.Bytes(ByteSet::Of('.')), pool.Repeat(zero, 1, kMaxNumberDigits)));
-  const ExpressionId parts[] = {sign, pool.Or(whole), fraction};
-  return pool.Concat(parts);
+  return pool.Concat({sign, pool.Or({zero, multiple}), fraction});
 }
 
 // The bound that excludes more; `sign` is 1 for lower bounds, -1 for upper ones.
@@ -302,12 +286,6 @@ bool PlainlyHasNumbers(const NumberShape& shape) {
   return !(shape.low && shape.high) && bound->value.point < kMaxNumberDigits;
 }
 
-void AddDivisors(std::vector<Decimal>& list, const std::vector<Decimal>& more) {
-  for (const Decimal& value : more) {
-    if (std::find(list.begin(), list.end(), value) == list.end()) list.push_back(value);
-  }
-}
-
 }  // namespace
 
 NumberShape NumberShape::Point(const Decimal& value) {
@@ -322,8 +300,8 @@ std::optional<NumberShape> Intersect(const NumberShape& a, const NumberShape& b)
   }
   both.low = Narrower(a.low, b.low, 1);
   both.high = Narrower(a.high, b.high, -1);
-  AddDivisors(both.multiples, b.multiples);
-  AddDivisors(both.non_multiples, b.non_multiples);
+  for (const Decimal& divisor : b.multiples) AddNew(both.multiples, divisor);
+  for (const Decimal& divisor : b.non_multiples) AddNew(both.non_multiples, divisor);
   if (both.low && both.high) {
     const int order = Compare(both.low->value, both.high->value);
     if (order > 0 || (order == 0 && (both.low->exclusive || both.high->exclusive))) {

@@ -2,6 +2,7 @@
 #include <iterator>
 #include <unordered_map>
 
+#include "constraint/lists.h"
 #include "constraint/schema/value_algebra.h"
 
 namespace fathom {
@@ -33,8 +34,8 @@ void AddLayer(GoalTable& goals, std::vector<KeyLayer>& layers, const KeyLayer& l
 
 GoalId ValueAlgebra::OtherPropertyValue(const ObjectShape& shape, std::string_view name) {
   for (const std::vector<StringShape>& names : shape.names) {
-    if (std::none_of(names.begin(), names.end(),
-                     [&](const StringShape& keys) { return tests_.Matches(keys, name); })) {
+    if (std::ranges::none_of(names,
+                             [&](const StringShape& keys) { return tests_.Matches(keys, name); })) {
       return kNeverGoal;
     }
   }
@@ -68,8 +69,7 @@ std::optional<ObjectShape> ValueAlgebra::Intersect(const ObjectShape& a, const O
                    .evaluates_all = a.evaluates_all || b.evaluates_all};
   std::set_union(a.evaluated_names.begin(), a.evaluated_names.end(), b.evaluated_names.begin(),
                  b.evaluated_names.end(), std::back_inserter(both.evaluated_names));
-  both.evaluated_patterns.insert(both.evaluated_patterns.end(), b.evaluated_patterns.begin(),
-                                 b.evaluated_patterns.end());
+  AddAll(both.evaluated_patterns, b.evaluated_patterns);
   const PropertyIndex in_a = IndexProperties(a);
   const PropertyIndex in_b = IndexProperties(b);
   std::uint32_t n_required = 0;
@@ -100,16 +100,8 @@ std::optional<ObjectShape> ValueAlgebra::Intersect(const ObjectShape& a, const O
     if (!add(std::move(merged))) return std::nullopt;
   }
   for (const KeyLayer& layer : b.layers) AddLayer(goals_, both.layers, layer);
-  for (const auto& names : b.names) {
-    if (std::find(both.names.begin(), both.names.end(), names) == both.names.end()) {
-      both.names.push_back(names);
-    }
-  }
-  for (const MemberDemand& demand : b.demands) {
-    if (std::find(both.demands.begin(), both.demands.end(), demand) == both.demands.end()) {
-      both.demands.push_back(demand);
-    }
-  }
+  for (const auto& names : b.names) AddNew(both.names, names);
+  for (const MemberDemand& demand : b.demands) AddNew(both.demands, demand);
   if (both.minimum > both.maximum || n_required > both.maximum) return std::nullopt;
   return both;
 }

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "constraint/lists.h"
 #include "constraint/schema/container_plans.h"
 
 namespace fathom {
@@ -11,11 +12,7 @@ constexpr std::size_t kMaxKeyClasses = 64;
 std::vector<StringPredicate> ListTests(const std::vector<KeyLayer>& layers) {
   std::vector<StringPredicate> tests;
   for (const KeyLayer& layer : layers) {
-    for (const KeyPattern& pattern : layer.patterns) {
-      if (std::find(tests.begin(), tests.end(), pattern.keys) == tests.end()) {
-        tests.push_back(pattern.keys);
-      }
-    }
+    for (const KeyPattern& pattern : layer.patterns) AddNew(tests, pattern.keys);
   }
   return tests;
 }
@@ -105,14 +102,12 @@ std::vector<KeyClass> ContainerPlanner::ClassifyOthers(const ObjectShape& shape)
 // Ascending undeclared keys could run out before there are enough of them.
 void ContainerPlanner::NeedExtendableKeys(const ObjectPlan& plan, std::size_t n_required) {
   if (plan.others.empty() || (plan.minimum <= n_required + 1 && plan.minimum_others <= 1)) return;
-  const bool extendable =
-      std::any_of(plan.others.begin(), plan.others.end(), [&](const KeyClass& keys) {
-        return keys.keys.maximum == kNoMaximum &&
-               std::all_of(keys.keys.tests.begin(), keys.keys.tests.end(),
-                           [&](StringPredicate test) {
-                             return test.negated && tests_.FindLiterals(test) != nullptr;
-                           });
-      });
+  const bool extendable = std::ranges::any_of(plan.others, [&](const KeyClass& keys) {
+    return keys.keys.maximum == kNoMaximum &&
+           std::ranges::all_of(keys.keys.tests, [&](StringPredicate test) {
+             return test.negated && tests_.FindLiterals(test) != nullptr;
+           });
+  });
   if (!extendable) {
     report_.Unsupported(pointer_, "minProperties",
                         "expected other keys of any text in unique items");
@@ -133,17 +128,17 @@ ObjectPlan ContainerPlanner::PlanOne(const Variant& variant) {
       (property.required ? required : optional).push_back(property);
     }
   }
-  plan.properties.insert(plan.properties.end(), required.begin(), required.end());
+  AddAll(plan.properties, required);
   for (KeyClass& keys : ClassifyOthers(shape)) {
     TextSurvey survey;
     if (!keys.keys.IsFree() && report_.Spend(kSurveyCost)) {
       survey = tests_.Survey(keys.keys, kMaxListedKeys);
     }
     if (survey.empty) continue;
-    const bool all_named = survey.finite && std::all_of(survey.texts.begin(), survey.texts.end(),
-                                                        [&](const std::string& name) {
-                                                          return shape.Find(name) != nullptr;
-                                                        });
+    const bool all_named =
+        survey.finite && std::ranges::all_of(survey.texts, [&](const std::string& name) {
+          return shape.Find(name) != nullptr;
+        });
     if (all_named) continue;
     if (!survey.finite || options_.canonical) {
       plan.others.push_back(std::move(keys));
@@ -155,15 +150,10 @@ ObjectPlan ContainerPlanner::PlanOne(const Variant& variant) {
       optional.push_back({.name = name, .value = keys.value});
     }
   }
-  plan.properties.insert(plan.properties.end(), optional.begin(), optional.end());
+  AddAll(plan.properties, optional);
   PlanDemands(variant, plan);
-  const bool closed = options_.closed_objects && shape.has_properties &&
-                      !shape.explicit_additional && shape.layers.empty() && shape.names.empty() &&
-                      shape.demands.empty() && shape.minimum <= plan.properties.size();
-  if (closed) plan.others.clear();
-  const auto n_required = static_cast<std::size_t>(
-      std::count_if(plan.properties.begin(), plan.properties.end(),
-                    [](const PropertyShape& property) { return property.required; }));
+  if (IsClosed(shape, plan.properties.size())) plan.others.clear();
+  const std::size_t n_required = CountRequired(plan.properties);
   if (options_.canonical) NeedExtendableKeys(plan, n_required);
   const bool too_few =
       plan.others.empty() && (plan.minimum > plan.properties.size() || plan.minimum_others > 0);

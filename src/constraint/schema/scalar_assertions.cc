@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "constraint/schema/divisors.h"
-#include "constraint/schema/json_content.h"
 #include "constraint/schema/schema_reader.h"
 #include "constraint/schema/string_formats.h"
 

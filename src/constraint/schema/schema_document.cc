@@ -3,32 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 
+#include "base/parse_text.h"
+#include "constraint/schema/keywords.h"
 #include "constraint/schema/uri_reference.h"
 #include "json/json_pointer.h"
 
 namespace fathom {
 namespace {
-
-// The form in which the value of a keyword holds schemas.
-enum class SubschemaKind { kNone, kOne, kList, kOneOrList, kMap };
-
-SubschemaKind KindOfSubschemas(std::string_view keyword) {
-  for (const std::string_view one :
-       {"additionalItems", "additionalProperties", "contains", "contentSchema", "else", "if", "not",
-        "propertyNames", "then", "unevaluatedItems", "unevaluatedProperties"}) {
-    if (keyword == one) return SubschemaKind::kOne;
-  }
-  for (const std::string_view list : {"allOf", "anyOf", "oneOf", "prefixItems"}) {
-    if (keyword == list) return SubschemaKind::kList;
-  }
-  for (const std::string_view map : {"$defs", "definitions", "dependencies", "dependentSchemas",
-                                     "patternProperties", "properties"}) {
-    if (keyword == map) return SubschemaKind::kMap;
-  }
-  return keyword == "items" ? SubschemaKind::kOneOrList : SubschemaKind::kNone;
-}
 
 bool IsSchemaValue(const JsonValue& value) {
   return value.IsObject() || value.kind() == JsonValue::Kind::kBool;
@@ -38,13 +20,6 @@ bool IsOldDraft(std::string_view uri) {
   return uri.find("draft-04") != std::string_view::npos ||
          uri.find("draft-06") != std::string_view::npos ||
          uri.find("draft-07") != std::string_view::npos;
-}
-
-std::optional<std::size_t> IndexOfKey(const JsonValue& object, std::string_view key) {
-  for (std::size_t i = 0; i < object.items().size(); ++i) {
-    if (object.key(i) == key) return i;
-  }
-  return std::nullopt;
 }
 
 }  // namespace
@@ -58,13 +33,7 @@ SchemaDocument::SchemaDocument(const JsonValue& root, const JsonSchemaOptions& o
     return;
   }
   Add(root, 0, "");
-  std::vector<PlaceId> work;
-  MarkSchema(kRoot, work);
-  while (!work.empty()) {
-    const PlaceId place = work.back();
-    work.pop_back();
-    VisitChildren(place, work);
-  }
+  MarkSchemas(kRoot);
 }
 
 bool SchemaDocument::CheckBounds(const JsonValue& root, const JsonSchemaOptions& options,
@@ -110,6 +79,16 @@ PlaceId SchemaDocument::Add(const JsonValue& value, PlaceId parent, std::string 
         {.value = &value, .parent = parent, .token = std::move(token), .resource = resource});
   }
   return found->second;
+}
+
+void SchemaDocument::MarkSchemas(PlaceId place) {
+  std::vector<PlaceId> work;
+  MarkSchema(place, work);
+  while (!work.empty()) {
+    const PlaceId next = work.back();
+    work.pop_back();
+    VisitChildren(next, work);
+  }
 }
 
 void SchemaDocument::MarkSchema(PlaceId place, std::vector<PlaceId>& work) {
@@ -204,27 +183,16 @@ std::optional<PlaceId> SchemaDocument::FindPointer(PlaceId root, std::string_vie
     const std::string token = UnescapedPointerStep(pointer.substr(0, end));
     pointer.remove_prefix(end);
     const JsonValue& container = value(place);
-    std::optional<std::size_t> index;
-    if (container.IsObject()) {
-      index = IndexOfKey(container, token);
-    } else if (container.IsArray()) {
-      std::size_t number = 0;
-      const auto [stop, error] = std::from_chars(token.data(), token.data() + token.size(), number);
-      const bool whole = error == std::errc() && stop == token.data() + token.size();
-      if (whole && number < container.items().size()) index = number;
+    if (container.IsArray()) {
+      const std::optional<std::size_t> index = ParseNumber<std::size_t>(token);
+      if (!index || *index >= container.items().size()) return std::nullopt;
+      place = Child(place, *index);
+    } else {
+      const JsonValue* const child = container.Find(token);
+      if (child == nullptr) return std::nullopt;
+      place = Add(*child, place, token);
     }
-    if (!index) return std::nullopt;
-    place = Child(place, *index);
-    std::vector<PlaceId> work;
-    const JsonValue& found = value(place);
-    if (pointer.empty() && !places_[place].is_schema && IsSchemaValue(found)) {
-      MarkSchema(place, work);
-      while (!work.empty()) {
-        const PlaceId next = work.back();
-        work.pop_back();
-        VisitChildren(next, work);
-      }
-    }
+    if (pointer.empty()) MarkSchemas(place);
   }
   return place;
 }

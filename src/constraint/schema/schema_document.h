@@ -78,6 +78,8 @@ class SchemaDocument {
 
   bool CheckBounds(const JsonValue& root, const JsonSchemaOptions& options, SchemaReport& report);
   PlaceId Add(const JsonValue& value, PlaceId parent, std::string token);
+  // Marks a value as a schema, if it can be one, with all schemas within it.
+  void MarkSchemas(PlaceId place);
   void MarkSchema(PlaceId place, std::vector<PlaceId>& work);
   void Identify(PlaceId place);
   void VisitChildren(PlaceId place, std::vector<PlaceId>& work);

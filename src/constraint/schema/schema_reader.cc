@@ -5,6 +5,10 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "constraint/schema/keywords.h"
+#include "constraint/schema/string_formats.h"
+#include "json/json_writer.h"
+
 namespace fathom {
 namespace {
 
@@ -12,24 +16,21 @@ namespace {
 constexpr int kMaxApplicators = 300;
 constexpr std::size_t kMaxGoals = 100'000;
 
-bool IsInPlaceApplicator(std::string_view keyword) {
-  for (const std::string_view applicator :
-       {"$dynamicRef", "$recursiveRef", "$ref", "allOf", "anyOf", "dependencies",
-        "dependentRequired", "dependentSchemas", "if", "not", "oneOf"}) {
-    if (keyword == applicator) return true;
-  }
-  return false;
+bool IsScalar(const JsonValue& value) { return !value.IsArray() && !value.IsObject(); }
+
+bool IsPlain(const JsonValue& value) {
+  return IsScalar(value) || (value.IsArray() && std::ranges::all_of(value.items(), IsScalar));
+}
+
+// True if reading the keyword reports, at the pointer of its schema, that it cannot be asserted.
+bool IsReported(StringPredicates& tests, std::string_view keyword, const JsonValue& value) {
+  if (keyword == "pattern") return !value.IsString() || !tests.Pattern(value.text());
+  if (keyword != "format" || !value.IsString()) return false;
+  const std::string_view name = value.text();
+  return name != "int32" && name != "int64" && FindStringFormat(name) == nullptr;
 }
 
 }  // namespace
-
-bool SchemaReader::IsAnnotation(std::string_view keyword) {
-  for (const std::string_view annotation : {"$comment", "default", "deprecated", "description",
-                                            "examples", "readOnly", "title", "writeOnly"}) {
-    if (keyword == annotation) return true;
-  }
-  return false;
-}
 
 SchemaReader::SchemaReader(SchemaDocument& document, StringPredicates& tests, SchemaReport& report)
     : document_(document),
@@ -55,6 +56,26 @@ PlaceId SchemaReader::FollowReferences(PlaceId schema) {
     schema = *target;
   }
   return schema;
+}
+
+// Schemas with the same keywords have one goal. Most properties of large schemas are like others,
+// such as {"type":"string"} with another description.
+PlaceId SchemaReader::FirstOfEqual(PlaceId schema) {
+  const JsonValue& value = document_.value(schema);
+  if (!value.IsObject()) return schema;
+  constexpr std::size_t kMaxMembers = 16;
+  if (value.items().size() > kMaxMembers) return schema;
+  std::string key;
+  for (std::size_t i = 0; i < value.items().size(); ++i) {
+    const std::string_view keyword = value.key(i);
+    const JsonValue& item = value.items()[i];
+    if (IsAnnotation(keyword)) continue;
+    if (!IsAssertion(keyword)) return schema;
+    if (!IsPlain(item) || IsReported(tests_, keyword, item)) return schema;
+    key += keyword;
+    key += WriteJson(item);
+  }
+  return first_of_equal_.try_emplace(std::move(key), schema).first->second;
 }
 
 GoalId SchemaReader::FindGoal(PlaceId schema) {
@@ -134,18 +155,14 @@ bool SchemaReader::IsOpen(GoalId goal) {
 
 bool SchemaReader::IsListed(const GoalTerm& term) {
   const JsonValue& value = document_.value(term.place);
-  const auto is_scalar = [](const JsonValue& of) { return !of.IsArray() && !of.IsObject(); };
-  if (term.constant) return is_scalar(value);
+  if (term.constant) return IsScalar(value);
   const auto [known, is_new] = listed_.try_emplace(term.place, false);
   if (!is_new || !value.IsObject()) return known->second;
   const JsonValue* constant = value.Find("const");
   const JsonValue* list = value.Find("enum");
   if (constant == nullptr && list == nullptr) return false;
-  if (constant != nullptr && !is_scalar(*constant)) return false;
-  if (list != nullptr &&
-      (!list->IsArray() || !std::all_of(list->items().begin(), list->items().end(), is_scalar))) {
-    return false;
-  }
+  if (constant != nullptr && !IsScalar(*constant)) return false;
+  if (list != nullptr && (!list->IsArray() || !IsPlain(*list))) return false;
   for (std::size_t i = 0; i < value.items().size(); ++i) {
     if (IsInPlaceApplicator(value.key(i))) return false;
   }
@@ -165,7 +182,7 @@ const ValueSet* SchemaReader::Listed(GoalId goal) {
   const std::vector<GoalTerm>& terms = goals_.terms(goal);
   if (terms.empty() || report_.failed()) return nullptr;
   const bool listed =
-      std::all_of(terms.begin(), terms.end(), [&](const GoalTerm& term) { return IsListed(term); });
+      std::ranges::all_of(terms, [&](const GoalTerm& term) { return IsListed(term); });
   if (!listed) return nullptr;
   const ValueSet& values = Resolve(goal);
   // Nothing follows from keywords that are relaxed.
@@ -285,7 +302,9 @@ ValueSet SchemaReader::ReadSchemaObject(PlaceId place) {
     return ReadReference(place, "$ref");
   }
   const std::size_t n_relaxed = report_.n_unsupported();
-  ListKeywords(place);
+  for (std::size_t i = 0; i < schema.items().size(); ++i) {
+    if (!IsKeyword(schema.key(i))) report_.Ignored(document_.Pointer(place), schema.key(i));
+  }
   // Reads keywords in the order of the text, because it is the order of keys; assertions take the
   // place of `properties`.
   const ValueSet assertions = ReadAssertions(place);

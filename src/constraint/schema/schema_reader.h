@@ -17,7 +17,7 @@
 
 namespace fathom {
 
-class SchemaReader : private GoalValues {
+class SchemaReader {
  public:
   // All must outlive the reader. After report.failed() the results mean nothing.
   SchemaReader(SchemaDocument& document, StringPredicates& tests, SchemaReport& report);
@@ -30,23 +30,27 @@ class SchemaReader : private GoalValues {
   std::string Pointer(GoalId goal) const;
 
   // The values that satisfy all terms of the goal. The reference stays valid.
-  const ValueSet& Resolve(GoalId goal) override;
+  const ValueSet& Resolve(GoalId goal);
+  // True if the values depend on a schema that is still being read: Resolve would take this for a
+  // reference without end.
+  bool IsOpen(GoalId goal);
+  // The values of a goal all of whose terms are lists of values (enum, const), and which are
+  // therefore found without a look at other goals; nullptr for all other goals.
+  const ValueSet* Listed(GoalId goal);
+  // The goal of the terms that are lists of values; kAnyGoal if none is.
+  GoalId ListedPart(GoalId goal);
+  // Keeps the values of a goal.
+  void Remember(GoalId goal, ValueSet values);
 
  private:
-  bool IsOpen(GoalId goal) override;
   // Appends the schemas that ReadSchema of a place reads for the same value.
   void AppendInPlace(PlaceId place, std::vector<PlaceId>& schemas);
-  GoalId ListedPart(GoalId goal) override;
-  const ValueSet* Listed(GoalId goal) override;
-  void Remember(GoalId goal, ValueSet values) override;
   bool IsListed(const GoalTerm& term);
   // The schema that a chain of mere references leads to.
   PlaceId FollowReferences(PlaceId schema);
-  // The first schema that was read with the same keywords, if all of them are scalars
-  // (equal_schemas.cc); else the schema itself.
+  // The first schema that was read with the same keywords, if all of them are scalars; else the
+  // schema itself.
   PlaceId FirstOfEqual(PlaceId schema);
-  // True for keywords that assert nothing about values.
-  static bool IsAnnotation(std::string_view keyword);
 
   struct Memory {
     bool reading = false;
@@ -91,7 +95,6 @@ class SchemaReader : private GoalValues {
   void ReadPatterns(PlaceId place, ObjectShape& shape);
   void ReadPropertyNames(PlaceId place, ObjectShape& shape);
   void ReadEnum(PlaceId place, ValueSet& values);
-  void ListKeywords(PlaceId place);
   // unevaluatedItems and unevaluatedProperties beside applicators (unevaluated.cc).
   void ReadUnevaluated(PlaceId place, ValueSet& values);
   void RestrictUnevaluatedItems(PlaceId place, ValueSet& values);

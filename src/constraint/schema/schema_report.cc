@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
+#include "constraint/lists.h"
 #include "json/json_pointer.h"
 
 namespace fathom {
@@ -11,7 +10,6 @@ namespace {
 
 constexpr std::size_t kMaxRelaxed = 64;
 constexpr std::size_t kMaxMergeSteps = 3'000'000;
-constexpr std::size_t kWorkPerStep = 1;  // steps of a WorkMeter
 
 }  // namespace
 
@@ -48,22 +46,19 @@ void SchemaReport::Unsupported(const std::string& pointer, std::string_view keyw
 
 void SchemaReport::Ignored(const std::string& pointer, std::string_view keyword) {
   if (relaxed_.size() >= kMaxRelaxed) return;
-  std::string place = keyword.empty() ? pointer : PointerTo(pointer, keyword);
-  if (std::find(relaxed_.begin(), relaxed_.end(), place) == relaxed_.end()) {
-    relaxed_.push_back(std::move(place));
-  }
+  AddNew(relaxed_, keyword.empty() ? pointer : PointerTo(pointer, keyword));
 }
 
 bool SchemaReport::Spend(std::size_t steps) {
   steps_ += steps;
-  meter_.Spend(steps * kWorkPerStep);
+  meter_.Spend(steps);
   if (steps_ > kMaxMergeSteps) FailCombinations();
   return !failed();
 }
 
 void SchemaReport::NoteEnd(const std::string& pointer) {
   if (!meter_.HasEnded() || failed_) return;
-  const ConstraintError error = EndError(meter_);
+  const ConstraintError error = EndError(meter_).value();
   Fail(error.code, pointer, "", error.message);
 }
 

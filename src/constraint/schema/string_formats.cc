@@ -4,8 +4,6 @@
 
 #include <map>
 
-#include "constraint/schema/regex_format.h"
-
 namespace fathom {
 namespace {
 
@@ -161,9 +159,11 @@ std::string Base64Regex(const std::string& more) {
   return "(?:" + digit + "{4})*(?:" + digit + "{2}==|" + digit + "{3}=)?";
 }
 
-std::map<std::string_view, StringFormat> MakeStringFormats() {
+using StringFormats = std::map<std::string, StringFormat, std::less<>>;
+
+StringFormats MakeStringFormats() {
   constexpr std::uint32_t kMaxHostname = 253;
-  return {
+  StringFormats formats = {
       {"date-time", {DateRegex() + "[Tt]" + TimeRegex()}},
       {"date", {DateRegex()}},
       {"time", {TimeRegex()}},
@@ -174,14 +174,6 @@ std::map<std::string_view, StringFormat> MakeStringFormats() {
       {"ip-address", {Ipv4Regex()}},
       {"ipv6", {Ipv6Regex()}},
       {"uuid", {"[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}"}},
-      {"uuid1", {UuidRegex(1)}},
-      {"uuid2", {UuidRegex(2)}},
-      {"uuid3", {UuidRegex(3)}},
-      {"uuid4", {UuidRegex(4)}},
-      {"uuid5", {UuidRegex(5)}},
-      {"uuid6", {UuidRegex(6)}},
-      {"uuid7", {UuidRegex(7)}},
-      {"uuid8", {UuidRegex(8)}},
       {"uri", {UriRegex(AsciiCharacters(), false)}},
       {"uri-reference", {UriRegex(AsciiCharacters(), true)}},
       {"iri", {UriRegex(UnicodeCharacters(), false)}},
@@ -194,12 +186,16 @@ std::map<std::string_view, StringFormat> MakeStringFormats() {
       {"base64", {Base64Regex("+/")}},
       {"base64url", {Base64Regex("_\\-")}},
   };
+  for (int version = 1; version <= 8; ++version) {
+    formats[fmt::format("uuid{}", version)] = {UuidRegex(version)};
+  }
+  return formats;
 }
 
 }  // namespace
 
 const StringFormat* FindStringFormat(std::string_view name) {
-  static const std::map<std::string_view, StringFormat> formats = MakeStringFormats();
+  static const StringFormats formats = MakeStringFormats();
   const auto found = formats.find(name);
   return found == formats.end() ? nullptr : &found->second;
 }

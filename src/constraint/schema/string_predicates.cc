@@ -2,8 +2,11 @@
 
 #include <algorithm>
 
+#include "base/character_count.h"
 #include "constraint/grammar/automaton.h"
+#include "constraint/lists.h"
 #include "constraint/readers/regex.h"
+#include "json/json_writer.h"
 
 namespace fathom {
 namespace {
@@ -21,88 +24,23 @@ RegexOptions OptionsFor(TextWriter& writer, bool whole) {
   return options;
 }
 
-bool IsControl(char c) { return static_cast<unsigned char>(c) < 0x20; }
-
-// The two-character escape of a character, or '\0'.
-char ShortEscape(char c) {
-  switch (c) {
-    case '"':
-      return '"';
-    case '\\':
-      return '\\';
-    case '\b':
-      return 'b';
-    case '\f':
-      return 'f';
-    case '\n':
-      return 'n';
-    case '\r':
-      return 'r';
-    case '\t':
-      return 't';
-    default:
-      return '\0';
-  }
-}
-
-// The text within a JSON string. False if it has control characters without a short escape.
-bool EscapeShortly(std::string_view text, std::string& escaped) {
-  for (const char c : text) {
-    const char escape = ShortEscape(c);
-    if (escape == '\0' && IsControl(c)) return false;
-    if (escape != '\0') {
-      escaped += '\\';
-      escaped += escape;
-    } else {
-      escaped += c;
-    }
-  }
-  return true;
-}
-
-ExpressionId SpellWithControls(ExpressionPool& pool, std::string_view text) {
-  std::vector<ExpressionId> parts;
-  for (const char c : text) {
-    const auto code = static_cast<char32_t>(static_cast<unsigned char>(c));
-    std::string escaped;
-    if (IsControl(c)) {
-      parts.push_back(SpellInJson(pool, {{code, code}}));
-    } else if (EscapeShortly({&c, 1}, escaped)) {
-      parts.push_back(pool.Literal(escaped));
-    }
-  }
-  return pool.Concat(parts);
-}
-
 }  // namespace
 
 ExpressionId SpellLiterals(ExpressionPool& pool, const std::vector<std::string>& texts,
                            TextSpelling spelling) {
-  std::vector<std::string> escaped;
-  std::vector<ExpressionId> choices;
-  escaped.reserve(texts.size());
-  for (const std::string& text : texts) {
-    std::string& spelled = escaped.emplace_back();
-    if (spelling == TextSpelling::kRaw) {
-      spelled = text;
-    } else if (!EscapeShortly(text, spelled)) {
-      escaped.pop_back();
-      choices.push_back(SpellWithControls(pool, text));
-    }
+  std::vector<std::string> spelled = texts;
+  for (std::size_t i = 0; i < texts.size() && spelling == TextSpelling::kJson; ++i) {
+    spelled[i].clear();
+    AppendJsonEscaped(texts[i], &spelled[i]);
   }
-  if (!escaped.empty()) {
-    choices.push_back(
-        pool.AnyLiteral(std::vector<std::string_view>(escaped.begin(), escaped.end())));
-  }
-  return pool.Or(choices);
+  // The limits of schemas count a choice for each list.
+  return pool.Or({pool.AnyLiteral({spelled.begin(), spelled.end()})});
 }
 
 ExpressionId SpellQuoted(ExpressionPool& pool, std::string_view text) {
   std::string quoted = "\"";
-  if (EscapeShortly(text, quoted)) return pool.Literal(quoted + "\"");
-  const ExpressionId quote = pool.Literal("\"");
-  const ExpressionId parts[] = {quote, SpellWithControls(pool, text), quote};
-  return pool.Concat(parts);
+  AppendJsonEscaped(text, &quoted);
+  return pool.Literal(quoted + "\"");
 }
 
 struct StringPredicates::Entry {
@@ -127,14 +65,6 @@ struct StringPredicates::Surveyed {
 
 StringPredicates::StringPredicates(WorkMeter& meter) : meter_(meter) {}
 StringPredicates::~StringPredicates() = default;
-
-std::uint32_t CountCodePoints(std::string_view text) {
-  std::uint32_t n = 0;
-  for (const char c : text) {
-    if ((static_cast<unsigned char>(c) & 0xC0) != 0x80) ++n;
-  }
-  return n;
-}
 
 ExpressionId TextWriter::Spell(const CodePointSet& set) {
   std::u32string key;
@@ -163,60 +93,42 @@ ExpressionId TextWriter::Entry(std::uint32_t entry, const std::function<Expressi
   return entries_.emplace(entry, write()).first->second;
 }
 
-std::uint32_t StringPredicates::AddPattern(std::string key, std::string_view regex, bool whole) {
-  auto entry = std::make_unique<Entry>();
-  entry->regex = regex;
-  entry->whole = whole;
-  entries_.push_back(std::move(entry));
-  const auto id = static_cast<std::uint32_t>(entries_.size() - 1);
-  patterns_.emplace(std::move(key), id);
-  return id;
+StringPredicate StringPredicates::Add(Entry entry) {
+  entries_.push_back(std::make_unique<Entry>(std::move(entry)));
+  return {.entry = static_cast<std::uint32_t>(entries_.size() - 1)};
 }
 
 ConstraintResult<StringPredicate> StringPredicates::Pattern(std::string_view regex) {
-  std::string key = "~" + std::string(regex);
-  const auto found = patterns_.find(key);
-  if (found != patterns_.end()) return StringPredicate{.entry = found->second};
+  const auto found = patterns_.find(regex);
+  if (found != patterns_.end()) return found->second;
   auto pool = std::make_unique<ExpressionPool>(&meter_);
   TextWriter writer(*pool, TextSpelling::kRaw);
   const ConstraintResult<ExpressionId> parsed =
       ParseRegex(*pool, regex, OptionsFor(writer, /*whole=*/false));
   if (!parsed) return tl::unexpected<ConstraintError>(parsed.error());
-  const std::uint32_t id = AddPattern(std::move(key), regex, false);
-  entries_[id]->pool = std::move(pool);
-  entries_[id]->expression = *parsed;
-  return StringPredicate{.entry = id};
+  const StringPredicate test =
+      Add({.regex = std::string(regex), .pool = std::move(pool), .expression = *parsed});
+  patterns_.emplace(regex, test);
+  return test;
 }
 
 StringPredicate StringPredicates::Format(std::string_view regex) {
-  std::string key = "=" + std::string(regex);
-  const auto found = patterns_.find(key);
-  if (found != patterns_.end()) return StringPredicate{.entry = found->second};
-  return StringPredicate{.entry = AddPattern(std::move(key), regex, true)};
+  const auto [place, is_new] = formats_.try_emplace(std::string(regex));
+  if (is_new) place->second = Add({.regex = std::string(regex), .whole = true});
+  return place->second;
 }
 
 StringPredicate StringPredicates::Written(WriteTexts write) {
-  const auto [place, is_new] =
-      written_.try_emplace(write, static_cast<std::uint32_t>(entries_.size()));
-  if (is_new) {
-    entries_.push_back(std::make_unique<Entry>());
-    entries_.back()->write = write;
-  }
-  return StringPredicate{.entry = place->second};
+  const auto [place, is_new] = written_.try_emplace(write);
+  if (is_new) place->second = Add({.write = write});
+  return place->second;
 }
 
 StringPredicate StringPredicates::Literals(std::vector<std::string> texts) {
-  std::sort(texts.begin(), texts.end());
-  texts.erase(std::unique(texts.begin(), texts.end()), texts.end());
-  const auto [place, is_new] =
-      literals_.try_emplace(texts, static_cast<std::uint32_t>(entries_.size()));
-  if (is_new) {
-    auto entry = std::make_unique<Entry>();
-    entry->literals = std::move(texts);
-    entry->is_literals = true;
-    entries_.push_back(std::move(entry));
-  }
-  return StringPredicate{.entry = place->second};
+  SortUnique(texts);
+  const auto [place, is_new] = literals_.try_emplace(texts);
+  if (is_new) place->second = Add({.literals = std::move(texts), .is_literals = true});
+  return place->second;
 }
 
 const std::vector<std::string>* StringPredicates::FindLiterals(StringPredicate test) const {
@@ -256,10 +168,10 @@ bool StringPredicates::Matches(StringPredicate test, std::string_view text) {
 }
 
 bool StringPredicates::Matches(const StringShape& shape, std::string_view text) {
-  const std::uint32_t length = CountCodePoints(text);
+  const std::size_t length = CountCharacters(text);
   if (length < shape.minimum || length > shape.maximum) return false;
-  return std::all_of(shape.tests.begin(), shape.tests.end(),
-                     [&](StringPredicate test) { return Matches(test, text); });
+  return std::ranges::all_of(shape.tests,
+                             [&](StringPredicate test) { return Matches(test, text); });
 }
 
 std::optional<StringShape> StringPredicates::Intersect(const StringShape& a, const StringShape& b) {

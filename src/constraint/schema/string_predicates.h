@@ -49,7 +49,6 @@ struct TextSurvey {
   std::vector<std::string> texts{};
 };
 
-std::uint32_t CountCodePoints(std::string_view text);
 // The expression of these texts, each in one spelling.
 ExpressionId SpellLiterals(ExpressionPool& pool, const std::vector<std::string>& texts,
                            TextSpelling spelling);
@@ -118,16 +117,17 @@ class StringPredicates {
   // The entry with its expression, in a pool of its own.
   Entry& Expressed(std::uint32_t entry);
   Entry& Compiled(std::uint32_t entry);
-  std::uint32_t AddPattern(std::string key, std::string_view regex, bool whole);
+  StringPredicate Add(Entry entry);
   TextSurvey MakeSurvey(const StringShape& shape, std::size_t most);
   ExpressionId ExpressEntry(TextWriter& writer, std::uint32_t entry) const;
 
   WorkMeter& meter_;
   std::vector<std::unique_ptr<Entry>> entries_;
   std::unique_ptr<Surveyed> surveyed_;
-  std::map<std::string, std::uint32_t, std::less<>> patterns_;
-  std::map<WriteTexts, std::uint32_t> written_;
-  std::map<std::vector<std::string>, std::uint32_t> literals_;
+  std::map<std::string, StringPredicate, std::less<>> patterns_;
+  std::map<std::string, StringPredicate> formats_;
+  std::map<WriteTexts, StringPredicate> written_;
+  std::map<std::vector<std::string>, StringPredicate> literals_;
   std::map<std::pair<StringShape, std::size_t>, TextSurvey> surveys_;
 };
 

@@ -1,9 +1,11 @@
-#include "constraint/schema/tool_arguments.h"
-
+// The arguments of a tool as forms of parameters.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <optional>
+
+#include "constraint/lists.h"
+#include "constraint/schema/grammar_writer.h"
 
 namespace fathom {
 namespace {
@@ -29,9 +31,8 @@ class FormWriter {
       }
     }
     for (const std::string& name : plan.excluded) {
-      const bool named =
-          std::any_of(form.parameters.begin(), form.parameters.end(),
-                      [&](const ToolParameter& known) { return known.name == name; });
+      const bool named = std::ranges::any_of(
+          form.parameters, [&](const ToolParameter& known) { return known.name == name; });
       if (!named) form.excluded.push_back(name);
     }
     WriteOthers(plan, form);
@@ -66,11 +67,8 @@ class FormWriter {
   }
 
   void CheckCounts(const ObjectPlan& plan, const ToolArguments& form) {
-    const auto n_required =
-        std::count_if(form.parameters.begin(), form.parameters.end(),
-                      [](const ToolParameter& parameter) { return parameter.required; });
     const bool open = form.others.has_value();
-    if (plan.minimum > static_cast<std::size_t>(n_required) || plan.minimum_others > 0 ||
+    if (plan.minimum > CountRequired(form.parameters) || plan.minimum_others > 0 ||
         !plan.wanted.empty()) {
       report_.Unsupported("", "minProperties", "expected no bounds for the number of parameters");
     }

@@ -105,8 +105,9 @@ void SchemaReader::RestrictUnevaluatedProperties(PlaceId place, ValueSet& values
           shape.evaluates_all ||
           std::binary_search(shape.evaluated_names.begin(), shape.evaluated_names.end(),
                              property.name) ||
-          std::any_of(shape.evaluated_patterns.begin(), shape.evaluated_patterns.end(),
-                      [&](StringPredicate test) { return tests_.Matches(test, property.name); });
+          std::ranges::any_of(shape.evaluated_patterns, [&](StringPredicate test) {
+            return tests_.Matches(test, property.name);
+          });
       if (evaluated) continue;
       property.value = goals_.Both(property.value, others);
       possible &= !property.required || property.value != kNeverGoal;

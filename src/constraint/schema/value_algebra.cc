@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "constraint/lists.h"
+#include "constraint/schema/schema_reader.h"
+
 namespace fathom {
 namespace {
 
@@ -25,9 +28,9 @@ bool IsAnnotated(const ObjectShape& shape) {
 
 template <class Shape>
 void TidyShapes(std::vector<Shape>& shapes) {
-  const bool annotated = std::any_of(shapes.begin(), shapes.end(),
-                                     [](const Shape& shape) { return IsAnnotated(shape); });
-  if (!annotated && std::find(shapes.begin(), shapes.end(), Shape()) != shapes.end()) {
+  const bool annotated =
+      std::ranges::any_of(shapes, [](const Shape& shape) { return IsAnnotated(shape); });
+  if (!annotated && Contains(shapes, Shape())) {
     shapes.assign(1, Shape());
     return;
   }
@@ -84,7 +87,7 @@ std::vector<Shape> ValueAlgebra::IntersectAll(const std::vector<Shape>& a,
     for (std::size_t j = 0; j < b.size(); ++j) {
       if (absorbed.Drops(i, j)) continue;
       if (!report_.Spend(ShapeCost(a[i]) + ShapeCost(b[j]))) return {};
-      if (auto shape = IntersectShapes(a[i], b[j])) both.push_back(std::move(*shape));
+      if (auto shape = Intersect(a[i], b[j])) both.push_back(std::move(*shape));
     }
     if (both.size() > most && both.size() > std::max(a.size(), b.size())) {
       report_.FailCombinations();
@@ -130,10 +133,10 @@ GoalId ValueAlgebra::Both(GoalId a, GoalId b) {
 }
 
 GoalId ValueAlgebra::BothListed(GoalId a, GoalId b) {
-  const GoalId part_a = values_.ListedPart(a);
-  const GoalId part_b = values_.ListedPart(b);
-  const ValueSet* in_a = part_b == kAnyGoal ? nullptr : values_.Listed(part_a);
-  const ValueSet* in_b = in_a == nullptr ? nullptr : values_.Listed(part_b);
+  const GoalId part_a = reader_.ListedPart(a);
+  const GoalId part_b = reader_.ListedPart(b);
+  const ValueSet* in_a = part_b == kAnyGoal ? nullptr : reader_.Listed(part_a);
+  const ValueSet* in_b = in_a == nullptr ? nullptr : reader_.Listed(part_b);
   if (in_b == nullptr) return goals_.Both(a, b);
   ValueSet both = Intersect(*in_a, *in_b);
   if (both.IsEmpty()) return kNeverGoal;
@@ -141,7 +144,7 @@ GoalId ValueAlgebra::BothListed(GoalId a, GoalId b) {
   if (!has_order && part_b == b && both == *in_a) return a;
   if (!has_order && part_a == a && both == *in_b) return b;
   const GoalId goal = goals_.Both(a, b);
-  if (part_a == a && part_b == b) values_.Remember(goal, std::move(both));
+  if (part_a == a && part_b == b) reader_.Remember(goal, std::move(both));
   return goal;
 }
 
@@ -151,10 +154,10 @@ void ValueAlgebra::Append(ValueSet& a, const ValueSet& b) {
   a.false_value |= b.false_value;
   a.exact &= b.exact;
   a.exact_containers &= b.exact_containers;
-  a.numbers.insert(a.numbers.end(), b.numbers.begin(), b.numbers.end());
-  a.strings.insert(a.strings.end(), b.strings.begin(), b.strings.end());
-  a.arrays.insert(a.arrays.end(), b.arrays.begin(), b.arrays.end());
-  a.objects.insert(a.objects.end(), b.objects.begin(), b.objects.end());
+  AddAll(a.numbers, b.numbers);
+  AddAll(a.strings, b.strings);
+  AddAll(a.arrays, b.arrays);
+  AddAll(a.objects, b.objects);
 }
 
 void ValueAlgebra::Tidy(ValueSet& set) {
@@ -162,8 +165,7 @@ void ValueAlgebra::Tidy(ValueSet& set) {
   std::vector<StringShape> others;
   for (StringShape& shape : set.strings) {
     if (IsSingleLiterals(tests_, shape)) {
-      const std::vector<std::string>& texts = *tests_.FindLiterals(shape.tests[0]);
-      literals.insert(literals.end(), texts.begin(), texts.end());
+      AddAll(literals, *tests_.FindLiterals(shape.tests[0]));
     } else {
       others.push_back(std::move(shape));
     }
@@ -180,49 +182,34 @@ std::optional<ValueSet> ValueAlgebra::Complement(const ValueSet& set, const Valu
   const bool has_containers = !context.arrays.empty() || !context.objects.empty();
   if (!set.exact || (!set.exact_containers && has_containers)) return std::nullopt;
   ValueSet rest{.null = !set.null, .true_value = !set.true_value, .false_value = !set.false_value};
-  const auto of_number = [](const NumberShape& shape) {
-    return std::optional(fathom::Complement(shape));
+  const auto complement = [&](auto member) {
+    if ((context.*member).empty()) return true;
+    auto outside = ComplementAll(set.*member, [&](const auto& shape) { return Complement(shape); });
+    if (outside) rest.*member = std::move(*outside);
+    return outside.has_value();
   };
-  const auto of_string = [](const StringShape& shape) {
-    return std::optional(StringPredicates::Complement(shape));
-  };
-  const auto of_array = [&](const ArrayShape& shape) { return Complement(shape); };
-  const auto of_object = [&](const ObjectShape& shape) { return Complement(shape); };
-  if (!context.numbers.empty()) {
-    auto numbers = ComplementAll(set.numbers, of_number);
-    if (!numbers) return std::nullopt;
-    rest.numbers = std::move(*numbers);
-  }
-  if (!context.strings.empty()) {
-    auto strings = ComplementAll(set.strings, of_string);
-    if (!strings) return std::nullopt;
-    rest.strings = std::move(*strings);
-  }
-  if (!context.arrays.empty()) {
-    auto arrays = ComplementAll(set.arrays, of_array);
-    if (!arrays) return std::nullopt;
-    rest.arrays = std::move(*arrays);
-  }
-  if (!context.objects.empty()) {
-    auto objects = ComplementAll(set.objects, of_object);
-    if (!objects) return std::nullopt;
-    rest.objects = std::move(*objects);
+  if (!complement(&ValueSet::numbers) || !complement(&ValueSet::strings) ||
+      !complement(&ValueSet::arrays) || !complement(&ValueSet::objects)) {
+    return std::nullopt;
   }
   return rest;
 }
 
-template <class Shape, class Disjoint, class ComplementOne>
+template <class Shape>
+bool ValueAlgebra::AreDisjoint(const std::vector<Shape>& a, const std::vector<Shape>& b,
+                               int nesting, std::size_t steps) {
+  for (const Shape& x : a) {
+    for (const Shape& y : b) {
+      if (!report_.Spend(steps) || !AreDisjoint(x, y, nesting)) return false;
+    }
+  }
+  return true;
+}
+
+template <class Shape, class ComplementOne>
 std::optional<std::vector<Shape>> ValueAlgebra::ExactlyOneOf(
     const std::vector<const ValueSet*>& sets, const std::vector<ValueSet>& within,
-    std::vector<Shape> ValueSet::*member, Disjoint disjoint, ComplementOne complement) {
-  const auto are_disjoint = [&](const std::vector<Shape>& a, const std::vector<Shape>& b) {
-    for (const Shape& x : a) {
-      for (const Shape& y : b) {
-        if (!report_.Spend(2) || !disjoint(x, y)) return false;
-      }
-    }
-    return true;
-  };
+    std::vector<Shape> ValueSet::*member, ComplementOne complement) {
   std::vector<std::vector<std::size_t>> overlaps(sets.size());
   constexpr bool scalar = std::is_same_v<Shape, NumberShape> || std::is_same_v<Shape, StringShape>;
   bool exact = true;
@@ -230,7 +217,7 @@ std::optional<std::vector<Shape>> ValueAlgebra::ExactlyOneOf(
     exact &= sets[i]->exact && (scalar || sets[i]->exact_containers);
     for (std::size_t j = 0; j < i; ++j) {
       if (report_.failed()) return std::nullopt;
-      if (are_disjoint(within[i].*member, within[j].*member)) continue;
+      if (AreDisjoint(within[i].*member, within[j].*member, kMaxNesting, 2)) continue;
       overlaps[i].push_back(j);
       overlaps[j].push_back(i);
     }
@@ -245,7 +232,7 @@ std::optional<std::vector<Shape>> ValueAlgebra::ExactlyOneOf(
       if (only.size() * outside->size() > kMaxExclusive) return std::nullopt;
       only = IntersectAll(only, *outside);
     }
-    all.insert(all.end(), only.begin(), only.end());
+    AddAll(all, only);
   }
   return all;
 }
@@ -270,22 +257,13 @@ std::optional<ValueSet> ValueAlgebra::ExactlyOne(const std::vector<const ValueSe
   one.null = n_null == 1;
   one.true_value = n_true == 1;
   one.false_value = n_false == 1;
-  const auto disjoint = [&](const auto& a, const auto& b) { return AreDisjoint(a, b); };
-  const auto nested_disjoint = [&](const auto& a, const auto& b) {
-    return AreDisjoint(a, b, kMaxNesting);
-  };
-  auto numbers = ExactlyOneOf(sets, within, &ValueSet::numbers, disjoint, [](const auto& shape) {
-    return std::optional(fathom::Complement(shape));
-  });
-  auto strings = ExactlyOneOf(sets, within, &ValueSet::strings, disjoint, [](const auto& shape) {
-    return std::optional(StringPredicates::Complement(shape));
-  });
-  auto arrays = ExactlyOneOf(sets, within, &ValueSet::arrays, nested_disjoint,
-                             [&](const ArrayShape& shape) { return Complement(shape); });
-  auto objects = ExactlyOneOf(sets, within, &ValueSet::objects, nested_disjoint,
-                              [&](const ObjectShape& shape) { return Complement(shape); });
+  const auto complement = [&](const auto& shape) { return Complement(shape); };
+  auto numbers = ExactlyOneOf(sets, within, &ValueSet::numbers, complement);
+  auto strings = ExactlyOneOf(sets, within, &ValueSet::strings, complement);
+  auto arrays = ExactlyOneOf(sets, within, &ValueSet::arrays, complement);
+  auto objects = ExactlyOneOf(sets, within, &ValueSet::objects, complement);
   if (!objects && !report_.failed()) {
-    objects = ExactlyOneOf(sets, within, &ValueSet::objects, nested_disjoint,
+    objects = ExactlyOneOf(sets, within, &ValueSet::objects,
                            [&](const ObjectShape& shape) { return PlainContrary(shape); });
     one.exact_containers = false;
   }
@@ -298,12 +276,12 @@ std::optional<ValueSet> ValueAlgebra::ExactlyOne(const std::vector<const ValueSe
   return one;
 }
 
-bool ValueAlgebra::AreDisjoint(const NumberShape& a, const NumberShape& b) {
+bool ValueAlgebra::AreDisjoint(const NumberShape& a, const NumberShape& b, int /*nesting*/) {
   const std::optional<NumberShape> both = fathom::Intersect(a, b);
   return !both || IsEmptyShape(*both, report_.meter());
 }
 
-bool ValueAlgebra::AreDisjoint(const StringShape& a, const StringShape& b) {
+bool ValueAlgebra::AreDisjoint(const StringShape& a, const StringShape& b, int /*nesting*/) {
   const std::optional<StringShape> both = tests_.Intersect(a, b);
   return !both ||
          (both->tests.size() > 1 && report_.Spend(kMaxCompared) && tests_.Survey(*both, 0).empty);
@@ -312,26 +290,18 @@ bool ValueAlgebra::AreDisjoint(const StringShape& a, const StringShape& b) {
 bool ValueAlgebra::AreDisjointGoals(GoalId a, GoalId b, int nesting) {
   if (a == kNeverGoal || b == kNeverGoal) return true;
   if (a == kAnyGoal || b == kAnyGoal || a == b || nesting == 0) return false;
-  if (values_.IsOpen(a) || values_.IsOpen(b)) return false;
-  return AreDisjoint(values_.Resolve(a), values_.Resolve(b), nesting - 1);
+  if (reader_.IsOpen(a) || reader_.IsOpen(b)) return false;
+  return AreDisjoint(reader_.Resolve(a), reader_.Resolve(b), nesting - 1);
 }
 
 bool ValueAlgebra::AreDisjoint(const ValueSet& a, const ValueSet& b, int nesting) {
   if ((a.null && b.null) || (a.true_value && b.true_value) || (a.false_value && b.false_value)) {
     return false;
   }
-  const auto none = [&](const auto& x, const auto& y, auto disjoint) {
-    for (const auto& one : x) {
-      for (const auto& other : y) {
-        if (!report_.Spend(1) || !disjoint(one, other)) return false;
-      }
-    }
-    return true;
-  };
-  const auto scalar = [&](const auto& x, const auto& y) { return AreDisjoint(x, y); };
-  const auto nested = [&](const auto& x, const auto& y) { return AreDisjoint(x, y, nesting); };
-  return none(a.numbers, b.numbers, scalar) && none(a.strings, b.strings, scalar) &&
-         none(a.arrays, b.arrays, nested) && none(a.objects, b.objects, nested);
+  return AreDisjoint(a.numbers, b.numbers, nesting, 1) &&
+         AreDisjoint(a.strings, b.strings, nesting, 1) &&
+         AreDisjoint(a.arrays, b.arrays, nesting, 1) &&
+         AreDisjoint(a.objects, b.objects, nesting, 1);
 }
 
 }  // namespace fathom

@@ -13,27 +13,13 @@
 
 namespace fathom {
 
-// The values of goals, as the algebra asks for them. References stay valid.
-class GoalValues {
- public:
-  virtual ~GoalValues() = default;
-  virtual const ValueSet& Resolve(GoalId goal) = 0;
-  // True if the values depend on a schema that is still being read: Resolve would take this for a
-  // reference without end.
-  virtual bool IsOpen(GoalId goal) = 0;
-  // The values of a goal all of whose terms are lists of values (enum, const), and which are
-  // therefore found without a look at other goals; nullptr for all other goals.
-  virtual const ValueSet* Listed(GoalId goal) = 0;
-  // The goal of the terms that are lists of values; kAnyGoal if none is.
-  virtual GoalId ListedPart(GoalId goal) = 0;
-  // Keeps the values of a goal.
-  virtual void Remember(GoalId goal, ValueSet values) = 0;
-};
+class SchemaReader;
 
 class ValueAlgebra {
  public:
-  ValueAlgebra(GoalTable& goals, StringPredicates& tests, SchemaReport& report, GoalValues& values)
-      : goals_(goals), tests_(tests), report_(report), values_(values) {}
+  ValueAlgebra(GoalTable& goals, StringPredicates& tests, SchemaReport& report,
+               SchemaReader& reader)
+      : goals_(goals), tests_(tests), report_(report), reader_(reader) {}
 
   // As GoalTable::Both. Where both goals have lists of values, it finds whether the lists exclude
   // each other, or one is within the other, so that cases which a member distinguishes do not
@@ -69,12 +55,22 @@ class ValueAlgebra {
 
   GoalId BothListed(GoalId a, GoalId b);
   bool AreDisjoint(const ValueSet& a, const ValueSet& b, int nesting);
-  bool AreDisjoint(const NumberShape& a, const NumberShape& b);
-  bool AreDisjoint(const StringShape& a, const StringShape& b);
+  bool AreDisjoint(const NumberShape& a, const NumberShape& b, int nesting);
+  bool AreDisjoint(const StringShape& a, const StringShape& b, int nesting);
   bool AreDisjoint(const ArrayShape& a, const ArrayShape& b, int nesting);
   bool AreDisjoint(const ObjectShape& a, const ObjectShape& b, int nesting);
+  // `steps`: the cost of comparing two shapes.
+  template <class Shape>
+  bool AreDisjoint(const std::vector<Shape>& a, const std::vector<Shape>& b, int nesting,
+                   std::size_t steps);
   bool AreDisjointGoals(GoalId a, GoalId b, int nesting);
 
+  static std::optional<std::vector<NumberShape>> Complement(const NumberShape& shape) {
+    return fathom::Complement(shape);
+  }
+  static std::optional<std::vector<StringShape>> Complement(const StringShape& shape) {
+    return StringPredicates::Complement(shape);
+  }
   std::optional<std::vector<ArrayShape>> Complement(const ArrayShape& shape);
   std::optional<std::vector<ObjectShape>> Complement(const ObjectShape& shape);
   // The texts in none of the shapes.
@@ -117,29 +113,23 @@ class ValueAlgebra {
                                   std::size_t most = kNoMaximum);
   // Works on the shapes of one kind. `within`: the sets within the context; only these are
   // compared.
-  template <class Shape, class Disjoint, class ComplementOne>
+  template <class Shape, class ComplementOne>
   std::optional<std::vector<Shape>> ExactlyOneOf(const std::vector<const ValueSet*>& sets,
                                                  const std::vector<ValueSet>& within,
                                                  std::vector<Shape> ValueSet::*member,
-                                                 Disjoint disjoint, ComplementOne complement);
+                                                 ComplementOne complement);
 
-  std::optional<NumberShape> IntersectShapes(const NumberShape& a, const NumberShape& b) {
+  static std::optional<NumberShape> Intersect(const NumberShape& a, const NumberShape& b) {
     return fathom::Intersect(a, b);
   }
-  std::optional<StringShape> IntersectShapes(const StringShape& a, const StringShape& b) {
+  std::optional<StringShape> Intersect(const StringShape& a, const StringShape& b) {
     return tests_.Intersect(a, b);
-  }
-  std::optional<ArrayShape> IntersectShapes(const ArrayShape& a, const ArrayShape& b) {
-    return Intersect(a, b);
-  }
-  std::optional<ObjectShape> IntersectShapes(const ObjectShape& a, const ObjectShape& b) {
-    return Intersect(a, b);
   }
 
   GoalTable& goals_;
   StringPredicates& tests_;
   SchemaReport& report_;
-  GoalValues& values_;
+  SchemaReader& reader_;
   std::map<std::pair<GoalId, GoalId>, GoalId> both_;
 };
 

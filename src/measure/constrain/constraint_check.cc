@@ -26,7 +26,8 @@ std::string_view ConstraintCheck::Outcome() const {
 ConstraintChecker::ConstraintChecker(const Tokenizer& tokenizer, std::int64_t vocab_size, Token eos)
     : tokenizer_(tokenizer),
       eos_(eos),
-      vocabulary_(ConstraintVocabulary::Make(tokenizer, vocab_size, std::vector<Token>{eos})) {}
+      vocabulary_(
+          std::make_shared<ConstraintVocabulary>(tokenizer, vocab_size, std::vector<Token>{eos})) {}
 
 ConstraintCheck ConstraintChecker::Compile(const ContentConstraint& content) {
   ConstraintCheck check;
