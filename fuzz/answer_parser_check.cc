@@ -31,9 +31,6 @@ Setup ReadSetup(unsigned char flags, unsigned char cut) {
   Setup setup;
   setup.options.starts_in_reasoning = (flags & 1) != 0;
   if ((flags & 2) != 0) setup.end = AnswerEnd::kLength;
-  setup.options.recover_calls_in_reasoning = (flags & 4) == 0;
-  setup.options.keep_text_after_calls = (flags & 8) != 0;
-  setup.options.coerce_strings = (flags & 16) != 0;
   setup.options.begins_with_call = (flags & 128) != 0;
   if ((flags & 32) != 0) setup.options.tools.emplace();
   if ((flags & 64) != 0) {

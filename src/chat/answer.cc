@@ -7,6 +7,13 @@
 #include "json/json_writer.h"
 
 namespace fathom {
+namespace {
+
+bool IsCut(const Answer& answer, std::size_t call) {
+  return answer.cut_call && call + 1 == answer.tool_calls.size();
+}
+
+}  // namespace
 
 void AddToAnswer(const AnswerEvent& event, Answer* answer) {
   switch (event.kind) {
@@ -33,10 +40,23 @@ void AddToAnswer(const AnswerEvent& event, Answer* answer) {
 
 std::string FinishedArguments(const Answer& answer, std::size_t call) {
   const std::string& arguments = answer.tool_calls[call].arguments;
-  const bool is_cut = answer.cut_call && call + 1 == answer.tool_calls.size();
-  if (!is_cut) return arguments;
+  if (!IsCut(answer, call)) return arguments;
   const std::string finished = arguments.substr(0, *answer.cut_call);
   return finished.empty() ? "{}" : finished + "}";
+}
+
+std::optional<std::string> CallInput(const Answer& answer, std::size_t call,
+                                     const ToolSchemas& tools) {
+  std::string input = FinishedArguments(answer, call);
+  if (IsCut(answer, call)) {
+    const Result<JsonValue> object = ParseJson(input);
+    if (!object || tools.RequiresMore(answer.tool_calls[call].name, *object)) return std::nullopt;
+  }
+  // Valid JSON has newlines only between its parts.
+  for (char& c : input) {
+    if (c == '\n' || c == '\r') c = ' ';
+  }
+  return input;
 }
 
 Answer ParseAnswer(std::string_view text, AnswerParserOptions options, AnswerEnd end) {

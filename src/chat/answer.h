@@ -10,6 +10,7 @@
 #include "chat/answer_event.h"
 #include "chat/chat.h"
 #include "chat/parser.h"
+#include "chat/tool_schemas.h"
 
 namespace fathom {
 
@@ -29,6 +30,11 @@ void AddToAnswer(const AnswerEvent& event, Answer* answer);
 // Returns the arguments of a call as a JSON object, for readers that need one; for a cut call, only
 // its finished parameters.
 std::string FinishedArguments(const Answer& answer, std::size_t call);
+
+// Returns the same on one line, with the digits that the model wrote; nullopt for a cut call of a
+// strict tool that requires more parameters.
+std::optional<std::string> CallInput(const Answer& answer, std::size_t call,
+                                     const ToolSchemas& tools);
 
 // Parses a whole text with AnswerParser. options.stream_arguments is not used (the last value of a
 // repeated parameter is kept). An end-of-sentence token at the end of the text is removed; the

@@ -39,6 +39,11 @@ struct AnswerEvent {
     kCallEnd,         // call, is_cut, n_finished
     kFinish,          // finish; the last event
   };
+  // Returns whether the event belongs to a call.
+  bool is_of_call() const {
+    return kind == Kind::kCallBegin || kind == Kind::kArgumentsDelta || kind == Kind::kCallEnd;
+  }
+
   Kind kind = Kind::kFinish;
   std::size_t call = 0;  // index of the call in the answer, from 0
   std::string text{};    // whole code points, never empty

@@ -156,8 +156,11 @@ void ArgumentsWriter::Reset() {
   n_finished_ = 0;
 }
 
-CallBuilder::CallBuilder(CallBuilderOptions options, AnswerEvents* events)
-    : options_(std::move(options)), events_(events), writer_(options_.stream_arguments) {
+CallBuilder::CallBuilder(const AnswerParserOptions& options, AnswerEvents* events)
+    : options_(options),
+      tools_(options.tools.value_or(ToolSchemas())),
+      events_(events),
+      writer_(options.stream_arguments) {
   Check(options_.random_bits != nullptr,
         "a parser of answers needs random bits for the ids of calls");
 }
@@ -171,12 +174,8 @@ void CallBuilder::Begin(std::string_view name) {
 }
 
 CallBuilder::Form CallBuilder::ChooseForm(std::optional<bool> is_string) const {
-  const ParameterType type = options_.tools.FindType(tool_, parameter_);
-  if (is_string == false) return Form::kJson;
-  if (is_string == true) {
-    const bool coerces = options_.coerce_strings && type == ParameterType::kOther;
-    return coerces ? Form::kJsonIfValid : Form::kString;
-  }
+  if (is_string) return *is_string ? Form::kString : Form::kJson;
+  const ParameterType type = tools_.FindType(tool_, parameter_);
   if (type == ParameterType::kString) return Form::kString;
   return type == ParameterType::kOther ? Form::kJson : Form::kJsonIfValid;
 }
@@ -187,7 +186,7 @@ void CallBuilder::BeginParameter(std::string_view name, std::optional<bool> is_s
   value_.clear();
   form_ = ChooseForm(is_string);
   is_in_value_ = true;
-  may_wrap_ = writer_.empty() && IsWrapperName(name) && options_.tools.Lacks(tool_, name);
+  may_wrap_ = writer_.empty() && IsWrapperName(name) && tools_.Lacks(tool_, name);
   if (IsBuffered()) return;
   std::string text;
   writer_.Begin(name, &text);

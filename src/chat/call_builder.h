@@ -74,21 +74,28 @@ class ArgumentsWriter {
   std::size_t duplicates_ = 0;  // counted over all calls
 };
 
-struct CallBuilderOptions {
-  ToolSchemas tools{};
-  // Takes a value marked as a string as JSON if its schema has another type and the value is JSON.
-  bool coerce_strings = false;
+struct AnswerParserOptions {
+  // True if the prompt ended inside the reasoning (AnswerStart).
+  bool starts_in_reasoning = false;
+  // The tools of the request. No tools: the markup of calls is text. nullopt: the tools are
+  // unknown; calls with any name are recognized, but only in DSML markup.
+  std::optional<ToolSchemas> tools{};
+  // The prompt ended with the opener of a call: the content begins with this call, whatever
+  // follows.
+  bool begins_with_call = false;
+  // On: the text of string parameters is sent as it arrives. Off: the arguments of a call are one
+  // event, and the last value of a repeated parameter is kept instead of the first.
   bool stream_arguments = true;
-  std::string call_id_prefix = "call_";
-  RandomBits random_bits{};
+  std::string call_id_prefix = "call_";  // prefix of call ids
+  RandomBits random_bits{};              // required
 };
 
 // Call Begin, then any number of (BeginParameter, Value..., EndParameter), or Whole, then End;
 // repeat. Cut may be called anywhere in a call, and replaces the rest.
 class CallBuilder {
  public:
-  // Appends events to `events`, which must outlive the builder.
-  CallBuilder(CallBuilderOptions options, AnswerEvents* events);
+  // Appends events to `events`, which must outlive the builder, and so must `options`.
+  CallBuilder(const AnswerParserOptions& options, AnswerEvents* events);
 
   void Begin(std::string_view name);
   void BeginParameter(std::string_view name, std::optional<bool> is_string);
@@ -123,7 +130,8 @@ class CallBuilder {
   void EndCut(std::size_t n_finished, std::string_view text);
   void Send(std::string_view text);
 
-  const CallBuilderOptions options_;
+  const AnswerParserOptions& options_;
+  const ToolSchemas tools_;  // empty: the tools are unknown
   AnswerEvents* const events_;
   ArgumentsWriter writer_;
   std::string tool_;       // name of the open call

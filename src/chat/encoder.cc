@@ -147,13 +147,10 @@ void WriteBlocks(const std::vector<ContentBlock>& blocks, Writer* out) {
 class Renderer {
  public:
   Renderer(const Conversation& conversation, const EncodeOptions& options, Writer* out)
-      : turns_(conversation.turns),
-        last_user_(conversation.last_user),
+      : conversation_(conversation),
+        turns_(conversation.turns),
+        options_(options),
         thinks_(options.thinking == ThinkingMode::kThinking),
-        drops_(conversation.drops_reasoning),
-        continue_reasoning_(options.continue_reasoning),
-        heads_each_turn_(options.heads_each_turn),
-        begins_turn_(options.begins_turn),
         out_(out) {}
 
   void RenderBody(std::size_t index) {
@@ -191,7 +188,8 @@ class Renderer {
   // generated.
   void RenderTransition(std::size_t index) {
     const Message& message = turns_[index].message;
-    const bool is_followed = heads_each_turn_ ? IsFollowedByTurn(index) : HasTransition(index);
+    const bool is_followed =
+        options_.heads_each_turn ? IsFollowedByTurn(index) : HasTransition(index);
     if (!is_followed) return;
     if (message.task) {
       RenderTask(*FindTask(*message.task));
@@ -203,7 +201,7 @@ class Renderer {
   // Writes the header of an answer that begins the conversation.
   void RenderFirstHeader() {
     const bool is_first = !turns_.empty() && turns_.front().message.role == Role::kAssistant;
-    if (heads_each_turn_ && is_first) RenderHeader(-1);
+    if (options_.heads_each_turn && is_first) RenderHeader(-1);
   }
 
   bool ends_in_reasoning() const { return ends_in_reasoning_; }
@@ -215,7 +213,7 @@ class Renderer {
   bool IsFollowedByTurn(std::size_t index) const {
     if (index + 1 < turns_.size()) return turns_[index + 1].message.role == Role::kAssistant;
     const Message& message = turns_[index].message;
-    return message.role != Role::kAssistant || (begins_turn_ && !message.leave_open);
+    return message.role != Role::kAssistant || (options_.begins_turn && !message.leave_open);
   }
 
   // The official encoder's rule: only turns of the user and tasks lead to an answer.
@@ -231,7 +229,8 @@ class Renderer {
   // Writes the header of the answer after turn `index`.
   void RenderHeader(std::ptrdiff_t index) {
     out_->Template(kAssistantToken);
-    ends_in_reasoning_ = thinks_ && (!drops_ || index >= last_user_);
+    ends_in_reasoning_ =
+        thinks_ && (!conversation_.drops_reasoning || index >= conversation_.last_user);
     out_->Template(ends_in_reasoning_ ? kThinkOpenToken : kThinkCloseToken);
   }
 
@@ -248,7 +247,8 @@ class Renderer {
     const Message& message = turns_[index].message;
     const bool answers_task = index > 0 && turns_[index - 1].message.task.has_value();
     const bool shows_reasoning =
-        thinks_ && !answers_task && (!drops_ || Signed(index) > last_user_);
+        thinks_ && !answers_task &&
+        (!conversation_.drops_reasoning || Signed(index) > conversation_.last_user);
     ends_in_reasoning_ = false;
     if (message.written && message.written->has_reasoning == shows_reasoning &&
         !message.leave_open) {
@@ -258,7 +258,8 @@ class Renderer {
     if (shows_reasoning) {
       out_->Client(message.reasoning_content);
       const bool has_answer = !message.content.empty() || !message.tool_calls.empty();
-      if (continue_reasoning_ && message.leave_open && index + 1 == turns_.size() && !has_answer) {
+      if (options_.continue_reasoning && message.leave_open && index + 1 == turns_.size() &&
+          !has_answer) {
         ends_in_reasoning_ = true;
         return;
       }
@@ -272,13 +273,10 @@ class Renderer {
     if (!message.leave_open) out_->Template(kEndOfSentence);
   }
 
+  const Conversation& conversation_;
   const std::vector<Turn>& turns_;
-  const std::ptrdiff_t last_user_;
+  const EncodeOptions& options_;
   const bool thinks_;
-  const bool drops_;
-  const bool continue_reasoning_;
-  const bool heads_each_turn_;
-  const bool begins_turn_;
   Writer* const out_;
   bool ends_in_reasoning_ = false;  // after the last turn that was rendered
 };
@@ -296,8 +294,7 @@ Status CheckTasks(const std::vector<Message>& messages) {
 }  // namespace
 
 const TaskToken* FindTask(std::string_view task) {
-  const auto* found = std::find_if(std::begin(kTaskTokens), std::end(kTaskTokens),
-                                   [&](const TaskToken& entry) { return entry.task == task; });
+  const auto* found = std::ranges::find(kTaskTokens, task, &TaskToken::task);
   return found == std::end(kTaskTokens) ? nullptr : found;
 }
 
@@ -342,21 +339,14 @@ Result<EncodedPrompt> EncodeChat(ChatRequest request, const EncodeOptions& optio
   }
   if (out.error()) return Unexpected(*out.error());
   EncodedPrompt prompt = {.spans = out.TakeSpans(),
-                          .ends_in_reasoning = renderer.ends_in_reasoning()};
+                          .start = {.in_reasoning = renderer.ends_in_reasoning()}};
   const Message* last = conversation.turns.empty() ? nullptr : &conversation.turns.back().message;
   if (last != nullptr && last->role == Role::kAssistant && last->leave_open &&
-      !prompt.ends_in_reasoning) {
-    prompt.answer_content = last->content;
-    prompt.answer_has_calls = !last->tool_calls.empty();
+      !prompt.start.in_reasoning) {
+    prompt.start.prefill = last->content;
+    prompt.start.has_calls = !last->tool_calls.empty();
   }
   return prompt;
-}
-
-std::string RenderToolCalls(const std::vector<ToolCall>& calls) {
-  Writer out(true);
-  WriteToolCalls(calls, &out);
-  const std::vector<PromptSpan> spans = out.TakeSpans();
-  return spans.front().text;
 }
 
 }  // namespace fathom

@@ -24,16 +24,19 @@ struct PromptSpan {
   std::vector<Token> tokens{};  // not empty: these tokens instead of text (Message::written)
 };
 
+// The part of the answer at the end of the prompt.
+struct AnswerStart {
+  bool in_reasoning = false;  // the prompt ends inside the reasoning, where the answer then begins
+  // The content of an open assistant turn, and whether calls follow it.
+  std::string prefill{};
+  bool has_calls = false;
+};
+
 struct EncodedPrompt {
   std::string Text() const;  // omits the spans that are tokens
 
   std::vector<PromptSpan> spans{};  // neighbouring text spans differ in `trusted`
-  // True if the prompt ends inside the reasoning, where the answer then begins.
-  bool ends_in_reasoning = false;
-  // The part of the answer in an open assistant turn at the end: its content, and whether calls
-  // follow.
-  std::string answer_content{};
-  bool answer_has_calls = false;
+  AnswerStart start{};
 };
 
 // Errors (kInvalidArgument): an effort that the profile does not have, an unknown task, an empty
@@ -45,9 +48,5 @@ Result<EncodedPrompt> EncodeChat(ChatRequest request, const EncodeOptions& optio
 const TaskToken* FindTask(std::string_view task);
 // Returns the names of all tasks, for messages.
 std::string TaskNames();
-
-// Renders the calls of an assistant turn as the model writes them, without the two newlines before
-// them.
-std::string RenderToolCalls(const std::vector<ToolCall>& calls);
 
 }  // namespace fathom

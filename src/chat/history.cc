@@ -4,10 +4,10 @@
 #include <iterator>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "chat/literals.h"
+#include "chat/messages.h"
 
 namespace fathom {
 namespace {
@@ -15,13 +15,6 @@ namespace {
 void MoveAll(std::vector<Message>* from, std::vector<Message>* to) {
   std::move(from->begin(), from->end(), std::back_inserter(*to));
   from->clear();
-}
-
-// Joins texts by an empty line; omits empty texts.
-void AppendText(std::string_view text, std::string* to) {
-  if (text.empty()) return;
-  if (!to->empty()) to->append(kBlockJoiner);
-  to->append(text);
 }
 
 // Arranges one message after another.
@@ -55,7 +48,7 @@ class Arranger {
     const bool has_appendices = !message.tools.empty() || message.response_format;
     if ((is_leading || has_appendices) && !head_) head_ = Message{.role = Role::kSystem};
     if (has_appendices) AddAppendices(&message);
-    if (is_leading) return AppendText(message.content, &head_->content);
+    if (is_leading) return AppendParagraph(message.content, &head_->content);
     if (message.content.empty()) return;
     std::string text(kSystemReminderOpen);
     text.append(message.content).append(kSystemReminderClose);

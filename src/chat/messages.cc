@@ -311,21 +311,12 @@ class MessageReader {
     if (function == nullptr) return {};
     if (is_custom) return ReadCustomTool(*function, place);
     CheckSchema(*function, place);
-    return {.name = ReadName(*function, place),
-            .function_json = function == &value ? FlatFunction(value) : Source(*function),
+    const std::string name = ReadName(*function, place);
+    return {.name = name,
+            .function_json =
+                function == &value ? FlatFunction(value, name, source_) : Source(*function),
             .strict = ReadFlag(*function, "strict", place),
             .path = place + ".parameters"};
-  }
-
-  // Returns the function object of a tool without one: all fields of the tool but the type.
-  std::string FlatFunction(const JsonValue& tool) const {
-    std::string json;
-    for (std::size_t i = 0; i < tool.items().size(); ++i) {
-      if (tool.key(i) == "type") continue;
-      json += fmt::format("{}{}: {}", json.empty() ? "{" : ", ", PythonJsonString(tool.key(i)),
-                          tool.items()[i].SourceIn(source_));
-    }
-    return json + "}";
   }
 
   // The grammar is in an object of its own, or, as in responses, beside the type of the format.
@@ -387,6 +378,11 @@ Result<JsonValue> ParseClientJson(std::string_view json, std::string_view what) 
 
 }  // namespace
 
+void AppendParagraph(std::string_view text, std::string* to) {
+  if (!to->empty() && !text.empty()) to->append(kBlockJoiner);
+  to->append(text);
+}
+
 bool IsTextPart(std::string_view type) {
   return type == "text" || type == "input_text" || type == "output_text";
 }
@@ -437,6 +433,18 @@ std::string ReadArguments(const JsonValue* value, std::string_view source) {
     if (twice && twice->IsObject()) return std::string(once->text());
   }
   return std::string(value->text());
+}
+
+std::string FlatFunction(const JsonValue& tool, std::string_view name, std::string_view source) {
+  std::string json;
+  for (std::size_t i = 0; i < tool.items().size(); ++i) {
+    const std::string_view key = tool.key(i);
+    if (key == "type") continue;
+    json += fmt::format(
+        "{}{}: {}", json.empty() ? "{" : ", ", PythonJsonString(key),
+        key == "name" ? PythonJsonString(name) : std::string(tool.items()[i].SourceIn(source)));
+  }
+  return json + "}";
 }
 
 Result<std::vector<ToolSpec>> ParseTools(std::string_view json, std::string_view path) {

@@ -45,6 +45,9 @@ Result<ChatRequest> ParseChatRequest(std::string_view json, const MessageOptions
 Result<ChatRequest> ReadChatRequest(const JsonValue& root, std::string_view json,
                                     const MessageOptions& options = {});
 
+// Appends a text to the texts before it, with an empty line between them; omits an empty text.
+void AppendParagraph(std::string_view text, std::string* to);
+
 // Returns whether a part of this type contains text of the client, by the names of all APIs.
 bool IsTextPart(std::string_view type);
 
@@ -52,6 +55,10 @@ bool IsTextPart(std::string_view type);
 // above. A value that is not an object in any of these forms is returned unchanged, and the encoder
 // shows it as one parameter. `value` may be null, and must have been parsed from `source`.
 std::string ReadArguments(const JsonValue* value, std::string_view source);
+
+// Returns the function object of a tool without one: the fields of the tool but the type, with this
+// name. `tool` must have been parsed from `source`.
+std::string FlatFunction(const JsonValue& tool, std::string_view name, std::string_view source);
 
 // Parses a list of tools: [{"type": "function", "function": {"name": ..., ...}}, ...]. `path` names
 // the list in errors.

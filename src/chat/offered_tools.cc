@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "chat/tool_definition.h"
+#include "chat/shown_request.h"
 
 namespace fathom {
 

@@ -15,20 +15,12 @@ bool HasToken(std::string_view text, std::string_view bracket) {
   return text.starts_with(bracket) && text.substr(bracket.size()).starts_with(kDsml);
 }
 
-CallBuilderOptions BuilderOptions(const AnswerParserOptions& options) {
-  return {.tools = options.tools.value_or(ToolSchemas()),
-          .coerce_strings = options.coerce_strings,
-          .stream_arguments = options.stream_arguments,
-          .call_id_prefix = options.call_id_prefix,
-          .random_bits = options.random_bits};
-}
-
 }  // namespace
 
 AnswerParser::AnswerParser(AnswerParserOptions options)
     : options_(std::move(options)),
       reads_calls_(!options_.tools || !options_.tools->empty()),
-      calls_(BuilderOptions(options_), &events_),
+      calls_(options_, &events_),
       state_(options_.starts_in_reasoning ? State::kReasoning : State::kContent) {}
 
 std::vector<AnswerEvent> AnswerParser::Feed(std::string_view bytes) {
@@ -151,14 +143,12 @@ bool AnswerParser::MayStartCall(const Tag& tag) const {
   if (state_ != State::kReasoning) return true;
   // Reasoning may mention a marker; a block of calls begins at the start of a line.
   const bool at_line_start = held_newlines_ > 0 || !has_reasoning_;
-  return options_.recover_calls_in_reasoning && (at_line_start || ends_with_calls_) &&
-         tag.kind == TagKind::kBlockOpen;
+  return (at_line_start || ends_with_calls_) && tag.kind == TagKind::kBlockOpen;
 }
 
 // Returns true for a block within a line of the reasoning, which MayStartCall does not accept.
 bool AnswerParser::MayEndReasoning(const Tag& tag) const {
-  return state_ == State::kReasoning && options_.recover_calls_in_reasoning && tag.is_dsml &&
-         tag.kind == TagKind::kBlockOpen;
+  return state_ == State::kReasoning && tag.is_dsml && tag.kind == TagKind::kBlockOpen;
 }
 
 // Returns true if a call that begins here is the one whose opener was in the prompt: no content
@@ -393,12 +383,7 @@ void AnswerParser::FinishState() {
 
 // Emits text in the states that read text.
 void AnswerParser::EmitText(std::string_view text) {
-  const bool is_dropped =
-      state_ == State::kBlock || (state_ == State::kAfter && !options_.keep_text_after_calls);
-  if (is_dropped) {
-    DropText(text);
-    return;
-  }
+  if (state_ == State::kBlock || state_ == State::kAfter) return DropText(text);
   const std::size_t last = text.find_last_not_of('\n');
   if (last != std::string_view::npos) {
     FlushNewlines();

@@ -26,36 +26,11 @@
 #include "base/utf8.h"
 #include "chat/answer_event.h"
 #include "chat/call_builder.h"
-#include "chat/call_ids.h"
 #include "chat/call_opening.h"
 #include "chat/dsml_scanner.h"
-#include "chat/tool_schemas.h"
 #include "chat/trailing_block.h"
 
 namespace fathom {
-
-struct AnswerParserOptions {
-  // True if the prompt ended inside the reasoning (EncodedPrompt::ends_in_reasoning).
-  bool starts_in_reasoning = false;
-  // The tools of the request. No tools: the markup of calls is text. nullopt: the tools are
-  // unknown; calls with any name are recognized, but only in DSML markup.
-  std::optional<ToolSchemas> tools{};
-  // The prompt ended with the opener of a call: the content begins with this call, whatever
-  // follows.
-  bool begins_with_call = false;
-  // On: a block of calls at the start of a line ends the reasoning; so does a whole block within a
-  // line that ends the answer (trailing_block.h). Off: the block is part of the reasoning.
-  bool recover_calls_in_reasoning = true;
-  // On: text after the calls is appended to the content. Off: the text is dropped, and counted.
-  bool keep_text_after_calls = false;
-  // See CallBuilderOptions.
-  bool coerce_strings = false;
-  // On: the text of string parameters is sent as it arrives. Off: the arguments of a call are one
-  // event, and the last value of a repeated parameter is kept instead of the first.
-  bool stream_arguments = true;
-  std::string call_id_prefix = "call_";  // prefix of call ids
-  RandomBits random_bits{};              // required
-};
 
 // The reason why the text ended.
 enum class AnswerEnd {

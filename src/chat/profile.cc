@@ -80,8 +80,6 @@ bool HasDsparkKeys(const std::optional<JsonValue>& config) {
 
 }  // namespace
 
-std::span<const PromptProfile> KnownProfiles() { return kProfiles; }
-
 const PromptProfile& PreviewProfile() { return kProfiles[0]; }
 
 Result<PromptProfile> FindProfile(std::string_view name) {

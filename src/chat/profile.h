@@ -25,7 +25,6 @@ struct PromptProfile {
 };
 
 // "v4-preview" (V4-Flash and V4-Pro of April 2026) and "v4-0731" (Flash-0731, Pro-0813).
-std::span<const PromptProfile> KnownProfiles();
 const PromptProfile& PreviewProfile();
 
 // Finds a profile. Unknown names are kInvalidArgument; the message lists the known ones.

@@ -1,21 +1,33 @@
 #include "chat/shown_request.h"
 
+#include <fmt/format.h>
+
 #include <string>
 #include <string_view>
 #include <utility>
 
-#include "base/result.h"
 #include "chat/history.h"
-#include "chat/tool_definition.h"
 #include "json/json_value.h"
+#include "json/json_writer.h"
 
 namespace fathom {
 namespace {
 
-// The encoder reports errors in a function that is not an object.
-void ShowTool(ToolSpec* tool) {
-  Result<std::string> shown = ShownFunction(tool->function_json);
-  if (shown) tool->function_json = *std::move(shown);
+// Returns {"name": ..., "description": ..., "parameters": ...} in the client's spelling.
+Result<std::string> ShownFunction(std::string_view function_json) {
+  const Result<JsonValue> function = ParseJson(function_json);
+  if (!function) return Unexpected(function.error());
+  if (!function->IsObject()) {
+    return MakeError(ErrorCode::kInvalidArgument, "function: expected an object, found {}",
+                     function->Describe());
+  }
+  const auto field = [&](std::string_view key, std::string_view otherwise) {
+    const JsonValue* value = function->Find(key);
+    return value == nullptr || value->IsNull() ? otherwise : value->SourceIn(function_json);
+  };
+  return fmt::format(R"({{"name": {}, "description": {}, "parameters": {}}})",
+                     field("name", R"("")"), field("description", R"("")"),
+                     field("parameters", "{}"));
 }
 
 void ShowResponseFormat(ChatRequest* request) {
@@ -39,8 +51,18 @@ void ShowResponseFormat(ChatRequest* request) {
 
 void ShowAsConverter(ChatRequest* request) {
   ArrangeHistory(&request->messages);
-  for (ToolSpec& tool : request->tools) ShowTool(&tool);
+  for (ToolSpec& tool : request->tools) {
+    Result<std::string> shown = ShownFunction(tool.function_json);
+    // The encoder reports errors in a function that is not an object.
+    if (shown) tool.function_json = *std::move(shown);
+  }
   ShowResponseFormat(request);
+}
+
+Result<std::string> ToolDefinition(std::string_view function_json) {
+  const Result<std::string> shown = ShownFunction(function_json);
+  if (!shown) return shown;
+  return ReserializeLikePython(*shown);
 }
 
 }  // namespace fathom

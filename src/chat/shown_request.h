@@ -2,6 +2,10 @@
 // docs/spec/encoding.md section 6.
 #pragma once
 
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
 #include "chat/chat.h"
 
 namespace fathom {
@@ -14,5 +18,10 @@ namespace fathom {
 // Tools and response formats inside messages stay unchanged: this is the official encoder's own
 // form. Linear in the size of the request.
 void ShowAsConverter(ChatRequest* request);
+
+// Returns the three keys of a tool in the prompt's spelling, Python's JSON; what is absent or null
+// is
+// "" or {}. `function_json`: ToolSpec::function_json. Error: it is not an object.
+Result<std::string> ToolDefinition(std::string_view function_json);
 
 }  // namespace fathom

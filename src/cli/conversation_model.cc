@@ -103,7 +103,7 @@ Result<std::vector<Token>> ConversationModel::EncodeMessages(const std::vector<M
   const Result<EncodedPrompt> prompt = EncodeChat(
       std::move(request), MakeEncodeOptions(think, default_effort_, files_.generation), profile_);
   if (!prompt) return Unexpected(prompt.error());
-  starts_in_reasoning = prompt->ends_in_reasoning;
+  starts_in_reasoning = prompt->start.in_reasoning;
   Result<std::vector<Token>> tokens = EncodePrompt(files_.tokenizer, *prompt);
   if (tokens && static_cast<std::int64_t>(tokens->size()) >= n_context()) {
     return MakeError(ErrorCode::kInvalidArgument,

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
+#include <deque>
 #include <span>
 #include <string>
 #include <vector>
@@ -30,14 +30,20 @@ class ClientModels {
   // other commands.
   ClientModels(const ApiModel& model, std::span<const std::string> keys, const ClientMemory& memory,
                const RandomBits& random_bits);
-  ~ClientModels();
 
   // Returns the models, in the order of the keys; at least one.
   std::vector<const ApiModel*> models() const;
 
  private:
-  struct Client;
-  std::vector<std::unique_ptr<Client>> clients_;
+  struct Client {
+    Client(const ApiModel& shared, std::string salt, const ClientMemory& memory,
+           std::size_t n_clients, const RandomBits& random_bits);
+
+    ResponseStore responses;
+    GeneratedTurnStore turns;
+    ApiModel model;
+  };
+  std::deque<Client> clients_;  // their models point to their stores
 };
 
 }  // namespace fathom

@@ -109,9 +109,4 @@ HttpResponse ServerInfoResponse(const ServedModel& model, std::string_view versi
                                                TokensOfStep(model.metrics->Snapshot())}}})}});
 }
 
-HttpResponse ClearPrefixCacheResponse(const ServedModel& model) {
-  model.clear_prefix_cache();
-  return JsonResponse({{"success", true}});
-}
-
 }  // namespace fathom

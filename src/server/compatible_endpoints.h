@@ -26,7 +26,4 @@ ApiResult<HttpResponse> ShowResponse(const ServedModel& model, const ApiBody& bo
 // read.
 HttpResponse ServerInfoResponse(const ServedModel& model, std::string_view version);
 
-// For holders of an admin key: clears the prefix cache (Engine::ClearPrefixCache).
-HttpResponse ClearPrefixCacheResponse(const ServedModel& model);
-
 }  // namespace fathom

@@ -9,7 +9,8 @@
 
 namespace fathom {
 
-// Returns openapi.json: the server's endpoints, in OpenAPI 3.1.
+// Returns openapi.json: the server's endpoints, in OpenAPI 3.1 with short operations
+// (OpenApiDocument).
 std::string_view OpenApiJson();
 
 // Return the files of the chat page: server/web.

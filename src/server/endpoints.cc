@@ -43,12 +43,10 @@ std::string Decode(std::string_view text) {
 }
 
 ApiError NotRunning(const std::string& id) {
-  return {
-      .status = 404,
-      .message = fmt::format("no request \"{}\" generates now", ShortenedUtf8(id, kQuotedBytes)),
-      .type = "invalid_request_error",
-      .param = "request_id",
-      .code = "not_found"};
+  return MakeApiError(
+      404, "not_found",
+      fmt::format("no request \"{}\" generates now", ShortenedUtf8(id, kQuotedBytes)),
+      "request_id");
 }
 
 }  // namespace
@@ -69,9 +67,10 @@ HttpResponse HealthResponse(const Health& health) {
 }
 
 HttpResponse ModelListResponse(const ServedModel& model, const Api& api) {
-  std::vector<ModelCard> cards;
-  for (const std::string& name : model.names) cards.push_back(MakeCard(model, name));
-  return JsonResponse(api.model_list(cards));
+  JsonValue cards = JsonValue::Array();
+  for (const std::string& name : model.names)
+    cards.push_back(api.model_card(MakeCard(model, name)));
+  return JsonResponse(api.model_list(std::move(cards)));
 }
 
 ApiResult<HttpResponse> ModelResponse(const ServedModel& model, std::string_view encoded_name,
@@ -84,13 +83,11 @@ ApiResult<HttpResponse> ModelResponse(const ServedModel& model, std::string_view
 }
 
 ApiError UnknownModel(const std::string& name) {
-  return {.status = 404,
-          .message = fmt::format("the model \"{}\" is not served here; GET /v1/models tells which "
-                                 "are",
-                                 ShortenedUtf8(name, kQuotedBytes)),
-          .type = "invalid_request_error",
-          .param = "model",
-          .code = "model_not_found"};
+  return MakeApiError(
+      404, "model_not_found",
+      fmt::format("the model \"{}\" is not served here; GET /v1/models tells which are",
+                  ShortenedUtf8(name, kQuotedBytes)),
+      "model");
 }
 
 ApiResult<HttpResponse> TokenizeResponse(const ApiModel& model, const ApiBody& body) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -54,6 +55,11 @@ HttpResponse ModelListResponse(const ServedModel& model, const Api& api);
 ApiResult<HttpResponse> ModelResponse(const ServedModel& model, std::string_view encoded_name,
                                       const Api& api, bool any_name);
 ApiError UnknownModel(const std::string& name);
+
+// Returns a 404 with advice for clients of other servers: this kind of model has no such endpoint,
+// the base URL has /v1 twice, or the path that was probably meant. `paths`: the paths that the
+// client may use.
+ApiError NoSuchPath(std::string_view path, std::span<const std::string_view> paths);
 
 // {"prompt": ... or "messages": ..., "add_special_tokens", "return_token_strs"} ->
 // {"count", "max_model_len", "tokens", "token_strs"}

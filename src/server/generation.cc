@@ -69,18 +69,17 @@ class Run {
       if (!has_written_ && exchange_.ClientIsGone()) {
         Abandon();
       } else if (options_.time_limit && Clock::now() - start_ > *options_.time_limit) {
-        TimeOut();
-      } else if (entry_.is_aborted()) {
-        Abort();
+        EndWith(MakeApiError(504, "timeout", "the answer took longer than the server allows"));
+      } else if (entry_.is_aborted()) {  // clients do not repeat a request after this status
+        EndWith(MakeApiError(403, "aborted",
+                             "the request was ended by those who run the server (POST /abort)"));
       }
     }
   }
 
   void Finish() {
     record_->usage = answer_->usage();
-    record_->queue_seconds = answer_->times().queue_seconds;
-    record_->prefill_seconds = answer_->times().prefill_seconds;
-    record_->decode_seconds = answer_->times().decode_seconds;
+    record_->times = answer_->times();
     for (const AnswerCollector& choice : answer_->choices()) {
       record_->turn_stops += choice.collected().ends_at_turn ? 1 : 0;
       record_->longest_choice = std::max(record_->longest_choice, choice.collected().tokens.size());
@@ -180,20 +179,8 @@ class Run {
     Write();
   }
 
-  void TimeOut() {
-    SendError({.status = 504,
-               .message = "the answer took longer than the server allows",
-               .type = "server_error",
-               .code = "timeout"});
-    Abandon();
-  }
-
-  // Clients do not repeat a request after this status.
-  void Abort() {
-    SendError({.status = 403,
-               .message = "the request was ended by those who run the server (POST /abort)",
-               .type = "permission_error",
-               .code = "aborted"});
+  void EndWith(const ApiError& error) {
+    SendError(error);
     Abandon();
   }
 

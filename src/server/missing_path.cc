@@ -1,5 +1,3 @@
-#include "server/missing_path.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,6 +7,7 @@
 
 #include "base/edit_distance.h"
 #include "base/utf8.h"
+#include "server/endpoints.h"
 
 namespace fathom {
 namespace {
@@ -108,10 +107,7 @@ std::string Explain(std::string_view path, std::span<const std::string_view> pat
 }  // namespace
 
 ApiError NoSuchPath(std::string_view path, std::span<const std::string_view> paths) {
-  return {.status = 404,
-          .message = Explain(path, paths),
-          .type = "invalid_request_error",
-          .code = "not_found"};
+  return MakeApiError(404, "not_found", Explain(path, paths));
 }
 
 }  // namespace fathom

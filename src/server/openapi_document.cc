@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <limits>
 #include <string_view>
+#include <utility>
 
 #include "base/check.h"
 #include "engine/sampling_fields.h"
@@ -32,30 +33,93 @@ JsonValue FieldSchema(const SamplingField& field) {
           {"maximum", std::numeric_limits<std::int64_t>::max()}};
 }
 
-JsonValue DocumentWithSampling() {
+// Returns the content of a body with the schema of that name.
+JsonValue SchemaContent(std::string_view schema) {
+  return {{"schema", {{"$ref", fmt::format("#/components/schemas/{}", schema)}}}};
+}
+
+JsonValue EventStreamContent() {
+  return {{"schema",
+           {{"type", "object"},
+            {"properties", {{"event", {{"type", "string"}}}, {"data", {{"type", "string"}}}}}}}};
+}
+
+JsonValue WholeAnswer(const JsonValue& answer) {
+  const JsonValue schema = SchemaContent(answer.FindText("schema"));
+  JsonValue content = {{"application/json", schema}};
+  const std::string_view stream = answer.FindText("stream");
+  if (!stream.empty())
+    content[stream] = stream == "text/event-stream" ? EventStreamContent() : schema;
+  return {{"description", answer.FindText("description")}, {"content", std::move(content)}};
+}
+
+// Writes out the fields of openapi.json that name what operations have in common:
+//   request  the schema of the JSON body
+//   answer   the schema of the answer with status 200 and, if it can be streamed, the stream's type
+//   errors   the status of each error, by the API in whose form it is written
+JsonValue WholeOperation(const JsonValue& operation) {
+  JsonValue whole = JsonValue::Object();
+  for (std::size_t i = 0; i < operation.items().size(); ++i) {
+    const std::string_view key = operation.key(i);
+    const JsonValue& value = operation.items()[i];
+    if (key == "request") {
+      whole["requestBody"] = {{"required", true},
+                              {"content", {{"application/json", SchemaContent(value.text())}}}};
+    } else if (key == "answer") {
+      whole["responses"]["200"] = WholeAnswer(value);
+    } else if (key == "errors") {
+      for (const JsonValue& status : value.items().front().items()) {
+        whole["responses"][status.text()] = {
+            {"$ref", fmt::format("#/components/responses/{}{}", value.key(0), status.text())}};
+      }
+    } else {
+      whole.Add(key, value);
+    }
+  }
+  return whole;
+}
+
+// Returns the responses with errors, such as "Error400". `texts`: their descriptions by API and
+// status; Anthropic's API has the errors of OpenAI's, too.
+JsonValue ErrorResponses(const JsonValue& texts) {
+  JsonValue responses = JsonValue::Object();
+  for (std::size_t i = 0; i < texts.items().size(); ++i) {
+    const std::string api(texts.key(i));
+    JsonValue errors = api == "Anthropic" ? *texts.Find("Error") : JsonValue::Object();
+    errors.Update(texts.items()[i]);
+    const JsonValue schema = SchemaContent(api == "Error" ? api : api + "Error");
+    for (std::size_t s = 0; s < errors.items().size(); ++s) {
+      responses.Add(
+          fmt::format("{}{}", api, errors.key(s)),
+          {{"description", errors.items()[s]}, {"content", {{"application/json", schema}}}});
+    }
+  }
+  return responses;
+}
+
+}  // namespace
+
+std::string OpenApiDocument(const RequestLimits& limits) {
   Result<JsonValue> document = ParseJson(OpenApiJson());
   Check(document.has_value(), "openapi.json is JSON");
-  JsonValue& schemas = (*document)["components"]["schemas"];
+  for (JsonValue& path : (*document)["paths"].items()) {
+    for (JsonValue& operation : path.items()) {
+      if (operation.IsObject()) operation = WholeOperation(operation);
+    }
+  }
+  JsonValue& components = (*document)["components"];
+  components["responses"] = ErrorResponses(components["responses"]);
+  JsonValue& schemas = components["schemas"];
   for (const std::string_view request : kGenerationRequests) {
     JsonValue& properties = schemas[request]["properties"];
     for (const SamplingField& field : SamplingFields()) {
       properties.Add(field.name, FieldSchema(field));
     }
   }
-  return *std::move(document);
-}
-
-}  // namespace
-
-std::string OpenApiDocument() { return WriteJson(DocumentWithSampling()); }
-
-std::string OpenApiDocument(const RequestLimits& limits) {
-  JsonValue document = DocumentWithSampling();
-  JsonValue& schemas = document["components"]["schemas"];
   schemas["TokenId"]["maximum"] = limits.vocab_size - 1;
   schemas["TokenIdText"]["pattern"] = NumbersUpTo(limits.vocab_size - 1);
   schemas["ChoiceCount"]["maximum"] = limits.max_choices;
-  return WriteJson(document);
+  return WriteJson(*document);
 }
 
 std::string NumbersUpTo(std::int64_t last) {

@@ -1,5 +1,5 @@
-// Writes the OpenAPI document with the limits of this server: the embedded file has the limits of a
-// DeepSeek-V4 checkpoint without options.
+// Writes the OpenAPI document: the embedded file, with the parts that its operations have in common
+// written out, and with the limits of this server.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,10 @@
 
 namespace fathom {
 
-// Returns openapi.json with the numeric sampling parameters (engine/sampling_fields.h) of every
-// request that generates.
-std::string OpenApiDocument();
-// Also includes the token ids and the number of choices that these limits allow.
-std::string OpenApiDocument(const RequestLimits& limits);
+// Returns openapi.json with whole operations, the numeric sampling parameters
+// (engine/sampling_fields.h) of every request that generates, and the token ids and the number of
+// choices that the limits allow; the default is a DeepSeek-V4 checkpoint without options.
+std::string OpenApiDocument(const RequestLimits& limits = {.vocab_size = 129280});
 
 // Returns a regular expression for the decimal numbers from 0 to `last`, at least 0, written
 // without leading zeros.

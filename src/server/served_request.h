@@ -26,10 +26,8 @@ struct ServedRequest {
   std::string model;  // the server's name for the model
   Usage usage;
   std::size_t n_replayed = 0;  // turns that the prompt replays token by token
-  double queue_seconds = 0;
+  AnswerTimes times;
   double first_token_seconds = 0;  // time since the request arrived
-  double prefill_seconds = 0;      // from the first step to the first token
-  double decode_seconds = 0;       // from the first token to the end
   std::size_t longest_choice = 0;  // number of tokens
   std::string finish;              // finish reason of the first choice; or "cancelled"
   int turn_stops = 0;              // choices that a turn token ended (prompt_tokens.h)

@@ -246,13 +246,13 @@ void ServerMetrics::Count(const ServedRequest& record) {
   impl_->finished.Add({{"finished_reason", is_error ? "error" : record.finish}}).Increment();
   impl_->turn_stops.Increment(record.turn_stops);
   impl_->latency.Observe(record.seconds);
-  impl_->queue.Observe(record.queue_seconds);
-  impl_->prefill.Observe(record.prefill_seconds);
-  impl_->decode.Observe(record.decode_seconds);
-  impl_->inference.Observe(record.prefill_seconds + record.decode_seconds);
+  impl_->queue.Observe(record.times.queue_seconds);
+  impl_->prefill.Observe(record.times.prefill_seconds);
+  impl_->decode.Observe(record.times.decode_seconds);
+  impl_->inference.Observe(record.times.prefill_seconds + record.times.decode_seconds);
   impl_->longest_choice.Observe(static_cast<double>(record.longest_choice));
   if (record.longest_choice > 1) {
-    impl_->seconds_per_token.Observe(record.decode_seconds /
+    impl_->seconds_per_token.Observe(record.times.decode_seconds /
                                      static_cast<double>(record.longest_choice - 1));
   }
   impl_->replays.Increment(static_cast<double>(record.n_replayed));

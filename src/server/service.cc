@@ -13,7 +13,6 @@
 #include "http/content_decoder.h"
 #include "server/compatible_endpoints.h"
 #include "server/embedded_files.h"
-#include "server/missing_path.h"
 #include "server/openapi_document.h"
 #include "server/recorded_exchange.h"
 
@@ -23,10 +22,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 ApiError ShuttingDown() {
-  return {.status = 503,
-          .message = "the server is shutting down",
-          .type = "overloaded_error",
-          .code = "shutting_down"};
+  return MakeApiError(503, "shutting_down", "the server is shutting down");
 }
 
 // Returns the API whose errors and model cards the client understands.
@@ -227,7 +223,8 @@ std::vector<Service::Route> Service::StateRoutes() {
 
 std::vector<Service::Route> Service::ModelAdminRoutes() {
   const Answer clear_prefixes = [](Service&, RequestContext& context) {
-    context.exchange.Send(ClearPrefixCacheResponse(*context.model));
+    context.model->clear_prefix_cache();
+    context.exchange.Send(JsonResponse({{"success", true}}));
   };
   const Answer show_server = [](Service& service, RequestContext& context) {
     context.exchange.Send(ServerInfoResponse(*context.model, service.options_.version));
@@ -318,8 +315,6 @@ Service::Service(ServiceOptions options)
 
 Service::~Service() = default;
 
-void Service::SetLoadProgress(double share) { load_progress_ = share; }
-
 void Service::SetModel(ServedModel model) {
   model_ = std::make_unique<const ServedModel>(std::move(model));
   openapi_ = OpenApiDocument(model_->api->limits);
@@ -330,8 +325,6 @@ void Service::SetHttpCounts(std::function<HttpCounts()> counts) {
   const std::lock_guard lock(mutex_);
   http_counts_ = std::move(counts);
 }
-
-void Service::Drain() { draining_ = true; }
 
 HttpFields Service::CommonFields(const HttpRequest& request, const Api& api,
                                  const std::string& id) const {
@@ -368,14 +361,6 @@ Result<std::unique_ptr<HttpServer>> Service::Listen(HttpServerOptions options) {
       [this](const HttpRequest& request, HttpExchange& exchange) { Handle(request, exchange); });
 }
 
-void Service::Handle(const HttpRequest& request, HttpExchange& exchange) {
-  static_cast<void>(Serve(request, exchange, Part::kWhole));
-}
-
-bool Service::AnswerHead(const HttpRequest& head, HttpExchange& exchange) {
-  return Serve(head, exchange, Part::kHead);
-}
-
 bool Service::IsVital(const HttpRequest& head) const {
   return std::any_of(routes_.begin(), routes_.end(), [&](const Route& route) {
     return route.is_vital() && route.Match(head.path);
@@ -402,18 +387,14 @@ bool Service::Serve(const HttpRequest& request, HttpExchange& exchange, Part par
       .holder = holder,
       .body = ApiBody(request.body, [&] { return draining_ || recorded.ClientIsGone(); }),
       .is_draining = draining_};
-  const bool is_admitted = Admit(context);
+  const bool is_admitted = FindRoute(context) && Authorize(context) &&
+                           (!context.route->needs_model || FindModel(context));
   if (is_admitted && part == Part::kHead && context.route->method == "POST") return false;
   if (is_admitted && Enter(context)) context.route->answer(*this, context);
   record.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   metrics_.Count(record);
   if (options_.record) options_.record(record);
   return true;
-}
-
-bool Service::Admit(RequestContext& context) {
-  return FindRoute(context) && Authorize(context) &&
-         (!context.route->needs_model || FindModel(context));
 }
 
 bool Service::Enter(RequestContext& context) {
@@ -461,11 +442,9 @@ bool Service::FindRoute(RequestContext& context) {
   } else {
     context.exchange.AddField("Allow", allowed + ", OPTIONS");
     context.Fail(
-        {.status = 405,
-         .message = fmt::format("{} takes {}, not {}", ShortenedUtf8(request.path, kQuotedBytes),
-                                allowed, ShortenedUtf8(request.method, kQuotedBytes)),
-         .type = "invalid_request_error",
-         .code = "method_not_allowed"});
+        MakeApiError(405, "method_not_allowed",
+                     fmt::format("{} takes {}, not {}", ShortenedUtf8(request.path, kQuotedBytes),
+                                 allowed, ShortenedUtf8(request.method, kQuotedBytes))));
   }
   return false;
 }
@@ -478,44 +457,32 @@ bool Service::Authorize(RequestContext& context) {
   const bool has_key =
       is_admin ? context.holder.is_admin : context.holder.api_key || !access_.has_keys();
   if (!access_.KnowsHost(context.request)) {
-    context.Fail(
-        {.status = 403,
-         .message = fmt::format("Host: {} is not a name of this server; --allowed-hosts makes it "
-                                "one",
-                                Quoted(context.request.Field("Host"))),
-         .type = "permission_error",
-         .code = "unknown_host"});
+    context.Fail(MakeApiError(
+        403, "unknown_host",
+        fmt::format("Host: {} is not a name of this server; --allowed-hosts makes it one",
+                    Quoted(context.request.Field("Host")))));
   } else if (needs_key && !has_key) {
     context.exchange.AddField("WWW-Authenticate", "Bearer");
     context.Fail(
-        {.status = 401,
-         .message = fmt::format("the {} key is missing or wrong: Authorization: Bearer KEY",
-                                is_admin ? "admin" : "API"),
-         .type = "authentication_error",
-         .code = "invalid_api_key"});
+        MakeApiError(401, "invalid_api_key",
+                     fmt::format("the {} key is missing or wrong: Authorization: Bearer KEY",
+                                 is_admin ? "admin" : "API")));
   } else if (route.method != "GET" && !access_.IsOriginAllowed(context.request)) {
     context.Fail(
-        {.status = 403,
-         .message = fmt::format("Origin: pages of {} may not ask; --cors-origins allows them",
-                                Quoted(context.request.Field("Origin"))),
-         .type = "permission_error",
-         .code = "origin_not_allowed"});
+        MakeApiError(403, "origin_not_allowed",
+                     fmt::format("Origin: pages of {} may not ask; --cors-origins allows them",
+                                 Quoted(context.request.Field("Origin")))));
   } else if (route.method == "POST" && !IsJson(context.request)) {
-    context.Fail(
-        {.status = 415,
-         .message = fmt::format("Content-Type: expected application/json, found {} (curl: -H "
-                                "'Content-Type: application/json')",
-                                Quoted(context.request.Field("Content-Type"))),
-         .type = "invalid_request_error",
-         .code = "unsupported_media_type"});
+    context.Fail(MakeApiError(415, "unsupported_media_type",
+                              fmt::format("Content-Type: expected application/json, found {} "
+                                          "(curl: -H 'Content-Type: application/json')",
+                                          Quoted(context.request.Field("Content-Type")))));
   } else if (route.method == "POST" && !FindContentCoding(context.request.fields)) {
     context.exchange.AddField("Accept-Encoding", std::string(kContentCodings));
-    context.Fail({.status = 415,
-                  .message = fmt::format("Content-Encoding: expected one of {} or none, found {}",
-                                         kContentCodings,
-                                         Quoted(AllOfField(context.request, "Content-Encoding"))),
-                  .type = "invalid_request_error",
-                  .code = "unsupported_media_type"});
+    context.Fail(MakeApiError(
+        415, "unsupported_media_type",
+        fmt::format("Content-Encoding: expected one of {} or none, found {}", kContentCodings,
+                    Quoted(AllOfField(context.request, "Content-Encoding")))));
   } else {
     return true;
   }
@@ -530,10 +497,8 @@ bool Service::FindModel(RequestContext& context) {
         of_key.empty() ? context.model->api : of_key.at(context.holder.api_key.value());
     return true;
   }
-  context.Fail({.status = 503,
-                .message = fmt::format("the model is loading: {:.0f} %", 100 * load_progress_),
-                .type = "overloaded_error",
-                .code = "loading"});
+  context.Fail(MakeApiError(503, "loading",
+                            fmt::format("the model is loading: {:.0f} %", 100 * load_progress_)));
   return false;
 }
 
@@ -551,7 +516,7 @@ std::string Service::MetricsText() const {
 }
 
 void Service::AnswerApiRoute(Service&, RequestContext& context) {
-  ApiResult<ApiRouteReply> reply = context.route->api_route->answer(
+  ApiResult<ApiReply> reply = context.route->api_route->answer(
       *context.api_model,
       {.id = context.rest, .query = context.request.query, .body = context.body});
   if (!reply) return context.Fail(std::move(reply.error()));

@@ -47,10 +47,14 @@ class Service {
   Result<std::unique_ptr<HttpServer>> Listen(HttpServerOptions options);
 
   // See HttpHandler.
-  void Handle(const HttpRequest& request, HttpExchange& exchange);
+  void Handle(const HttpRequest& request, HttpExchange& exchange) {
+    static_cast<void>(Serve(request, exchange, Part::kWhole));
+  }
   // See HttpHeadHandler. Answers like Handle, unless the answer depends on the body: a client that
   // may not use the server cannot make it hold a body.
-  bool AnswerHead(const HttpRequest& head, HttpExchange& exchange);
+  bool AnswerHead(const HttpRequest& head, HttpExchange& exchange) {
+    return Serve(head, exchange, Part::kHead);
+  }
   // Returns whether the request checks the state of the server, or administers it:
   // HttpServerOptions::is_vital.
   bool IsVital(const HttpRequest& head) const;
@@ -63,11 +67,11 @@ class Service {
   std::vector<std::string_view> PublicPaths() const;
 
   // Sets the loaded share, 0 to 1, for /health, while there is no model yet.
-  void SetLoadProgress(double share);
+  void SetLoadProgress(double share) { load_progress_ = share; }
   void SetModel(ServedModel model);
   void SetHttpCounts(std::function<HttpCounts()> counts);
   // Refuses, with status 503, later requests that would generate.
-  void Drain();
+  void Drain() { draining_ = true; }
 
  private:
   struct RequestContext;
@@ -83,10 +87,8 @@ class Service {
   HttpFields CommonFields(const HttpRequest& request, const Api& api, const std::string& id) const;
   // Returns whether the request has been answered.
   bool Serve(const HttpRequest& request, HttpExchange& exchange, Part part);
-  // Each returns false if it has refused the request. Admit checks by the head alone: whether the
-  // server accepts the request; its route, which it sets in context.route; and who may use the
-  // route.
-  bool Admit(RequestContext& context);
+  // Each returns false if it has refused the request, for which the head is enough: FindRoute sets
+  // context.route, Authorize checks who may use the route.
   bool FindRoute(RequestContext& context);
   bool Authorize(RequestContext& context);
   // Sets context.model. Returns false if there is none; the client has then received an error.

@@ -53,9 +53,7 @@ constexpr std::array kFiles = {
 }  // namespace
 
 std::optional<HttpResponse> WebFileResponse(const HttpRequest& request) {
-  const auto* const file = std::find_if(kFiles.begin(), kFiles.end(), [&](const WebFile& known) {
-    return known.path == request.path;
-  });
+  const auto* const file = std::ranges::find(kFiles, request.path, &WebFile::path);
   if (file == kFiles.end()) return std::nullopt;
   const std::string_view bytes = file->bytes();
   const std::string tag = fmt::format("\"{:x}\"", std::hash<std::string_view>()(bytes));

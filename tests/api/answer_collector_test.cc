@@ -25,7 +25,9 @@ class AnswerCollectorTest : public testing::ApiModelTest {
  protected:
   AnswerCollectorTest() {
     const std::vector<ToolSpec> tools = {{.name = "f", .function_json = R"({"name":"f"})"}};
-    options_ = {.starts_in_reasoning = true, .tools = *ToolSchemas::Make(tools)};
+    options_ = {.parser = {.starts_in_reasoning = true,
+                           .tools = *ToolSchemas::Make(tools),
+                           .stream_arguments = false}};
   }
 
   CollectedAnswer Collect(const std::vector<StreamEvent>& events) const {
@@ -58,7 +60,7 @@ TEST_F(AnswerCollectorTest, ReasoningContentAndCalls) {
 TEST_F(AnswerCollectorTest, WithoutParallelCallsTheFirstCounts) {
   options_.parallel_tool_calls = false;
   for (const bool stream : {false, true}) {
-    options_.stream_arguments = stream;
+    options_.parser.stream_arguments = stream;
     const CollectedAnswer collected =
         Collect(Events("</think>" + std::string(kCalls), FinishReason::kStop));
     ASSERT_THAT(collected.answer.tool_calls, SizeIs(1));
@@ -68,7 +70,7 @@ TEST_F(AnswerCollectorTest, WithoutParallelCallsTheFirstCounts) {
 }
 
 TEST_F(AnswerCollectorTest, EventsTogetherAreTheAnswer) {
-  options_.stream_arguments = true;
+  options_.parser.stream_arguments = true;
   AnswerCollector collector(options_, testing::CountingBits());
   Answer together;
   for (const StreamEvent& event :
@@ -189,7 +191,7 @@ TEST_F(TokenSectionsTest, OfTokens) {
     EXPECT_EQ(SectionText(sections, TokenSection::kContent), "Once 😀 upon");
     EXPECT_EQ(n_reasoning_, static_cast<std::int64_t>(Tokens("Hm, 😀 so.").size()));
   }
-  options_.starts_in_reasoning = false;
+  options_.parser.starts_in_reasoning = false;
   const auto sections = Sections(Events("Once", FinishReason::kStop));
   EXPECT_EQ(n_reasoning_, 0);
   EXPECT_EQ(SectionText(sections, TokenSection::kMarkup), "<｜end▁of▁sentence｜>");
@@ -223,8 +225,9 @@ TEST_F(AnswerCollectorTest, GoldenAnswers) {
   int n_compared = 0;
   for (const Json& golden : Json::parse(testing::ReadFile(*path), nullptr, false)) {
     SCOPED_TRACE(golden["name"].get<std::string>());
-    options_ = {.starts_in_reasoning = golden["thinking_mode"] == "thinking",
-                .tools = testing::ReadTools(golden)};
+    options_ = {.parser = {.starts_in_reasoning = golden["thinking_mode"] == "thinking",
+                           .tools = testing::ReadTools(golden),
+                           .stream_arguments = false}};
     const FinishReason finish =
         golden["ended_by"] == "length" ? FinishReason::kLength : FinishReason::kStop;
     const Answer answer = Collect(Events(golden["text"].get<std::string>(), finish)).answer;

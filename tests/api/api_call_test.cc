@@ -52,7 +52,7 @@ TEST_F(ApiCallTest, ChatBecomesThePromptOfTheModel) {
   EXPECT_EQ(request.sampling.max_tokens, 5);
   EXPECT_EQ(request.sampling.seed, 7u);
   EXPECT_TRUE(call.answers.is_chat);
-  EXPECT_TRUE(call.answers.starts_in_reasoning);
+  EXPECT_TRUE(call.answers.parser.starts_in_reasoning);
   EXPECT_EQ(call.answers.stop_strings, std::vector<std::string>{"x"});
   EXPECT_EQ(call.answers.stop_tokens, std::vector<Token>{4});
   EXPECT_EQ(call.model, "fairy") << "where the client names none";
@@ -109,7 +109,7 @@ TEST_F(ApiCallTest, WithoutThinkingTheAnswerIsContent) {
       "messages": [{"role": "user", "content": "Hi"}]})");
   EXPECT_EQ(PromptText(call.requests[0]),
             "<｜begin▁of▁sentence｜><｜User｜>Hi<｜Assistant｜></think>");
-  EXPECT_FALSE(call.answers.starts_in_reasoning);
+  EXPECT_FALSE(call.answers.parser.starts_in_reasoning);
   EXPECT_EQ(call.model, "gpt-4o");
 }
 
@@ -126,11 +126,11 @@ TEST_F(ApiCallTest, SpecialTokensOfAClientAreText) {
 TEST_F(ApiCallTest, TheToolsOfTheRequestAreKnownToTheParser) {
   const std::string tools = R"("tools": [{"type": "function", "function": {"name": "f"}}])";
   const std::string messages = R"({"messages": [{"role": "user", "content": "Hi"}], )";
-  EXPECT_TRUE(Chat(messages + tools + "}").answers.tools.Knows("f"));
-  EXPECT_TRUE(Chat(messages + tools + R"(, "tool_choice": "none"})").answers.tools.empty());
+  EXPECT_TRUE(Chat(messages + tools + "}").answers.parser.tools->Knows("f"));
+  EXPECT_TRUE(Chat(messages + tools + R"(, "tool_choice": "none"})").answers.parser.tools->empty());
   EXPECT_TRUE(Chat(R"({"messages": [{"role": "system", "content": "", )" + tools +
                    R"(}, {"role": "user", "content": "Hi"}]})")
-                  .answers.tools.Knows("f"));
+                  .answers.parser.tools->Knows("f"));
 }
 
 TEST_F(ApiCallTest, CompletionsBeginWithTheBeginToken) {
@@ -306,7 +306,7 @@ TEST_F(ApiCallTest, AnAnswerAtTheEndIsFollowedByAnother) {
   };
   const std::string before = "<｜begin▁of▁sentence｜><｜User｜>a<｜Assistant｜><think></think>b";
   EXPECT_EQ(prompt("}]}"), before + "<｜end▁of▁sentence｜><｜Assistant｜><think>");
-  EXPECT_TRUE(Chat(answered + "}]}").answers.starts_in_reasoning);
+  EXPECT_TRUE(Chat(answered + "}]}").answers.parser.starts_in_reasoning);
   const std::string chat = R"(}], "enable_thinking": false})";
   EXPECT_EQ(prompt(chat),
             "<｜begin▁of▁sentence｜><｜User｜>a<｜Assistant｜></think>b"
@@ -325,10 +325,10 @@ TEST_F(ApiCallTest, ReasoningIsContinuedUnlessTheClientRefuses) {
   const std::string before = "<｜begin▁of▁sentence｜><｜User｜>a<｜Assistant｜><think>so";
   const ApiCall continued = call("", "");
   EXPECT_EQ(PromptText(continued.requests[0]), before);
-  EXPECT_TRUE(continued.answers.starts_in_reasoning);
+  EXPECT_TRUE(continued.answers.parser.starts_in_reasoning);
   const ApiCall ended = call("", R"(, "continue_reasoning": false)");
   EXPECT_EQ(PromptText(ended.requests[0]), before + "</think>");
-  EXPECT_FALSE(ended.answers.starts_in_reasoning);
+  EXPECT_FALSE(ended.answers.parser.starts_in_reasoning);
   EXPECT_EQ(PromptText(call("b", "").requests[0]), before + "</think>b");
 }
 

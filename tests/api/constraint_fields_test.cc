@@ -272,7 +272,7 @@ TEST_F(ConstraintFieldsTest, NoToolMayBeCalled) {
       [{"type": "function", "function": {"name": "secret"}}]}, {"role": "user", "content": "Hi"}]
       )" + none + "}");
   EXPECT_THAT(*tokenizer_.Decode(call.requests[0].prompt), ::testing::Not(HasSubstr("secret")));
-  EXPECT_TRUE(call.answers.tools.empty());
+  EXPECT_TRUE(call.answers.parser.tools->empty());
 }
 
 TEST_F(ConstraintFieldsTest, StrictTools) {
@@ -308,7 +308,7 @@ TEST_F(ConstraintFieldsTest, StrictTools) {
   EXPECT_THAT(strict(&kChatCompletions, chat), ElementsAre(false, true))
       << "what a request asks for does not depend on the option";
   EXPECT_THAT(Prepare(&kChatCompletions, std::string(kTwoTools) + R"(, "tool_choice": "required")")
-                  .answers.begins_with_call,
+                  .answers.parser.begins_with_call,
               true);
 }
 

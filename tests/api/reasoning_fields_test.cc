@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include "api/anthropic/messages_api.h"
-#include "api/common/hosted_defaults.h"
 #include "api/openai/openai_api.h"
 #include "api/responses/responses_api.h"
 #include "chat/literals.h"

@@ -1,4 +1,4 @@
-#include "api/anthropic/stable_system.h"
+#include "api/anthropic/messages_request.h"
 
 #include <gtest/gtest.h>
 

@@ -49,7 +49,7 @@ class StreamGoldensTest : public testing::ApiModelTest {
     const ApiResult<ApiCall> call = kChatCompletions.prepare(golden.body.dump(), model_);
     ASSERT_TRUE(call) << call.error().message;
     ApiCall whole_call = *call;  // of a repeated parameter the last value counts here
-    whole_call.answers.stream_arguments = false;
+    whole_call.answers.parser.stream_arguments = false;
     const Json whole =
         testing::Tell(whole_call, model_, Cut(golden, {})).whole["choices"][0]["message"];
     std::vector<std::size_t> all(golden.text.size());

@@ -37,7 +37,8 @@ class ToolChoiceTest : public testing::ApiModelTest {
     const ApiCall call = Prepare(endpoint, fields);
     if (call.requests.empty()) return {};
     const ConstraintSpec spec = testing::SpecFrom(call.requests[0].sampling.constraint);
-    EXPECT_EQ(call.answers.begins_with_call, spec.tools.kind == ToolConstraint::Kind::kRequired);
+    EXPECT_EQ(call.answers.parser.begins_with_call,
+              spec.tools.kind == ToolConstraint::Kind::kRequired);
     return spec;
   }
   static std::vector<std::string> ToolNames(const ConstraintSpec& spec) {

@@ -113,10 +113,21 @@ void ExpectCalls(const std::vector<ToolCall>& found, const std::vector<ToolCall>
   }
 }
 
+// The calls as the model writes them, after the two newlines before them.
+std::string TurnWithCalls(const std::vector<ToolCall>& calls) {
+  const Message turn = {.role = Role::kAssistant, .tool_calls = calls, .leave_open = true};
+  const Result<EncodedPrompt> prompt =
+      EncodeChat({.messages = {turn}},
+                 {.thinking = ThinkingMode::kChat, .add_bos = false, .trust_client_text = true},
+                 PreviewProfile());
+  RC_ASSERT(prompt.has_value());
+  return prompt->Text();
+}
+
 TEST(AnswerProperties, RandomArgumentsSurviveTheWireFormat) {
   EXPECT_TRUE(rc::check([] {
     const std::vector<ToolCall> calls = *RandomCalls();
-    const std::string text = "\n\n" + RenderToolCalls(calls);
+    const std::string text = TurnWithCalls(calls);
     const bool streams = *rc::gen::arbitrary<bool>();
     const Answer answer =
         ReadInPieces(text, RandomCuts(text.size()), {.stream_arguments = streams});
@@ -153,6 +164,7 @@ TEST(AnswerProperties, AnyTextIsReadTheSameHoweverItIsCut) {
   EXPECT_TRUE(rc::check([] {
     const std::string text = *rc::gen::resize(300, MarkupLikeText());
     for (int options = 0; options < 128; ++options) {
+      if ((options & 28) != 0) continue;  // bits that mean nothing
       const std::string setup = {static_cast<char>(options), *rc::gen::arbitrary<char>()};
       const std::string wrong = fuzz::CheckAnswerParser(setup + text);
       RC_ASSERT(wrong == "");

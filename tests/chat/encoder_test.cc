@@ -49,7 +49,7 @@ TEST(Encoder, EncodeCases) {
     ASSERT_TRUE(prompt) << golden.name << ": " << prompt.error().message;
     EXPECT_EQ(prompt->Text(), golden.expected) << golden.name;
     const bool ends_in_reasoning = golden.expected.ends_with(kThinkOpenToken);
-    EXPECT_EQ(prompt->ends_in_reasoning, ends_in_reasoning) << golden.name;
+    EXPECT_EQ(prompt->start.in_reasoning, ends_in_reasoning) << golden.name;
   }
 }
 

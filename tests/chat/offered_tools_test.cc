@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "chat/encoder.h"
-#include "chat/tool_definition.h"
+#include "chat/shown_request.h"
 
 namespace fathom {
 namespace {

@@ -151,23 +151,13 @@ TEST(AnswerParser, RobustCasesAsStream) {
 
 // The policy, case by case, beyond the golden ones.
 
-TEST(AnswerParser, ReasoningKeepsBlocksIfAskedTo) {
-  const std::string text = "r\n\n" + Block(kCall) + "</think>c";
-  AnswerParserOptions options = kInReasoning;
-  EXPECT_EQ(Read(text, options).tool_calls.size(), 1U);
-  options.recover_calls_in_reasoning = false;
-  const Answer answer = Read(text, options);
-  EXPECT_EQ(answer.tool_calls.size(), 0U);
-  EXPECT_EQ(answer.reasoning_content, "r\n\n" + Block(kCall));
-  EXPECT_EQ(answer.content, "c");
-}
-
 TEST(AnswerParser, ReasoningEndsAtABlockOnlyAtALinesStart) {
   const std::string mention = "as in " + Block(kCall) + " you see";
   const Answer answer = Read(mention + "</think>c", kInReasoning);
   EXPECT_EQ(answer.reasoning_content, mention);
   EXPECT_EQ(answer.content, "c");
   EXPECT_EQ(Read(Block(kCall), kInReasoning).tool_calls.size(), 1U);
+  EXPECT_EQ(Read("r\n\n" + Block(kCall) + "</think>c", kInReasoning).tool_calls.size(), 1U);
   EXPECT_EQ(Read(std::string("r\n").append(kCall), kInReasoning).tool_calls.size(), 0U);
 }
 
@@ -264,7 +254,6 @@ TEST(AnswerParser, ACallThatWasGivenIsOneWhateverFollows) {
 TEST(AnswerParser, TextAfterCalls) {
   const std::string text = "a\n\n" + Block(kCall) + "\n\nbye";
   EXPECT_EQ(Read(text).stats.dropped_bytes, 3U);
-  EXPECT_EQ(Read(text, {.keep_text_after_calls = true}).content, "a\n\nbye");
 }
 
 TEST(AnswerParser, TextAfterAnEmptyBlockIsContent) {
@@ -286,12 +275,12 @@ TEST(AnswerParser, TypesOfParameters) {
   const ToolSchemas tools = Tools(Json::parse(
       R"([{"name":"f","parameters":{"properties":{"s":{"type":"string"},"i":{"type":"integer"},
            "u":{"type":["string","null"]}}}}])"));
-  const auto arguments = [&](std::string_view parameter, bool coerce = false) {
+  const auto arguments = [&](std::string_view parameter) {
     const Answer answer =
         Read(Block(fmt::format("<｜DSML｜invoke name=\"f\">\n<｜DSML｜parameter name={}"
                                "</｜DSML｜parameter>\n</｜DSML｜invoke>",
                                parameter)),
-             {.tools = tools, .coerce_strings = coerce});
+             {.tools = tools});
     return answer.tool_calls.empty() ? "no call" : answer.tool_calls[0].arguments;
   };
   EXPECT_EQ(arguments("\"s\">5"), R"({"s": "5"})");
@@ -301,9 +290,6 @@ TEST(AnswerParser, TypesOfParameters) {
   EXPECT_EQ(arguments("\"x\">[1]"), R"({"x": [1]})");
   EXPECT_EQ(arguments("\"x\">one"), R"({"x": "one"})");
   EXPECT_EQ(arguments("\"i\" string=\"true\">5"), R"({"i": "5"})");
-  EXPECT_EQ(arguments("\"i\" string=\"true\">5", true), R"({"i": 5})");
-  EXPECT_EQ(arguments("\"i\" string=\"true\">five", true), R"({"i": "five"})");
-  EXPECT_EQ(arguments("\"s\" string=\"true\">5", true), R"({"s": "5"})");
   EXPECT_EQ(arguments("\"i\" string=\"false\"> 5 "), R"({"i": 5})");
   EXPECT_EQ(arguments("\"i\" string=\"false\">NaN"), R"({"i": "NaN"})");
 }

@@ -133,9 +133,6 @@ TEST(CallsInReasoning, OthersWithinALineAreReasoning) {
   const Answer content = Read("as in " + block + "</think>c", kInReasoning);
   EXPECT_EQ(content.reasoning_content, "as in " + block);
   EXPECT_EQ(content.content, "c");
-  AnswerParserOptions keeps = kInReasoning;
-  keeps.recover_calls_in_reasoning = false;
-  EXPECT_EQ(Read("r. " + block, keeps).reasoning_content, "r. " + block);
 }
 
 // The model might have gone on behind the block.

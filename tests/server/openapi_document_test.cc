@@ -52,8 +52,18 @@ TEST(OpenApiLimits, AreThoseOfTheServer) {
   EXPECT_EQ(schemas["TokenId"]["maximum"], 4095);
   EXPECT_EQ(schemas["TokenIdText"]["pattern"], NumbersUpTo(4095));
   EXPECT_EQ(schemas["ChoiceCount"]["maximum"], 3);
-  EXPECT_EQ(json::parse(OpenApiDocument()),
-            json::parse(OpenApiDocument({.vocab_size = 129280, .max_choices = 8})));
+}
+
+TEST(OpenApiOperations, AreWrittenOut) {
+  const json document = json::parse(OpenApiDocument());
+  const json& operation = document.at("paths").at("/v1/chat/completions").at("post");
+  EXPECT_EQ(operation.at("requestBody").at("content").at("application/json").at("schema"),
+            json({{"$ref", "#/components/schemas/ChatCompletionRequest"}}));
+  const json& responses = operation.at("responses");
+  EXPECT_TRUE(responses.at("200").at("content").contains("application/json"));
+  EXPECT_TRUE(responses.at("200").at("content").contains("text/event-stream"));
+  const std::string refusal = responses.at("400").at("$ref");
+  EXPECT_TRUE(document.contains(json::json_pointer(refusal.substr(1)))) << refusal;
 }
 
 TEST(OpenApiLimits, NumbersHaveAnExpression) {

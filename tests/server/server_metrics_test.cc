@@ -49,9 +49,7 @@ TEST(ServerMetricsTest, CommonNamesHaveTheValuesOfOurs) {
                 .seconds = 2,
                 .generates = true,
                 .usage = {.prompt_tokens = 7, .completion_tokens = 3},
-                .queue_seconds = 1,
-                .prefill_seconds = .5,
-                .decode_seconds = .25,
+                .times = {.queue_seconds = 1, .prefill_seconds = .5, .decode_seconds = .25},
                 .longest_choice = 2,
                 .finish = "stop"});
   for (const char* finish : {"tool_calls", "cancelled", "length", "error", ""}) {

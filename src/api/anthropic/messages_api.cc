@@ -3,7 +3,6 @@
 #include <fmt/chrono.h>
 
 #include <ctime>
-#include <utility>
 
 #include "api/anthropic/messages_format.h"
 #include "api/anthropic/messages_request.h"
@@ -12,10 +11,10 @@
 namespace fathom {
 namespace {
 
-ApiResult<ApiRouteReply> CountTokens(const ApiModel& model, const ApiRouteRequest& request) {
+ApiResult<ApiReply> CountTokens(const ApiModel& model, const ApiRouteRequest& request) {
   const ApiResult<std::int64_t> count = CountMessageTokens(request.body, model);
   if (!count) return tl::unexpected<ApiError>(count.error());
-  return ApiRouteReply{.body = WriteJson({{"input_tokens", *count}})};
+  return ApiReply{.body = WriteJson({{"input_tokens", *count}})};
 }
 
 JsonValue CardJson(const ModelCard& model) {
@@ -28,13 +27,11 @@ JsonValue CardJson(const ModelCard& model) {
           {"max_tokens", model.max_context}};
 }
 
-JsonValue ListJson(std::span<const ModelCard> models) {
-  JsonValue list = JsonValue::Array();
-  for (const ModelCard& model : models) list.push_back(CardJson(model));
-  return {{"data", std::move(list)},
+JsonValue ListJson(JsonValue cards) {
+  return {{"data", cards},
           {"has_more", false},
-          {"first_id", models.front().name},
-          {"last_id", models.back().name}};
+          {"first_id", *cards.items().front().Find("id")},
+          {"last_id", *cards.items().back().Find("id")}};
 }
 
 constexpr std::string_view kMessagesPaths[] = {"/v1/messages", "/anthropic/v1/messages"};

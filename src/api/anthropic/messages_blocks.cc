@@ -41,11 +41,6 @@ std::string Unsupported(std::string_view type) {
   return fmt::format("[Unsupported {}]", ShortenedUtf8(type, kQuotedBytes));
 }
 
-void AppendThinking(std::string_view text, std::string* to) {
-  if (!to->empty() && !text.empty()) to->append(kBlockJoiner);
-  to->append(text);
-}
-
 }  // namespace
 
 std::string JoinTexts(const std::vector<std::string>& texts) {
@@ -128,7 +123,7 @@ bool ContentBlockReader::ReadAssistantBlock(const JsonValue& block, std::string_
     if (thinking.empty()) {  // the client asked to hide it (MessageBlocks)
       thinking = ReadReasoningToken(signature).value_or("");
     }
-    AppendThinking(thinking, &blocks->reasoning);
+    AppendParagraph(thinking, &blocks->reasoning);
   } else if (type == "tool_use") {
     blocks->calls.push_back({.id = ReadText(block, "id", path),
                              .name = ReadText(block, "name", path),

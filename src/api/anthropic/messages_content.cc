@@ -7,7 +7,6 @@
 
 #include "api/anthropic/messages_blocks.h"
 #include "api/anthropic/messages_request.h"
-#include "api/anthropic/stable_system.h"
 #include "api/common/other_endpoint.h"
 #include "chat/literals.h"
 

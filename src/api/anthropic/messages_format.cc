@@ -4,9 +4,9 @@
 
 #include <string_view>
 
-#include "api/common/call_input.h"
 #include "api/common/reasoning_token.h"
 #include "base/check.h"
+#include "chat/answer.h"
 #include "json/json_writer.h"
 
 namespace fathom {
@@ -129,7 +129,7 @@ class MessagesFormat final : public AnswerFormat {
         R"({{"id":{},"type":"message","role":"assistant","model":{},"content":{},)"
         R"("stop_reason":"{}","stop_sequence":{},"usage":{}}})",
         WriteJson(answer.head().id), WriteJson(answer.head().model),
-        ContentJson(collected.answer, MakeSignature(answer), answer.call().answers.tools),
+        ContentJson(collected.answer, MakeSignature(answer), *answer.call().answers.parser.tools),
         stop.reason, WriteJson(stop.sequence), WriteJson(MessagesUsage(answer.usage())));
   }
 

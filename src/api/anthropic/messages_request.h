@@ -2,6 +2,7 @@
 // docs/spec/serving.md section 9.
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -23,6 +24,14 @@ namespace fathom {
 // Errors name the field: kInvalidArgument if it is wrong, kUnsupported if this build cannot do it.
 Result<ChatCompletionRequest> ParseMessagesRequest(const ApiBody& body, const RequestLimits& limits,
                                                    const RequestDefaults& defaults);
+
+// Drops the parts of Claude Code's system texts that change from request to request: two prompts
+// share only the text before their first difference. docs/spec/serving.md section 9.
+//
+// Returns the text without
+//   lines that begin with "x-anthropic-billing-header:", and the newlines after them;
+//   markers <total_tokens>N tokens left</total_tokens>, and the newlines before them.
+std::string StableSystemText(std::string_view text);
 
 // Rules by which a conversation is read.
 struct ConversationRules {

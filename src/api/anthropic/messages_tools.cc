@@ -100,9 +100,9 @@ constexpr ServerRunTool kServerRun[] = {
 };
 
 const ServerRunTool* FindServerRun(std::string_view type) {
-  const auto* found =
-      std::find_if(std::begin(kServerRun), std::end(kServerRun),
-                   [type](const ServerRunTool& tool) { return type.starts_with(tool.type); });
+  const auto* found = std::ranges::find_if(
+      kServerRun, [type](std::string_view prefix) { return type.starts_with(prefix); },
+      &ServerRunTool::type);
   return found == std::end(kServerRun) ? nullptr : found;
 }
 

@@ -1,7 +1,9 @@
-#include "api/anthropic/stable_system.h"
-
 #include <algorithm>
 #include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "api/anthropic/messages_request.h"
 
 namespace fathom {
 namespace {

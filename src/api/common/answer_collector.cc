@@ -12,13 +12,9 @@ namespace {
 std::unique_ptr<AnswerParser> MakeParser(const AnswerOptions& options,
                                          const RandomBits& random_bits) {
   if (!options.is_chat) return nullptr;
-  return std::make_unique<AnswerParser>(
-      AnswerParserOptions{.starts_in_reasoning = options.starts_in_reasoning,
-                          .tools = options.tools,
-                          .begins_with_call = options.begins_with_call,
-                          .stream_arguments = options.stream_arguments,
-                          .call_id_prefix = options.call_id_prefix,
-                          .random_bits = random_bits});
+  AnswerParserOptions parser = options.parser;
+  parser.random_bits = random_bits;
+  return std::make_unique<AnswerParser>(std::move(parser));
 }
 
 AnswerEnd ToAnswerEnd(FinishReason finish) {
@@ -32,12 +28,6 @@ void AppendEvents(std::vector<AnswerEvent> more, std::vector<AnswerEvent>* event
 
 bool Contains(const std::vector<Token>& tokens, Token token) {
   return std::find(tokens.begin(), tokens.end(), token) != tokens.end();
-}
-
-bool IsCall(const AnswerEvent& event) {
-  return event.kind == AnswerEvent::Kind::kCallBegin ||
-         event.kind == AnswerEvent::Kind::kArgumentsDelta ||
-         event.kind == AnswerEvent::Kind::kCallEnd;
 }
 
 bool IsCallEnd(const AnswerEvent& event) { return event.kind == AnswerEvent::Kind::kCallEnd; }
@@ -99,7 +89,7 @@ std::vector<AnswerEvent> AnswerCollector::ParseText(const StreamEvent& event) {
   }
   if (finished()) AppendEvents(parser_->Finish(ToAnswerEnd(*collected_.finish)), &events);
   if (!options_.parallel_tool_calls) {
-    std::erase_if(events, [](const AnswerEvent& e) { return IsCall(e) && e.call > 0; });
+    std::erase_if(events, [](const AnswerEvent& e) { return e.is_of_call() && e.call > 0; });
   }
   collected_.answer.stats = parser_->stats();
   return events;

@@ -25,15 +25,12 @@ namespace fathom {
 // Options for reading an answer.
 struct AnswerOptions {
   bool is_chat = true;  // false: all text is content
-  bool starts_in_reasoning = false;
-  ToolSchemas tools;                     // the tools that the model was offered
-  bool stream_arguments = false;         // AnswerParserOptions
-  std::string call_id_prefix = "call_";  // AnswerParserOptions
-  bool parallel_tool_calls = true;       // false: only the first call is reported
-  bool include_reasoning = true;         // false: reasoning is not reported
-  bool begins_with_call = false;         // AnswerParserOptions
-  std::vector<Token> stop_tokens{};      // requested by the client
-  std::vector<Token> turn_tokens{};      // tokens that end every answer (prompt_tokens.h)
+  // The tools are the ones that the model was offered. The collector sets the random bits.
+  AnswerParserOptions parser = {.tools = ToolSchemas(), .stream_arguments = false};
+  bool parallel_tool_calls = true;   // false: only the first call is reported
+  bool include_reasoning = true;     // false: reasoning is not reported
+  std::vector<Token> stop_tokens{};  // requested by the client
+  std::vector<Token> turn_tokens{};  // tokens that end every answer (prompt_tokens.h)
   std::vector<std::string> stop_strings{};
 };
 

@@ -97,12 +97,11 @@ ApiError MakeConstraintError(ConstraintErrorCode code, const std::string& path,
       *text = ShortenedUtf8(*text, kMaxIssueBytes);
     }
   }
-  return {.status = 400,
-          .message = fmt::format("{}: {}", path, ShortenedUtf8(message, kMaxIssueBytes)),
-          .type = "invalid_request_error",
-          .param = path,
-          .code = std::string(Name(code)),
-          .issues = std::move(issues)};
+  ApiError error =
+      MakeApiError(400, std::string(Name(code)),
+                   fmt::format("{}: {}", path, ShortenedUtf8(message, kMaxIssueBytes)), path);
+  error.issues = std::move(issues);
+  return error;
 }
 
 // Returns the compiler's error in the names of the request, for the first part with an issue.

@@ -11,6 +11,7 @@
 #include "api/common/content_form.h"
 #include "base/caller.h"
 #include "chat/chat.h"
+#include "chat/encoder.h"
 #include "constraint/constraint.h"
 
 namespace fathom {
@@ -33,13 +34,6 @@ struct CallableTools {
   bool is_required = false;    // the answer is a block of calls, with all required parameters
   bool is_restricted = false;  // the prompt shows other tools, too
   bool parallel = true;        // a block may contain several calls
-};
-
-// The text with which the answer begins.
-struct AnswerStart {
-  bool in_reasoning = false;
-  std::string prefill{};   // content that the prompt already contains
-  bool has_calls = false;  // the prompt contains calls of the answer, too
 };
 
 // The parts of a chat that decide how its answer may continue; a completion has none.

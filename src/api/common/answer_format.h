@@ -8,6 +8,7 @@
 #include "api/common/api_answer.h"
 #include "api/common/api_error.h"
 #include "json/json_value.h"
+#include "json/json_writer.h"
 
 namespace fathom {
 
@@ -43,9 +44,14 @@ class AnswerFormat {
 };
 
 // Appends "data: {...}\n\n" to `out`.
-void AppendSse(const JsonValue& json, std::string* out);
+inline void AppendSse(const JsonValue& json, std::string* out) {
+  out->append("data: ").append(WriteJson(json)).append("\n\n");
+}
 // Appends "event: name", and then the same data line.
-void AppendSse(std::string_view event, const JsonValue& json, std::string* out);
+inline void AppendSse(std::string_view event, const JsonValue& json, std::string* out) {
+  out->append("event: ").append(event).append("\n");
+  AppendSse(json, out);
+}
 
 // Ends a stream of OpenAI's chat completions and completions.
 inline constexpr std::string_view kSseDone = "data: [DONE]\n\n";

@@ -23,16 +23,11 @@ struct ApiRouteRequest {
   ApiBody body = std::string_view();
 };
 
-struct ApiRouteReply {
-  std::string body;
-  std::string_view content_type = "application/json";
-};
-
 // A request to an API that generates nothing.
 struct ApiRoute {
   std::string_view method;
   std::string_view path;  // "{id}" matches any text without '/'
-  ApiResult<ApiRouteReply> (*answer)(const ApiModel& model, const ApiRouteRequest& request);
+  ApiResult<ApiReply> (*answer)(const ApiModel& model, const ApiRouteRequest& request);
 };
 
 // One name of the served model, as GET /v1/models shows it.
@@ -63,7 +58,7 @@ struct Api {
   // Stores an answer to which the client may refer later. Called before the client sees its end.
   void (*store)(const ApiAnswer& answer) = nullptr;
   JsonValue (*model_card)(const ModelCard& model);
-  JsonValue (*model_list)(std::span<const ModelCard> models);  // at least one
+  JsonValue (*model_list)(JsonValue cards);  // a list of model_card, at least one
 
   bool is_chat = true;  // false: all text is content
   // Also parse the arguments of calls piece by piece for answers that are sent whole.

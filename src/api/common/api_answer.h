@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "api/common/answer_collector.h"
@@ -20,7 +21,8 @@ namespace fathom {
 
 struct ApiReply {
   int status = 200;  // HTTP status
-  std::string body;  // JSON on one line
+  std::string body;  // JSON on one line, or of another type
+  std::string_view content_type = "application/json";
 };
 
 // The fields of a response besides its choices.
@@ -44,8 +46,8 @@ struct Usage {
 // Sections of the engine's time; each is the longest among the requests that have ended.
 struct AnswerTimes {
   double queue_seconds = 0;
-  double prefill_seconds = 0;
-  double decode_seconds = 0;
+  double prefill_seconds = 0;  // from the first step to the first token
+  double decode_seconds = 0;   // from the first token to the end
 };
 
 // The additions of one engine event to one choice.

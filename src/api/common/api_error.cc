@@ -24,41 +24,48 @@ JsonValue TextOrNull(const std::string& text) {
   return text.empty() ? JsonValue(nullptr) : JsonValue(text);
 }
 
-ApiError WithoutField(int status, std::string type, std::string code, const Error& error) {
-  return {.status = status,
-          .message = error.message,
-          .type = std::move(type),
-          .param = "",
-          .code = std::move(code)};
+std::string TypeOfStatus(int status) {
+  if (status == 401) return "authentication_error";
+  if (status == 403) return "permission_error";
+  if (status == 429) return "rate_limit_error";
+  if (status == 503) return "overloaded_error";
+  return status < 500 ? "invalid_request_error" : "server_error";
 }
+
+// All other errors are the server's.
+struct ClientError {
+  ErrorCode error;
+  int status;
+  const char* code;
+};
+
+constexpr ClientError kClientErrors[] = {
+    {ErrorCode::kInvalidArgument, 400, "invalid_value"},
+    {ErrorCode::kInvalidData, 400, "invalid_value"},
+    {ErrorCode::kUnsupported, 400, "unsupported_parameter"},
+    {ErrorCode::kNotFound, 404, "not_found"},
+    {ErrorCode::kResourceExhausted, 429, "queue_full"},
+    {ErrorCode::kUnavailable, 503, "unavailable"},
+    {ErrorCode::kTooLarge, 413, "request_too_large"},
+};
 
 }  // namespace
 
+ApiError MakeApiError(int status, std::string code, std::string message, std::string param) {
+  return {.status = status,
+          .message = std::move(message),
+          .type = TypeOfStatus(status),
+          .param = std::move(param),
+          .code = std::move(code)};
+}
+
 ApiError ToApiError(const Error& error) {
-  switch (error.code) {
-    case ErrorCode::kInvalidArgument:
-    case ErrorCode::kInvalidData:
-    case ErrorCode::kUnsupported: {
-      const bool is_unsupported = error.code == ErrorCode::kUnsupported;
-      return {.status = 400,
-              .message = error.message,
-              .type = "invalid_request_error",
-              .param = std::string(LeadingField(error.message)),
-              .code = is_unsupported ? "unsupported_parameter" : "invalid_value"};
-    }
-    case ErrorCode::kNotFound:
-      return WithoutField(404, "invalid_request_error", "not_found", error);
-    case ErrorCode::kResourceExhausted:
-      return WithoutField(429, "rate_limit_error", "queue_full", error);
-    case ErrorCode::kUnavailable:
-      return WithoutField(503, "overloaded_error", "unavailable", error);
-    case ErrorCode::kTooLarge:
-      return WithoutField(413, "invalid_request_error", "request_too_large", error);
-    case ErrorCode::kOutOfMemory:
-    case ErrorCode::kIo:
-      break;
+  for (const ClientError& known : kClientErrors) {
+    if (known.error != error.code) continue;
+    const std::string_view field = known.status == 400 ? LeadingField(error.message) : "";
+    return MakeApiError(known.status, known.code, error.message, std::string(field));
   }
-  return WithoutField(500, "server_error", "server_error", error);
+  return MakeApiError(500, "server_error", error.message);
 }
 
 tl::unexpected<ApiError> UnexpectedApiError(const Error& error) {
@@ -66,16 +73,15 @@ tl::unexpected<ApiError> UnexpectedApiError(const Error& error) {
 }
 
 ApiError ContextLengthError(std::int64_t prompt_tokens, std::int64_t max_context, bool is_least) {
-  return {
-      .status = 400,
-      .message = fmt::format(
+  ApiError error = MakeApiError(
+      400, "context_length_exceeded",
+      fmt::format(
           "This model's maximum context length is {} tokens. However, you requested {}{} tokens: "
           "the prompt is too long. Please shorten it.",
           max_context, is_least ? "at least " : "", prompt_tokens),
-      .type = "invalid_request_error",
-      .param = "messages",
-      .code = "context_length_exceeded",
-      .overflow = ContextOverflow{.prompt_tokens = prompt_tokens, .max_context = max_context}};
+      "messages");
+  error.overflow = ContextOverflow{.prompt_tokens = prompt_tokens, .max_context = max_context};
+  return error;
 }
 
 JsonValue IssuesJson(const ApiError& error) {

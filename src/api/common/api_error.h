@@ -34,6 +34,9 @@ struct ApiError {
 template <class T>
 using ApiResult = tl::expected<T, ApiError>;
 
+// Returns an error whose type follows from the status. `param`: ApiError::param.
+ApiError MakeApiError(int status, std::string code, std::string message, std::string param = "");
+
 // Converts an error for a client. If the message begins with the path of a field and a colon, the
 // field becomes `param`.
 ApiError ToApiError(const Error& error);

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "api/common/api.h"
-#include "api/common/hosted_defaults.h"
 #include "api/common/prompt_tokens.h"
 #include "chat/encoder.h"
 #include "chat/literals.h"
@@ -120,11 +119,29 @@ ApiResult<ChatPrompt> EncodeMessages(ChatRequest chat, EncodeOptions options, co
       std::count_if(prompt->spans.begin(), prompt->spans.end(),
                     [](const PromptSpan& span) { return !span.tokens.empty(); });
   return ChatPrompt{.tokens = *std::move(tokens),
-                    .start = {.in_reasoning = prompt->ends_in_reasoning,
-                              .prefill = prompt->answer_content,
-                              .has_calls = prompt->answer_has_calls},
+                    .start = prompt->start,
                     .conversation = conversation,
                     .n_replayed = static_cast<std::size_t>(n_replayed)};
+}
+
+// Applies the lengths and the sampling of DeepSeek's hosted API (docs/spec/encoding.md section 12).
+// The default limit of the answer is 8,192 tokens, 65,536 with thinking, and 131,072 with thinking
+// of the highest effort, but not more than there is room for. With thinking, the temperature is 1
+// and top_p is 1, or 0.95 with tools, whatever the request asks for. Efforts that the profile does
+// not have count as no thinking. `room`: tokens of the context that the prompt leaves free.
+void ApplyHostedDefaults(const EncodeOptions& options, const PromptProfile& profile, bool has_tools,
+                         std::int64_t room, SamplingParameters* sampling) {
+  const Result<EffortLevel> effort = FindEffort(profile, options.effort);
+  const bool thinks = options.thinking == ThinkingMode::kThinking && effort && effort->thinks;
+  const Result<EffortLevel> highest = FindEffort(profile, "max");
+  const bool thinks_most = thinks && highest && effort->prefix == highest->prefix;
+  if (!sampling->max_tokens) {
+    const std::int64_t limit = thinks_most ? 131'072 : thinks ? 65'536 : 8'192;
+    sampling->max_tokens = std::max<std::int64_t>(1, std::min(limit, room));
+  }
+  if (!thinks) return;
+  sampling->temperature = 1;
+  sampling->top_p = has_tools ? 0.95 : 1;
 }
 
 // The text begins with the length of the client's salt, so that different pairs of salts make
@@ -141,8 +158,9 @@ ApiCall StartCall(const Api& api, const GenerationFields& fields, const ApiModel
           .model = fields.model.empty() ? model.name : fields.model,
           .requests = {},
           .answers = {.is_chat = api.is_chat,
-                      .stream_arguments = fields.stream || api.always_streams_arguments,
-                      .call_id_prefix = std::string(api.call_id),
+                      .parser = {.tools = ToolSchemas(),
+                                 .stream_arguments = fields.stream || api.always_streams_arguments,
+                                 .call_id_prefix = std::string(api.call_id)},
                       .stop_tokens = fields.sampling.stop_tokens,
                       .stop_strings = fields.sampling.stop_strings},
           .stream = fields.stream,
@@ -234,16 +252,16 @@ ApiResult<ApiCall> PrepareChat(const Api& api, Result<ChatCompletionRequest> req
   ApiCall call = StartCall(api, request->generation, model);
   call.answers.turn_tokens = TurnTokens(*model.tokenizer);
   AddChatTokens(*model.tokenizer, &request->generation.sampling);
-  call.answers.starts_in_reasoning = in_reasoning;
-  call.answers.begins_with_call = callable->is_required;
-  call.answers.tools = *std::move(schemas);
+  call.answers.parser.starts_in_reasoning = in_reasoning;
+  call.answers.parser.begins_with_call = callable->is_required;
+  call.answers.parser.tools = *std::move(schemas);
   call.answers.parallel_tool_calls = request->parallel_tool_calls;
   call.answers.include_reasoning = request->include_reasoning;
   call.conversation = prompt->conversation;
   call.n_replayed = prompt->n_replayed;
   if (model.defaults.like_hosted) {
     const std::int64_t room = model.limits.max_context - std::ssize(prompt->tokens);
-    ApplyHostedDefaults(ToHostedChat(request->encoding, model.profile, !tools.empty(), room),
+    ApplyHostedDefaults(request->encoding, model.profile, !tools.empty(), room,
                         &request->generation.sampling);
   }
   std::optional<ApiError> error =

@@ -25,9 +25,7 @@ constexpr WhitespaceName kWhitespaces[] = {{"flex", JsonWhitespace::kFlexible},
 
 void ReadLayoutFields(FieldReader& fields, JsonLayout* layout) {
   const std::string whitespace = fields.Text("whitespace");
-  const auto* known =
-      std::find_if(std::begin(kWhitespaces), std::end(kWhitespaces),
-                   [&](const WhitespaceName& entry) { return entry.name == whitespace; });
+  const auto* known = std::ranges::find(kWhitespaces, whitespace, &WhitespaceName::name);
   if (known != std::end(kWhitespaces)) {
     layout->whitespace = known->value;
   } else if (fields.Find("whitespace") != nullptr) {

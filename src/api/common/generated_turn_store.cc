@@ -183,13 +183,15 @@ OpenConversation GeneratedTurnStore::Recall(std::vector<Message>* messages) {
   return conversation;
 }
 
+std::optional<TurnKey> GeneratedTurnStore::FindKey(const OpenConversation& conversation,
+                                                   const Message& turn) const {
+  if (!turn.tool_calls.empty()) return keys_.OfCalls(turn);
+  if (scope_ != ReplayScope::kAll && !conversation.is_named) return std::nullopt;
+  return keys_.OfText(conversation.key, turn);
+}
+
 bool GeneratedTurnStore::RecallTurn(const OpenConversation& conversation, Message* message) {
-  std::optional<TurnKey> key;
-  if (!message->tool_calls.empty()) {
-    key = keys_.OfCalls(*message);
-  } else if (FindsByText(conversation)) {
-    key = keys_.OfText(conversation.key, *message);
-  }
+  const std::optional<TurnKey> key = FindKey(conversation, *message);
   if (!key) return false;
   const bool has_reasoning = !WithoutBlankEnds(message->reasoning_content).empty();
   const TurnKey reasoning = keys_.OfReasoning(message->reasoning_content);
@@ -202,10 +204,7 @@ bool GeneratedTurnStore::RecallTurn(const OpenConversation& conversation, Messag
 
 void GeneratedTurnStore::Remember(const OpenConversation& conversation, const Message& answer,
                                   GeneratedTurn turn) {
-  const bool has_calls = !answer.tool_calls.empty();
-  if (!has_calls && !FindsByText(conversation)) return;
-  const std::optional<TurnKey> key =
-      has_calls ? keys_.OfCalls(answer) : keys_.OfText(conversation.key, answer);
+  const std::optional<TurnKey> key = FindKey(conversation, answer);
   if (!key) return;
   const TurnKey reasoning = keys_.OfReasoning(answer.reasoning_content);
   const std::size_t bytes = kTurnOverhead + turn.tokens.size() * sizeof(Token);
@@ -246,7 +245,7 @@ void RememberTurns(const ApiAnswer& answer) {
   if (turns == nullptr || !call.conversation) return;
   for (const AnswerCollector& choice : answer.choices()) {
     std::optional<GeneratedTurn> turn = MakeWrittenTurn(
-        choice.collected(), call.answers.starts_in_reasoning, *answer.model().tokenizer);
+        choice.collected(), call.answers.parser.starts_in_reasoning, *answer.model().tokenizer);
     if (!turn) continue;
     const Answer& told = choice.collected().answer;
     turns->Remember(*call.conversation,

@@ -109,9 +109,8 @@ class GeneratedTurnStore {
 
   // Returns whether the turn was found, with unchanged or changed reasoning.
   bool RecallTurn(const OpenConversation& conversation, Message* message);
-  bool FindsByText(const OpenConversation& conversation) const {
-    return scope_ == ReplayScope::kAll || conversation.is_named;
-  }
+  // Returns nothing for a turn that is not replayed.
+  std::optional<TurnKey> FindKey(const OpenConversation& conversation, const Message& turn) const;
 
   const ReplayScope scope_;
   const TurnKeys keys_;

@@ -12,23 +12,13 @@
 namespace fathom {
 namespace {
 
-// These fields would change the answer. Values that are false in Python (null, false, 0, "", [],
-// {}) demand nothing; only web_search_options: {} demands a search.
+// These fields would change the answer.
 constexpr std::string_view kNotYet[] = {
     "allowed_token_ids", "audio",
     "bad_words",         "include_stop_str_in_output",
     "logits_processors", "truncate_prompt_tokens",
-    "use_beam_search",   "web_search_options",
+    "use_beam_search",
 };
-
-void RefuseUnsupported(FieldReader& reader) {
-  for (const std::string_view key : kNotYet) {
-    const JsonValue* value = reader.Find(key);
-    if (value != nullptr && (value->Truthy() || key == "web_search_options")) {
-      reader.Refuse("{}: not supported yet", key);
-    }
-  }
-}
 
 void ReadSeed(FieldReader& reader, SamplingParameters* sampling) {
   if (reader.Find("seed") == nullptr) return;
@@ -195,6 +185,14 @@ void AddRelaxed(std::string_view field, std::string* relaxed) {
   }
 }
 
+void RefuseFields(FieldReader& reader, std::span<const std::string_view> keys,
+                  std::string_view reason) {
+  for (const std::string_view key : keys) {
+    const JsonValue* value = reader.Find(key);
+    if (value != nullptr && value->Truthy()) reader.Refuse("{}: {}", key, reason);
+  }
+}
+
 void CheckToolCount(FieldReader& reader, std::string_view key, const RequestLimits& limits) {
   const JsonValue* tools = reader.Find(key);
   if (tools != nullptr && tools->IsArray() && tools->items().size() > limits.max_tools) {
@@ -225,7 +223,11 @@ void ReadGenerationFields(FieldReader& reader, const RequestLimits& limits,
   ReadFormFields(reader, &fields->form);
   ReadFormat(reader, reader.Find("response_format"), "response_format",
              FormStrictness::kAsTheFieldSays, &fields->form);
-  RefuseUnsupported(reader);
+  RefuseFields(reader, kNotYet, "not supported yet");
+  // An empty object demands a search, too.
+  if (reader.Find("web_search_options") != nullptr) {
+    reader.Refuse("web_search_options: not supported yet");
+  }
 }
 
 bool IsStrict(const JsonValue& function) {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -43,7 +44,7 @@ struct RequestDefaults {
   ContentForm form{};                             // form of answers to requests that demand none
   // For OpenAI's APIs: refuse strict schemas that OpenAI refuses (openai_rules.h).
   bool openai_strict_rules = false;
-  // For chats: the lengths and the sampling of the hosted API (hosted_defaults.h).
+  // For chats: the lengths and the sampling of the hosted API (chat_call.cc).
   bool like_hosted = false;
   // For messages: think like other chats. False: as with Anthropic, only clients that ask for
   // reasoning get it.
@@ -95,6 +96,10 @@ void ReadMaxTokens(FieldReader& reader, std::string_view key, std::int64_t least
                    SamplingParameters* sampling);
 // Adds a path to GenerationFields::relaxed; a long list ends with "...".
 void AddRelaxed(std::string_view field, std::string* relaxed);
+// Refuses each of the fields whose value is true in Python: null, false, 0, "", [] and {} demand
+// nothing. `reason` follows the name of the field: "not supported".
+void RefuseFields(FieldReader& reader, std::span<const std::string_view> keys,
+                  std::string_view reason);
 // Checks only the number of tools.
 void CheckToolCount(FieldReader& reader, std::string_view key, const RequestLimits& limits);
 

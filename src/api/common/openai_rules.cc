@@ -25,14 +25,13 @@ bool IsObjectSchema(const JsonValue& schema) {
 
 class RuleChecker {
  public:
-  void CheckRoot(const JsonValue& schema) {
+  std::vector<ConstraintIssue> CheckRoot(const JsonValue& schema) {
     if (schema.FindText("type") != "object") {
       Add("", "type", "the root is an object: expected \"type\": \"object\"");
     }
     Check(schema, "");
+    return std::move(issues_);
   }
-
-  std::vector<ConstraintIssue> Take() { return std::move(issues_); }
 
  private:
   bool IsFull() const { return issues_.size() >= kMaxIssues; }
@@ -88,9 +87,7 @@ class RuleChecker {
 }  // namespace
 
 std::vector<ConstraintIssue> BrokenOpenAiRules(const JsonValue& schema) {
-  RuleChecker checker;
-  checker.CheckRoot(schema);
-  return checker.Take();
+  return RuleChecker().CheckRoot(schema);
 }
 
 }  // namespace fathom

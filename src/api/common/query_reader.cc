@@ -11,37 +11,29 @@
 
 namespace fathom {
 
+QueryReader::QueryReader(std::string_view query) {
+  while (!query.empty()) {
+    const std::string_view field = query.substr(0, query.find('&'));
+    query.remove_prefix(std::min(field.size() + 1, query.size()));
+    const std::string_view name = field.substr(0, field.find('='));
+    fields_.push_back({name, field.substr(std::min(name.size() + 1, field.size()))});
+  }
+}
+
 std::optional<std::string> QueryReader::Find(std::string_view key) const {
-  std::optional<std::string> found;
-  EachField([&](std::string_view name, std::string_view value) {
-    if (name == key) found = value;
-    return !found;
-  });
-  return found;
+  const auto found = std::ranges::find(fields_, key, &Field::name);
+  return found == fields_.end() ? std::nullopt : std::optional(std::string(found->value));
 }
 
 void QueryReader::CheckList(std::string_view key, std::span<const std::string_view> texts) {
-  EachField([&](std::string_view name, std::string_view value) {
-    if (!name.starts_with(key)) return true;
+  for (const auto& [name, value] : fields_) {
+    if (!name.starts_with(key)) continue;
     const std::string_view brackets = name.substr(key.size());
-    if (!brackets.empty() && brackets != "[]" && brackets != "%5B%5D" && brackets != "%5b%5d") {
-      return true;
-    }
-    if (std::find(texts.begin(), texts.end(), value) == texts.end()) {
+    const bool is_of_list =
+        brackets.empty() || brackets == "[]" || brackets == "%5B%5D" || brackets == "%5b%5d";
+    if (is_of_list && std::ranges::find(texts, value) == texts.end()) {
       Fail(key, fmt::format("one of {}", fmt::join(texts, ", ")), value);
     }
-    return true;
-  });
-}
-
-template <class Take>
-void QueryReader::EachField(const Take& take) const {
-  std::string_view rest = query_;
-  while (!rest.empty()) {
-    const std::string_view field = rest.substr(0, rest.find('&'));
-    rest.remove_prefix(std::min(field.size() + 1, rest.size()));
-    const std::string_view name = field.substr(0, field.find('='));
-    if (!take(name, field.substr(std::min(name.size() + 1, field.size())))) return;
   }
 }
 

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "json/field_reader.h"
@@ -17,7 +18,7 @@ namespace fathom {
 // Unknown fields are ignored. `query` must outlive the reader.
 class QueryReader {
  public:
-  explicit QueryReader(std::string_view query) : query_(query) {}
+  explicit QueryReader(std::string_view query);
 
   // Returns the text of a field, if there is one. Escaped characters (%2F) stay escaped: no field
   // that is read here contains any.
@@ -32,12 +33,14 @@ class QueryReader {
   const std::optional<Error>& error() const { return error_; }
 
  private:
-  // Calls `take` with the key and the value of each field until it returns false.
-  template <class Take>
-  void EachField(const Take& take) const;
+  struct Field {
+    std::string_view name;
+    std::string_view value;
+  };
+
   void Fail(std::string_view key, std::string_view expected, std::string_view found);
 
-  const std::string_view query_;
+  std::vector<Field> fields_;
   std::optional<Error> error_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "api/common/generation_fields.h"
 #include "engine/sampling_fields.h"
 
 namespace fathom {
@@ -38,7 +39,6 @@ constexpr OtherNumber kOtherNumbers[] = {
     {"xtc_probability", 0},
 };
 
-// Values that are false in Python demand nothing.
 constexpr std::string_view kOtherValues[] = {
     "chat_template",    "custom_logit_processor",
     "documents",        "ebnf",
@@ -68,10 +68,7 @@ void RefuseOtherSampling(FieldReader& reader, const SamplingParameters& sampling
     if (value != nullptr && value->AsDouble() != other.neutral)
       reader.Refuse("{}: not supported", other.name);
   }
-  for (const std::string_view name : kOtherValues) {
-    const JsonValue* value = reader.Find(name);
-    if (value != nullptr && value->Truthy()) reader.Refuse("{}: not supported", name);
-  }
+  RefuseFields(reader, kOtherValues, "not supported");
   for (const std::string_view name : kPenaltyRanges) {
     const JsonValue* range = reader.Find(name);
     if (range == nullptr || range->AsInteger() == -1 || sampling.repetition_penalty == 1) continue;

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "api/common/completion_prompt.h"
-#include "api/ollama/ollama_format.h"
 #include "api/ollama/ollama_request.h"
 #include "json/json_writer.h"
 
@@ -21,7 +20,7 @@ ApiResult<ApiCall> PrepareAnyChat(const Api& api, Result<ChatCompletionRequest> 
   if (request && request->chat.messages.empty()) return StartCall(api, request->generation, model);
   ApiResult<ApiCall> call = PrepareChat(api, std::move(request), model, stop);
   // Calls are reported whole.
-  if (call) call->answers.stream_arguments = false;
+  if (call) call->answers.parser.stream_arguments = false;
   return call;
 }
 
@@ -60,11 +59,7 @@ JsonValue OllamaCard(const ModelCard& model) {
           {"details", OllamaModelDetails()}};
 }
 
-JsonValue OllamaList(std::span<const ModelCard> models) {
-  JsonValue list = JsonValue::Array();
-  for (const ModelCard& model : models) list.push_back(OllamaCard(model));
-  return {{"models", std::move(list)}};
-}
+JsonValue OllamaList(JsonValue cards) { return {{"models", std::move(cards)}}; }
 
 constexpr std::string_view kOllamaChatPaths[] = {"/api/chat"};
 constexpr std::string_view kOllamaGeneratePaths[] = {"/api/generate"};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "api/common/api.h"
@@ -11,6 +12,11 @@ namespace fathom {
 
 extern const Api kOllamaChat;      // POST /api/chat
 extern const Api kOllamaGenerate;  // POST /api/generate
+
+// Write answers, one object for a whole answer or one per line for a stream (ollama_format.cc): as
+// messages for POST /api/chat, as texts for POST /api/generate.
+std::unique_ptr<AnswerFormat> MakeOllamaChatFormat();
+std::unique_ptr<AnswerFormat> MakeOllamaGenerateFormat();
 
 // Returns {"error": message}.
 ApiReply OllamaError(const ApiError& error);

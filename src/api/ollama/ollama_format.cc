@@ -1,4 +1,4 @@
-#include "api/ollama/ollama_format.h"
+#include "api/ollama/ollama_api.h"
 
 #include <fmt/format.h>
 
@@ -9,8 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "api/common/call_input.h"
-#include "api/ollama/ollama_api.h"
+#include "chat/answer.h"
 #include "json/json_writer.h"
 
 namespace fathom {
@@ -26,7 +25,8 @@ struct LinePart {
 // Returns nothing for a call that is not reported (CallInput).
 std::string LineCall(const ApiAnswer& answer, std::size_t call) {
   const Answer& collected = answer.choices()[0].collected().answer;
-  const std::optional<std::string> input = CallInput(collected, call, answer.call().answers.tools);
+  const std::optional<std::string> input =
+      CallInput(collected, call, *answer.call().answers.parser.tools);
   if (!input) return "";
   const ToolCall& tool_call = collected.tool_calls[call];
   return fmt::format(R"({{"id":{},"function":{{"index":{},"name":{},"arguments":{}}}}})",

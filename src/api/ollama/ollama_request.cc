@@ -76,18 +76,8 @@ Message ReadPrompt(FieldReader& reader, std::string prompt, MediaPolicy policy) 
   return message;
 }
 
-// Refuses fields that would change the prompt and have no meaning for a model with its own format.
-void RefuseTemplates(FieldReader& reader) {
-  for (const std::string_view key : {"template", "context"}) {
-    const JsonValue* value = reader.Find(key);
-    if (value == nullptr || !value->Truthy()) continue;
-    reader.Fail(
-        {ErrorCode::kUnsupported,
-         fmt::format("{}: not supported; the model has a format of its own, which raw: true "
-                     "leaves out, and POST /api/chat takes a history",
-                     key)});
-  }
-}
+// Fields that would change the prompt and have no meaning for a model with its own format.
+constexpr std::string_view kTemplateFields[] = {"template", "context"};
 
 }  // namespace
 
@@ -127,7 +117,9 @@ Result<OllamaGenerateRequest> ParseOllamaGenerate(const ApiBody& body, const Req
   if (!json) return Unexpected(json.error());
   FieldReader reader(*json);
   RefuseOtherEndpoint(reader, "prompt", PathFamily::kOllama);
-  RefuseTemplates(reader);
+  RefuseFields(reader, kTemplateFields,
+               "not supported; the model has a format of its own, which raw: true leaves out, and "
+               "POST /api/chat takes a history");
   OllamaGenerateRequest request = {.chat = ReadCommon(reader, limits, defaults)};
   std::string prompt = reader.Text("prompt");
   std::string system = reader.Text("system");

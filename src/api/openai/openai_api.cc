@@ -118,11 +118,9 @@ JsonValue OpenAiModelCard(const ModelCard& model) {
   return card;
 }
 
-JsonValue OpenAiModelList(std::span<const ModelCard> models) {
-  JsonValue list = JsonValue::Array();
-  for (const ModelCard& model : models) list.push_back(OpenAiModelCard(model));
+JsonValue OpenAiModelList(JsonValue cards) {
   // Codex reads the second list.
-  return {{"object", "list"}, {"data", list}, {"models", list}};
+  return {{"object", "list"}, {"data", cards}, {"models", cards}};
 }
 
 const Api kChatCompletions = {

@@ -6,7 +6,6 @@
 #include <memory>
 #include <optional>
 #include <set>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -45,6 +44,6 @@ std::unique_ptr<AnswerFormat> MakeCompletionFormat();
 // Shared by all APIs of OpenAI.
 ApiReply OpenAiError(const ApiError& error);
 JsonValue OpenAiModelCard(const ModelCard& model);
-JsonValue OpenAiModelList(std::span<const ModelCard> models);
+JsonValue OpenAiModelList(JsonValue cards);
 
 }  // namespace fathom

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "api/common/answer_format.h"
-#include "api/common/custom_input.h"
 #include "api/openai/logprobs_json.h"
 #include "api/openai/openai_api.h"
+#include "chat/custom_tool.h"
 #include "json/json_value.h"
 #include "json/json_writer.h"
 
@@ -207,35 +207,25 @@ JsonValue DeltaJson(const AnswerEvent& event, bool include_reasoning, bool is_le
   return nullptr;
 }
 
-// Writes the deltas of calls of custom tools: their text, not the arguments that contain it.
-class CustomDeltas {
- public:
-  // Returns the delta of an event; null if it adds nothing.
-  JsonValue Next(const AnswerEvent& event, const ToolCall& call) {
-    if (event.kind == AnswerEvent::Kind::kCallBegin) {
-      input_ = {};
-      n_told_ = 0;
-      return {
-          {"tool_calls", JsonValue::Array({{{"index", event.call},
-                                            {"id", event.id},
-                                            {"type", "custom"},
-                                            {"custom", {{"name", event.name}, {"input", ""}}}}})}};
-    }
-    std::string text = event.kind == AnswerEvent::Kind::kArgumentsDelta
-                           ? input_.Feed(event.text)
-                           : CustomInput(call.arguments);
-    // The end of a call yields the rest of the text, which was not certain before.
-    if (event.kind == AnswerEvent::Kind::kCallEnd) text.erase(0, n_told_);
-    n_told_ += text.size();
-    if (text.empty()) return nullptr;
-    return {{"tool_calls", JsonValue::Array({{{"index", event.call},
-                                              {"custom", {{"input", std::move(text)}}}}})}};
+// Returns the delta of an event of a call of a custom tool: its text, not the arguments that
+// contain it; null if the event adds nothing. `input`: the state of the last call.
+JsonValue CustomDelta(const AnswerEvent& event, const ToolCall& call, CustomInputStream* input) {
+  if (event.kind == AnswerEvent::Kind::kCallBegin) {
+    *input = {};
+    return {
+        {"tool_calls", JsonValue::Array({{{"index", event.call},
+                                          {"id", event.id},
+                                          {"type", "custom"},
+                                          {"custom", {{"name", event.name}, {"input", ""}}}}})}};
   }
-
- private:
-  CustomInputStream input_;
-  std::size_t n_told_ = 0;  // number of bytes
-};
+  // The end of a call yields the rest of the text, which was not certain before.
+  std::string text = event.kind == AnswerEvent::Kind::kArgumentsDelta
+                         ? input->Feed(event.text)
+                         : std::string(input->Rest(CustomInput(call.arguments)));
+  if (text.empty()) return nullptr;
+  return {{"tool_calls",
+           JsonValue::Array({{{"index", event.call}, {"custom", {{"input", std::move(text)}}}}})}};
+}
 
 bool IsEmpty(const JsonValue& logprobs) {
   return logprobs.IsNull() || (logprobs.Find("content")->items().empty() &&
@@ -300,12 +290,11 @@ class ChatFormat final : public OpenAiFormat<ChatLogprobs> {
 
  private:
   JsonValue Delta(const ApiAnswer& answer, std::size_t choice, const AnswerEvent& event) {
-    const bool belongs_to_call = event.kind == AnswerEvent::Kind::kCallBegin ||
-                                 event.kind == AnswerEvent::Kind::kArgumentsDelta ||
-                                 event.kind == AnswerEvent::Kind::kCallEnd;
-    if (belongs_to_call) {
+    if (event.is_of_call()) {
       const ToolCall& call = answer.choices()[choice].collected().answer.tool_calls[event.call];
-      if (IsCustom(answer, call.name)) return custom_deltas_[choice].Next(event, call);
+      if (IsCustom(answer, call.name)) {
+        return CustomDelta(event, call, &custom_inputs_[choice]);
+      }
     }
     return DeltaJson(event, answer.call().answers.include_reasoning, IsLegacy(answer));
   }
@@ -335,7 +324,7 @@ class ChatFormat final : public OpenAiFormat<ChatLogprobs> {
     AppendChunk(object_, answer, std::move(json), out);
   }
 
-  std::map<std::size_t, CustomDeltas> custom_deltas_;  // by choice: the last call of each
+  std::map<std::size_t, CustomInputStream> custom_inputs_;  // by choice: the last call of each
 };
 
 // Returns the mean of the log probabilities of the answer's tokens; an empty answer is certain.

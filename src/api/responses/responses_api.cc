@@ -23,16 +23,14 @@ namespace fathom {
 namespace {
 
 tl::unexpected<ApiError> Unknown(std::string_view id) {
-  return tl::unexpected<ApiError>(
-      ApiError{.status = 404,
-               .message = fmt::format("the response \"{}\" is not stored, or not any more",
-                                      ShortenedUtf8(id, kQuotedBytes)),
-               .type = "invalid_request_error",
-               .param = "id",
-               .code = "not_found"});
+  return tl::unexpected(
+      MakeApiError(404, "not_found",
+                   fmt::format("the response \"{}\" is not stored, or not any more",
+                               ShortenedUtf8(id, kQuotedBytes)),
+                   "id"));
 }
 
-ApiResult<ApiRouteReply> Show(const ApiModel& model, const ApiRouteRequest& request) {
+ApiResult<ApiReply> Show(const ApiModel& model, const ApiRouteRequest& request) {
   std::optional<std::string> response =
       model.responses ? model.responses->FindResponse(request.id) : std::nullopt;
   if (!response) return Unknown(request.id);
@@ -41,29 +39,27 @@ ApiResult<ApiRouteReply> Show(const ApiModel& model, const ApiRouteRequest& requ
   const std::int64_t after = query.Integer("starting_after", {.low = 0}, -1);
   query.CheckList("include", KnownIncludes());  // includes exactly the stored data
   if (query.error()) return UnexpectedApiError(*query.error());
-  if (!streams) return ApiRouteReply{.body = *std::move(response)};
+  if (!streams) return ApiReply{.body = *std::move(response)};
   const Result<JsonValue> json = ParseJson(*response);
   if (!json) return UnexpectedApiError(json.error());
-  return ApiRouteReply{.body = ReplayEvents(*json, after + 1),
-                       .content_type = "text/event-stream; charset=utf-8"};
+  return ApiReply{.body = ReplayEvents(*json, after + 1),
+                  .content_type = "text/event-stream; charset=utf-8"};
 }
 
-ApiResult<ApiRouteReply> Delete(const ApiModel& model, const ApiRouteRequest& request) {
+ApiResult<ApiReply> Delete(const ApiModel& model, const ApiRouteRequest& request) {
   if (!model.responses || !model.responses->Remove(request.id)) return Unknown(request.id);
-  return ApiRouteReply{
-      .body = WriteJson({{"id", request.id}, {"object", "response"}, {"deleted", true}})};
+  return ApiReply{.body =
+                      WriteJson({{"id", request.id}, {"object", "response"}, {"deleted", true}})};
 }
 
 // Only background responses can be cancelled by id, and this server has none: a client cancels by
 // closing its connection. The error has OpenAI's words.
-ApiResult<ApiRouteReply> Cancel(const ApiModel& model, const ApiRouteRequest& request) {
+ApiResult<ApiReply> Cancel(const ApiModel& model, const ApiRouteRequest& request) {
   if (!model.responses || !model.responses->FindResponse(request.id)) return Unknown(request.id);
-  return tl::unexpected<ApiError>(ApiError{.status = 400,
-                                           .message = "Cannot cancel a synchronous response.",
-                                           .type = "invalid_request_error"});
+  return tl::unexpected(MakeApiError(400, "", "Cannot cancel a synchronous response."));
 }
 
-ApiResult<ApiRouteReply> ListInput(const ApiModel& model, const ApiRouteRequest& request) {
+ApiResult<ApiReply> ListInput(const ApiModel& model, const ApiRouteRequest& request) {
   std::optional<std::vector<ResponseItem>> items =
       model.responses ? model.responses->FindInput(request.id) : std::nullopt;
   if (!items) return Unknown(request.id);
@@ -77,13 +73,11 @@ ApiResult<ApiRouteReply> ListInput(const ApiModel& model, const ApiRouteRequest&
     const auto found = std::find_if(items->begin(), items->end(),
                                     [&](const ResponseItem& item) { return item.id == after; });
     if (found == items->end()) {
-      return tl::unexpected<ApiError>(ApiError{
-          .status = 404,
-          .message = fmt::format("after: expected the id of an item of this list, found {}",
-                                 PythonJsonString(ShortenedUtf8(after, kQuotedBytes))),
-          .type = "invalid_request_error",
-          .param = "after",
-          .code = "not_found"});
+      return tl::unexpected(
+          MakeApiError(404, "not_found",
+                       fmt::format("after: expected the id of an item of this list, found {}",
+                                   PythonJsonString(ShortenedUtf8(after, kQuotedBytes))),
+                       "after"));
     }
     items->erase(items->begin(), found + 1);
   }
@@ -92,34 +86,31 @@ ApiResult<ApiRouteReply> ListInput(const ApiModel& model, const ApiRouteRequest&
   JsonValue data = JsonValue::Array();
   for (const ResponseItem& item : *items) data.push_back(InputItemJson(item));
   const auto id_of = [](const ResponseItem& item) { return JsonValue(item.id); };
-  return ApiRouteReply{
-      .body = WriteJson({{"object", "list"},
-                         {"data", std::move(data)},
-                         {"first_id", items->empty() ? JsonValue() : id_of(items->front())},
-                         {"last_id", items->empty() ? JsonValue() : id_of(items->back())},
-                         {"has_more", has_more}})};
+  return ApiReply{.body =
+                      WriteJson({{"object", "list"},
+                                 {"data", std::move(data)},
+                                 {"first_id", items->empty() ? JsonValue() : id_of(items->front())},
+                                 {"last_id", items->empty() ? JsonValue() : id_of(items->back())},
+                                 {"has_more", has_more}})};
 }
 
 // The body has the form of a request for a response.
-ApiResult<ApiRouteReply> CountInput(const ApiModel& model, const ApiRouteRequest& request) {
+ApiResult<ApiReply> CountInput(const ApiModel& model, const ApiRouteRequest& request) {
   Result<ResponsesRequest> parsed =
       ParseResponsesRequest(request.body, model.limits, model.defaults, model.responses);
   if (!parsed) return UnexpectedApiError(parsed.error());
   const ApiResult<std::int64_t> count =
       CountPromptTokens(std::move(parsed->chat), model, request.body.is_abandoned);
   if (!count) return tl::unexpected<ApiError>(count.error());
-  return ApiRouteReply{
-      .body = WriteJson({{"object", "response.input_tokens"}, {"input_tokens", *count}})};
+  return ApiReply{.body =
+                      WriteJson({{"object", "response.input_tokens"}, {"input_tokens", *count}})};
 }
 
 // Without this route, the path would mean the response with the id "compact".
-ApiResult<ApiRouteReply> Compact(const ApiModel&, const ApiRouteRequest&) {
-  return tl::unexpected<ApiError>(
-      ApiError{.status = 404,
-               .message = "this server does not compact conversations; clients can ask the model "
-                          "for a summary",
-               .type = "invalid_request_error",
-               .code = "not_found"});
+ApiResult<ApiReply> Compact(const ApiModel&, const ApiRouteRequest&) {
+  return tl::unexpected(MakeApiError(
+      404, "not_found",
+      "this server does not compact conversations; clients can ask the model for a summary"));
 }
 
 // Returns a stream with a failed response. Codex detects a full context by the code of such a

@@ -8,8 +8,8 @@
 namespace fathom {
 namespace {
 
-// The names of the two kinds of reasoning events.
-struct ReasoningEvents {
+// The names of the events of a text, and of their fields.
+struct TextEvents {
   std::string_view part_added;
   std::string_view delta;
   std::string_view done;
@@ -18,23 +18,34 @@ struct ReasoningEvents {
   std::string_view index;
 };
 
-constexpr ReasoningEvents kPlain = {"response.content_part.added",
-                                    "response.reasoning_text.delta",
-                                    "response.reasoning_text.done",
-                                    "response.content_part.done",
-                                    "reasoning_text",
-                                    "content_index"};
-constexpr ReasoningEvents kSummary = {"response.reasoning_summary_part.added",
-                                      "response.reasoning_summary_text.delta",
-                                      "response.reasoning_summary_text.done",
-                                      "response.reasoning_summary_part.done",
-                                      "summary_text",
-                                      "summary_index"};
+constexpr TextEvents kReasoning = {"response.content_part.added",
+                                   "response.reasoning_text.delta",
+                                   "response.reasoning_text.done",
+                                   "response.content_part.done",
+                                   "reasoning_text",
+                                   "content_index"};
+constexpr TextEvents kSummary = {"response.reasoning_summary_part.added",
+                                 "response.reasoning_summary_text.delta",
+                                 "response.reasoning_summary_text.done",
+                                 "response.reasoning_summary_part.done",
+                                 "summary_text",
+                                 "summary_index"};
+constexpr TextEvents kMessage = {"response.content_part.added",
+                                 "response.output_text.delta",
+                                 "response.output_text.done",
+                                 "response.content_part.done",
+                                 "output_text",
+                                 "content_index"};
 
-const ReasoningEvents& EventNames(bool is_summary) { return is_summary ? kSummary : kPlain; }
+// Returns nullptr for an item that is a call.
+const TextEvents* FindTextEvents(std::string_view type, bool is_summary) {
+  if (type == "message") return &kMessage;
+  if (type != "reasoning") return nullptr;
+  return is_summary ? &kSummary : &kReasoning;
+}
 
-JsonValue ReasoningPart(const ReasoningEvents& names, std::string_view text) {
-  return {{names.index, 0}, {"part", {{"type", names.part_type}, {"text", text}}}};
+JsonValue ReasoningPart(const TextEvents& names, std::string_view text) {
+  return {{"type", names.part_type}, {"text", text}};
 }
 
 // Returns the text of the one part in a list of parts, or "".
@@ -89,22 +100,18 @@ void ResponseEvents::Open(JsonValue item, std::string* out) {
   is_summary_ = item.Find("content") == nullptr;
   Emit("response.output_item.added", {{"output_index", n_opened_++}, {"item", std::move(item)}},
        out);
-  if (type_ == "reasoning") {
-    const ReasoningEvents& names = EventNames(is_summary_);
-    EmitOfItem(names.part_added, ReasoningPart(names, ""), out);
-  } else if (type_ == "message") {
-    EmitOfItem("response.content_part.added",
-               {{"content_index", 0}, {"part", TextPart("", JsonValue::Array())}}, out);
+  if (const TextEvents* names = FindTextEvents(type_, is_summary_)) {
+    JsonValue part =
+        names == &kMessage ? TextPart("", JsonValue::Array()) : ReasoningPart(*names, "");
+    EmitOfItem(names->part_added, {{names->index, 0}, {"part", std::move(part)}}, out);
   }
 }
 
 void ResponseEvents::Add(std::string_view text, std::string* out, JsonValue logprobs) {
-  if (type_ == "reasoning") {
-    const ReasoningEvents& names = EventNames(is_summary_);
-    EmitOfItem(names.delta, {{names.index, 0}, {"delta", text}}, out);
-  } else if (type_ == "message") {
-    EmitOfItem("response.output_text.delta",
-               {{"content_index", 0}, {"delta", text}, {"logprobs", std::move(logprobs)}}, out);
+  if (const TextEvents* names = FindTextEvents(type_, is_summary_)) {
+    JsonValue fields = {{names->index, 0}, {"delta", text}};
+    if (names == &kMessage) fields["logprobs"] = std::move(logprobs);
+    EmitOfItem(names->delta, std::move(fields), out);
   } else if (type_ == "function_call") {
     EmitOfItem("response.function_call_arguments.delta", {{"delta", text}}, out);
   } else if (type_ == "custom_tool_call") {
@@ -113,18 +120,13 @@ void ResponseEvents::Add(std::string_view text, std::string* out, JsonValue logp
 }
 
 void ResponseEvents::Close(const JsonValue& item, std::string* out) {
-  if (type_ == "reasoning") {
-    const ReasoningEvents& names = EventNames(is_summary_);
-    const std::string_view text = ReasoningIn(item);
-    EmitOfItem(names.done, {{names.index, 0}, {"text", text}}, out);
-    EmitOfItem(names.part_done, ReasoningPart(names, text), out);
-  } else if (type_ == "message") {
-    const JsonValue& part = item.Find("content")->items()[0];
-    EmitOfItem(
-        "response.output_text.done",
-        {{"content_index", 0}, {"text", *part.Find("text")}, {"logprobs", *part.Find("logprobs")}},
-        out);
-    EmitOfItem("response.content_part.done", {{"content_index", 0}, {"part", part}}, out);
+  if (const TextEvents* names = FindTextEvents(type_, is_summary_)) {
+    const JsonValue part = names == &kMessage ? item.Find("content")->items()[0]
+                                              : ReasoningPart(*names, ReasoningIn(item));
+    JsonValue fields = {{names->index, 0}, {"text", *part.Find("text")}};
+    if (names == &kMessage) fields["logprobs"] = *part.Find("logprobs");
+    EmitOfItem(names->done, std::move(fields), out);
+    EmitOfItem(names->part_done, {{names->index, 0}, {"part", part}}, out);
   } else if (type_ == "function_call") {
     EmitOfItem("response.function_call_arguments.done",
                {{"name", *item.Find("name")}, {"arguments", *item.Find("arguments")}}, out);

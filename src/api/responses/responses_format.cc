@@ -14,7 +14,6 @@
 // read only summaries. So a client that asks for a summary gets the reasoning as a summary, instead
 // of the text and never together with it: clients show or send back whatever they receive, and
 // would have the text twice.
-#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -22,11 +21,11 @@
 #include <utility>
 
 #include "api/common/answer_format.h"
-#include "api/common/custom_input.h"
 #include "api/openai/logprobs_json.h"
 #include "api/responses/responses_api.h"
 #include "api/responses/responses_events.h"
 #include "api/responses/responses_json.h"
+#include "chat/custom_tool.h"
 #include "json/json_value.h"
 #include "json/json_writer.h"
 
@@ -90,15 +89,12 @@ class ResponsesFormat final : public AnswerFormat {
     const std::size_t index = open_ ? open_->index + 1 : 0;
     if (open_) CloseItem(answer, "completed", out);
     open_ = OutputItem{.kind = kind, .index = index, .call = call};
-    events_.Open(StartedItem(answer, *open_), out);
+    events_.Open(ItemJson(answer, *open_, "in_progress"), out);
     return true;
   }
 
   void SendCall(const ApiAnswer& answer, const AnswerEvent& event, std::string* out) {
-    if (OpenItem(answer, OutputItem::Kind::kCall, event.call, out)) {
-      input_ = {};
-      n_input_told_ = 0;
-    }
+    if (OpenItem(answer, OutputItem::Kind::kCall, event.call, out)) input_ = {};
     if (event.kind != AnswerEvent::Kind::kArgumentsDelta) return;
     if (KindOfCall(answer, event.call) == ToolKind::kCustom) {
       SendInput(input_.Feed(event.text), out);
@@ -108,21 +104,18 @@ class ResponsesFormat final : public AnswerFormat {
   }
 
   void SendInput(std::string_view text, std::string* out) {
-    if (text.empty()) return;
-    n_input_told_ += text.size();
-    events_.Add(text, out);
+    if (!text.empty()) events_.Add(text, out);
   }
 
   void CloseItem(const ApiAnswer& answer, std::string_view status, std::string* out) {
-    const JsonValue item = FinishedItem(answer, *open_, status);
+    const JsonValue item = ItemJson(answer, *open_, status);
     if (open_->kind == OutputItem::Kind::kMessage) {
       // If the end of a token was dropped (a call or a stop string follows), the token is known to
       // be text only now.
       JsonValue late = TextLogprobs(answer, &text_logprobs_);
       if (!late.items().empty()) events_.Add("", out, std::move(late));
     } else if (open_->kind == OutputItem::Kind::kCall) {
-      const std::string_view input = item.FindText("input");
-      SendInput(input.substr(std::min(n_input_told_, input.size())), out);
+      SendInput(input_.Rest(item.FindText("input")), out);
     }
     events_.Close(item, out);
   }
@@ -136,9 +129,8 @@ class ResponsesFormat final : public AnswerFormat {
   ResponseEvents events_;
   bool is_created_ = false;
   std::optional<OutputItem> open_;
-  ChatLogprobs text_logprobs_;    // sent in deltas
-  CustomInputStream input_;       // for an open custom call
-  std::size_t n_input_told_ = 0;  // number of bytes
+  ChatLogprobs text_logprobs_;  // sent in deltas
+  CustomInputStream input_;     // for an open custom call
 };
 
 }  // namespace

@@ -27,11 +27,6 @@ namespace {
 constexpr std::string_view kTextTypes[] = {"input_text", "output_text", "text", "summary_text",
                                            "reasoning_text"};
 
-void AppendParagraph(std::string_view text, std::string* to) {
-  if (!to->empty() && !text.empty()) to->append(kBlockJoiner);
-  to->append(text);
-}
-
 // Returns the text of a part; nothing if the part is not text.
 std::optional<std::string> PartText(FieldReader& reader, const JsonValue& part,
                                     const std::string& path) {
@@ -95,16 +90,18 @@ std::string ItemType(FieldReader& reader) {
   return reader.Find("id") != nullptr ? "item_reference" : "";
 }
 
-// Reads one item after another. Keeps the first error, which names the field by the client's path:
-// input[2].content[0].type. Used by one thread; `store` may be null and must outlive the object.
+// Reads one item after another. Errors go to the reader of the body, and name the field by the
+// client's path: input[2].content[0].type. Used by one thread; `store` may be null and must outlive
+// the object.
 //
 // The items of one answer (reasoning, text, calls) become one message again, as the model wrote it;
 // neighbouring system messages become one. A developer's message is text of the user's turn. Custom
 // tools, the shells and the patch tool are functions for the model. Other items are dropped.
 class ResponsesItems {
  public:
-  ResponsesItems(ResponseStore* store, const ItemRules& rules, OfferedTools& tools)
-      : store_(store), limits_(rules.limits), media_(rules.media), tools_(tools) {}
+  ResponsesItems(FieldReader& body, ResponseStore* store, const ItemRules& rules,
+                 OfferedTools& tools)
+      : body_(body), store_(store), limits_(rules.limits), media_(rules.media), tools_(tools) {}
 
   // `source` is the text that the item was read from, `path` its name in errors.
   void Add(const JsonValue& item, std::string_view source, const std::string& path) {
@@ -129,16 +126,14 @@ class ResponsesItems {
         {"context_compaction", &ResponsesItems::ReadCompaction},
         {"compaction_summary", &ResponsesItems::ReadCompaction},
     };
-    if (error_) return;
+    if (body_.error()) return;
     if (items_.size() >= kMaxMessages) {
-      error_ = Error{ErrorCode::kInvalidArgument,
-                     fmt::format("{}: expected at most {} items, found more", path, kMaxMessages)};
-      return;
+      return body_.Fail(path, fmt::format("at most {} items", kMaxMessages), "more");
     }
     if (!item.IsObject()) {
-      error_ = Error{ErrorCode::kInvalidArgument,
-                     fmt::format("{}: expected an object, found {}", path, DescribeFound(item))};
-      return;
+      return body_.Fail(
+          {ErrorCode::kInvalidArgument,
+           fmt::format("{}: expected an object, found {}", path, DescribeFound(item))});
     }
     path_ = path;
     FieldReader reader(item, path);
@@ -150,8 +145,7 @@ class ResponsesItems {
       if (stored) return AddReferenced(*stored, path);
       reader.Fail("id", "the id of an item of a stored response", PythonJsonString(id));
     } else {
-      const auto* kind = std::find_if(std::begin(kKinds), std::end(kKinds),
-                                      [&](const Kind& entry) { return entry.type == type; });
+      const auto* kind = std::ranges::find(kKinds, type, &Kind::type);
       if (type.empty()) {
         reader.Fail("type", "message, function_call, function_call_output or another kind of item",
                     "nothing");
@@ -161,7 +155,7 @@ class ResponsesItems {
       if (kind != std::end(kKinds)) (this->*kind->read)(reader, source);
       items_.push_back({.id = std::move(id), .json = std::string(item.SourceIn(source))});
     }
-    error_ = reader.error();
+    if (reader.error()) body_.Fail(*reader.error());
   }
 
   // Adds items that TakeItems returned.
@@ -183,7 +177,6 @@ class ResponsesItems {
   // Returns the client's names of the tools that items have defined.
   ClientTools TakeClientTools() { return std::move(client_tools_); }
 
-  const std::optional<Error>& error() const { return error_; }
   // Returns the error of an image that must not be replaced; known after the last item.
   const std::optional<Error>& media_error() const { return media_.error(); }
 
@@ -201,19 +194,16 @@ class ResponsesItems {
     if (++n_references_ <= kMaxReferences && referenced_bytes_ <= kMaxBytes) {
       return AddJson(item, path);
     }
-    error_ = Error{ErrorCode::kTooLarge,
-                   fmt::format("{}: expected at most {} references to items of together {} bytes, "
-                               "found more",
-                               path, kMaxReferences, kMaxBytes)};
+    body_.Fail({ErrorCode::kTooLarge,
+                fmt::format("{}: expected at most {} references to items of together {} bytes, "
+                            "found more",
+                            path, kMaxReferences, kMaxBytes)});
   }
 
   void AddJson(const ResponseItem& item, const std::string& path) {
-    if (error_) return;
+    if (body_.error()) return;
     const Result<JsonValue> json = ParseJson(item.json);
-    if (!json) {
-      error_ = json.error();
-      return;
-    }
+    if (!json) return body_.Fail(json.error());
     Add(*json, item.json, path);
     if (!items_.empty() && items_.back().id.empty()) items_.back().id = item.id;
   }
@@ -398,6 +388,7 @@ class ResponsesItems {
     return messages_.back();
   }
 
+  FieldReader& body_;
   ResponseStore* const store_;
   const RequestLimits limits_;
   MediaParts media_;
@@ -410,7 +401,6 @@ class ResponsesItems {
   std::size_t referenced_bytes_ = 0;
   // The ids that outputs may name, and the calls they belong to.
   std::map<std::string, std::string, std::less<>> call_ids_;
-  std::optional<Error> error_;
 };
 
 void ReadPrevious(FieldReader& reader, ResponseStore* store, ResponsesItems* items) {
@@ -428,19 +418,18 @@ void ReadPrevious(FieldReader& reader, ResponseStore* store, ResponsesItems* ite
 
 void ReadResponsesInput(FieldReader& reader, std::string_view body, ResponseStore* store,
                         const ItemRules& rules, OfferedTools* tools, ResponsesRequest* request) {
-  ResponsesItems items(store, rules, *tools);
+  ResponsesItems items(reader, store, rules, *tools);
   ReadPrevious(reader, store, &items);
   const JsonValue* input = reader.Find("input");
   if (input != nullptr && input->IsString()) {
     items.AddUserText(input->text());
   } else if (input != nullptr && input->IsArray()) {
-    for (std::size_t i = 0; i < input->items().size() && !items.error(); ++i) {
+    for (std::size_t i = 0; i < input->items().size() && !reader.error(); ++i) {
       items.Add(input->items()[i], body, fmt::format("input[{}]", i));
     }
   } else if (input != nullptr || reader.Find("previous_response_id") == nullptr) {
     reader.Fail("input", "a string or a list of items", input);
   }
-  if (items.error()) reader.Fail(*items.error());
   if (items.media_error()) reader.Fail(*items.media_error());
   request->chat.chat.messages = items.TakeMessages();
   request->context.client_tools.merge(items.TakeClientTools());

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "api/common/answer_format.h"
-#include "api/common/custom_input.h"
 #include "api/common/reasoning_token.h"
+#include "chat/custom_tool.h"
 #include "json/json_writer.h"
 
 namespace fathom {
@@ -207,40 +207,29 @@ JsonValue TextPart(std::string_view text, JsonValue logprobs) {
           {"logprobs", std::move(logprobs)}};
 }
 
-JsonValue TextLogprobs(const ApiAnswer& answer) {
-  ChatLogprobs none_told;
-  return TextLogprobs(answer, &none_told);
-}
-
 JsonValue TextLogprobs(const ApiAnswer& answer, ChatLogprobs* told) {
   const JsonValue logprobs = told->Next(Collected(answer), answer.sections(0).sections(), false,
                                         {.tokenizer = *answer.model().tokenizer});
   return logprobs.IsNull() ? JsonValue::Array() : *logprobs.Find("content");
 }
 
-JsonValue StartedItem(const ApiAnswer& answer, const OutputItem& item) {
-  switch (item.kind) {
-    case OutputItem::Kind::kReasoning:
-      return ReasoningItem(answer, item, "in_progress", "");
-    case OutputItem::Kind::kMessage:
-      return MessageItem(answer, item, "in_progress", JsonValue::Array());
-    case OutputItem::Kind::kCall:
-      break;
-  }
-  return CallItem(answer, item, "in_progress", "", "");
-}
-
-JsonValue FinishedItem(const ApiAnswer& answer, const OutputItem& item, std::string_view status) {
+JsonValue ItemJson(const ApiAnswer& answer, const OutputItem& item, std::string_view status) {
   const Answer& said = Collected(answer).answer;
+  const bool is_empty = status == "in_progress";
   switch (item.kind) {
     case OutputItem::Kind::kReasoning:
-      return ReasoningItem(answer, item, status, said.reasoning_content);
-    case OutputItem::Kind::kMessage:
-      return MessageItem(answer, item, status,
-                         JsonValue::Array({TextPart(said.content, TextLogprobs(answer))}));
+      return ReasoningItem(answer, item, status,
+                           is_empty ? std::string_view() : said.reasoning_content);
+    case OutputItem::Kind::kMessage: {
+      JsonValue content = JsonValue::Array();
+      ChatLogprobs none_told;
+      if (!is_empty) content.push_back(TextPart(said.content, TextLogprobs(answer, &none_told)));
+      return MessageItem(answer, item, status, std::move(content));
+    }
     case OutputItem::Kind::kCall:
       break;
   }
+  if (is_empty) return CallItem(answer, item, status, "", "");
   return CallItem(answer, item, status, FindCall(answer, item).arguments,
                   FinishedArguments(said, item.call));
 }
@@ -263,7 +252,7 @@ JsonValue StartedResponse(const ApiAnswer& answer) {
 JsonValue FinishedResponse(const ApiAnswer& answer) {
   JsonValue output = JsonValue::Array();
   for (const OutputItem& item : OutputItems(answer)) {
-    output.push_back(FinishedItem(answer, item, FinishedStatus(answer, item)));
+    output.push_back(ItemJson(answer, item, FinishedStatus(answer, item)));
   }
   const bool is_complete = IsComplete(answer);
   JsonValue json =

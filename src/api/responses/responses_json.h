@@ -41,14 +41,13 @@ ToolKind KindOfCall(const ApiAnswer& answer, std::size_t call);
 std::string ItemId(const ApiAnswer& answer, const OutputItem& item);
 // Returns {"type": "output_text", ...} with the text; a finished part has log probabilities too.
 JsonValue TextPart(std::string_view text, JsonValue logprobs);
-// Returns the log probabilities of the text so far, or an empty list if none were requested. With
-// `told`, returns only the ones that it has not written yet.
-JsonValue TextLogprobs(const ApiAnswer& answer);
+// Returns the log probabilities of the text that `told` has not written yet, or an empty list if
+// none were requested.
 JsonValue TextLogprobs(const ApiAnswer& answer, ChatLogprobs* told);
 
-// Return an item without content, and with all its content. `status`: "completed", "incomplete".
-JsonValue StartedItem(const ApiAnswer& answer, const OutputItem& item);
-JsonValue FinishedItem(const ApiAnswer& answer, const OutputItem& item, std::string_view status);
+// Returns an item, without content if it is "in_progress", otherwise with all its content.
+// `status`: "in_progress", "completed", "incomplete".
+JsonValue ItemJson(const ApiAnswer& answer, const OutputItem& item, std::string_view status);
 // Returns the status of an item of a finished answer: the last item of an answer that was cut off
 // is incomplete.
 std::string_view FinishedStatus(const ApiAnswer& answer, const OutputItem& item);

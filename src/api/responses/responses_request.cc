@@ -19,15 +19,6 @@ namespace {
 // These fields need a server that works without its client, or data that only OpenAI has.
 constexpr std::string_view kUnsupported[] = {"background", "conversation", "prompt"};
 
-void RefuseUnsupportedFields(FieldReader& reader) {
-  for (const std::string_view key : kUnsupported) {
-    const JsonValue* value = reader.Find(key);
-    if (value != nullptr && value->Truthy()) {
-      reader.Refuse("{}: not supported", key);
-    }
-  }
-}
-
 void ReadResponsesGeneration(FieldReader& reader, const RequestLimits& limits,
                              GenerationFields* fields) {
   ReadGenerationFields(reader, limits, fields);
@@ -194,7 +185,7 @@ Result<ResponsesRequest> ParseResponsesRequest(const ApiBody& body, const Reques
   CheckEchoedSizes(reader, body.text);
   ReadResponsesGeneration(reader, limits, &request.chat.generation);
   request.chat.generation.openai_rules = defaults.openai_strict_rules;
-  RefuseUnsupportedFields(reader);
+  RefuseFields(reader, kUnsupported, "not supported");
   ReadInclude(reader, &request);
   ReadResponsesReasoning(reader, &request);
   if (const JsonValue* text = reader.FindObject("text")) {

@@ -2,12 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "api/common/other_endpoint.h"
 #include "chat/custom_tool.h"
+#include "chat/messages.h"
 #include "json/json_value.h"
 #include "json/json_writer.h"
 
@@ -46,9 +50,7 @@ constexpr ClientRunFunction kClientRunFunctions[] = {
 };
 
 const ClientRunFunction* FindClientRunFunction(std::string_view type) {
-  const auto* found =
-      std::find_if(std::begin(kClientRunFunctions), std::end(kClientRunFunctions),
-                   [type](const ClientRunFunction& tool) { return tool.type == type; });
+  const auto* found = std::ranges::find(kClientRunFunctions, type, &ClientRunFunction::type);
   return found == std::end(kClientRunFunctions) ? nullptr : found;
 }
 
@@ -62,9 +64,8 @@ constexpr std::string_view kDroppedTools[] = {
 constexpr std::string_view kServerRunTools[] = {"code_interpreter", "file_search", "mcp"};
 constexpr std::string_view kImageTools[] = {"computer_use_preview", "computer"};
 
-template <std::size_t n>
-bool IsIn(const std::string_view (&types)[n], std::string_view type) {
-  return std::find(types, types + n, type) != types + n;
+bool IsIn(std::span<const std::string_view> types, std::string_view type) {
+  return std::ranges::find(types, type) != types.end();
 }
 
 // Returns whether OpenAI would run the shell, in a container.
@@ -174,7 +175,7 @@ class ToolReader {
       result_.tools.push_back(ReadCustomTool(tool, flat_name, path + ".format"));
     } else {
       result_.tools.push_back({.name = flat_name,
-                               .function_json = Function(tool, flat_name),
+                               .function_json = FlatFunction(tool, flat_name, source_),
                                .strict = IsStrict(tool),
                                .path = path + ".parameters"});
     }
@@ -223,19 +224,6 @@ class ToolReader {
     static_cast<void>(fields.FindObject("format"));
     static_cast<void>(fields.Flag("strict"));
     if (fields.error()) reader_.Fail(*fields.error());
-  }
-
-  // Returns the function object of chat completions: the client's text without the type.
-  std::string Function(const JsonValue& tool, const std::string& name) const {
-    std::string json;
-    for (std::size_t i = 0; i < tool.items().size(); ++i) {
-      if (tool.key(i) == "type") continue;
-      const JsonValue& value = tool.items()[i];
-      json += json.empty() ? "{" : ", ";
-      json += PythonJsonString(tool.key(i)) + ": ";
-      json += tool.key(i) == "name" ? PythonJsonString(name) : std::string(value.SourceIn(source_));
-    }
-    return json + "}";
   }
 
   FieldReader& reader_;

@@ -91,7 +91,7 @@ JsonValue Fields(const ServedRequest& record, bool quotes_requests) {
                    {"reasoning_tokens", record.usage.reasoning_tokens},
                    {"drafted_tokens", record.usage.drafted_tokens},
                    {"accepted_tokens", record.usage.accepted_tokens},
-                   {"queue_seconds", record.queue_seconds},
+                   {"queue_seconds", record.times.queue_seconds},
                    {"first_token_seconds", record.first_token_seconds},
                    {"finish", record.finish}});
   }

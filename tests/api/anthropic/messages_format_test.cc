@@ -427,7 +427,7 @@ TEST_F(MessagesFormatTest, ACutCallHasItsFinishedParameters) {
   for (const bool strict : {false, true}) {
     for (const std::string required : {"a", "b"}) {
       Prepare(R"(, "max_tokens": 1)");
-      call_.answers.tools = *ToolSchemas::Make(std::vector<ToolSpec>{
+      call_.answers.parser.tools = *ToolSchemas::Make(std::vector<ToolSpec>{
           {.name = "f",
            .function_json =
                R"({"name":"f","parameters":{"properties":{"a":{"type":"string"},"b":{"type":)"
@@ -485,8 +485,8 @@ TEST_F(MessagesFormatTest, EveryCutTellsTheSame) {
   for (const Json& golden : Json::parse(testing::ReadFile(*path), nullptr, false)) {
     SCOPED_TRACE(golden["name"].get<std::string>());
     Prepare("");
-    call_.answers.starts_in_reasoning = golden["thinking_mode"] == "thinking";
-    call_.answers.tools = testing::ReadTools(golden);
+    call_.answers.parser.starts_in_reasoning = golden["thinking_mode"] == "thinking";
+    call_.answers.parser.tools = testing::ReadTools(golden);
     const StreamEvent& last = golden["ended_by"] == "length" ? kCut : kStopped;
     const std::string text = golden["text"].get<std::string>();
     const std::string whole = Tell(Cut({text}, last)).whole.body;

@@ -349,9 +349,9 @@ TEST_F(MessagesBodiesTest, FirstTurn) {
   const std::vector<Token>& prompt = call.requests[0].prompt;
   EXPECT_EQ(std::count(prompt.begin(), prompt.end(), user), 1) << "that of the client is text";
   EXPECT_TRUE(call.stream);
-  EXPECT_TRUE(call.answers.starts_in_reasoning);
-  EXPECT_TRUE(call.answers.tools.Knows("Read"));
-  EXPECT_FALSE(call.answers.tools.Knows("web_search"));
+  EXPECT_TRUE(call.answers.parser.starts_in_reasoning);
+  EXPECT_TRUE(call.answers.parser.tools->Knows("Read"));
+  EXPECT_FALSE(call.answers.parser.tools->Knows("web_search"));
   EXPECT_EQ(call.requests[0].sampling.max_tokens, 32000);
   EXPECT_EQ(call.model, "claude-sonnet-4-5-20250929");
 }
@@ -411,7 +411,7 @@ TEST_F(MessagesBodiesTest, ThinkingReplay) {
       "plan.\n"
       "</system-reminder>\n\nnotes.txt\n\n97 is prime.\n\nAnd "
       "97?<｜Assistant｜></think>{\"prime\":");
-  EXPECT_FALSE(call.answers.starts_in_reasoning);
+  EXPECT_FALSE(call.answers.parser.starts_in_reasoning);
   EXPECT_THAT(call.answers.stop_strings, ElementsAre("}"));
   Json thinking = Json::parse(body, nullptr, false);
   thinking["thinking"]["type"] = "enabled";
@@ -428,7 +428,7 @@ TEST_F(MessagesBodiesTest, AStartedAnswerIsContinuedOutsideTheReasoning) {
   EXPECT_EQ(PromptFrom(body), "<｜begin▁of▁sentence｜>" +
                                   std::string(FindEffort(model_.profile, "high")->prefix) +
                                   "<｜User｜>A title, as JSON<｜Assistant｜><think></think>{");
-  EXPECT_FALSE(Prepare(body).answers.starts_in_reasoning);
+  EXPECT_FALSE(Prepare(body).answers.parser.starts_in_reasoning);
 }
 
 TEST_F(MessagesBodiesTest, CountsTheTokensOfThePrompt) {

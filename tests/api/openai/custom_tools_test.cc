@@ -92,7 +92,7 @@ TEST_F(CustomToolsTest, AChoiceMayNameOne) {
   const ToolConstraint tools = testing::SpecFrom(call.requests[0].sampling.constraint).tools;
   ASSERT_EQ(tools.tools.size(), 1u);
   EXPECT_EQ(tools.tools[0].name, "patch");
-  EXPECT_TRUE(call.answers.begins_with_call);
+  EXPECT_TRUE(call.answers.parser.begins_with_call);
 }
 
 }  // namespace

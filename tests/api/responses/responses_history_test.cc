@@ -98,7 +98,7 @@ constexpr const char* kSearched = R"({"role": "user", "content": "Hi"},
 TEST_F(ResponsesHistoryTest, ASearchOfTheClientCanBeDemanded) {
   const std::string user = R"({"role": "user", "content": "Hi"})";
   const std::string choice = R"(, "tool_choice": {"type": "tool_search"})";
-  EXPECT_TRUE(WithItems(user, kSearchTools + choice).answers.begins_with_call);
+  EXPECT_TRUE(WithItems(user, kSearchTools + choice).answers.parser.begins_with_call);
   const ApiResult<ApiCall> dropped = kResponses.prepare(
       R"({"input": "Hi", "tools": [{"type": "tool_search"}, {"type": "function", "name": "f"}])" +
           choice + "}",

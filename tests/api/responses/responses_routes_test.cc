@@ -22,8 +22,8 @@ class ResponsesRoutesTest : public testing::ResponsesTest {
  protected:
   ResponsesRoutesTest() { model_.responses = &store_; }
 
-  ApiResult<ApiRouteReply> Ask(std::string_view method, std::string_view path,
-                               const ApiRouteRequest& request) const {
+  ApiResult<ApiReply> Ask(std::string_view method, std::string_view path,
+                          const ApiRouteRequest& request) const {
     const auto route =
         std::find_if(kResponses.routes.begin(), kResponses.routes.end(),
                      [&](const ApiRoute& r) { return r.method == method && r.path == path; });
@@ -32,7 +32,7 @@ class ResponsesRoutesTest : public testing::ResponsesTest {
   }
   Json AskJson(std::string_view method, std::string_view path,
                const ApiRouteRequest& request) const {
-    const ApiResult<ApiRouteReply> reply = Ask(method, path, request);
+    const ApiResult<ApiReply> reply = Ask(method, path, request);
     EXPECT_TRUE(reply) << (reply ? "" : reply.error().message);
     return reply ? Json::parse(reply->body, nullptr, false) : Json();
   }
@@ -182,8 +182,7 @@ TEST_F(ResponsesRoutesTest, AStreamGoesOnBehindANumber) {
   EXPECT_EQ(Ask("GET", kShow, {.id = id, .query = "", .body = ""})->content_type,
             "application/json");
   const auto stream = [&](const std::string& query) {
-    const ApiResult<ApiRouteReply> reply =
-        Ask("GET", kShow, {.id = id, .query = query, .body = ""});
+    const ApiResult<ApiReply> reply = Ask("GET", kShow, {.id = id, .query = query, .body = ""});
     EXPECT_TRUE(reply) << query;
     EXPECT_THAT(std::string(reply->content_type), HasSubstr("text/event-stream"));
     return ReadEvents(reply->body);

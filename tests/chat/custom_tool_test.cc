@@ -1,4 +1,4 @@
-#include "api/common/custom_input.h"
+#include "chat/custom_tool.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
