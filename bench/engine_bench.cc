@@ -23,7 +23,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
-#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -36,7 +35,6 @@
 #include "constraint/constraint.h"
 #include "engine/engine.h"
 #include "engine/prompt_lookup.h"
-#include "engine/simulated_acceptance.h"
 #include "json/json_value.h"
 #include "kernels/registry.h"
 #include "model/draft/drafters.h"
@@ -135,8 +133,9 @@ std::shared_ptr<const Constraint> ReadConstraint(const Options& options,
   return *std::move(constraint);
 }
 
-Row Measure(const Options& options, LanguageModel& model, const DraftOptions& draft, int n_streams,
+Row Measure(const Options& options, LanguageModel& model, DraftOptions draft, int n_streams,
             const std::shared_ptr<const Constraint>& constraint = nullptr) {
+  if (options.acceptance >= 0) draft.acceptance = options.acceptance;
   Result<std::unique_ptr<Engine>> made = Engine::Create(
       model, {.draft = draft, .model_fills_processors = FillsProcessors(options.n_threads)});
   Check(made.has_value(), made ? "" : made.error().message);
@@ -195,21 +194,6 @@ std::unique_ptr<Model> Load(const Options& options, Backend& backend, bool with_
   return *std::move(model);
 }
 
-// The model that is measured.
-class Measured {
- public:
-  Measured(const Options& options, Model& model) : model_(model) {
-    if (options.acceptance >= 0) simulation_.emplace(model, options.acceptance);
-  }
-  LanguageModel& operator*() {
-    return simulation_ ? static_cast<LanguageModel&>(*simulation_) : model_;
-  }
-
- private:
-  LanguageModel& model_;
-  std::optional<SimulatedAcceptance> simulation_;
-};
-
 // Reads and checks the used weights, which no row is to pay for.
 void WarmUp(Options options, LanguageModel& model, std::string_view draft, int n_streams) {
   options.n_tokens = std::min<std::int64_t>(options.n_tokens, 32);
@@ -231,14 +215,13 @@ bool NeedHead(const std::vector<std::string>& drafts) {
 
 void RunRows(const Options& options, Backend& backend) {
   const std::unique_ptr<Model> model = Load(options, backend, NeedHead(options.drafts));
-  Measured measured(options, *model);
-  const std::shared_ptr<const Constraint> constraint = ReadConstraint(options, *measured);
+  const std::shared_ptr<const Constraint> constraint = ReadConstraint(options, *model);
   fmt::print("{:>8} {:>6} {:>10} {:>9} {:>12} {:>12} {:>9} {:>9} {:>9}\n", "streams", "draft",
              "tokens/s", "step ms", "engine us", "tokens/step", "drafted", "accepted", "kv MB");
   for (const int n_streams : options.streams) {
     for (const std::string& draft : options.drafts) {
-      if (options.at_start) WarmUp(options, *measured, draft, n_streams);
-      const Row row = Measure(options, *measured, ParseDrafts(draft), n_streams, constraint);
+      if (options.at_start) WarmUp(options, *model, draft, n_streams);
+      const Row row = Measure(options, *model, ParseDrafts(draft), n_streams, constraint);
       fmt::print("{:>8} {:>6} {:>10.1f} {:>9.3f} {:>12.1f} {:>12.3f} {:>9.2f} {:>9.2f} {:>9.2f}\n",
                  n_streams, draft, row.tokens_per_second, row.step_ms, row.engine_us,
                  row.tokens_per_step, row.drafted, row.accepted, row.kv_mb);
@@ -335,22 +318,19 @@ void RunDraftPairs(Options options, Backend& backend) {
   }
   const std::unique_ptr<Model> plain = Load(options, backend, false);
   const std::unique_ptr<Model> drafting = Load(options, backend, NeedHead(options.drafts));
-  Measured without(options, *plain);
-  Measured with(options, *drafting);
   std::vector<Side> sides;
   for (const std::string& draft : options.drafts) {
-    sides.push_back({.model = &*with, .draft = draft});
+    sides.push_back({.model = drafting.get(), .draft = draft});
   }
-  ComparePairs(options, {.model = &*without}, sides);
+  ComparePairs(options, {.model = plain.get()}, sides);
 }
 
 void RunSchemaPairs(const Options& options, Backend& backend) {
   const std::unique_ptr<Model> model = Load(options, backend, NeedHead(options.drafts));
-  Measured measured(options, *model);
-  const std::shared_ptr<const Constraint> constraint = ReadConstraint(options, *measured);
+  const std::shared_ptr<const Constraint> constraint = ReadConstraint(options, *model);
   for (const std::string& draft : options.drafts) {
-    ComparePairs(options, {.model = &*measured, .draft = draft},
-                 {{.model = &*measured, .draft = draft, .constraint = constraint}});
+    ComparePairs(options, {.model = model.get(), .draft = draft},
+                 {{.model = model.get(), .draft = draft, .constraint = constraint}});
   }
 }
 

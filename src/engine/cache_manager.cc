@@ -63,7 +63,7 @@ bool CacheManager::MakeRoom(int data_rank, const BlockCounts& wanted, bool only_
   if (prefix == nullptr) return cache_.arena(data_rank).HasRoom(wanted);
   const std::int64_t before = prefix->n_evicted();
   const bool made = prefix->MakeRoom(wanted, only_windows);
-  metrics_.CountEvicted(prefix->n_evicted() - before);
+  metrics_.Add(&MetricsSnapshot::evicted_blocks, prefix->n_evicted() - before);
   return made;
 }
 
@@ -200,7 +200,7 @@ void CacheManager::ClearPrefixes() {
   for (const std::unique_ptr<PrefixCache>& prefix : prefixes_) {
     const std::int64_t before = prefix->n_evicted();
     prefix->Clear();
-    metrics_.CountEvicted(prefix->n_evicted() - before);
+    metrics_.Add(&MetricsSnapshot::evicted_blocks, prefix->n_evicted() - before);
   }
   Report();
 }

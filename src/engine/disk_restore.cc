@@ -2,46 +2,33 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 namespace fathom {
 namespace {
 
-constexpr std::uint64_t kKinds = 2;
+// The number of a load times this, plus the index of a block, is the ticket of the block.
 constexpr std::uint64_t kBlocksOfALoad = std::uint64_t{1} << 24;
-
-// Encodes the load number, the kind of block, and its index among the blocks of that kind.
-std::uint64_t MakeTicket(std::uint64_t load, BlockKind kind, std::size_t i) {
-  return (load * kKinds + static_cast<std::uint64_t>(kind)) * kBlocksOfALoad + i;
-}
 
 }  // namespace
 
 void DiskRestore::Watch(PrefixCache& prefix) {
   prefixes_.push_back(&prefix);
-  prefix.set_on_evicted([this, rank = prefix.data_rank()](
-                            const PrefixCache::EvictedBlock& evicted) { Store(rank, evicted); });
+  prefix.set_on_evicted([this](const KeptBlock& block) { Store(block); });
 }
 
-void DiskRestore::Store(int data_rank, const PrefixCache::EvictedBlock& evicted) {
-  if (!disk_.Has(data_rank, evicted.key, evicted.kind)) {
-    disk_.Store({.data_rank = data_rank,
-                 .key = evicted.key,
-                 .kind = evicted.kind,
-                 .parent = evicted.parent,
-                 .tokens = evicted.tokens,
-                 .block = evicted.block});
-  }
+void DiskRestore::Store(const KeptBlock& block) {
+  if (!disk_.Has(block.data_rank, block.key, block.kind)) disk_.Store(block);
 }
 
 void DiskRestore::Save(const PrefixCache& prefix, const PrefixChain& chain) {
-  prefix.ForEach(
-      chain, [&](const PrefixCache::EvictedBlock& evicted) { Store(prefix.data_rank(), evicted); });
+  prefix.ForEach(chain, [this](const KeptBlock& block) { Store(block); });
 }
 
 void DiskRestore::SaveAll() {
   for (const PrefixCache* prefix : prefixes_) {
-    prefix->ForEachIdle([&](const PrefixCache::EvictedBlock& evicted) {
-      Store(prefix->data_rank(), evicted);
+    prefix->ForEachIdle([this](const KeptBlock& block) {
+      Store(block);
       disk_.Flush();  // flushed each time, so that no block is dropped because too many wait
     });
   }
@@ -95,30 +82,21 @@ bool DiskRestore::Start(Sequence& sequence, std::span<const BlockKey> keys,
   load.sequence = &sequence;
   load.prefix = &prefix;
   load.parents = std::move(parents);
-  const auto start = [&](BlockKind kind, std::int64_t i, std::vector<LoadedBlock>& blocks) {
+  const auto start = [&](BlockKind kind, std::int64_t i) {
     const auto at = static_cast<std::size_t>(i);
-    const std::span<const Token> tokens =
-        std::span<const Token>(sequence.tokens).subspan(at * kBlockTokens, kBlockTokens);
-    const std::int32_t block = cache_.arena(prefix.data_rank()).Allocate(kind).value();
-    blocks.push_back({.key = keys[at],
+    const auto tokens = sequence.tokens.begin() + i * kBlockTokens;
+    KeptBlock kept = {.data_rank = prefix.data_rank(),
+                      .key = keys[at],
+                      .kind = kind,
                       .parent = i == 0 ? prefix.root() : keys[at - 1],
-                      .tokens = {tokens.begin(), tokens.end()},
-                      .block = block});
-    const KeptBlock kept = {.data_rank = prefix.data_rank(),
-                            .key = keys[at],
-                            .kind = kind,
-                            .parent = blocks.back().parent,
-                            .tokens = tokens,
-                            .block = block};
-    disk_.StartLoad(MakeTicket(number, kind, blocks.size() - 1), kept);
-    ++load.left;
+                      .tokens = {tokens, tokens + kBlockTokens},
+                      .block = cache_.arena(prefix.data_rank()).Allocate(kind).value()};
+    disk_.StartLoad(number * kBlocksOfALoad + load.blocks.size(), kept);
+    load.blocks.push_back({.kept = std::move(kept)});
   };
-  for (std::int64_t i = match.n_known; i < plan.n_blocks; ++i) {
-    start(BlockKind::kHistory, i, load.history);
-  }
-  for (const std::int64_t i : plan.windows) {
-    start(BlockKind::kWindow, i, load.windows);
-  }
+  for (std::int64_t i = match.n_known; i < plan.n_blocks; ++i) start(BlockKind::kHistory, i);
+  for (const std::int64_t i : plan.windows) start(BlockKind::kWindow, i);
+  load.left = std::ssize(load.blocks);
   sequence.phase = SequencePhase::kLoading;
   return true;
 }
@@ -127,11 +105,9 @@ bool DiskRestore::Finish() {
   finished_.clear();
   disk_.TakeFinished(finished_);
   for (const DiskTier::FinishedLoad& finished : finished_) {
-    const std::uint64_t number = finished.id / kBlocksOfALoad / kKinds;
-    const auto kind = static_cast<BlockKind>(finished.id / kBlocksOfALoad % kKinds);
+    const std::uint64_t number = finished.id / kBlocksOfALoad;
     Load& load = loads_.at(number);
-    std::vector<LoadedBlock>& blocks = kind == BlockKind::kHistory ? load.history : load.windows;
-    blocks[finished.id % kBlocksOfALoad].ok = finished.ok;
+    load.blocks[finished.id % kBlocksOfALoad].ok = finished.ok;
     if (--load.left == 0) {
       Insert(load);
       loads_.erase(number);
@@ -146,24 +122,18 @@ void DiskRestore::Insert(Load& load) {
   PrefixCache& prefix = *load.prefix;
   BlockArena& arena = cache_.arena(prefix.data_rank());
   bool usable = true;
-  for (const LoadedBlock& loaded : load.history) {
-    usable = usable && loaded.ok;
-    if (usable && !prefix.Has(loaded.key)) {
-      prefix.Insert(loaded.key, loaded.parent, loaded.tokens, loaded.block, kNoBlock);
-      prefix.PinNext(loaded.key, load.parents);
+  for (const auto& [kept, ok] : load.blocks) {
+    bool is_inserted = false;
+    if (kept.kind == BlockKind::kHistory) {
+      usable = usable && ok;
+      is_inserted = usable && !prefix.Has(kept.key);
+      if (is_inserted) prefix.Insert(kept.key, kept.parent, kept.tokens, kept.block, kNoBlock);
+      if (usable) prefix.PinNext(kept.key, load.parents);
     } else {
-      arena.Free(BlockKind::kHistory, loaded.block);
-      if (usable) {
-        prefix.PinNext(loaded.key, load.parents);
-      }
+      is_inserted = ok && prefix.Has(kept.key) && !prefix.HasWindow(kept.key);
+      if (is_inserted) prefix.InsertWindow(kept.key, kept.block);
     }
-  }
-  for (const LoadedBlock& loaded : load.windows) {
-    if (loaded.ok && prefix.Has(loaded.key) && !prefix.HasWindow(loaded.key)) {
-      prefix.InsertWindow(loaded.key, loaded.block);
-    } else {
-      arena.Free(BlockKind::kWindow, loaded.block);
-    }
+    if (!is_inserted) arena.Free(kept.kind, kept.block);
   }
   prefix.Unpin(load.parents);
   if (load.sequence != nullptr) {
@@ -182,11 +152,8 @@ void DiskRestore::Forget(const Sequence& sequence) {
 void DiskRestore::AddUses(int data_rank, BlockUses& uses) const {
   for (const auto& [number, load] : loads_) {
     if (load.prefix->data_rank() != data_rank) continue;
-    for (const LoadedBlock& loaded : load.history) {
-      uses.history[static_cast<std::size_t>(loaded.block)] += 1;
-    }
-    for (const LoadedBlock& loaded : load.windows) {
-      uses.window[static_cast<std::size_t>(loaded.block)] += 1;
+    for (const auto& [kept, ok] : load.blocks) {
+      uses.Of(kept.kind)[static_cast<std::size_t>(kept.block)] += 1;
     }
   }
 }

@@ -54,19 +54,15 @@ class DiskRestore {
 
  private:
   struct LoadedBlock {
-    BlockKey key;
-    BlockKey parent;
-    std::vector<Token> tokens;
-    std::int32_t block = kNoBlock;  // being filled
+    KeptBlock kept;  // being filled
     bool ok = false;
   };
   // A load for one sequence.
   struct Load {
     Sequence* sequence = nullptr;  // null: the sequence has ended
     PrefixCache* prefix = nullptr;
-    PrefixChain parents;  // the entries before the loaded blocks
-    std::vector<LoadedBlock> history;
-    std::vector<LoadedBlock> windows;
+    PrefixChain parents;              // the entries before the loaded blocks
+    std::vector<LoadedBlock> blocks;  // history blocks, in their order, then window blocks
     std::int64_t left = 0;
   };
   struct Plan {
@@ -76,7 +72,7 @@ class DiskRestore {
 
   Plan MakePlan(std::span<const BlockKey> keys, const PrefixCache::Match& match,
                 const PrefixCache& prefix) const;
-  void Store(int data_rank, const PrefixCache::EvictedBlock& evicted);
+  void Store(const KeptBlock& block);
   void Insert(Load& load);
 
   BlockStore& disk_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "base/result.h"
 #include "model/language_model.h"
@@ -16,6 +17,9 @@ struct DraftOptions {
   bool lookups = false;  // drafts looked up in the text of the sequence (prompt_lookup.h)
   // 1 to MostLookedUp: always this many, where the text repeats; 0: as many as pay.
   std::int64_t lookup_depth = 0;
+  // The share of drafts that are taken to be right (SimulatedAcceptance); missing: they are
+  // verified.
+  std::optional<double> acceptance{};
 };
 
 // Returns the most tokens that one lookup can draft for a sequence of this model.

@@ -1,13 +1,8 @@
 #include "engine/engine.h"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
-#include <mutex>
-#include <optional>
-#include <thread>
 #include <utility>
-#include <vector>
 
 #include "base/guarded.h"
 #include "engine/engine_core.h"
@@ -20,163 +15,132 @@ constexpr std::chrono::milliseconds kLongestStall(1000);
 
 }  // namespace
 
-struct Engine::Impl {
-  Impl(LanguageModel& model, EngineOptions engine_options)
-      : options(std::move(engine_options)),
-        limits(model.Limits()),
-        // Includes the counters of drafts even without drafts.
-        metrics(std::max<std::int64_t>(limits.max_draft_depth, GreatestDraftDepth())) {}
+// Includes the counters of drafts even without drafts.
+Engine::Engine(LanguageModel& model, EngineOptions options)
+    : options_(std::move(options)),
+      limits_(model.Limits()),
+      metrics_(std::max<std::int64_t>(limits_.max_draft_depth, GreatestDraftDepth())),
+      waker_(std::make_shared<Waker>()) {}
 
-  const EngineOptions options;
-  const ModelLimits limits;
-  EngineMetrics metrics;
-  std::unique_ptr<EngineCore> core;
-  std::shared_ptr<Waker> waker = std::make_shared<Waker>();
-  std::mutex mutex;
-  std::vector<std::unique_ptr<RequestState>> inbox;  // guarded by the mutex
-  std::int64_t n_held = 0;                           // guarded: in the inbox or in the core
-  bool clears_prefixes = false;                      // guarded: clear at the next step
-  std::optional<ShutdownMode> shutdown;              // guarded
-  std::mutex joining;
-  std::jthread thread;
+Engine::~Engine() { Shutdown(ShutdownMode::kStop); }
 
-  void Run();
-  Status RunSteps();
-  // Moves new requests to the core; returns the requested shutdown.
-  std::optional<ShutdownMode> TakeInbox();
-};
-
-std::optional<ShutdownMode> Engine::Impl::TakeInbox() {
+std::optional<ShutdownMode> Engine::TakeInbox() {
   std::vector<std::unique_ptr<RequestState>> requests;
   std::optional<ShutdownMode> mode;
   bool clears = false;
   {
-    const std::lock_guard lock(mutex);
-    requests.swap(inbox);
-    clears = std::exchange(clears_prefixes, false);
-    mode = shutdown;
-    n_held = core->n_requests() + static_cast<std::int64_t>(requests.size());
+    const std::lock_guard lock(mutex_);
+    requests.swap(inbox_);
+    clears = std::exchange(clears_prefixes_, false);
+    mode = shutdown_;
+    n_held_ = core_->n_requests() + static_cast<std::int64_t>(requests.size());
   }
-  if (clears) core->ClearPrefixCache();
+  if (clears) core_->ClearPrefixCache();
   for (std::unique_ptr<RequestState>& request : requests) {
-    core->Add(std::move(request));
+    core_->Add(std::move(request));
   }
   return mode;
 }
 
-void Engine::Impl::Run() {
+void Engine::Run() {
   const Status ran = Guarded([this] { return RunSteps(); });
   if (ran) return;
   {
-    const std::lock_guard lock(mutex);
-    shutdown = ShutdownMode::kStop;
+    const std::lock_guard lock(mutex_);
+    shutdown_ = ShutdownMode::kStop;
   }
   // Ending the requests needs little memory: what the failed step has freed must be enough.
   static_cast<void>(Guarded([&]() -> Status {
     TakeInbox();
     const bool says_so = ran.error().code == ErrorCode::kUnavailable;  // "the ranks have stopped"
-    core->FailAll(
+    core_->FailAll(
         {ErrorCode::kUnavailable,
          fmt::format("{}{}", says_so ? "" : "the engine has stopped: ", ran.error().message)});
     return {};
   }));
-  if (options.on_failure) options.on_failure(ran.error());
+  if (options_.on_failure) options_.on_failure(ran.error());
 }
 
-Status Engine::Impl::RunSteps() {
-  if (options.on_thread_start) {
-    options.on_thread_start();
+Status Engine::RunSteps() {
+  if (options_.on_thread_start) {
+    options_.on_thread_start();
   }
   while (true) {
     const std::optional<ShutdownMode> mode = TakeInbox();
     if (mode == ShutdownMode::kStop) {
-      core->CancelAll();
+      core_->CancelAll();
     }
-    const StepOutcome outcome = core->Step();
-    if (core->failure()) return Unexpected(*core->failure());
+    const StepOutcome outcome = core_->Step();
+    if (core_->failure()) return Unexpected(*core_->failure());
     if (outcome == StepOutcome::kIdle) {
       if (mode) break;
-      waker->Wait();
-    } else if (outcome == StepOutcome::kStalled && !core->WaitForDisk()) {
-      waker->WaitFor(kLongestStall);
+      waker_->Wait();
+    } else if (outcome == StepOutcome::kStalled && !core_->WaitForDisk()) {
+      waker_->WaitFor(kLongestStall);
     }
   }
-  core->Close();
+  core_->Close();
   return {};
 }
 
-Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-
-Engine::~Engine() { Shutdown(ShutdownMode::kStop); }
-
 Result<std::unique_ptr<Engine>> Engine::Create(LanguageModel& model, EngineOptions options) {
-  auto impl = std::make_unique<Impl>(model, std::move(options));
+  std::unique_ptr<Engine> engine(new Engine(model, std::move(options)));
   Result<std::unique_ptr<EngineCore>> core =
-      EngineCore::Create(model, impl->options, impl->metrics);
+      EngineCore::Create(model, engine->options_, engine->metrics_);
   if (!core) return Unexpected(core.error());
-  impl->core = *std::move(core);
-  Impl* running = impl.get();
-  impl->thread = std::jthread([running] { running->Run(); });
-  return std::unique_ptr<Engine>(new Engine(std::move(impl)));
+  engine->core_ = *std::move(core);
+  engine->thread_ = std::jthread([running = engine.get()] { running->Run(); });
+  return engine;
 }
 
 Result<TokenStream> Engine::Submit(Request request) {
-  Impl& m = *impl_;
-  Result<std::unique_ptr<RequestState>> state = m.core->Prepare(std::move(request), m.waker);
+  Result<std::unique_ptr<RequestState>> state = core_->Prepare(std::move(request), waker_);
   if (!state) {
-    m.metrics.CountRefused();
+    metrics_.Add(&MetricsSnapshot::refused);
     return Unexpected(state.error());
   }
   std::shared_ptr<StreamState> stream = (*state)->stream;
   {
-    const std::lock_guard lock(m.mutex);
-    if (m.shutdown) {
-      m.metrics.CountRefused();
+    const std::lock_guard lock(mutex_);
+    if (shutdown_) {
+      metrics_.Add(&MetricsSnapshot::refused);
       return MakeError(ErrorCode::kUnavailable, "the engine is shutting down");
     }
-    if (m.n_held >= m.options.max_waiting + m.limits.max_sequences) {
-      m.metrics.CountRefused();
+    if (n_held_ >= options_.max_waiting + limits_.max_sequences) {
+      metrics_.Add(&MetricsSnapshot::refused);
       return MakeError(ErrorCode::kResourceExhausted,
                        "expected at most {} requests at a time, found {}; try again later",
-                       m.options.max_waiting + m.limits.max_sequences, m.n_held);
+                       options_.max_waiting + limits_.max_sequences, n_held_);
     }
-    ++m.n_held;
-    m.inbox.push_back(*std::move(state));
+    ++n_held_;
+    inbox_.push_back(*std::move(state));
   }
-  m.metrics.CountSubmitted();
-  m.waker->Wake();
+  metrics_.Add(&MetricsSnapshot::requests);
+  waker_->Wake();
   return TokenStream(std::move(stream));
 }
 
 void Engine::ClearPrefixCache() {
   {
-    const std::lock_guard lock(impl_->mutex);
-    impl_->clears_prefixes = true;
+    const std::lock_guard lock(mutex_);
+    clears_prefixes_ = true;
   }
-  impl_->waker->Wake();
+  waker_->Wake();
 }
 
 void Engine::Shutdown(ShutdownMode mode) {
-  Impl& m = *impl_;
   {
-    const std::lock_guard lock(m.mutex);
-    if (!m.shutdown || mode == ShutdownMode::kStop) {
-      m.shutdown = mode;
+    const std::lock_guard lock(mutex_);
+    if (!shutdown_ || mode == ShutdownMode::kStop) {
+      shutdown_ = mode;
     }
   }
-  m.waker->Wake();
+  waker_->Wake();
   // Several threads may call Shutdown: one joins the engine's thread, the others wait for it.
-  const std::lock_guard lock(m.joining);
-  if (m.thread.joinable()) {
-    m.thread.join();
+  const std::lock_guard lock(joining_);
+  if (thread_.joinable()) {
+    thread_.join();
   }
 }
-
-void Engine::CountRebalance(const EngineMetrics::Rebalance& rebalance) {
-  impl_->metrics.CountRebalance(rebalance);
-}
-
-const EngineMetrics& Engine::metrics() const { return impl_->metrics; }
-ModelLimits Engine::limits() const { return impl_->limits; }
 
 }  // namespace fathom

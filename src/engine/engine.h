@@ -13,7 +13,10 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/result.h"
@@ -64,6 +67,10 @@ enum class ShutdownMode {
   kStop,   // end running and waiting requests with kCancelled
 };
 
+class EngineCore;     // engine/engine_core.h
+class Waker;          // engine/stream_state.h
+struct RequestState;  // engine/sequence.h
+
 // Uses the model exclusively; the model must outlive the engine.
 class Engine {
  public:
@@ -87,16 +94,33 @@ class Engine {
   void Shutdown(ShutdownMode mode);
 
   // Counts a rebalancing of experts, which the model does between steps. Engine thread only.
-  void CountRebalance(const EngineMetrics::Rebalance& rebalance);
+  void CountRebalance(const EngineMetrics::Rebalance& rebalance) {
+    metrics_.CountRebalance(rebalance);
+  }
 
   // Any thread.
-  const EngineMetrics& metrics() const;
-  ModelLimits limits() const;
+  const EngineMetrics& metrics() const { return metrics_; }
+  const ModelLimits& limits() const { return limits_; }
 
  private:
-  struct Impl;
-  explicit Engine(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  Engine(LanguageModel& model, EngineOptions options);
+  void Run();
+  Status RunSteps();
+  // Moves new requests to the core; returns the requested shutdown.
+  std::optional<ShutdownMode> TakeInbox();
+
+  const EngineOptions options_;
+  const ModelLimits limits_;
+  EngineMetrics metrics_;
+  std::unique_ptr<EngineCore> core_;
+  const std::shared_ptr<Waker> waker_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<RequestState>> inbox_;  // guarded by the mutex
+  std::int64_t n_held_ = 0;                           // guarded: in the inbox or in the core
+  bool clears_prefixes_ = false;                      // guarded: clear at the next step
+  std::optional<ShutdownMode> shutdown_;              // guarded
+  std::mutex joining_;
+  std::jthread thread_;
 };
 
 }  // namespace fathom

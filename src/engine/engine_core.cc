@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "engine/request_check.h"
 
 namespace fathom {
 namespace {
@@ -32,16 +31,11 @@ std::int64_t EventsPerStep(const EngineOptions& options, const ModelLimits& limi
   return 1 + MostDrafted(options.draft, limits);
 }
 
-std::int64_t StepTokens(const EngineOptions& options, const ModelLimits& limits) {
-  return options.max_step_tokens > 0 ? std::min(options.max_step_tokens, limits.max_batch_tokens)
-                                     : limits.max_batch_tokens;
-}
-
-StepRunnerOptions RunnerOptions(const EngineOptions& options, const ModelLimits& limits) {
-  return {.eos_tokens = options.eos_tokens,
-          .token_bytes = options.token_bytes,
-          .draft = options.draft,
-          .max_step_tokens = StepTokens(options, limits)};
+// Limits the tokens of a step to those that the model can compute.
+EngineOptions WithStepTokens(EngineOptions options, const ModelLimits& limits) {
+  std::int64_t& most = options.max_step_tokens;
+  most = most > 0 ? std::min(most, limits.max_batch_tokens) : limits.max_batch_tokens;
+  return options;
 }
 
 void EraseFinished(StepPlan& plan) {
@@ -64,13 +58,13 @@ BlockKey RootKey(const EngineOptions& options, const CacheShape& shape) {
 }  // namespace
 
 EngineCore::EngineCore(LanguageModel& model, const EngineOptions& options, EngineMetrics& metrics)
-    : options_(options),
+    : options_(WithStepTokens(options, model.Limits())),
       metrics_(metrics),
       limits_(model.Limits()),
       cache_(model.cache()),
       masks_(std::make_unique<MaskPool>(
           &metrics, options.model_fills_processors ? QuickMasks::kAskers : QuickMasks::kThreads)),
-      runner_(model, RunnerOptions(options, limits_), metrics) {}
+      runner_(model, options_, metrics) {}
 
 EngineCore::~EngineCore() = default;
 
@@ -88,7 +82,7 @@ Result<std::unique_ptr<EngineCore>> EngineCore::Create(LanguageModel& model,
   const int n_in_flight = limits.most_in_flight;
   c.scheduler_ = std::make_unique<Scheduler>(
       *c.caches_, limits,
-      SchedulerOptions{.max_step_tokens = StepTokens(options, limits),
+      SchedulerOptions{.max_step_tokens = c.options_.max_step_tokens,
                        .target_step_seconds = options.target_step_seconds,
                        .max_events_per_step = EventsPerStep(options, limits),
                        .n_in_flight = n_in_flight},
@@ -309,13 +303,9 @@ void EngineCore::EndStream(RequestState& request) {
   stats.queue_seconds = Seconds(request.submitted, started);
   stats.prefill_seconds = Seconds(started, first);
   stats.decode_seconds = Seconds(first, now);
-  if (request.failed) {
-    metrics_.CountFailed();
-  } else if (request.cancelled) {
-    metrics_.CountCancelled();
-  } else {
-    metrics_.CountFinished();
-  }
+  metrics_.Add(request.failed      ? &MetricsSnapshot::failed
+               : request.cancelled ? &MetricsSnapshot::cancelled
+                                   : &MetricsSnapshot::finished);
   if (trace_ != nullptr) trace_->AddRequest(request);
   request.stream->Close(stats);
 }

@@ -287,7 +287,7 @@ void MaskPool::ServeSlow(std::unique_lock<std::mutex>& lock) {
     std::shared_ptr<PendingMask> mask = std::move(slow_masks_.front());
     slow_masks_.pop_front();
     lock.unlock();
-    if (metrics_ != nullptr) metrics_->CountSlowMask();
+    if (metrics_ != nullptr) metrics_->Add(&MetricsSnapshot::slow_masks);
     Pace pace(*this, *mask, /*is_slow=*/true);
     ComputeOnThread(std::move(mask), pace);
     lock.lock();
@@ -312,7 +312,7 @@ bool MaskPool::MoveToSlow(const PendingMask& mask) {
     quick_masks_.GiveBack(mask.source_->owner);
   }
   TakeLeastPriority();
-  if (metrics_ != nullptr) metrics_->CountSlowMask();
+  if (metrics_ != nullptr) metrics_->Add(&MetricsSnapshot::slow_masks);
   return true;
 }
 

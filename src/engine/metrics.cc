@@ -246,11 +246,6 @@ struct EngineMetrics::Impl {
                               kFirstTokenBounds};
   HistogramFamily inter_token{"fathom_inter_token_seconds",
                               "Time between two tokens of a sequence.", kStepBounds};
-
-  void Add(std::int64_t MetricsSnapshot::*counter, std::int64_t n) {
-    const std::lock_guard lock(mutex);
-    now.*counter += n;
-  }
 };
 
 EngineMetrics::EngineMetrics(std::int64_t max_draft_depth) : impl_(std::make_unique<Impl>()) {
@@ -262,17 +257,9 @@ EngineMetrics::EngineMetrics(std::int64_t max_draft_depth) : impl_(std::make_uni
 EngineMetrics::EngineMetrics() : EngineMetrics(GreatestDraftDepth()) {}
 EngineMetrics::~EngineMetrics() = default;
 
-void EngineMetrics::CountSubmitted() { impl_->Add(&MetricsSnapshot::requests, 1); }
-void EngineMetrics::CountRefused() { impl_->Add(&MetricsSnapshot::refused, 1); }
-void EngineMetrics::CountFinished() { impl_->Add(&MetricsSnapshot::finished, 1); }
-void EngineMetrics::CountCancelled() { impl_->Add(&MetricsSnapshot::cancelled, 1); }
-void EngineMetrics::CountFailed() { impl_->Add(&MetricsSnapshot::failed, 1); }
-void EngineMetrics::CountPreemption() { impl_->Add(&MetricsSnapshot::preemptions, 1); }
-void EngineMetrics::CountEvicted(std::int64_t n_blocks) {
-  impl_->Add(&MetricsSnapshot::evicted_blocks, n_blocks);
-}
-void EngineMetrics::CountCachedTokens(std::int64_t n_tokens) {
-  impl_->Add(&MetricsSnapshot::cached_tokens, n_tokens);
+void EngineMetrics::Add(std::int64_t MetricsSnapshot::*number, std::int64_t n) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->now.*number += n;
 }
 
 void EngineMetrics::CountMask(double seconds) {
@@ -280,10 +267,6 @@ void EngineMetrics::CountMask(double seconds) {
   ++impl_->now.masks;
   impl_->now.mask_seconds += seconds;
 }
-
-void EngineMetrics::CountSlowMask() { impl_->Add(&MetricsSnapshot::slow_masks, 1); }
-
-void EngineMetrics::CountLateMask() { impl_->Add(&MetricsSnapshot::late_masks, 1); }
 
 void EngineMetrics::CountDraft(std::int64_t depth, bool accepted) {
   const std::lock_guard lock(impl_->mutex);
@@ -320,14 +303,11 @@ void EngineMetrics::CountRebalance(const Rebalance& rebalance) {
   now.imbalance_after = rebalance.imbalance_after;
 }
 
-void EngineMetrics::SetPass(const PassState& pass) {
+void EngineMetrics::SetPass(const PassProgress& progress, std::int64_t n_tokens) {
   const std::lock_guard lock(impl_->mutex);
-  impl_->now.pass = pass.progress;
-  impl_->now.pass_tokens = pass.n_tokens;
+  impl_->now.pass = progress;
+  impl_->now.pass_tokens = n_tokens;
 }
-
-void EngineMetrics::CountPause() { impl_->Add(&MetricsSnapshot::pauses, 1); }
-void EngineMetrics::CountStoppedPass() { impl_->Add(&MetricsSnapshot::stopped_passes, 1); }
 
 void EngineMetrics::ObserveFirstToken(double seconds) {
   const std::lock_guard lock(impl_->mutex);

@@ -74,18 +74,12 @@ class EngineMetrics {
   EngineMetrics();
   ~EngineMetrics();
 
+  // --- Any thread ---
+  // Adds to a number that no other function counts.
+  void Add(std::int64_t MetricsSnapshot::*number, std::int64_t n = 1);
+  void CountMask(double seconds);
+
   // --- The engine's thread ---
-  void CountSubmitted();  // any thread
-  void CountRefused();    // any thread
-  void CountFinished();
-  void CountCancelled();
-  void CountFailed();
-  void CountPreemption();
-  void CountEvicted(std::int64_t n_blocks);
-  void CountCachedTokens(std::int64_t n_tokens);
-  void CountMask(double seconds);  // any thread
-  void CountSlowMask();            // any thread
-  void CountLateMask();
   void CountDraft(std::int64_t depth, bool accepted);  // depth 0 is the first drafted token
   void CountLookup(std::int64_t depth, bool accepted);
   struct StepCounts {
@@ -103,13 +97,7 @@ class EngineMetrics {
     double seconds = 0;
   };
   void CountRebalance(const Rebalance& rebalance);
-  struct PassState {
-    PassProgress progress{};
-    std::int64_t n_tokens = 0;
-  };
-  void SetPass(const PassState& pass);
-  void CountPause();
-  void CountStoppedPass();
+  void SetPass(const PassProgress& progress, std::int64_t n_tokens);
   void ObserveFirstToken(double seconds);  // time since the request was submitted
   void ObserveInterToken(double seconds);
   void SetGauges(std::int64_t running, std::int64_t waiting);

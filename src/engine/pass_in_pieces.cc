@@ -38,8 +38,8 @@ Result<PassProgress> PassInPieces::Continue() {
   step_->seconds += seconds;
   layer_seconds_ += seconds;
   has_run_layer_ = true;
-  if (!progress && IsUnwanted(step_->plan)) metrics_.CountStoppedPass();
-  if (progress) metrics_.SetPass({*progress, step_->plan.n_prompt_tokens});
+  if (!progress && IsUnwanted(step_->plan)) metrics_.Add(&MetricsSnapshot::stopped_passes);
+  if (progress) metrics_.SetPass(*progress, step_->plan.n_prompt_tokens);
   return progress;
 }
 
@@ -50,7 +50,7 @@ bool PassInPieces::IsPauseDue() const {
 void PassInPieces::CountPause(double seconds) {
   pause_seconds_ += seconds;
   has_run_layer_ = false;
-  metrics_.CountPause();
+  metrics_.Add(&MetricsSnapshot::pauses);
 }
 
 bool PassInPieces::IsAbandoned() const {
@@ -61,7 +61,7 @@ bool PassInPieces::IsAbandoned() const {
 
 std::unique_ptr<RunningStep> PassInPieces::Stop() {
   step_->pass.reset();
-  metrics_.CountStoppedPass();
+  metrics_.Add(&MetricsSnapshot::stopped_passes);
   std::unique_ptr<RunningStep> step = Take();
   CountEnded(step->plan);
   return step;
@@ -69,7 +69,7 @@ std::unique_ptr<RunningStep> PassInPieces::Stop() {
 
 std::unique_ptr<RunningStep> PassInPieces::Take() {
   scheduler_.EndPass(step_->plan);
-  metrics_.SetPass({});
+  metrics_.SetPass({}, 0);
   return std::move(step_);
 }
 

@@ -1,5 +1,7 @@
 #include "engine/request.h"
 
+#include <algorithm>
+
 #include "engine/sampling_fields.h"
 
 namespace fathom {
@@ -10,6 +12,18 @@ Status CheckInteger(std::string_view field, std::int64_t value, std::int64_t low
   if (value >= low && value <= high) return {};
   return MakeError(ErrorCode::kInvalidArgument, "{}: expected {} to {}, found {}", field, low, high,
                    value);
+}
+
+// Checks a token of a list of ids.
+Status CheckId(std::string_view field, Token token, std::int64_t vocab_size) {
+  if (token >= 0 && token < vocab_size) return {};
+  return MakeError(ErrorCode::kInvalidArgument, "{}: expected token ids 0 to {}, found {}", field,
+                   vocab_size - 1, token);
+}
+
+Status CheckLeast(std::string_view field, std::int64_t value) {
+  if (value >= 0) return {};
+  return MakeError(ErrorCode::kInvalidArgument, "{}: expected at least 0, found {}", field, value);
 }
 
 Status CheckStopStrings(const std::vector<std::string>& stop_strings) {
@@ -30,10 +44,7 @@ Status CheckStopStrings(const std::vector<std::string>& stop_strings) {
 
 Status CheckTokens(const SamplingParameters& parameters, std::int64_t vocab_size) {
   for (const auto& [token, bias] : parameters.logit_bias) {
-    if (token < 0 || token >= vocab_size) {
-      return MakeError(ErrorCode::kInvalidArgument,
-                       "logit_bias: expected token ids 0 to {}, found {}", vocab_size - 1, token);
-    }
+    if (Status valid = CheckId("logit_bias", token, vocab_size); !valid) return valid;
     if (bias != bias) {
       return MakeError(ErrorCode::kInvalidArgument,
                        "logit_bias of token {}: expected a number, found {}", token, bias);
@@ -46,32 +57,49 @@ Status CheckTokens(const SamplingParameters& parameters, std::int64_t vocab_size
                      budget->end);
   }
   for (const Token token : parameters.stop_tokens) {
-    if (token < 0 || token >= vocab_size) {
-      return MakeError(ErrorCode::kInvalidArgument,
-                       "stop_tokens: expected token ids 0 to {}, found {}", vocab_size - 1, token);
-    }
+    if (Status valid = CheckId("stop_tokens", token, vocab_size); !valid) return valid;
   }
   return {};
 }
 
 Status CheckLengths(const SamplingParameters& parameters) {
-  if (parameters.max_tokens && *parameters.max_tokens < 0) {
-    return MakeError(ErrorCode::kInvalidArgument, "max_tokens: expected at least 0, found {}",
-                     *parameters.max_tokens);
-  }
-  if (parameters.min_tokens < 0) {
-    return MakeError(ErrorCode::kInvalidArgument, "min_tokens: expected at least 0, found {}",
-                     parameters.min_tokens);
-  }
+  Status valid = CheckLeast("max_tokens", parameters.max_tokens.value_or(0));
+  if (valid) valid = CheckLeast("min_tokens", parameters.min_tokens);
+  if (!valid) return valid;
   if (parameters.max_tokens && parameters.min_tokens > *parameters.max_tokens) {
     return MakeError(ErrorCode::kInvalidArgument,
                      "min_tokens: expected at most max_tokens = {}, found {}",
                      *parameters.max_tokens, parameters.min_tokens);
   }
-  const std::optional<TokenBudget>& budget = parameters.reasoning_budget;
-  if (budget && budget->n_tokens < 0) {
-    return MakeError(ErrorCode::kInvalidArgument, "reasoning_budget: expected at least 0, found {}",
-                     budget->n_tokens);
+  return CheckLeast("reasoning_budget",
+                    parameters.reasoning_budget.value_or(TokenBudget()).n_tokens);
+}
+
+Status CheckPrompt(const Request& request, const EngineLimits& limits) {
+  const auto n_prompt = static_cast<std::int64_t>(request.prompt.size());
+  if (n_prompt == 0) {
+    return MakeError(ErrorCode::kInvalidArgument, "prompt: expected at least 1 token, found 0");
+  }
+  if (n_prompt > limits.max_context) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "prompt: expected at most {} tokens (the context), found {}",
+                     limits.max_context, n_prompt);
+  }
+  for (std::size_t i = 0; i < request.prompt.size(); ++i) {
+    if (request.prompt[i] < 0 || request.prompt[i] >= limits.vocab_size) {
+      return MakeError(ErrorCode::kInvalidArgument,
+                       "prompt: expected token ids 0 to {}, found {} at position {}",
+                       limits.vocab_size - 1, request.prompt[i], i);
+    }
+  }
+  // Counts max_tokens up to the context. A request without a limit ends where the memory ends.
+  const std::int64_t asked =
+      std::min(request.sampling.max_tokens.value_or(1), limits.max_context - n_prompt);
+  if (n_prompt + asked > limits.most_positions) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "prompt and max_tokens: expected at most {} tokens together, for which there "
+                     "is cache memory ({} bytes), found {} and {}",
+                     limits.most_positions, limits.cache_bytes, n_prompt, asked);
   }
   return {};
 }
@@ -95,20 +123,26 @@ Status Validate(const SamplingParameters& parameters, std::int64_t vocab_size) {
   return {};
 }
 
-std::string_view Name(FinishReason reason) {
-  switch (reason) {
-    case FinishReason::kStop:
-      return "stop";
-    case FinishReason::kStopString:
-      return "stop_string";
-    case FinishReason::kLength:
-      return "length";
-    case FinishReason::kCancelled:
-      return "cancelled";
-    case FinishReason::kError:
-      return "error";
+Status CheckRequest(const Request& request, const EngineLimits& limits) {
+  Status valid = CheckPrompt(request, limits);
+  if (valid) valid = CheckInteger("n", request.n_choices, 1, kMaxChoices);
+  if (valid) {
+    valid =
+        CheckInteger("prompt_logprobs", request.prompt_logprobs.value_or(0), 0, kMaxTopLogprobs);
   }
-  return "unknown";
+  if (valid) valid = CheckInteger("priority", request.priority, -kMaxPriority, kMaxPriority);
+  if (!valid) return valid;
+  if (!request.sampling.stop_strings.empty() && !limits.knows_text) {
+    return MakeError(ErrorCode::kUnsupported,
+                     "stop_strings: expected none, because this engine knows tokens only; found {}",
+                     request.sampling.stop_strings.size());
+  }
+  return Validate(request.sampling, limits.vocab_size);
+}
+
+std::string_view Name(FinishReason reason) {
+  constexpr std::string_view kNames[] = {"stop", "stop_string", "length", "cancelled", "error"};
+  return kNames[static_cast<std::size_t>(reason)];
 }
 
 }  // namespace fathom

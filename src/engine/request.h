@@ -96,6 +96,18 @@ struct Request {
   std::string owner{};
 };
 
+// The limits of an engine, with which no request can be answered that exceeds them.
+struct EngineLimits {
+  std::int64_t vocab_size = 0;
+  std::int64_t max_context = 0;
+  std::int64_t most_positions = 0;  // positions for which there is cache memory
+  std::int64_t cache_bytes = 0;
+  bool knows_text = false;  // the bytes of tokens are known
+};
+
+// Checks whether a request can ever be answered. Errors name the field.
+Status CheckRequest(const Request& request, const EngineLimits& limits);
+
 enum class FinishReason {
   kStop,        // EOS or a stop token
   kStopString,  // the text contained a stop string, and ends before it

@@ -107,7 +107,7 @@ Admission Scheduler::AdmitTo(Sequence& sequence, const DataRankOffer& offer,
   if (!sequence.request.started) {
     sequence.request.started = now;
     sequence.request.stats.cached_tokens = sequence.computed;
-    metrics_.CountCachedTokens(sequence.computed);
+    metrics_.Add(&MetricsSnapshot::cached_tokens, sequence.computed);
   }
   InsertByRank(running_, sequence);
   return admission;
@@ -275,7 +275,7 @@ void Scheduler::Preempt(Sequence& sequence) {
   Free(sequence, false);
   std::erase(running_, &sequence);
   ++sequence.request.stats.preemptions;
-  metrics_.CountPreemption();
+  metrics_.Add(&MetricsSnapshot::preemptions);
   Add(sequence);
 }
 

@@ -28,9 +28,9 @@ void CountEnded(const StepPlan& plan) {
   for (const PlannedSegment& segment : plan.segments) --segment.sequence->n_steps;
 }
 
-StepRunner::StepRunner(LanguageModel& model, StepRunnerOptions options, EngineMetrics& metrics)
+StepRunner::StepRunner(LanguageModel& model, const EngineOptions& options, EngineMetrics& metrics)
     : model_(model),
-      options_(std::move(options)),
+      options_(options),
       metrics_(metrics),
       limits_(model.Limits()),
       most_lookups_(MostLookedUp(limits_)),
@@ -45,6 +45,7 @@ StepRunner::StepRunner(LanguageModel& model, StepRunnerOptions options, EngineMe
   for (std::unique_ptr<SamplerState>& state : states_) {
     state = std::make_unique<SamplerState>(limits_.vocab_size);
   }
+  if (options.draft.acceptance) acceptance_.emplace(*options.draft.acceptance, limits_.vocab_size);
   commit_.Reserve(limits_.max_batch_tokens, limits_.max_sequences);
   logprobs_.top.reserve(kMaxTopLogprobs);
 }
@@ -283,7 +284,7 @@ void StepRunner::SitOut(Sequence& sequence) {
   --sequence.computed;
   sequence.draft_key_waits = false;
   sequence.sits_out = true;
-  metrics_.CountLateMask();
+  metrics_.Add(&MetricsSnapshot::late_masks);
 }
 
 template <class Choose>
@@ -316,8 +317,12 @@ void StepRunner::Sample(RunningStep& step, const PlannedSegment& segment, const 
     if (state.IsConstrained()) {
       return sampler_.Sample(found.logits.RowSpan(row), state, sequence.size(), logprobs_);
     }
-    const Result<Token> token =
-        ChosenToken(found.choices[static_cast<std::size_t>(row)], state, sequence.size());
+    const auto i = static_cast<std::size_t>(row);
+    TokenChoice choice = found.choices[i];
+    if (acceptance_ && row < segment.n_drafts) {
+      choice = acceptance_->Verify(row, sequence.drafts[i], choice);
+    }
+    const Result<Token> token = ChosenToken(choice, state, sequence.size());
     if (token) Sampler::AddLogprobs(found.logits.RowSpan(row), *token, state, logprobs_);
     return token;
   };

@@ -13,22 +13,16 @@
 #include "base/result.h"
 #include "engine/draft_chooser.h"
 #include "engine/draft_confidence.h"
-#include "engine/draft_options.h"
+#include "engine/engine.h"
 #include "engine/metrics.h"
 #include "engine/sampler.h"
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
+#include "engine/simulated_acceptance.h"
 #include "model/batch.h"
 #include "model/language_model.h"
 
 namespace fathom {
-
-struct StepRunnerOptions {
-  std::vector<Token> eos_tokens;
-  TokenBytes token_bytes;
-  DraftOptions draft;
-  std::int64_t max_step_tokens = 1;
-};
 
 // Counts the running steps of each sequence.
 void CountBegun(const StepPlan& plan);
@@ -84,7 +78,8 @@ struct RunningStep {
 // later step computes its last position again, with equal logits. Engine thread only.
 class StepRunner {
  public:
-  StepRunner(LanguageModel& model, StepRunnerOptions options, EngineMetrics& metrics);
+  // All must outlive this object; options.max_step_tokens is at least 1.
+  StepRunner(LanguageModel& model, const EngineOptions& options, EngineMetrics& metrics);
 
   // Called when the first choice of a request has read its prompt: fork(sequence, sample), where
   // sample(other) chooses the first token of another choice from the same logits.
@@ -174,7 +169,7 @@ class StepRunner {
   std::span<const SamplingRow> DescribeDrafts(std::span<const std::int32_t> requests);
 
   LanguageModel& model_;
-  const StepRunnerOptions options_;
+  const EngineOptions& options_;
   EngineMetrics& metrics_;
   const ModelLimits limits_;
   std::function<void(Sequence&, const SampleOther&)> on_prompt_read_;
@@ -182,6 +177,7 @@ class StepRunner {
   DraftChooser head_chooser_;  // chooses how many drafts of the head
   DraftChooser lookup_chooser_;
   DraftConfidence confidence_;
+  std::optional<SimulatedAcceptance> acceptance_;
   double least_chance_ = 0;          // least chance at which a draft of the next step is verified
   Clock::time_point mask_deadline_;  // deadline of the rows whose logits were found last
   Sampler sampler_;

@@ -24,8 +24,9 @@ BlockArena::BlockArena(std::int64_t n_slabs, std::int64_t histories_per_slab,
     : n_slabs_(n_slabs),
       per_slab_(histories_per_slab),
       reserved_(history_slabs),
-      history_(static_cast<std::size_t>(n_slabs * histories_per_slab)),
-      window_(static_cast<std::size_t>(n_slabs)),
+      uses_{.history =
+                std::vector<std::int32_t>(static_cast<std::size_t>(n_slabs * histories_per_slab)),
+            .window = std::vector<std::int32_t>(static_cast<std::size_t>(n_slabs))},
       taken_(static_cast<std::size_t>(n_slabs)),
       free_(static_cast<std::size_t>(DivideUp(n_slabs, kBits))),
       partial_(free_.size()),
@@ -60,15 +61,6 @@ bool BlockArena::HasRoom(const BlockCounts& blocks) const {
   return blocks.window + std::max<std::int64_t>(slabs - n_free_reserved_, 0) <= n_free_common_;
 }
 
-std::vector<std::int32_t>& BlockArena::UseCounts(BlockKind kind) {
-  return kind == BlockKind::kHistory ? history_ : window_;
-}
-
-std::int32_t BlockArena::uses(BlockKind kind, std::int32_t block) const {
-  const std::vector<std::int32_t>& all = kind == BlockKind::kHistory ? history_ : window_;
-  return all[static_cast<std::size_t>(block)];
-}
-
 std::optional<std::int32_t> BlockArena::AllocateHistory() {
   std::int64_t slab = Lowest(partial_);
   if (slab < 0) {
@@ -100,25 +92,25 @@ std::optional<std::int32_t> BlockArena::Allocate(BlockKind kind) {
     block = static_cast<std::int32_t>(slab);
   }
   if (block) {
-    UseCounts(kind)[static_cast<std::size_t>(*block)] = 1;
-    (kind == BlockKind::kHistory ? in_use_.history : in_use_.window) += 1;
+    uses_.Of(kind)[static_cast<std::size_t>(*block)] = 1;
+    in_use_.Of(kind) += 1;
   }
   return block;
 }
 
 void BlockArena::Share(BlockKind kind, std::int32_t block) {
-  std::vector<std::int32_t>& uses = UseCounts(kind);
+  std::vector<std::int32_t>& uses = uses_.Of(kind);
   Check(block >= 0 && block < std::ssize(uses) && uses[static_cast<std::size_t>(block)] > 0,
         "sharing a block that is not in use");
   uses[static_cast<std::size_t>(block)] += 1;
 }
 
 void BlockArena::Free(BlockKind kind, std::int32_t block) {
-  std::vector<std::int32_t>& uses = UseCounts(kind);
+  std::vector<std::int32_t>& uses = uses_.Of(kind);
   Check(block >= 0 && block < std::ssize(uses) && uses[static_cast<std::size_t>(block)] > 0,
         "freeing a block that is not in use");
   if (--uses[static_cast<std::size_t>(block)] == 0) {
-    (kind == BlockKind::kHistory ? in_use_.history : in_use_.window) -= 1;
+    in_use_.Of(kind) -= 1;
     FreeInSlab(kind, block);
   }
 }

@@ -22,11 +22,7 @@ struct BlockCounts {
   std::int64_t history = 0;
   std::int64_t window = 0;
   friend bool operator==(const BlockCounts&, const BlockCounts&) = default;
-  BlockCounts& operator+=(const BlockCounts& more) {
-    history += more.history;
-    window += more.window;
-    return *this;
-  }
+  std::int64_t& Of(BlockKind kind) { return kind == BlockKind::kHistory ? history : window; }
 };
 
 // The reference counts of all blocks, counted by their users.
@@ -34,6 +30,9 @@ struct BlockUses {
   std::vector<std::int32_t> history;
   std::vector<std::int32_t> window;
   std::vector<std::int32_t>& Of(BlockKind kind) {
+    return kind == BlockKind::kHistory ? history : window;
+  }
+  const std::vector<std::int32_t>& Of(BlockKind kind) const {
     return kind == BlockKind::kHistory ? history : window;
   }
   friend bool operator==(const BlockUses&, const BlockUses&) = default;
@@ -56,15 +55,16 @@ class BlockArena {
   void Share(BlockKind kind, std::int32_t block);
   void Free(BlockKind kind, std::int32_t block);
 
-  std::int32_t uses(BlockKind kind, std::int32_t block) const;
-  BlockUses uses() const { return {history_, window_}; }
+  std::int32_t uses(BlockKind kind, std::int32_t block) const {
+    return uses_.Of(kind)[static_cast<std::size_t>(block)];
+  }
+  const BlockUses& uses() const { return uses_; }
   BlockCounts in_use() const { return in_use_; }
   std::int64_t n_slabs() const { return n_slabs_; }
   std::int64_t n_free_slabs() const { return n_free_common_ + n_free_reserved_; }
   std::int64_t histories_per_slab() const { return per_slab_; }
 
  private:
-  std::vector<std::int32_t>& UseCounts(BlockKind kind);
   std::optional<std::int32_t> AllocateHistory();
   void FreeInSlab(BlockKind kind, std::int32_t block);
   // Sets of slabs as bits. Return the lowest or the highest slab of the set, or -1.
@@ -73,9 +73,8 @@ class BlockArena {
 
   std::int64_t n_slabs_;
   std::int64_t per_slab_;
-  std::int64_t reserved_;               // the first slabs, for history blocks only
-  std::vector<std::int32_t> history_;   // uses of history blocks
-  std::vector<std::int32_t> window_;    // uses of window blocks
+  std::int64_t reserved_;  // the first slabs, for history blocks only
+  BlockUses uses_;
   std::vector<std::uint64_t> taken_;    // per slab: its history blocks in use, as bits
   std::vector<std::uint64_t> free_;     // slabs without any use
   std::vector<std::uint64_t> partial_;  // slabs with free history blocks and others in use

@@ -1,13 +1,14 @@
 #include "kv_cache/block_directory.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
-#include <iterator>
 #include <optional>
 #include <random>
 #include <string_view>
@@ -28,28 +29,19 @@ constexpr std::string_view kTemporaryPrefix = "partial-";
 constexpr int kOwnerOnlyDirectory = 0700;
 
 std::string FormatHex(const BlockKey& key) {
-  std::string text;
-  text.reserve(2 * key.bytes.size());
-  for (const std::uint8_t byte : key.bytes) {
-    fmt::format_to(std::back_inserter(text), "{:02x}", byte);
-  }
-  return text;
+  return fmt::format("{:02x}", fmt::join(key.bytes, ""));
 }
 
-std::optional<std::uint8_t> ParseHexDigit(char c) {
-  if (c >= '0' && c <= '9') return static_cast<std::uint8_t>(c - '0');
-  if (c >= 'a' && c <= 'f') return static_cast<std::uint8_t>(c - 'a' + 10);
-  return std::nullopt;
+bool IsHex(std::string_view text) {
+  return text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
 std::optional<BlockKey> KeyFromHex(std::string_view text) {
   BlockKey key;
-  if (text.size() != 2 * key.bytes.size()) return std::nullopt;
+  if (text.size() != 2 * key.bytes.size() || !IsHex(text)) return std::nullopt;
   for (std::size_t i = 0; i < key.bytes.size(); ++i) {
-    const std::optional<std::uint8_t> high = ParseHexDigit(text[2 * i]);
-    const std::optional<std::uint8_t> low = ParseHexDigit(text[2 * i + 1]);
-    if (!high || !low) return std::nullopt;
-    key.bytes[i] = static_cast<std::uint8_t>(*high << 4 | *low);
+    const char* const digits = text.data() + 2 * i;
+    std::from_chars(digits, digits + 2, key.bytes[i], 16);
   }
   return key;
 }
@@ -113,9 +105,8 @@ class Lister {
   }
 
   BlockDirectory::Listing Finish() {
-    std::sort(found_.begin(), found_.end(), [](const Found& a, const Found& b) {
-      return std::tie(a.seconds, a.nanoseconds, a.name.key, a.name.kind) <
-             std::tie(b.seconds, b.nanoseconds, b.name.key, b.name.kind);
+    std::ranges::sort(found_, {}, [](const Found& file) {
+      return std::tie(file.seconds, file.nanoseconds, file.name.key, file.name.kind);
     });
     for (const Found& file : found_) {
       listing_.files.Use(file.name, file.bytes);
@@ -133,7 +124,7 @@ class Lister {
 
   void ListFingerprint(const fs::path& folder, const BlockKey& fingerprint) {
     ForEachEntry(folder, [&](const fs::directory_entry& entry, const std::string& name) {
-      if (name.size() == 2 && ParseHexDigit(name[0]) && ParseHexDigit(name[1]) && IsFolder(entry)) {
+      if (name.size() == 2 && IsHex(name) && IsFolder(entry)) {
         ListKeys(entry.path(), fingerprint, name);
       } else if (name.starts_with(kTemporaryPrefix) && !IsFolder(entry)) {
         RemoveIfAbandoned(entry.path().string());

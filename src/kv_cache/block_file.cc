@@ -49,17 +49,17 @@ void Put(Header& header, std::size_t offset, const T& value) {
 }
 
 // Returns the header with its checksums still zero.
-Header MakeHeader(const BlockDescription& block, std::size_t payload_bytes) {
+Header MakeHeader(const BlockKey& fingerprint, const KeptBlock& block, std::size_t payload_bytes) {
   Check(std::ssize(block.tokens) == kBlockTokens, "the tokens of a block are not one block");
   Header header = {};
   std::memcpy(header.data(), kMagic.data(), kMagic.size());
   Put(header, kVersionOffset, kVersion);
   Put(header, kVersionOffset + 4, static_cast<std::uint32_t>(block.kind));
   Put(header, kVersionOffset + 8, static_cast<std::uint64_t>(payload_bytes));
-  Put(header, kKeysOffset, block.fingerprint.bytes);
+  Put(header, kKeysOffset, fingerprint.bytes);
   Put(header, kKeysOffset + 16, block.key.bytes);
   Put(header, kKeysOffset + 32, block.parent.bytes);
-  std::memcpy(header.data() + kTokensOffset, block.tokens.data(), block.tokens.size_bytes());
+  std::memcpy(header.data() + kTokensOffset, block.tokens.data(), kBlockTokens * sizeof(Token));
   return header;
 }
 
@@ -206,8 +206,9 @@ Status CheckHeader(const std::string& path, const Header& found, const Header& e
 }  // namespace
 
 Result<bool> WriteBlockFile(const std::string& temporary, const std::string& path,
-                            const BlockDescription& block, std::span<const std::byte> payload) {
-  Header header = MakeHeader(block, payload.size());
+                            const BlockKey& fingerprint, const KeptBlock& block,
+                            std::span<const std::byte> payload) {
+  Header header = MakeHeader(fingerprint, block, payload.size());
   Put(header, kPayloadChecksumOffset, HashBytes(payload).bytes);
   Put(header, kHeaderChecksumOffset, HeaderChecksum(header).bytes);
   const auto is_written = [&] {
@@ -242,8 +243,8 @@ Result<bool> WriteBlockFile(const std::string& temporary, const std::string& pat
   return Unexpected(status.error());
 }
 
-Status ReadBlockFile(const std::string& path, const BlockDescription& expected,
-                     std::span<std::byte> payload) {
+Status ReadBlockFile(const std::string& path, const BlockKey& fingerprint,
+                     const KeptBlock& expected, std::span<std::byte> payload) {
   // Opens without waiting: opening something that is not a regular file might block forever.
   const Descriptor file(
       ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
@@ -266,9 +267,8 @@ Status ReadBlockFile(const std::string& path, const BlockDescription& expected,
     return errno == 0 ? MakeError(ErrorCode::kInvalidData, "{}: ends too early", path)
                       : Failure(path, "cannot read");
   }
-  if (Status checked = CheckHeader(path, header, MakeHeader(expected, payload.size())); !checked) {
-    return checked;
-  }
+  const Header right = MakeHeader(fingerprint, expected, payload.size());
+  if (Status checked = CheckHeader(path, header, right); !checked) return checked;
   if (ChecksumAt(header, kPayloadChecksumOffset) != HashBytes(payload)) {
     return MakeError(ErrorCode::kInvalidData, "{}: its rows are damaged", path);
   }

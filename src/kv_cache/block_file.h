@@ -21,23 +21,14 @@
 #include <string>
 
 #include "base/result.h"
-#include "base/tensor.h"
 #include "kv_cache/block_key.h"
 
 namespace fathom {
 
 inline constexpr std::int64_t kBlockHeaderBytes = 616;
 
-// The description of the payload in a file.
-struct BlockDescription {
-  BlockKey fingerprint;
-  BlockKey key;
-  BlockKind kind = BlockKind::kHistory;
-  BlockKey parent;
-  std::span<const Token> tokens;  // kBlockTokens
-};
-
-// Both functions wait for the disk. Further errors: kResourceExhausted: the process has no
+// Both functions wait for the disk. A file does not hold the data rank and the number of its block,
+// which are not read. Further errors: kResourceExhausted: the process has no
 // descriptor or memory left; kIo: anything else, with the reason.
 
 // Writes `temporary`, locked and readable by its owner only, and renames it to `path`, replacing an
@@ -49,13 +40,14 @@ struct BlockDescription {
 // False: another writer has written a file of the right size at `path`. Errors: kResourceExhausted,
 // also if another writer does not finish; kNotFound: `temporary` was removed again and again.
 Result<bool> WriteBlockFile(const std::string& temporary, const std::string& path,
-                            const BlockDescription& block, std::span<const std::byte> payload);
+                            const BlockKey& fingerprint, const KeptBlock& block,
+                            std::span<const std::byte> payload);
 
 // Reads the payload and marks the file as used now, if the file holds exactly this block. After an
 // error the content of `payload` is undefined. Errors: kNotFound, no file; kInvalidData, another
 // file or a damaged one.
-Status ReadBlockFile(const std::string& path, const BlockDescription& expected,
-                     std::span<std::byte> payload);
+Status ReadBlockFile(const std::string& path, const BlockKey& fingerprint,
+                     const KeptBlock& expected, std::span<std::byte> payload);
 
 // Removes an unfinished file, except one that a living process is writing.
 void RemoveIfAbandoned(const std::string& temporary);

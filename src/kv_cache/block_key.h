@@ -8,6 +8,7 @@
 #include <cstring>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "base/tensor.h"
 
@@ -31,6 +32,16 @@ struct BlockKeyHash {
 // History blocks hold the compressed state of 128 tokens, window blocks the state that only the
 // next tokens read (sequence_cache.h).
 enum class BlockKind : std::uint8_t { kHistory, kWindow };
+
+// A block in the memory of a data rank, and the key under which it is stored.
+struct KeptBlock {
+  int data_rank = 0;
+  BlockKey key;
+  BlockKind kind = BlockKind::kHistory;
+  BlockKey parent;
+  std::vector<Token> tokens;  // kBlockTokens
+  std::int32_t block = 0;     // number in the cache
+};
 
 // Returns the XXH3-128 of some bytes. It is equal on every machine: keys are the names of files.
 BlockKey HashBytes(std::span<const std::byte> bytes);

@@ -4,24 +4,12 @@
 
 #include <chrono>
 #include <cstdint>
-#include <span>
 #include <vector>
 
-#include "base/tensor.h"
 #include "kv_cache/block_key.h"
 #include "kv_cache/disk_tier.h"
 
 namespace fathom {
-
-// A block in the memory of a data rank, and the key under which it is stored.
-struct KeptBlock {
-  int data_rank = 0;
-  BlockKey key;
-  BlockKind kind = BlockKind::kHistory;
-  BlockKey parent;
-  std::span<const Token> tokens;  // kBlockTokens
-  std::int32_t block = 0;         // number in the cache
-};
 
 // To be used from one thread, the thread of the cache.
 class BlockStore {

@@ -51,7 +51,7 @@ void DiskBlocks::Store(const KeptBlock& stored) {
     }
     payload = staged_store_;
   }
-  disk_->Store(stored.key, stored.kind, stored.parent, stored.tokens, payload);
+  disk_->Store(stored, payload);
 }
 
 void DiskBlocks::StartLoad(std::uint64_t id, const KeptBlock& stored) {
@@ -63,7 +63,7 @@ void DiskBlocks::StartLoad(std::uint64_t id, const KeptBlock& stored) {
     staged.payload.resize(static_cast<std::size_t>(cache_.BlockBytes(stored.kind)));
     payload = staged.payload;
   }
-  disk_->StartLoad(id, stored.key, stored.kind, stored.parent, stored.tokens, payload);
+  disk_->StartLoad(id, stored, payload);
 }
 
 void DiskBlocks::TakeFinished(std::vector<DiskTier::FinishedLoad>& finished) {

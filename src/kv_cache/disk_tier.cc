@@ -4,13 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <condition_variable>
 #include <cstring>
-#include <list>
-#include <mutex>
-#include <thread>
-#include <unordered_map>
-#include <utility>
 
 #include "base/check.h"
 #include "kv_cache/block_file.h"
@@ -31,114 +25,36 @@ bool IsWorthAWarning(std::int64_t n_refused) {
 
 }  // namespace
 
-struct DiskTier::Impl {
-  struct WaitingLoad {
-    std::uint64_t id = 0;
-    BlockKey key;
-    BlockKind kind = BlockKind::kHistory;
-    BlockKey parent;
-    std::vector<Token> tokens;
-    std::span<std::byte> payload;
-  };
-  struct WaitingStore {
-    BlockKey key;
-    BlockKind kind = BlockKind::kHistory;
-    BlockKey parent;
-    std::vector<Token> tokens;
-    std::vector<std::byte> payload;
-  };
-
-  Impl(BlockDirectory blocks, const DiskTierOptions& options, const DiskTierIdentity& whose,
-       std::function<void(const std::string&)> warning)
-      : directory(std::move(blocks)),
-        max_bytes(options.max_bytes),
-        identity(whose),
-        warn(std::move(warning)) {}
-
-  BlockFileName FileName(const BlockKey& key, BlockKind kind) const {
-    return {.fingerprint = identity.fingerprint, .key = key, .kind = kind};
-  }
-  std::int64_t PayloadBytes(BlockKind kind) const {
-    return kind == BlockKind::kHistory ? identity.history_bytes : identity.window_bytes;
-  }
-  template <class Waiting>
-  BlockDescription Describe(const Waiting& block) const {
-    return {.fingerprint = identity.fingerprint,
-            .key = block.key,
-            .kind = block.kind,
-            .parent = block.parent,
-            .tokens = block.tokens};
-  }
-
-  // Runs in the thread. `lock` holds the mutex before and after, but not while it waits for the
-  // disk.
-  void Run(const std::stop_token& stop);
-  void RunLoad(std::unique_lock<std::mutex>& lock);
-  void RunStore(std::unique_lock<std::mutex>& lock);
-  bool Load(std::unique_lock<std::mutex>& lock, const WaitingLoad& load);
-  void Refuse(std::unique_lock<std::mutex>& lock, const BlockFileName& name, const Error& error);
-  // False: another process has stored the block. Errors: as WriteBlockFile and MakeRoom;
-  // kUnavailable if the tier is off.
-  Result<bool> Store(std::unique_lock<std::mutex>& lock, const WaitingStore& store);
-  // Deletes files until `more_bytes` fit. Error: a file cannot be deleted.
-  Status MakeRoom(std::unique_lock<std::mutex>& lock, std::int64_t more_bytes);
-  // Finds the files that other processes have written and deleted, if there may be enough of them
-  // to matter.
-  void SeeOthers(std::unique_lock<std::mutex>& lock);
-  void TurnOff(std::unique_lock<std::mutex>& lock, const Error& error);
-
-  // Constant after construction.
-  const BlockDirectory directory;
-  const std::int64_t max_bytes;
-  const DiskTierIdentity identity;
-  const std::function<void(const std::string&)> warn;
-
-  // Guarded by the mutex. Only the thread removes loads and stores, and it reads the first of each
-  // without the mutex: the elements of a list do not move.
-  mutable std::mutex mutex;
-  BlockFileList files;
-  std::list<WaitingLoad> loads;
-  std::list<WaitingStore> stores;
-  std::unordered_map<BlockFileName, const WaitingStore*, BlockFileNameHash> stores_by_name;
-  std::int64_t waiting_bytes = 0;  // bytes of the payloads of `stores`
-  std::vector<FinishedLoad> finished;
-  DiskTierStats stats;  // without files and bytes
-  std::condition_variable_any work_came;
-  std::condition_variable work_ended;
-
-  std::int64_t unseen_bytes = 0;  // bytes since the thread last listed the files
-  std::jthread thread;            // last: ends before the members that it uses
-};
-
-void DiskTier::Impl::Run(const std::stop_token& stop) {
-  std::unique_lock lock(mutex);
+void DiskTier::Run(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
   for (;;) {
-    work_came.wait(lock, stop, [&] { return !loads.empty() || !stores.empty(); });
-    if (!loads.empty() && !stop.stop_requested()) {
+    work_came_.wait(lock, stop, [&] { return !loads_.empty() || !stores_.empty(); });
+    if (!loads_.empty() && !stop.stop_requested()) {
       RunLoad(lock);
-    } else if (!stores.empty()) {
+    } else if (!stores_.empty()) {
       RunStore(lock);
     } else {
       return;  // nothing left to do: stop was requested
     }
-    work_ended.notify_all();
+    work_ended_.notify_all();
   }
 }
 
-void DiskTier::Impl::RunLoad(std::unique_lock<std::mutex>& lock) {
-  const WaitingLoad& load = loads.front();
+void DiskTier::RunLoad(std::unique_lock<std::mutex>& lock) {
+  const WaitingLoad& load = loads_.front();
   const bool ok = Load(lock, load);
-  stats.loaded += ok ? 1 : 0;
-  finished.push_back({.id = load.id, .ok = ok});
-  loads.pop_front();
+  stats_.loaded += ok ? 1 : 0;
+  finished_.push_back({.id = load.id, .ok = ok});
+  loads_.pop_front();
 }
 
-bool DiskTier::Impl::Load(std::unique_lock<std::mutex>& lock, const WaitingLoad& load) {
-  const BlockFileName name = FileName(load.key, load.kind);
-  if (const auto place = stores_by_name.find(name); place != stores_by_name.end()) {
+bool DiskTier::Load(std::unique_lock<std::mutex>& lock, const WaitingLoad& load) {
+  const BlockFileName name = FileName(load.block);
+  if (const auto place = stores_by_name_.find(name); place != stores_by_name_.end()) {
     const WaitingStore& store = *place->second;
     lock.unlock();
-    const bool is_same = store.parent == load.parent && store.tokens == load.tokens;
+    const bool is_same =
+        store.block.parent == load.block.parent && store.block.tokens == load.block.tokens;
     if (is_same) {
       std::copy(store.payload.begin(), store.payload.end(), load.payload.begin());
     }
@@ -146,117 +62,118 @@ bool DiskTier::Impl::Load(std::unique_lock<std::mutex>& lock, const WaitingLoad&
     return is_same;
   }
   lock.unlock();
-  const Status read = ReadBlockFile(directory.FilePath(name), Describe(load), load.payload);
+  const Status read =
+      ReadBlockFile(directory_.FilePath(name), name.fingerprint, load.block, load.payload);
   lock.lock();
   if (read) {
     // Another process may have written the file since the directory was listed.
-    files.Use(name, kBlockHeaderBytes + std::ssize(load.payload));
+    files_.Use(name, kBlockHeaderBytes + std::ssize(load.payload));
     return true;
   }
   if (read.error().code == ErrorCode::kNotFound) {
-    files.Remove(name);
+    files_.Remove(name);
   } else if (read.error().code != ErrorCode::kResourceExhausted) {
     Refuse(lock, name, read.error());
   }
   return false;
 }
 
-void DiskTier::Impl::Refuse(std::unique_lock<std::mutex>& lock, const BlockFileName& name,
-                            const Error& error) {
-  files.Remove(name);
-  const std::int64_t n_refused = ++stats.refused;
+void DiskTier::Refuse(std::unique_lock<std::mutex>& lock, const BlockFileName& name,
+                      const Error& error) {
+  files_.Remove(name);
+  const std::int64_t n_refused = ++stats_.refused;
   lock.unlock();
   if (error.code == ErrorCode::kInvalidData) {
-    directory.Delete(name);
+    directory_.Delete(name);
   }
   if (IsWorthAWarning(n_refused)) {
-    warn(fmt::format("{}: the block is not used and computed again{}", error.message,
-                     n_refused == 1 ? "" : fmt::format(" ({} such files so far)", n_refused)));
+    warn_(fmt::format("{}: the block is not used and computed again{}", error.message,
+                      n_refused == 1 ? "" : fmt::format(" ({} such files so far)", n_refused)));
   }
   lock.lock();
 }
 
-void DiskTier::Impl::RunStore(std::unique_lock<std::mutex>& lock) {
-  const WaitingStore& store = stores.front();
-  const BlockFileName name = FileName(store.key, store.kind);
+void DiskTier::RunStore(std::unique_lock<std::mutex>& lock) {
+  const WaitingStore& store = stores_.front();
+  const BlockFileName name = FileName(store.block);
   const std::int64_t bytes = kBlockHeaderBytes + std::ssize(store.payload);
-  const Result<bool> written = Store(lock, store);
+  const Result<bool> written = Write(lock, store);
   if (written) {
-    files.Use(name, bytes);
-    stats.stored += *written ? 1 : 0;
-    unseen_bytes += *written ? bytes : 0;
+    files_.Use(name, bytes);
+    stats_.stored += *written ? 1 : 0;
+    unseen_bytes_ += *written ? bytes : 0;
   } else {
-    ++stats.dropped;
+    ++stats_.dropped;
     if (written.error().code == ErrorCode::kIo) {
       TurnOff(lock, written.error());
     }
   }
-  waiting_bytes -= std::ssize(store.payload);
-  stores_by_name.erase(name);
-  stores.pop_front();
+  waiting_bytes_ -= std::ssize(store.payload);
+  stores_by_name_.erase(name);
+  stores_.pop_front();
 }
 
-Result<bool> DiskTier::Impl::Store(std::unique_lock<std::mutex>& lock, const WaitingStore& store) {
-  if (!stats.is_on) return MakeError(ErrorCode::kUnavailable, "the tier is off");
+Result<bool> DiskTier::Write(std::unique_lock<std::mutex>& lock, const WaitingStore& store) {
+  if (!stats_.is_on) return MakeError(ErrorCode::kUnavailable, "the tier is off");
   SeeOthers(lock);
-  const BlockFileName name = FileName(store.key, store.kind);
+  const BlockFileName name = FileName(store.block);
   if (Status made = MakeRoom(lock, kBlockHeaderBytes + std::ssize(store.payload)); !made) {
     return Unexpected(made.error());
   }
   lock.unlock();
-  directory.MakeFolderFor(name);
-  Result<bool> written = WriteBlockFile(directory.TemporaryPath(name), directory.FilePath(name),
-                                        Describe(store), store.payload);
+  directory_.MakeFolderFor(name);
+  Result<bool> written = WriteBlockFile(directory_.TemporaryPath(name), directory_.FilePath(name),
+                                        name.fingerprint, store.block, store.payload);
   lock.lock();
   return written;
 }
 
-void DiskTier::Impl::SeeOthers(std::unique_lock<std::mutex>& lock) {
+void DiskTier::SeeOthers(std::unique_lock<std::mutex>& lock) {
   constexpr std::int64_t kLooks = 8;
-  if (unseen_bytes < max_bytes / kLooks) return;
-  unseen_bytes = 0;
+  if (unseen_bytes_ < max_bytes_ / kLooks) return;
+  unseen_bytes_ = 0;
   lock.unlock();
-  const Result<BlockDirectory::Listing> listing = directory.List();
+  const Result<BlockDirectory::Listing> listing = directory_.List();
   lock.lock();
   if (!listing) {
     return;  // a missing directory is reported by the next write
   }
   // In the order known here; new files were written last.
   std::vector<BlockFileName> gone;
-  for (const BlockFileList::Entry& known : files.entries()) {
+  for (const BlockFileList::Entry& known : files_.entries()) {
     if (!listing->files.Contains(known.name)) {
       gone.push_back(known.name);
     }
   }
   for (const BlockFileName& name : gone) {
-    files.Remove(name);
+    files_.Remove(name);
   }
   for (const BlockFileList::Entry& found : listing->files.entries()) {
-    if (!files.Contains(found.name)) {
-      files.Use(found.name, found.bytes);
+    if (!files_.Contains(found.name)) {
+      files_.Use(found.name, found.bytes);
     }
   }
 }
 
-Status DiskTier::Impl::MakeRoom(std::unique_lock<std::mutex>& lock, std::int64_t more_bytes) {
-  while (files.n_files() > 0 && files.bytes() > max_bytes - more_bytes) {
-    const BlockFileName oldest = files.TakeOldest().name;
+Status DiskTier::MakeRoom(std::unique_lock<std::mutex>& lock, std::int64_t more_bytes) {
+  while (files_.n_files() > 0 && files_.bytes() > max_bytes_ - more_bytes) {
+    const BlockFileName oldest = files_.TakeOldest().name;
     lock.unlock();
-    const bool is_gone = directory.Delete(oldest);
+    const bool is_gone = directory_.Delete(oldest);
     const int error = errno;
     lock.lock();
     if (!is_gone) {
-      return MakeError(ErrorCode::kIo, "{}: cannot delete: {}", directory.FilePath(oldest),
+      return MakeError(ErrorCode::kIo, "{}: cannot delete: {}", directory_.FilePath(oldest),
                        std::strerror(error));
     }
   }
   return {};
 }
 
-void DiskTier::Impl::TurnOff(std::unique_lock<std::mutex>& lock, const Error& error) {
-  stats.is_on = false;  // waiting blocks are dropped in their turn
+void DiskTier::TurnOff(std::unique_lock<std::mutex>& lock, const Error& error) {
+  stats_.is_on = false;  // waiting blocks are dropped in their turn
   lock.unlock();
-  warn(fmt::format("{}; no more blocks are written to disk", error.message));
+  warn_(fmt::format("{}; no more blocks are written to disk", error.message));
   lock.lock();
 }
 
@@ -267,129 +184,120 @@ Result<std::unique_ptr<DiskTier>> DiskTier::Open(const DiskTierOptions& options,
   if (!directory) return Unexpected(std::move(directory.error()));
   Result<BlockDirectory::Listing> listing = directory->List();
   if (!listing) return Unexpected(std::move(listing.error()));
-  auto impl = std::make_unique<Impl>(std::move(*directory), options, identity, std::move(warn));
+  std::unique_ptr<DiskTier> tier(
+      new DiskTier(*std::move(directory), options, identity, std::move(warn)));
   if (listing->n_foreign > 0) {
-    impl->warn(fmt::format("{}: {} files or folders are not blocks of Fathom and left alone",
-                           listing->a_foreign.string(), listing->n_foreign));
+    tier->warn_(fmt::format("{}: {} files or folders are not blocks of Fathom and left alone",
+                            listing->a_foreign.string(), listing->n_foreign));
   }
-  impl->files = std::move(listing->files);
-  std::unique_lock lock(impl->mutex);
-  if (const Status made = impl->MakeRoom(lock, 0); !made) {
-    impl->TurnOff(lock, made.error());
+  tier->files_ = std::move(listing->files);
+  std::unique_lock lock(tier->mutex_);
+  if (const Status made = tier->MakeRoom(lock, 0); !made) {
+    tier->TurnOff(lock, made.error());
   }
   lock.unlock();
-  impl->thread =
-      std::jthread([tier = impl.get()](const std::stop_token& stop) { tier->Run(stop); });
-  return std::unique_ptr<DiskTier>(new DiskTier(std::move(impl)));
+  tier->thread_ = std::jthread([t = tier.get()](const std::stop_token& stop) { t->Run(stop); });
+  return tier;
 }
 
-DiskTier::DiskTier(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 DiskTier::~DiskTier() = default;
 
-bool DiskTier::Has(const BlockKey& key, BlockKind kind) const {
-  const BlockFileName name = impl_->FileName(key, kind);
-  const std::lock_guard lock(impl_->mutex);
-  return impl_->files.Contains(name) || impl_->stores_by_name.contains(name);
+void DiskTier::CheckBlock(const KeptBlock& block, std::int64_t payload_bytes) const {
+  const bool is_history = block.kind == BlockKind::kHistory;
+  Check(payload_bytes == (is_history ? identity_.history_bytes : identity_.window_bytes),
+        "a payload of another size than the identity says");
+  Check(std::ssize(block.tokens) == kBlockTokens, "the tokens of a block are not one block");
 }
 
-void DiskTier::Store(const BlockKey& key, BlockKind kind, const BlockKey& parent,
-                     std::span<const Token> tokens, std::span<const std::byte> payload) {
+bool DiskTier::Has(const BlockKey& key, BlockKind kind) const {
+  const BlockFileName name = {identity_.fingerprint, key, kind};
+  const std::lock_guard lock(mutex_);
+  return files_.Contains(name) || stores_by_name_.contains(name);
+}
+
+void DiskTier::Store(const KeptBlock& block, std::span<const std::byte> payload) {
   const std::int64_t bytes = std::ssize(payload);
-  Check(bytes == impl_->PayloadBytes(kind), "a payload of another size than the identity says");
-  Check(std::ssize(tokens) == kBlockTokens, "the tokens of a block are not one block");
-  const BlockFileName name = impl_->FileName(key, kind);
+  CheckBlock(block, bytes);
+  const BlockFileName name = FileName(block);
   {
-    const std::lock_guard lock(impl_->mutex);
-    if (impl_->files.Contains(name) || impl_->stores_by_name.contains(name)) {
-      impl_->files.UseAgain(name);
+    const std::lock_guard lock(mutex_);
+    if (files_.Contains(name) || stores_by_name_.contains(name)) {
+      files_.UseAgain(name);
       return;
     }
-    if (!impl_->stats.is_on || bytes > kMostWaitingBytes - impl_->waiting_bytes ||
-        kBlockHeaderBytes + bytes > impl_->max_bytes) {
-      ++impl_->stats.dropped;
+    if (!stats_.is_on || bytes > kMostWaitingBytes - waiting_bytes_ ||
+        kBlockHeaderBytes + bytes > max_bytes_) {
+      ++stats_.dropped;
       return;
     }
-    impl_->waiting_bytes += bytes;
+    waiting_bytes_ += bytes;
   }
   // Copied without the mutex and linked in afterwards, so that the thread need not wait for the
   // copy.
-  std::list<Impl::WaitingStore> store;
-  store.push_back({.key = key,
-                   .kind = kind,
-                   .parent = parent,
-                   .tokens = {tokens.begin(), tokens.end()},
-                   .payload = {payload.begin(), payload.end()}});
+  std::list<WaitingStore> store;
+  store.push_back({.block = block, .payload = {payload.begin(), payload.end()}});
   {
-    const std::lock_guard lock(impl_->mutex);
-    impl_->stores_by_name[name] = &store.front();
-    impl_->stores.splice(impl_->stores.end(), store);
+    const std::lock_guard lock(mutex_);
+    stores_by_name_[name] = &store.front();
+    stores_.splice(stores_.end(), store);
   }
-  impl_->work_came.notify_one();
+  work_came_.notify_one();
 }
 
 void DiskTier::Discard(const BlockKey& key, BlockKind kind) {
-  const BlockFileName name = impl_->FileName(key, kind);
+  const BlockFileName name = {identity_.fingerprint, key, kind};
   {
-    const std::lock_guard lock(impl_->mutex);
-    if (impl_->stores_by_name.contains(name)) return;
-    impl_->files.Remove(name);
+    const std::lock_guard lock(mutex_);
+    if (stores_by_name_.contains(name)) return;
+    files_.Remove(name);
   }
-  impl_->directory.Delete(name);
+  directory_.Delete(name);
 }
 
-void DiskTier::StartLoad(std::uint64_t id, const BlockKey& key, BlockKind kind,
-                         const BlockKey& parent, std::span<const Token> tokens,
-                         std::span<std::byte> payload) {
-  Check(std::ssize(payload) == impl_->PayloadBytes(kind),
-        "a payload of another size than the identity says");
-  Check(std::ssize(tokens) == kBlockTokens, "the tokens of a block are not one block");
+void DiskTier::StartLoad(std::uint64_t id, const KeptBlock& block, std::span<std::byte> payload) {
+  CheckBlock(block, std::ssize(payload));
   {
-    const std::lock_guard lock(impl_->mutex);
-    impl_->loads.push_back({.id = id,
-                            .key = key,
-                            .kind = kind,
-                            .parent = parent,
-                            .tokens = {tokens.begin(), tokens.end()},
-                            .payload = payload});
+    const std::lock_guard lock(mutex_);
+    loads_.push_back({.id = id, .block = block, .payload = payload});
   }
-  impl_->work_came.notify_one();
+  work_came_.notify_one();
 }
 
 void DiskTier::TakeFinished(std::vector<FinishedLoad>& finished) {
-  const std::lock_guard lock(impl_->mutex);
-  finished.insert(finished.end(), impl_->finished.begin(), impl_->finished.end());
-  impl_->finished.clear();
+  const std::lock_guard lock(mutex_);
+  finished.insert(finished.end(), finished_.begin(), finished_.end());
+  finished_.clear();
 }
 
 void DiskTier::WaitForFinished(std::chrono::milliseconds timeout) {
-  std::unique_lock lock(impl_->mutex);
-  impl_->work_ended.wait_for(lock, timeout, [&] { return !impl_->finished.empty(); });
+  std::unique_lock lock(mutex_);
+  work_ended_.wait_for(lock, timeout, [&] { return !finished_.empty(); });
 }
 
 void DiskTier::Flush() {
-  std::unique_lock lock(impl_->mutex);
-  impl_->work_ended.wait(lock, [&] { return impl_->stores.empty(); });
+  std::unique_lock lock(mutex_);
+  work_ended_.wait(lock, [&] { return stores_.empty(); });
 }
 
 std::vector<BlockFileName> DiskTier::Names() const {
   std::vector<BlockFileName> names;
-  const std::lock_guard lock(impl_->mutex);
-  for (const BlockFileList::Entry& entry : impl_->files.entries()) {
-    if (entry.name.fingerprint == impl_->identity.fingerprint) {
+  const std::lock_guard lock(mutex_);
+  for (const BlockFileList::Entry& entry : files_.entries()) {
+    if (entry.name.fingerprint == identity_.fingerprint) {
       names.push_back(entry.name);
     }
   }
-  for (const auto& [name, store] : impl_->stores_by_name) {
+  for (const auto& [name, store] : stores_by_name_) {
     names.push_back(name);
   }
   return names;
 }
 
 DiskTierStats DiskTier::stats() const {
-  const std::lock_guard lock(impl_->mutex);
-  DiskTierStats stats = impl_->stats;
-  stats.files = impl_->files.n_files();
-  stats.bytes = impl_->files.bytes();
+  const std::lock_guard lock(mutex_);
+  DiskTierStats stats = stats_;
+  stats.files = files_.n_files();
+  stats.bytes = files_.bytes();
   return stats;
 }
 

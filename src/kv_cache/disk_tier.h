@@ -9,17 +9,22 @@
 #pragma once
 
 #include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <list>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
+#include <thread>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
-#include "base/tensor.h"
 #include "kv_cache/block_directory.h"
 #include "kv_cache/block_key.h"
 
@@ -69,10 +74,10 @@ class DiskTier {
   bool Has(const BlockKey& key, BlockKind kind) const;
 
   // Copies the block and writes it soon; if a file exists already, whoever wrote it, marks it as
-  // used and does nothing else. `parent` and `tokens` (128) are stored with the block and verified
-  // by a load. The first write that fails turns writing off: the tier still loads.
-  void Store(const BlockKey& key, BlockKind kind, const BlockKey& parent,
-             std::span<const Token> tokens, std::span<const std::byte> payload);
+  // used and does nothing else. Its parent and tokens (128) are stored with the block and verified
+  // by a load; its data rank and number are not read. The first write that fails turns writing off:
+  // the tier still loads.
+  void Store(const KeptBlock& block, std::span<const std::byte> payload);
 
   // Deletes the file of a block, if it exists and no write of the block is waiting. Waits for the
   // disk.
@@ -80,8 +85,7 @@ class DiskTier {
 
   // Reads a block into `payload`, which must stay valid until TakeFinished has reported `id`. A
   // block that waits to be written is copied from memory. Loads are served before stores.
-  void StartLoad(std::uint64_t id, const BlockKey& key, BlockKind kind, const BlockKey& parent,
-                 std::span<const Token> tokens, std::span<std::byte> payload);
+  void StartLoad(std::uint64_t id, const KeptBlock& block, std::span<std::byte> payload);
 
   struct FinishedLoad {
     std::uint64_t id = 0;
@@ -100,9 +104,65 @@ class DiskTier {
   DiskTierStats stats() const;
 
  private:
-  struct Impl;
-  explicit DiskTier(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  struct WaitingLoad {
+    std::uint64_t id = 0;
+    KeptBlock block;
+    std::span<std::byte> payload;
+  };
+  struct WaitingStore {
+    KeptBlock block;
+    std::vector<std::byte> payload;
+  };
+
+  DiskTier(BlockDirectory directory, const DiskTierOptions& options,
+           const DiskTierIdentity& identity, std::function<void(const std::string&)> warn)
+      : directory_(std::move(directory)),
+        max_bytes_(options.max_bytes),
+        identity_(identity),
+        warn_(std::move(warn)) {}
+
+  BlockFileName FileName(const KeptBlock& block) const {
+    return {.fingerprint = identity_.fingerprint, .key = block.key, .kind = block.kind};
+  }
+  void CheckBlock(const KeptBlock& block, std::int64_t payload_bytes) const;
+
+  // Runs in the thread. `lock` holds the mutex before and after, but not while it waits for the
+  // disk.
+  void Run(const std::stop_token& stop);
+  void RunLoad(std::unique_lock<std::mutex>& lock);
+  void RunStore(std::unique_lock<std::mutex>& lock);
+  bool Load(std::unique_lock<std::mutex>& lock, const WaitingLoad& load);
+  void Refuse(std::unique_lock<std::mutex>& lock, const BlockFileName& name, const Error& error);
+  // False: another process has stored the block. Errors: as WriteBlockFile and MakeRoom;
+  // kUnavailable if the tier is off.
+  Result<bool> Write(std::unique_lock<std::mutex>& lock, const WaitingStore& store);
+  // Deletes files until `more_bytes` fit. Error: a file cannot be deleted.
+  Status MakeRoom(std::unique_lock<std::mutex>& lock, std::int64_t more_bytes);
+  // Finds the files that other processes have written and deleted, if there may be enough of them
+  // to matter.
+  void SeeOthers(std::unique_lock<std::mutex>& lock);
+  void TurnOff(std::unique_lock<std::mutex>& lock, const Error& error);
+
+  const BlockDirectory directory_;
+  const std::int64_t max_bytes_;
+  const DiskTierIdentity identity_;
+  const std::function<void(const std::string&)> warn_;
+
+  // Guarded by the mutex. Only the thread removes loads and stores, and it reads the first of each
+  // without the mutex: the elements of a list do not move.
+  mutable std::mutex mutex_;
+  BlockFileList files_;
+  std::list<WaitingLoad> loads_;
+  std::list<WaitingStore> stores_;
+  std::unordered_map<BlockFileName, const WaitingStore*, BlockFileNameHash> stores_by_name_;
+  std::int64_t waiting_bytes_ = 0;  // bytes of the payloads of stores_
+  std::vector<FinishedLoad> finished_;
+  DiskTierStats stats_;  // without files and bytes
+  std::condition_variable_any work_came_;
+  std::condition_variable work_ended_;
+
+  std::int64_t unseen_bytes_ = 0;  // bytes since the thread last listed the files
+  std::jthread thread_;            // last: ends before the members that it uses
 };
 
 }  // namespace fathom

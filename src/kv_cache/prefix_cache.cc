@@ -235,10 +235,11 @@ void PrefixCache::Unpin(PrefixChain& chain) {
 
 void PrefixCache::NotifyBlock(const OnEvicted& visit, std::int32_t entry, BlockKind kind) const {
   const Entry& e = At(entry);
-  visit({.key = e.key,
+  visit({.data_rank = data_rank_,
+         .key = e.key,
+         .kind = kind,
          .parent = e.parent == LruList::kNone ? root_ : At(e.parent).key,
          .tokens = e.tokens,
-         .kind = kind,
          .block = kind == BlockKind::kHistory ? e.history : e.window});
 }
 

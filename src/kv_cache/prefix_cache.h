@@ -46,15 +46,8 @@ void ExtendKeys(const BlockKey& root, std::span<const Token> tokens, std::vector
 // To be used from one thread, the thread of the SequenceCache, which must outlive it.
 class PrefixCache {
  public:
-  // A block that is about to be evicted; its bytes are still valid.
-  struct EvictedBlock {
-    BlockKey key;
-    BlockKey parent;
-    std::span<const Token> tokens;
-    BlockKind kind;
-    std::int32_t block;
-  };
-  using OnEvicted = std::function<void(const EvictedBlock&)>;
+  // Receives a block that is about to be evicted; its bytes are still valid.
+  using OnEvicted = std::function<void(const KeptBlock&)>;
 
   // Creates the cache for the blocks of this data rank.
   PrefixCache(SequenceCache& cache, const BlockKey& root, int data_rank = 0);

@@ -309,21 +309,15 @@ bool SequenceCache::IsMissing(BlockKind kind, std::int32_t sequence, Range range
   return i >= range.stored || (i == range.first && range.holds_draft_key);
 }
 
-std::int64_t SequenceCache::CountMissing(BlockKind kind, std::int32_t sequence, Range range) const {
-  std::int64_t missing = 0;
-  for (std::int64_t i = range.first; i < range.end; ++i) {
-    missing += IsMissing(kind, sequence, range, i) ? 1 : 0;
-  }
-  return missing;
-}
-
 BlockCounts SequenceCache::Missing(std::int32_t sequence, std::int64_t first, std::int64_t n_tokens,
                                    StoredWindows windows) const {
   BlockCounts counts;
-  counts.history = CountMissing(BlockKind::kHistory, sequence,
-                                Written(BlockKind::kHistory, sequence, first, n_tokens, windows));
-  counts.window = CountMissing(BlockKind::kWindow, sequence,
-                               Written(BlockKind::kWindow, sequence, first, n_tokens, windows));
+  for (const BlockKind kind : {BlockKind::kHistory, BlockKind::kWindow}) {
+    const Range range = Written(kind, sequence, first, n_tokens, windows);
+    for (std::int64_t i = range.first; i < range.end; ++i) {
+      counts.Of(kind) += IsMissing(kind, sequence, range, i) ? 1 : 0;
+    }
+  }
   return counts;
 }
 
@@ -516,16 +510,12 @@ void SequenceCache::Replace(BlockKind kind, std::int32_t sequence, std::int64_t 
 
 void SequenceCache::AddUses(int data_rank, BlockUses& uses) const {
   const auto n_entries = static_cast<std::size_t>(LocalSlots(shape_) * table_width_);
-  const auto add = [&](BlockKind kind, std::vector<std::int32_t>& counts) {
-    const std::size_t first = static_cast<std::size_t>(data_rank) * n_entries;
+  const std::size_t first = static_cast<std::size_t>(data_rank) * n_entries;
+  for (const BlockKind kind : {BlockKind::kHistory, BlockKind::kWindow}) {
     for (const std::int32_t block : WholeTable(kind).subspan(first, n_entries)) {
-      if (block != kNoBlock) {
-        counts[static_cast<std::size_t>(block)] += 1;
-      }
+      if (block != kNoBlock) uses.Of(kind)[static_cast<std::size_t>(block)] += 1;
     }
-  };
-  add(BlockKind::kHistory, uses.history);
-  add(BlockKind::kWindow, uses.window);
+  }
 }
 
 void SequenceCache::KeepStreams(std::span<const KeptStream> streams) {

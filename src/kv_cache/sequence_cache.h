@@ -240,7 +240,6 @@ class SequenceCache {
   Range Written(BlockKind kind, std::int32_t sequence, std::int64_t first, std::int64_t n_tokens,
                 StoredWindows windows) const;
   bool IsMissing(BlockKind kind, std::int32_t sequence, Range range, std::int64_t i) const;
-  std::int64_t CountMissing(BlockKind kind, std::int32_t sequence, Range range) const;
   void AllocateMissing(BlockKind kind, std::int32_t sequence, Range range, std::int64_t copied);
   void FreeBlock(BlockKind kind, std::int32_t sequence, std::int64_t i);
   void ReturnWindows(std::int32_t sequence, std::int64_t end);

@@ -11,7 +11,6 @@
 #include "distributed/weight_shard.h"
 #include "experts/balance/expert_transfer.h"
 #include "experts/exchange/exchanged_experts.h"
-#include "experts/store/other_experts.h"
 #include "experts/streaming/expert_files.h"
 #include "experts/streaming/streaming_options.h"
 #include "kernels/cpu/scratch_bytes.h"

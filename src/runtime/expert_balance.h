@@ -15,7 +15,6 @@
 #include "engine/ranks/rank_calls.h"
 #include "experts/balance/expert_placement_file.h"
 #include "experts/balance/expert_rebalancer.h"
-#include "experts/balance/rebalance_schedule.h"
 #include "model/model.h"
 #include "planning/options.h"
 

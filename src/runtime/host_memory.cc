@@ -11,7 +11,7 @@
 #include "base/pages.h"
 #include "base/processors.h"
 #include "base/usable_memory.h"
-#include "experts/streamed_parts.h"
+#include "experts/expert_parts.h"
 #include "experts/streaming/heat_file.h"
 #include "experts/streaming/streamed_experts.h"
 #include "kernels/roofline.h"

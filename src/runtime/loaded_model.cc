@@ -7,7 +7,7 @@
 
 #include "base/pages.h"
 #include "base/processors.h"
-#include "experts/sharded_parts.h"
+#include "experts/expert_parts.h"
 #include "experts/streaming/streamed_experts.h"
 #include "planning/host_report.h"
 #include "planning/run_plan.h"

@@ -27,31 +27,15 @@ constexpr std::chrono::seconds kEndOfAll{5};
 constexpr std::chrono::seconds kLastWords{1};  // for the first rank's messages after the end
 const Error kQuiet = {ErrorCode::kUnavailable, ""};
 
-// The settings that must be equal on all ranks, each as text.
-constexpr std::size_t kFieldBytes = 256;
-struct Field {
-  std::array<char, kFieldBytes> text = {};  // ends with zeros
-
-  std::string_view view() const { return text.data(); }
-};
-
-struct Work {
-  Field model;
-  Field options;
-};
-
-Field MakeField(std::string_view text) {
-  Field field;
-  std::copy_n(text.begin(), std::min(text.size(), kFieldBytes - 1), field.text.begin());
-  return field;
-}
-
-// Error: the field of a rank differs from the field of rank 0.
-template <class T>
-Status CheckSame(const std::vector<T>& all, Field T::*field, std::string_view what) {
-  const std::string_view first = (all.front().*field).view();
-  for (std::size_t rank = 1; rank < all.size(); ++rank) {
-    const std::string_view other = (all[rank].*field).view();
+// Called by all ranks. Error: the text of a rank differs from the text of rank 0.
+Status CheckSame(Communicator& all, std::string_view mine, std::string_view what) {
+  std::array<char, 256> field = {};  // ends with zeros
+  std::copy_n(mine.begin(), std::min(mine.size(), field.size() - 1), field.begin());
+  const auto fields = all.GatherEach(field);
+  if (!fields) return Unexpected(fields.error());
+  const std::string_view first = fields->front().data();
+  for (std::size_t rank = 1; rank < fields->size(); ++rank) {
+    const std::string_view other = (*fields)[rank].data();
     if (other != first) {
       return MakeError(ErrorCode::kInvalidArgument,
                        "rank {}: expected the {} of rank 0, \"{}\", found \"{}\"", rank, what,
@@ -130,13 +114,8 @@ Status RankProcess::JoinMpi() {
 // Called before any other message, whose meaning may differ from build to build. All ranks of one
 // launcher have the same build.
 Status RankProcess::CheckPrograms() {
-  struct Program {
-    Field build;
-  };
   const BuildInfo build = GetBuildInfo();
-  const Result<std::vector<Program>> all = all_->GatherEach(
-      Program{MakeField(fmt::format("fathom {} {}", build.version, build.commit))});
-  return all ? CheckSame(*all, &Program::build, "program") : Unexpected(all.error());
+  return CheckSame(*all_, fmt::format("fathom {} {}", build.version, build.commit), "program");
 }
 
 Status RankProcess::Conclude(Status status) {
@@ -179,22 +158,18 @@ void RankProcess::End() {
 Status RankProcess::CheckAgreement(const Checkpoint& checkpoint) {
   const Result<std::string> model = ComputeContentFingerprint(checkpoint);
   if (!model) return Unexpected(model.error());
-  const Work mine = {
-      .model = MakeField(*model),
-      .options = MakeField(
-          fmt::format("--tp {} --pp {} --ep {}{}{} --expert-exchange {} --redundant-experts {} "
-                      "--eplb-interval {}{}{}",
-                      options_.n_tensor, options_.n_stages, options_.n_expert,
-                      options_.dp_attention ? " --dp-attention" : "",
-                      options_.decode_context_parallel ? " --decode-context-parallel" : "",
-                      options_.expert_exchange.empty() ? "auto" : options_.expert_exchange,
-                      options_.n_redundant_experts, options_.eplb_interval,
-                      options_.expert_placement.empty() ? "" : " --expert-placement",
-                      options_.save_expert_placement.empty() ? "" : " --save-expert-placement"))};
-  const Result<std::vector<Work>> all = all_->GatherEach(mine);
-  if (!all) return Unexpected(all.error());
-  const Status same = CheckSame(*all, &Work::model, "model");
-  return same ? CheckSame(*all, &Work::options, "options") : same;
+  if (Status same = CheckSame(*all_, *model, "model"); !same) return same;
+  const std::string options = fmt::format(
+      "--tp {} --pp {} --ep {}{}{} --expert-exchange {} --redundant-experts {} "
+      "--eplb-interval {}{}{}",
+      options_.n_tensor, options_.n_stages, options_.n_expert,
+      options_.dp_attention ? " --dp-attention" : "",
+      options_.decode_context_parallel ? " --decode-context-parallel" : "",
+      options_.expert_exchange.empty() ? "auto" : options_.expert_exchange,
+      options_.n_redundant_experts, options_.eplb_interval,
+      options_.expert_placement.empty() ? "" : " --expert-placement",
+      options_.save_expert_placement.empty() ? "" : " --save-expert-placement");
+  return CheckSame(*all_, options, "options");
 }
 
 Result<const ModelRanks*> RankProcess::Partition(const ModelConfig& config,

@@ -11,7 +11,6 @@
 #include "engine/ranks/rank_calls.h"
 #include "engine/ranks/rank_follower.h"
 #include "engine/ranks/rank_leader.h"
-#include "engine/simulated_acceptance.h"
 #include "runtime/checkpoint_fingerprint.h"
 #include "runtime/model_files.h"
 
@@ -120,10 +119,6 @@ Status Runtime::CreateEngine(const ModelFiles& files, const RuntimeOptions& opti
         std::make_unique<RankLeader>(loaded_->model(), ranks.all(), on_failure, balance.Hook());
     model = leader_.get();
   }
-  if (serving.draft_acceptance) {
-    simulation_ = std::make_unique<SimulatedAcceptance>(*model, *serving.draft_acceptance);
-    model = simulation_.get();
-  }
   const bool fills_processors =
       loaded_->backend().OnHost() && FillsProcessors(options.run.n_threads);
   Result<std::unique_ptr<Engine>> created = Engine::Create(
@@ -133,7 +128,8 @@ Status Runtime::CreateEngine(const ModelFiles& files, const RuntimeOptions& opti
                .draft = {.enabled = drafts,
                          .depth = serving.draft_depth.value_or(0),
                          .lookups = serving.lookup_depth != 0,
-                         .lookup_depth = serving.lookup_depth.value_or(0)},
+                         .lookup_depth = serving.lookup_depth.value_or(0),
+                         .acceptance = serving.draft_acceptance},
                .disk = {.directory = serving.kv_disk, .max_bytes = serving.kv_disk_bytes},
                .fingerprint = std::move(fingerprint),
                .max_waiting = serving.max_waiting,

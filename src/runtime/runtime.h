@@ -51,9 +51,8 @@ class Runtime {
 
   std::unique_ptr<RankProcess> alone_;  // used if the caller gave no ranks
   std::unique_ptr<LoadedModel> loaded_;
-  std::unique_ptr<LanguageModel> leader_;      // null: one process
-  std::unique_ptr<LanguageModel> simulation_;  // null: drafts are verified
-  std::unique_ptr<Engine> engine_;             // declared last: its thread uses the others
+  std::unique_ptr<LanguageModel> leader_;  // null: one process
+  std::unique_ptr<Engine> engine_;         // declared last: its thread uses the others
   double load_seconds_ = 0;
 };
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "distributed/model_ranks.h"
-#include "experts/sharded_parts.h"
+#include "experts/expert_parts.h"
 #include "tests/distributed/expected_sequence.h"
 #include "tests/model/sequence.h"
 #include "tests/model/test_model.h"

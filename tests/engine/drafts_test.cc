@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "engine/engine_core.h"
-#include "engine/simulated_acceptance.h"
 #include "tests/engine/one_request.h"
 
 namespace fathom::testing {
@@ -111,10 +110,10 @@ TEST(SimulatedAcceptance, AcceptsAtTheRate) {
          {std::tuple(0.0, 0.0, 0.0), {0.3, 0.15, 0.45}, {0.8, 0.65, 0.95}, {1.0, 1.0, 1.0}}) {
       Request asked = request;
       asked.sampling.temperature = temperature;
-      FakeModel fake(MakeLimits(4));
-      SimulatedAcceptance model(fake, rate);
+      FakeModel model(MakeLimits(4));
       EngineMetrics metrics;
-      const Answer answer = GenerateAnswer(model, {.enabled = true, .depth = 1}, asked, metrics);
+      const DraftOptions draft = {.enabled = true, .depth = 1, .acceptance = rate};
+      const Answer answer = GenerateAnswer(model, draft, asked, metrics);
       EXPECT_EQ(answer.tokens.size(), 300u);
       const auto drafted = static_cast<double>(answer.stats.drafted_tokens);
       EXPECT_GE(drafted, 140);
@@ -129,10 +128,9 @@ TEST(SimulatedAcceptance, AcceptsAtTheRate) {
 TEST(SimulatedAcceptance, KeepsToTheRateInAShortAnswer) {
   for (const double rate : {0.2, 0.5, 0.8}) {
     for (std::int64_t depth = 1; depth <= 4; ++depth) {
-      FakeModel fake(MakeLimits(4));
-      SimulatedAcceptance model(fake, rate);
+      FakeModel model(MakeLimits(4));
       EngineMetrics metrics;
-      GenerateAnswer(model, {.enabled = true, .depth = depth},
+      GenerateAnswer(model, {.enabled = true, .depth = depth, .acceptance = rate},
                      {.prompt = MakePrompt(20),
                       .sampling = {.seed = 1, .max_tokens = 256, .ignore_eos = true}},
                      metrics);
@@ -151,21 +149,10 @@ TEST(SimulatedAcceptance, KeepsToTheRateInAShortAnswer) {
 
 TEST(SimulatedAcceptance, WithoutDraftsTheAnswerIsTheModels) {
   const Request request = {.prompt = MakePrompt(20), .sampling = {.seed = 1, .max_tokens = 20}};
-  FakeModel fake(kLimits);
-  SimulatedAcceptance model(fake, 0.5);
+  FakeModel model(kLimits);
   EngineMetrics metrics;
-  auto core = *EngineCore::Create(model, {}, metrics);
-  auto state = core->Prepare(request, std::make_shared<Waker>());
-  TokenStream stream((*state)->stream);
-  core->Add(*std::move(state));
-  Answer answer;
-  StreamEvent event;
-  while (core->Step() != StepOutcome::kIdle) {
-    while (stream.NextFor(std::chrono::milliseconds(0), event).value_or(false)) {
-      answer.Add(event);
-    }
-  }
-  EXPECT_EQ(answer.tokens, Expected(request).tokens);
+  EXPECT_EQ(GenerateAnswer(model, {.acceptance = 0.5}, request, metrics).tokens,
+            Expected(request).tokens);
 }
 
 }  // namespace

@@ -142,9 +142,9 @@ TEST(EngineMetrics, SaysWhatWasReadFromDisk) {
 
 TEST(EngineMetrics, SayHowFarAStepOfPromptsIs) {
   EngineMetrics metrics(kDepths);
-  metrics.SetPass({.progress = {.layers_done = 12, .layers = 43}, .n_tokens = 4096});
-  for (int i = 0; i < 5; ++i) metrics.CountPause();
-  metrics.CountStoppedPass();
+  metrics.SetPass({.layers_done = 12, .layers = 43}, 4096);
+  for (int i = 0; i < 5; ++i) metrics.Add(&MetricsSnapshot::pauses);
+  metrics.Add(&MetricsSnapshot::stopped_passes);
   EXPECT_FALSE(Parse(metrics.PrometheusText()).contains("fathom_pass_tokens"));
   metrics.SetStreaming({.slots = 24});
   auto text = Parse(metrics.PrometheusText());
@@ -161,14 +161,14 @@ TEST(EngineMetrics, SnapshotAndTextSayTheSame) {
   const auto repeat = [](int n, const auto& count) {
     for (int i = 0; i < n; ++i) count();
   };
-  repeat(31, [&] { metrics.CountSubmitted(); });
-  repeat(11, [&] { metrics.CountFinished(); });
-  repeat(7, [&] { metrics.CountCancelled(); });
-  repeat(5, [&] { metrics.CountFailed(); });
-  repeat(3, [&] { metrics.CountRefused(); });
-  repeat(13, [&] { metrics.CountPreemption(); });
-  metrics.CountEvicted(17);
-  metrics.CountCachedTokens(1000000007);
+  repeat(31, [&] { metrics.Add(&MetricsSnapshot::requests); });
+  repeat(11, [&] { metrics.Add(&MetricsSnapshot::finished); });
+  repeat(7, [&] { metrics.Add(&MetricsSnapshot::cancelled); });
+  repeat(5, [&] { metrics.Add(&MetricsSnapshot::failed); });
+  repeat(3, [&] { metrics.Add(&MetricsSnapshot::refused); });
+  repeat(13, [&] { metrics.Add(&MetricsSnapshot::preemptions); });
+  metrics.Add(&MetricsSnapshot::evicted_blocks, 17);
+  metrics.Add(&MetricsSnapshot::cached_tokens, 1000000007);
   for (int depth = 0; depth < kDepths; ++depth) {
     repeat(20 - 3 * depth, [&] { metrics.CountDraft(depth, true); });
     repeat(1 + depth, [&] { metrics.CountDraft(depth, false); });
@@ -187,8 +187,8 @@ TEST(EngineMetrics, SnapshotAndTextSayTheSame) {
                           .moved_bytes = std::int64_t{1} << 33,
                           .seconds = 0.5});
   repeat(37, [&] { metrics.CountMask(0.125); });
-  repeat(6, [&] { metrics.CountSlowMask(); });
-  repeat(14, [&] { metrics.CountLateMask(); });
+  repeat(6, [&] { metrics.Add(&MetricsSnapshot::slow_masks); });
+  repeat(14, [&] { metrics.Add(&MetricsSnapshot::late_masks); });
   repeat(5, [&] { metrics.CountLookup(0, true); });
   repeat(4, [&] { metrics.CountLookup(0, false); });
   repeat(4, [&] { metrics.CountLookup(1, false); });
@@ -279,7 +279,7 @@ TEST(EngineMetrics, ReadersSeeOneMoment) {
     }
   });
   std::jthread submitter([&] {
-    for (int i = 0; i < kStepsCounted; ++i) metrics.CountSubmitted();
+    for (int i = 0; i < kStepsCounted; ++i) metrics.Add(&MetricsSnapshot::requests);
   });
   for (MetricsSnapshot now; now.steps < kStepsCounted || now.requests < kStepsCounted;) {
     now = metrics.Snapshot();

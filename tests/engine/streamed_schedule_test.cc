@@ -9,7 +9,7 @@
 #include <memory>
 #include <thread>
 
-#include "experts/streamed_parts.h"
+#include "experts/expert_parts.h"
 #include "tests/engine/model_on_backend.h"
 #include "tests/engine/schedule_checks.h"
 #include "tests/experts/streaming/faulty_reader.h"

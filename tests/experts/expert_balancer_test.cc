@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-ExpertCounts ReadCounts(const Json& test_case) {
+ExpertCounts ParseCounts(const Json& test_case) {
   return {.n_logical = std::ssize(test_case["weight"][0]),
           .n_physical = test_case["physical"],
           .n_ranks = test_case["ranks"],
@@ -38,7 +38,7 @@ TEST(ExpertBalancerTest, PlacesLikeThePublishedCode) {
   const Json cases = Json::parse(file);
   ASSERT_EQ(cases.size(), 19u);
   for (const Json& test_case : cases) {
-    const ExpertCounts counts = ReadCounts(test_case);
+    const ExpertCounts counts = ParseCounts(test_case);
     ASSERT_TRUE(CheckCounts(counts).has_value());
     for (std::size_t layer = 0; layer < test_case["weight"].size(); ++layer) {
       const std::vector<float> load = test_case["weight"][layer];

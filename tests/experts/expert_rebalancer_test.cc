@@ -13,8 +13,7 @@
 #include <vector>
 
 #include "experts/balance/expert_placement_file.h"
-#include "experts/balance/rebalance_schedule.h"
-#include "experts/sharded_parts.h"
+#include "experts/expert_parts.h"
 #include "tests/distributed/expected_sequence.h"
 #include "tests/experts/expert_ranks.h"
 #include "tests/model/sequence.h"

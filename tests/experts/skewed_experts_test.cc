@@ -13,7 +13,7 @@
 
 #include "checkpoint/safetensors.h"
 #include "experts/balance/expert_rebalancer.h"
-#include "experts/sharded_parts.h"
+#include "experts/expert_parts.h"
 #include "tests/experts/expert_ranks.h"
 #include "tests/model/test_model.h"
 #include "tests/testing/ranks.h"

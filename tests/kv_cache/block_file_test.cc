@@ -30,12 +30,12 @@ using testing::StoredBlock;
 class BlockFile : public ::testing::Test {
  protected:
   Result<bool> Write() const {
-    return WriteBlockFile(temporary_, path_, Describe(identity_, block_), block_.payload);
+    return WriteBlockFile(temporary_, path_, identity_.fingerprint, block_, block_.payload);
   }
-  Status Read() { return Read(Describe(identity_, block_)); }
-  Status Read(const BlockDescription& expected) {
+  Status Read() { return Read(identity_.fingerprint, block_); }
+  Status Read(const BlockKey& fingerprint, const KeptBlock& expected) {
     std::vector<std::byte> payload(block_.payload.size());
-    Status read = ReadBlockFile(path_, expected, payload);
+    Status read = ReadBlockFile(path_, fingerprint, expected, payload);
     EXPECT_EQ(payload == block_.payload && read.has_value(), read.has_value());
     return read;
   }
@@ -118,22 +118,20 @@ TEST_F(BlockFile, EveryOtherLengthIsNoticed) {
 
 TEST_F(BlockFile, OfAnythingElseIsRefused) {
   ASSERT_TRUE(Write());
-  const BlockDescription right = Describe(identity_, block_);
-  std::vector<Token> other_tokens = block_.tokens;
-  ++other_tokens.back();
-  std::vector<BlockDescription> wrong(5, right);
-  wrong[0].fingerprint.bytes[15] ^= 1u;
+  std::vector<BlockKey> fingerprints(5, identity_.fingerprint);
+  std::vector<KeptBlock> wrong(5, block_);
+  fingerprints[0].bytes[15] ^= 1u;
   wrong[1].key.bytes[0] ^= 1u;
   wrong[2].parent.bytes[7] ^= 1u;
-  wrong[3].tokens = other_tokens;
+  ++wrong[3].tokens.back();
   wrong[4].kind = BlockKind::kWindow;
-  for (const BlockDescription& expected : wrong) {
-    const Status read = Read(expected);
+  for (std::size_t i = 0; i < wrong.size(); ++i) {
+    const Status read = Read(fingerprints[i], wrong[i]);
     ASSERT_FALSE(read);
     EXPECT_EQ(read.error().code, ErrorCode::kInvalidData);
     EXPECT_THAT(read.error().message, HasSubstr("holds another block than its name says"));
   }
-  EXPECT_TRUE(Read(right));
+  EXPECT_TRUE(Read());
 }
 
 TEST_F(BlockFile, WhatIsNoFile) {

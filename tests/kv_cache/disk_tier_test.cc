@@ -393,7 +393,7 @@ class HeldDiskTierTest : public DiskTierTest {
     ASSERT_TRUE(tier);
     tier_ = std::move(*tier);
     const StoredBlock block = Block(1);
-    tier_->StartLoad(1, block.key, block.kind, block.parent, block.tokens, unused_);
+    tier_->StartLoad(1, block, unused_);
     held_.wait();
   }
 
@@ -437,8 +437,8 @@ TEST_F(HeldDiskTierTest, LoadsFromMemoryWhatWaits) {
   Store(*tier_, block);
   std::vector<std::byte> payload(block.payload.size());
   std::vector<std::byte> wrong_payload(block.payload.size());
-  tier_->StartLoad(2, block.key, block.kind, block.parent, block.tokens, payload);
-  tier_->StartLoad(3, wrong.key, wrong.kind, wrong.parent, wrong.tokens, wrong_payload);
+  tier_->StartLoad(2, block, payload);
+  tier_->StartLoad(3, wrong, wrong_payload);
   let_go_.count_down();
   std::vector<DiskTier::FinishedLoad> finished;
   while (finished.size() < 3) {
@@ -466,12 +466,12 @@ TEST_F(HeldDiskTierTest, LoadsGoBeforeStores) {
         held_.count_down(files_seen.size() == 1 ? 1 : 0);
         let_go_.wait();
       }));
-  tier_->StartLoad(1, first.key, first.kind, first.parent, first.tokens, unused_);
+  tier_->StartLoad(1, first, unused_);
   held_.wait();
   for (std::uint32_t i = 10; i < 20; ++i) {
     Store(*tier_, Block(i));
   }
-  tier_->StartLoad(2, second.key, second.kind, second.parent, second.tokens, unused_);
+  tier_->StartLoad(2, second, unused_);
   let_go_.count_down();
   std::vector<DiskTier::FinishedLoad> finished;
   while (finished.size() < 2) {
@@ -490,7 +490,7 @@ TEST_F(HeldDiskTierTest, ClosingWritesWhatWaitsAndGivesUpLoads) {
   }
   const StoredBlock block = Block(10);
   std::vector<std::byte> payload(block.payload.size(), std::byte{7});
-  tier_->StartLoad(2, block.key, block.kind, block.parent, block.tokens, payload);
+  tier_->StartLoad(2, block, payload);
   std::jthread closing([&] { tier_.reset(); });
   let_go_.count_down();
   closing.join();

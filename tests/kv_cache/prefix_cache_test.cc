@@ -41,7 +41,7 @@ class PrefixCacheTest : public ::testing::Test {
     ASSERT_TRUE(cache) << cache.error().message;
     cache_.emplace(std::move(*cache));
     prefix_.emplace(*cache_, kTestRoot);
-    prefix_->set_on_evicted([this](const PrefixCache::EvictedBlock& evicted) {
+    prefix_->set_on_evicted([this](const KeptBlock& evicted) {
       const char* kind = evicted.kind == BlockKind::kHistory ? "history " : "window ";
       evicted_.push_back(kind + names_.at(evicted.key));
     });
@@ -303,7 +303,7 @@ TEST_F(PrefixCacheTest, TellsOfWhatIsWorthStoring) {
   Begin(0, "abc");
   prefix_->MarkEnd(chains_[0], 2);
   std::vector<std::string> told;
-  const auto tell = [&](const PrefixCache::EvictedBlock& evicted) {
+  const auto tell = [&](const KeptBlock& evicted) {
     told.push_back((evicted.kind == BlockKind::kHistory ? "history " : "window ") +
                    names_.at(evicted.key));
     const std::string& name = names_.at(evicted.key);

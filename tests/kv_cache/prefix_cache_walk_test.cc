@@ -42,7 +42,7 @@ class CacheWalk {
  public:
   CacheWalk(SequenceCache& cache, std::uint32_t seed)
       : cache_(cache), prefix_(cache, kWalkRoot), random_(seed), runners_(kSlots) {
-    prefix_.set_on_evicted([this](const PrefixCache::EvictedBlock& evicted) { Left(evicted); });
+    prefix_.set_on_evicted([this](const KeptBlock& evicted) { Left(evicted); });
   }
 
   void Step() {
@@ -229,7 +229,7 @@ class CacheWalk {
     }
   }
 
-  void Left(const PrefixCache::EvictedBlock& evicted) {
+  void Left(const KeptBlock& evicted) {
     const std::string text = texts_.at(evicted.key);
     EXPECT_TRUE(Holds(evicted.kind, evicted.block, evicted.key)) << text;
     EXPECT_EQ(cache_.arena().uses(evicted.kind, evicted.block), 1) << text;

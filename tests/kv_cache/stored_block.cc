@@ -32,14 +32,6 @@ StoredBlock BlockOfNumber(const DiskTierIdentity& identity, std::uint32_t number
   return block;
 }
 
-BlockDescription Describe(const DiskTierIdentity& identity, const StoredBlock& block) {
-  return {.fingerprint = identity.fingerprint,
-          .key = block.key,
-          .kind = block.kind,
-          .parent = block.parent,
-          .tokens = block.tokens};
-}
-
 std::filesystem::path FilePath(const std::filesystem::path& directory,
                                const DiskTierIdentity& identity, const StoredBlock& block) {
   const Result<BlockDirectory> blocks = BlockDirectory::Make(directory, identity.fingerprint);
@@ -60,14 +52,12 @@ std::vector<std::string> Warnings::texts() const {
   return texts_;
 }
 
-void Store(DiskTier& tier, const StoredBlock& block) {
-  tier.Store(block.key, block.kind, block.parent, block.tokens, block.payload);
-}
+void Store(DiskTier& tier, const StoredBlock& block) { tier.Store(block, block.payload); }
 
 Loaded Load(DiskTier& tier, const StoredBlock& block) {
   constexpr std::uint64_t kId = 77;
   std::vector<std::byte> payload(block.payload.size());
-  tier.StartLoad(kId, block.key, block.kind, block.parent, block.tokens, payload);
+  tier.StartLoad(kId, block, payload);
   std::vector<DiskTier::FinishedLoad> finished;
   while (finished.empty()) {
     tier.WaitForFinished(std::chrono::seconds(10));

@@ -16,11 +16,7 @@
 
 namespace fathom::testing {
 
-struct StoredBlock {
-  BlockKey key;
-  BlockKind kind = BlockKind::kHistory;
-  BlockKey parent;
-  std::vector<Token> tokens;
+struct StoredBlock : KeptBlock {
   std::vector<std::byte> payload;
 };
 
@@ -28,7 +24,6 @@ struct StoredBlock {
 DiskTierIdentity SmallIdentity();
 // Numbers of even parity are history blocks, the others window blocks.
 StoredBlock BlockOfNumber(const DiskTierIdentity& identity, std::uint32_t number);
-BlockDescription Describe(const DiskTierIdentity& identity, const StoredBlock& block);
 std::filesystem::path FilePath(const std::filesystem::path& directory,
                                const DiskTierIdentity& identity, const StoredBlock& block);
 

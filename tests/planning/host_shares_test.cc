@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "experts/streamed_parts.h"
+#include "experts/expert_parts.h"
 #include "kernels/registry.h"
 #include "model/model.h"
 #include "planning/run_plan.h"

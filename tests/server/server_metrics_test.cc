@@ -34,10 +34,10 @@ std::map<std::string, std::string> ReadSamples(const std::string& text) {
 TEST(ServerMetricsTest, CommonNamesHaveTheValuesOfOurs) {
   EngineMetrics engine;
   engine.CountStep({.prompt_tokens = 5, .generated_tokens = 3, .seconds = .1});
-  engine.CountCachedTokens(2);
+  engine.Add(&MetricsSnapshot::cached_tokens, 2);
   engine.ObserveFirstToken(.2);
   engine.ObserveInterToken(.01);
-  engine.CountPreemption();
+  engine.Add(&MetricsSnapshot::preemptions);
   engine.SetGauges(4, 6);
   engine.SetMemory(8, 2, 1);
   engine.CountDraft(0, true);

@@ -17,7 +17,7 @@
 
 #include "api/common/request_runner.h"
 #include "engine/engine.h"
-#include "experts/streamed_parts.h"
+#include "experts/expert_parts.h"
 #include "experts/streaming/streamed_experts.h"
 #include "server/service.h"
 #include "tests/api/api_model.h"

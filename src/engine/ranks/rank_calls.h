@@ -2,7 +2,6 @@
 // the changes of the caches since the last call.
 // Only the first rank decides: it has the requests, the schedule, the prefix cache and the arena of
 // blocks. The other ranks have copies of the block tables, for the sequences of a step.
-// blocks. The other ranks have the block tables that follow, for the sequences of a step.
 #pragma once
 
 #include <array>

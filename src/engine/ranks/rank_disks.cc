@@ -54,16 +54,14 @@ void WriteBlock(const KeptBlock& stored, RankMessage& message) {
   message.WriteList(stored.tokens);
 }
 
-// Stores the tokens of the block in `tokens`.
-KeptBlock ReadBlock(RankMessage& message, std::vector<Token>& tokens) {
+KeptBlock ReadBlock(RankMessage& message) {
   KeptBlock stored;
   message.Read(stored.data_rank);
   stored.key = ReadKey(message);
   message.Read(stored.kind);
   stored.parent = ReadKey(message);
   message.Read(stored.block);
-  message.ReadList(tokens);
-  stored.tokens = tokens;
+  message.ReadList(stored.tokens);
   return stored;
 }
 
@@ -257,14 +255,13 @@ Status FollowerDisk::Run(RankMessage& message) {
                      "message of rank 0: expected kOpen before other disk calls, found call {}",
                      static_cast<std::int64_t>(call));
   }
-  std::vector<Token> tokens;
   switch (call) {
     case DiskCall::kStore:
-      mine_->Store(ReadBlock(message, tokens));
+      mine_->Store(ReadBlock(message));
       return {};
     case DiskCall::kLoad: {
       const auto id = static_cast<std::uint64_t>(message.Read());
-      const KeptBlock stored = ReadBlock(message, tokens);
+      const KeptBlock stored = ReadBlock(message);
       if (stored.data_rank == mine_->own_rank()) {
         mine_->StartLoad(id, stored);
       }

@@ -13,6 +13,7 @@
 
 #include "base/result.h"
 #include "experts/balance/expert_balancer.h"
+#include "model/weights.h"
 
 namespace fathom {
 
@@ -67,5 +68,9 @@ Status CheckPlacements(const BlockPlacements& placements, std::int64_t n_blocks,
 // Makes a map per block; if `placements` is empty, physical expert p holds logical expert p mod E.
 std::vector<ReplicaMap> MakeReplicaMaps(const BlockPlacements& placements, std::int64_t n_blocks,
                                         const ExpertCounts& counts);
+
+// Removes the data of the experts that `expert_rank` does not have from bound weights. `maps` has
+// one map for each block; the draft block follows the layers.
+void DropOtherExperts(std::span<const ReplicaMap> maps, int expert_rank, ModelWeights& weights);
 
 }  // namespace fathom

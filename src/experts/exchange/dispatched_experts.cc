@@ -46,21 +46,6 @@ DispatchedExperts::Views DispatchedExperts::LayOut(BufferLayout& memory, const E
           .received_rows = memory.Add<Bf16>(t * k, d)};
 }
 
-std::int64_t DispatchedExperts::BytesFor(const ExchangeShape& shape, int n_ranks) {
-  return LayoutBytes([&](BufferLayout& buffer) { return LayOut(buffer, shape, n_ranks); });
-}
-
-Result<std::unique_ptr<ExpertExchange>> DispatchedExperts::Create(Backend& backend,
-                                                                  Communicator& ranks,
-                                                                  const ExchangeShape& shape) {
-  Result<LaidOutBuffer<Views>> memory = AllocateLayout(
-      backend, [&](BufferLayout& buffer) { return LayOut(buffer, shape, ranks.size()); },
-      MemoryKind::kShared);
-  if (!memory) return Unexpected(memory.error());
-  return std::unique_ptr<ExpertExchange>(
-      new DispatchedExperts(backend, ranks, shape, *std::move(memory)));
-}
-
 DispatchedExperts::DispatchedExperts(Backend& backend, Communicator& ranks,
                                      const ExchangeShape& shape, LaidOutBuffer<Views> memory)
     : backend_(backend),

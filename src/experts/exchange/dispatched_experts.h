@@ -22,13 +22,6 @@ namespace fathom {
 
 class DispatchedExperts : public ExpertExchange {
  public:
-  static Result<std::unique_ptr<ExpertExchange>> Create(Backend& backend, Communicator& ranks,
-                                                        const ExchangeShape& shape);
-  static std::int64_t BytesFor(const ExchangeShape& shape, int n_ranks);
-  Status Run(const ExpertWork& work) override;
-  std::int64_t bytes() const override { return memory_.bytes(); }
-
- private:
   // T: tokens of all ranks together, also the most tokens that one rank can have or receive.
   struct Views {
     Matrix<std::int32_t> homes;   // [T, k]: homes of this rank's tokens
@@ -43,6 +36,14 @@ class DispatchedExperts : public ExpertExchange {
     Matrix<Bf16> sent_rows;       // the outputs, packed
     Matrix<Bf16> received_rows;   // [T * k, d]: outputs for this rank's tokens
   };
+  static Views LayOut(BufferLayout& memory, const ExchangeShape& shape, int n_ranks);
+  DispatchedExperts(Backend& backend, Communicator& ranks, const ExchangeShape& shape,
+                    LaidOutBuffer<Views> memory);
+
+  Status Run(const ExpertWork& work) override;
+  std::int64_t bytes() const override { return memory_.bytes(); }
+
+ private:
   // The messages to and from one rank. For this rank only `in` and first_token (the row of its own
   // tokens among the tokens of all ranks) are used.
   struct Peer {
@@ -52,10 +53,6 @@ class DispatchedExperts : public ExpertExchange {
     std::int64_t first_token = 0;  // row among the tokens of all other ranks
     bool is_computed = false;
   };
-
-  DispatchedExperts(Backend& backend, Communicator& ranks, const ExchangeShape& shape,
-                    LaidOutBuffer<Views> memory);
-  static Views LayOut(BufferLayout& memory, const ExchangeShape& shape, int n_ranks);
 
   Status SendTokens(const ExpertWork& work);
   std::span<const std::byte> PackMessage(const ExpertWork& work, int to, std::byte* memory);

@@ -90,7 +90,7 @@ class ExpertExchange {
   virtual std::int64_t bytes() const = 0;  // bytes of the buffers
 };
 
-// ranks and backend must outlive the exchange. Error: no memory.
+// Called by all ranks. ranks and backend must outlive the exchange. Error: no memory.
 Result<std::unique_ptr<ExpertExchange>> MakeExpertExchange(Backend& backend, Communicator& ranks,
                                                            const ExchangeShape& shape);
 

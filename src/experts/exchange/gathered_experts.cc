@@ -9,7 +9,8 @@
 
 namespace fathom {
 
-GatheredExperts::Views GatheredExperts::LayOut(BufferLayout& memory, const ExchangeShape& shape) {
+GatheredExperts::Views GatheredExperts::LayOut(BufferLayout& memory, const ExchangeShape& shape,
+                                               int /*n_ranks*/) {
   const std::int64_t t = shape.max_tokens;
   const std::int64_t k = shape.experts_per_token;
   const std::int64_t gathered = shape.own_tokens ? t : 0;
@@ -20,20 +21,6 @@ GatheredExperts::Views GatheredExperts::LayOut(BufferLayout& memory, const Excha
           .homes = memory.Add<std::int32_t>(t, k),
           .here = memory.Add<std::int32_t>(t, k),
           .packed = memory.Add<Bf16>(t * k, shape.hidden)};
-}
-
-std::int64_t GatheredExperts::BytesFor(const ExchangeShape& shape) {
-  return LayoutBytes([&](BufferLayout& buffer) { return LayOut(buffer, shape); });
-}
-
-Result<std::unique_ptr<ExpertExchange>> GatheredExperts::Create(Backend& backend,
-                                                                Communicator& ranks,
-                                                                const ExchangeShape& shape) {
-  Result<LaidOutBuffer<Views>> memory = AllocateLayout(
-      backend, [&](BufferLayout& buffer) { return LayOut(buffer, shape); }, MemoryKind::kShared);
-  if (!memory) return Unexpected(memory.error());
-  return std::unique_ptr<ExpertExchange>(
-      new GatheredExperts(backend, ranks, shape, *std::move(memory)));
 }
 
 GatheredExperts::GatheredExperts(Backend& backend, Communicator& ranks, const ExchangeShape& shape,

@@ -3,7 +3,6 @@
 // the fused exchanges do not support.
 #pragma once
 
-#include <memory>
 #include <span>
 #include <vector>
 
@@ -14,13 +13,6 @@ namespace fathom {
 
 class GatheredExperts : public ExpertExchange {
  public:
-  static Result<std::unique_ptr<ExpertExchange>> Create(Backend& backend, Communicator& ranks,
-                                                        const ExchangeShape& shape);
-  static std::int64_t BytesFor(const ExchangeShape& shape);
-  Status Run(const ExpertWork& work) override;
-  std::int64_t bytes() const override { return memory_.bytes(); }
-
- private:
   // T: tokens of all ranks together. The first four only where every rank has tokens of its own.
   struct Views {
     Matrix<Bf16> x;              // [T, d]
@@ -31,15 +23,20 @@ class GatheredExperts : public ExpertExchange {
     Matrix<std::int32_t> here;   // [T, k]: ids whose home is this rank
     Matrix<Bf16> packed;         // [T * k, d]
   };
+  static Views LayOut(BufferLayout& memory, const ExchangeShape& shape, int n_ranks);
+  GatheredExperts(Backend& backend, Communicator& ranks, const ExchangeShape& shape,
+                  LaidOutBuffer<Views> memory);
+
+  Status Run(const ExpertWork& work) override;
+  std::int64_t bytes() const override { return memory_.bytes(); }
+
+ private:
   // All tokens, ordered by the rank that has them.
   struct Tokens {
     Matrix<const Bf16> x;
     Routing routing;
     Matrix<Bf16> rows;
   };
-  GatheredExperts(Backend& backend, Communicator& ranks, const ExchangeShape& shape,
-                  LaidOutBuffer<Views> memory);
-  static Views LayOut(BufferLayout& memory, const ExchangeShape& shape);
   Result<Tokens> GatherTokens(const ExpertWork& work, std::int64_t n_all, std::int64_t first);
 
   Backend& backend_;

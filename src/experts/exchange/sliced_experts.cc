@@ -23,24 +23,6 @@ SlicedExperts::Views SlicedExperts::LayOut(BufferLayout& memory, const ExchangeS
           .received = memory.Add<Bf16>(slice * k, shape.hidden)};
 }
 
-std::int64_t SlicedExperts::BytesFor(const ExchangeShape& shape, int n_ranks) {
-  return LayoutBytes([&](BufferLayout& buffer) { return LayOut(buffer, shape, n_ranks); });
-}
-
-Result<std::unique_ptr<ExpertExchange>> SlicedExperts::Create(Backend& backend, Communicator& ranks,
-                                                              const ExchangeShape& shape) {
-  Result<Ranks> row_ranks = ranks.Split(0, ranks.rank());
-  if (!row_ranks) return Unexpected(row_ranks.error());
-  Result<Ranks> sum_ranks = ranks.Split(0, ranks.rank());
-  if (!sum_ranks) return Unexpected(sum_ranks.error());
-  Result<LaidOutBuffer<Views>> memory = AllocateLayout(
-      backend, [&](BufferLayout& buffer) { return LayOut(buffer, shape, ranks.size()); },
-      MemoryKind::kShared);
-  if (!memory) return Unexpected(memory.error());
-  return std::unique_ptr<ExpertExchange>(new SlicedExperts(
-      backend, *std::move(row_ranks), *std::move(sum_ranks), shape, *std::move(memory)));
-}
-
 SlicedExperts::SlicedExperts(Backend& backend, Ranks row_ranks, Ranks sum_ranks,
                              const ExchangeShape& shape, LaidOutBuffer<Views> memory)
     : backend_(backend),

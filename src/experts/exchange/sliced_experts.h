@@ -25,14 +25,6 @@ namespace fathom {
 
 class SlicedExperts : public ExpertExchange {
  public:
-  // Called by all ranks.
-  static Result<std::unique_ptr<ExpertExchange>> Create(Backend& backend, Communicator& ranks,
-                                                        const ExchangeShape& shape);
-  static std::int64_t BytesFor(const ExchangeShape& shape, int n_ranks);
-  Status Run(const ExpertWork& work) override;
-  std::int64_t bytes() const override { return memory_.bytes(); }
-
- private:
   // Rows: slice after slice, the tokens of each slice in the order of their completion.
   struct Views {
     Matrix<std::int32_t> token_homes;  // [t, k]: in the order of the tokens
@@ -46,10 +38,15 @@ class SlicedExperts : public ExpertExchange {
     Matrix<Bf16> received;             // [slice * k, d]
   };
   using Ranks = std::unique_ptr<Communicator>;
+
+  static Views LayOut(BufferLayout& memory, const ExchangeShape& shape, int n_ranks);
   SlicedExperts(Backend& backend, Ranks row_ranks, Ranks sum_ranks, const ExchangeShape& shape,
                 LaidOutBuffer<Views> memory);
-  static Views LayOut(BufferLayout& memory, const ExchangeShape& shape, int n_ranks);
 
+  Status Run(const ExpertWork& work) override;
+  std::int64_t bytes() const override { return memory_.bytes(); }
+
+ private:
   // Returns the rows of the owner's slice.
   Piece Slice(int owner) const {
     const std::int64_t first = n_tokens_ * owner / ranks_->size();

@@ -7,7 +7,6 @@
 #include "base/check.h"
 #include "base/pages.h"
 #include "experts/balance/expert_transfer.h"
-#include "experts/store/other_experts.h"
 #include "model/draft/drafters.h"
 #include "model/weight_pieces.h"
 

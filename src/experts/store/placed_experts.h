@@ -43,7 +43,7 @@ class PlacedExperts : public MappedExperts {
   static Result<std::unique_ptr<PlacedExperts>> Create(Backend& backend, const ModelConfig& config,
                                                        const ModelRanks& ranks,
                                                        ExpertOptions options);
-  // Returns the store of a model with these experts (experts/sharded_parts.h).
+  // Returns the store of a model with these experts (experts/expert_parts.h).
   static PlacedExperts& Of(Model& model);
 
   void ShardWeights(ModelWeights& weights) const override;

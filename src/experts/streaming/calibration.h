@@ -1,6 +1,8 @@
-// Calibration: the fastest way to read a disk, measured with the experts that it stores.
+// Calibration: the fastest way to read a disk, measured with the experts that it stores; and the
+// files that experts are read from: the files of the checkpoint, or two copies of them.
 #pragma once
 
+#include <memory>
 #include <span>
 
 #include "base/result.h"
@@ -28,5 +30,16 @@ Calibration ChooseReads(std::span<const Calibration> measured);
 // cache would serve instead of the disk.
 Result<Calibration> CalibrateReads(FileBlockReader& reader, const ExpertFiles& files,
                                    const StreamingOptions& options);
+
+struct OpenedReader {
+  std::unique_ptr<BlockReader> reader;
+  Calibration found;  // for all drives together
+};
+
+// Opens the reader that options.open makes, else the files of the checkpoint and of options.mirror,
+// whose speeds are measured. Errors: a file cannot be opened, or the mirror has other bytes
+// (CheckMirror); the system starts no threads.
+Result<OpenedReader> OpenReader(const Checkpoint& checkpoint, const ExpertFiles& files,
+                                const StreamingOptions& options);
 
 }  // namespace fathom

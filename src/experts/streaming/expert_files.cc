@@ -6,6 +6,7 @@
 
 #include "base/integer_math.h"
 #include "checkpoint/block_reader.h"
+#include "experts/balance/expert_transfer.h"
 
 namespace fathom {
 namespace {
@@ -13,11 +14,6 @@ namespace {
 std::int64_t BlockAt(std::int64_t offset) { return offset / kReadBlockBytes * kReadBlockBytes; }
 std::int64_t BlockBehind(std::int64_t end) {
   return DivideUp(end, kReadBlockBytes) * kReadBlockBytes;
-}
-
-std::array<std::span<const std::byte>, 6> ListTensors(const ExpertWeights& e) {
-  return {e.w1.Bytes(),      e.w1.ScaleBytes(), e.w2.Bytes(),
-          e.w2.ScaleBytes(), e.w3.Bytes(),      e.w3.ScaleBytes()};
 }
 
 // A tensor in its shard.
@@ -34,7 +30,7 @@ Result<ExpertFiles::Expert> ExpertFiles::List(const Checkpoint& checkpoint,
                                               const ExpertWeights& weights) {
   Expert expert;
   expert.tensors.fill(kElsewhere);
-  const std::array<std::span<const std::byte>, 6> tensors = ListTensors(weights);
+  const std::array<std::span<const std::byte>, 6> tensors = DataPieces(weights);
   std::vector<PlacedTensor> pieces;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (tensors[i].empty()) continue;
@@ -93,12 +89,11 @@ ExpertWeights ExpertFiles::InSlot(std::size_t key, ExpertWeights expert,
   const auto place = [&](const std::byte*& tensor, std::size_t i) {
     if (tensors[i] != kElsewhere) tensor = slot + tensors[i];
   };
-  place(expert.w1.data, 0);
-  place(expert.w1.scales, 1);
-  place(expert.w2.data, 2);
-  place(expert.w2.scales, 3);
-  place(expert.w3.data, 4);
-  place(expert.w3.scales, 5);
+  std::size_t i = 0;
+  for (Weight* weight : {&expert.w1, &expert.w2, &expert.w3}) {
+    place(weight->scales, i++);
+    place(weight->data, i++);
+  }
   return expert;
 }
 

@@ -59,7 +59,7 @@ class ExpertFiles {
   struct Expert {
     std::array<FileRange, kMostRanges> all;
     std::size_t n_ranges = 0;
-    // Offsets in the slot: data and scales of w1, w2, w3.
+    // Offsets in the slot, in the order of DataPieces (experts/balance/expert_transfer.h).
     std::array<std::int64_t, 6> tensors = {};
 
     std::span<const FileRange> ranges() const { return std::span(all).first(n_ranges); }

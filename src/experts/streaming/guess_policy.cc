@@ -3,21 +3,13 @@
 namespace fathom {
 namespace {
 
-GuessState FirstState(GuessMode mode) {
-  switch (mode) {
-    case GuessMode::kAuto:
-      return GuessState::kShadow;
-    case GuessMode::kOff:
-      return GuessState::kOff;
-    case GuessMode::kOn:
-      return GuessState::kOn;
-  }
-  return GuessState::kOff;
-}
+// The first state by mode: auto, off, on.
+constexpr GuessState kFirstStates[] = {GuessState::kShadow, GuessState::kOff, GuessState::kOn};
 
 }  // namespace
 
-GuessPolicy::GuessPolicy(GuessMode mode) : mode_(mode), state_(FirstState(mode)) {}
+GuessPolicy::GuessPolicy(GuessMode mode)
+    : mode_(mode), state_(kFirstStates[static_cast<std::size_t>(mode)]) {}
 
 void GuessPolicy::Count(std::int64_t n_guesses, std::int64_t n_useful) {
   window_.guesses += n_guesses;

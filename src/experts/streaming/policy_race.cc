@@ -2,18 +2,11 @@
 
 namespace fathom {
 
-void PolicyRace::Hits::operator+=(const Hits& other) {
-  tokens += other.tokens;
-  uses += other.uses;
-  recent += other.recent;
-  frequent += other.frequent;
-}
-
-void PolicyRace::Hits::operator-=(const Hits& other) {
-  tokens -= other.tokens;
-  uses -= other.uses;
-  recent -= other.recent;
-  frequent -= other.frequent;
+void PolicyRace::Hits::Add(const Hits& other, std::int64_t factor) {
+  tokens += factor * other.tokens;
+  uses += factor * other.uses;
+  recent += factor * other.recent;
+  frequent += factor * other.frequent;
 }
 
 PolicyRace::PolicyRace(std::size_t n_keys, std::size_t n_slots)
@@ -57,12 +50,12 @@ bool PolicyRace::EndStep(std::int64_t n_tokens) {
   step_.tokens = n_tokens;
   if (step_.uses > 0 && n_tokens <= kWindowTokens) {
     while (n_steps_ > 0 && sum_.tokens + n_tokens > kWindowTokens) {
-      sum_ -= window_[first_];
+      sum_.Add(window_[first_], -1);
       first_ = (first_ + 1) % window_.size();
       --n_steps_;
     }
     window_[(first_ + n_steps_++) % window_.size()] = step_;
-    sum_ += step_;
+    sum_.Add(step_, 1);
     const bool is_recent = best_ == EvictionPolicy::kLeastRecent;
     const double lead = (frequent_share() - recent_share()) * (is_recent ? 1 : -1);
     if (lead > kLead) {

@@ -44,8 +44,8 @@ class PolicyRace {
   // Hits of both directories.
   struct Hits {
     std::int64_t tokens = 0, uses = 0, recent = 0, frequent = 0;
-    void operator+=(const Hits& other);
-    void operator-=(const Hits& other);
+    // Adds `other` `factor` times.
+    void Add(const Hits& other, std::int64_t factor);
   };
   double Share(std::int64_t hits) const {
     return sum_.uses == 0 ? 0 : static_cast<double>(hits) / static_cast<double>(sum_.uses);

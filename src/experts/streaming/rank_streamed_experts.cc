@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "experts/store/other_experts.h"
 #include "model/draft/drafters.h"
 
 namespace fathom {

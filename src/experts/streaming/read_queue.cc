@@ -8,7 +8,8 @@
 #include "base/signal_mask.h"
 
 namespace fathom {
-ReadQueue::ReadQueue(BlockReader& reader, std::size_t n_slots) : reader_(reader), reads_(n_slots) {
+ReadQueue::ReadQueue(BlockReader& reader, std::size_t n_slots)
+    : reader_(reader), reads_(n_slots), waiting_(n_slots) {
   ended_.reserve(n_slots);
 }
 
@@ -32,60 +33,45 @@ Result<std::unique_ptr<ReadQueue>> ReadQueue::Create(BlockReader& reader, std::s
 
 ReadQueue::~ReadQueue() { Check(Stop(), "a read that never ends, into memory that is freed"); }
 
-void ReadQueue::Append(std::size_t slot) {
-  Read& read = reads_[slot];
-  List& list = lists_[static_cast<std::size_t>(read.urgency)];
-  read.before = list.last;
-  read.behind = kNone;
-  (list.last == kNone ? list.first : reads_[list.last].behind) = slot;
-  list.last = slot;
-}
-
-void ReadQueue::Remove(std::size_t slot) {
-  const Read& read = reads_[slot];
-  List& list = lists_[static_cast<std::size_t>(read.urgency)];
-  (read.before == kNone ? list.first : reads_[read.before].behind) = read.behind;
-  (read.behind == kNone ? list.last : reads_[read.behind].before) = read.before;
-}
-
-void ReadQueue::Submit(std::size_t slot, std::span<const FileRange> ranges, std::byte* memory,
+void ReadQueue::Submit(std::uint32_t slot, std::span<const FileRange> ranges, std::byte* memory,
                        ReadUrgency urgency) {
   Check(!ranges.empty(), "reads of something");
   {
     const std::lock_guard lock(mutex_);
     reads_[slot] = {.ranges = ranges, .memory = memory, .urgency = urgency};
-    Append(slot);
+    waiting_.Append(ListOf(reads_[slot]), slot);
   }
   has_piece_.notify_all();
 }
 
-void ReadQueue::Promote(std::size_t slot) {
+void ReadQueue::Promote(std::uint32_t slot) {
   const std::lock_guard lock(mutex_);
   Read& read = reads_[slot];
   if (read.urgency == ReadUrgency::kDemand) return;
-  if (read.HasPiece()) Remove(slot);
+  if (!read.HasPiece()) return;
+  waiting_.Remove(ListOf(read), slot);
   read.urgency = ReadUrgency::kDemand;
-  if (read.HasPiece()) Append(slot);
+  waiting_.Append(ListOf(read), slot);
 }
 
-bool ReadQueue::Withdraw(std::size_t slot) {
+bool ReadQueue::Withdraw(std::uint32_t slot) {
   const std::lock_guard lock(mutex_);
   Read& read = reads_[slot];
   const bool has_begun = read.range > 0 || read.begin > 0;
   if (has_begun || !read.HasPiece()) return false;
-  Remove(slot);
+  waiting_.Remove(ListOf(read), slot);
   read.range = read.ranges.size();
   return true;
 }
 
-const ReadQueue::List* ReadQueue::FirstList() const {
-  const auto first =
-      std::ranges::find_if(lists_, [](const List& list) { return list.first != kNone; });
-  return first == lists_.end() ? nullptr : &*first;
+std::uint32_t ReadQueue::FirstSlot() const {
+  const auto first = std::ranges::find_if_not(
+      lists_, [](const KeyLists::List& list) { return list.first == KeyLists::kNone; });
+  return first == lists_.end() ? KeyLists::kNone : first->first;
 }
 
 ReadQueue::Piece ReadQueue::TakePiece() {
-  const std::size_t slot = FirstList()->first;
+  const std::uint32_t slot = FirstSlot();
   Read& read = reads_[slot];
   const FileRange& range = read.ranges[read.range];
   const std::int64_t begin = read.begin;
@@ -96,7 +82,7 @@ ReadQueue::Piece ReadQueue::TakePiece() {
     read.begin = 0;
   }
   ++read.n_reading;
-  if (!read.HasPiece()) Remove(slot);
+  if (!read.HasPiece()) waiting_.Remove(ListOf(read), slot);
   if (n_reading_++ == 0) busy_since_ = Clock::now();
   return {.slot = slot,
           .file = range.file,
@@ -115,7 +101,7 @@ void ReadQueue::EndPiece(const Piece& piece, Status status) {
   if (!status && read.status) {
     read.status = std::move(status);
     if (read.HasPiece()) {
-      Remove(piece.slot);
+      waiting_.Remove(ListOf(read), piece.slot);
       read.range = read.ranges.size();
     }
   }
@@ -130,7 +116,7 @@ void ReadQueue::Run() {
   std::unique_lock lock(mutex_);
   ++n_running_;
   for (;;) {
-    has_piece_.wait(lock, [this] { return stops_ || FirstList() != nullptr; });
+    has_piece_.wait(lock, [this] { return stops_ || FirstSlot() != KeyLists::kNone; });
     if (stops_) break;
     const Piece piece = TakePiece();
     lock.unlock();

@@ -20,6 +20,7 @@
 #include "base/result.h"
 #include "checkpoint/block_reader.h"
 #include "experts/streaming/expert_files.h"
+#include "experts/streaming/use_orders.h"
 
 namespace fathom {
 
@@ -33,7 +34,7 @@ inline constexpr std::size_t kReadUrgencies = 3;
 
 // A read that has ended.
 struct EndedRead {
-  std::size_t slot = 0;
+  std::uint32_t slot = 0;
   Status status;
 };
 
@@ -56,13 +57,13 @@ class ReadQueue {
 
   // Reads `ranges` into the slot, whose memory begins at `memory`. The slot must not be in another
   // read.
-  void Submit(std::size_t slot, std::span<const FileRange> ranges, std::byte* memory,
+  void Submit(std::uint32_t slot, std::span<const FileRange> ranges, std::byte* memory,
               ReadUrgency urgency);
   // Makes a read that may still wait a demand read.
-  void Promote(std::size_t slot);
+  void Promote(std::uint32_t slot);
   // Cancels a read of which no piece has begun; TakeEnded will not return it. False: the read ends
   // like others.
-  bool Withdraw(std::size_t slot);
+  bool Withdraw(std::uint32_t slot);
   // Waits until there is an ended read that TakeEnded has not returned, at most `longest`. True:
   // there is one.
   bool WaitForEnd(std::chrono::nanoseconds longest);
@@ -79,27 +80,21 @@ class ReadQueue {
 
  private:
   using Clock = std::chrono::steady_clock;
-  static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
   // The read of one slot.
   struct Read {
     std::span<const FileRange> ranges;
     std::byte* memory = nullptr;
     ReadUrgency urgency = ReadUrgency::kDemand;
-    std::size_t range = 0;                       // range of the next piece
-    std::int64_t begin = 0;                      // offset of the next piece in that range
-    int n_reading = 0;                           // pieces that threads are reading
-    Status status;                               // the first error
-    std::size_t before = kNone, behind = kNone;  // neighbours in its list
+    std::size_t range = 0;   // range of the next piece
+    std::int64_t begin = 0;  // offset of the next piece in that range
+    int n_reading = 0;       // pieces that threads are reading
+    Status status;           // the first error
 
     bool HasPiece() const { return range < ranges.size(); }
   };
-  // Reads that have pieces left.
-  struct List {
-    std::size_t first = kNone, last = kNone;
-  };
   struct Piece {
-    std::size_t slot;
+    std::uint32_t slot;
     std::size_t file;
     std::int64_t offset;
     std::int64_t n_needed;
@@ -108,20 +103,22 @@ class ReadQueue {
 
   ReadQueue(BlockReader& reader, std::size_t n_slots);
   void Run();
-  // Returns the list of the most urgent reads; nullptr: there are none.
-  const List* FirstList() const;
+  // Returns the first of the most urgent reads; KeyLists::kNone: there are none.
+  std::uint32_t FirstSlot() const;
   Piece TakePiece();
   void EndPiece(const Piece& piece, Status status);
-  void Append(std::size_t slot);
-  void Remove(std::size_t slot);
+  KeyLists::List& ListOf(const Read& read) {
+    return lists_[static_cast<std::size_t>(read.urgency)];
+  }
 
   BlockReader& reader_;
   std::vector<std::thread> threads_;
 
   mutable std::mutex mutex_;  // guards the members below
   std::condition_variable has_piece_, has_ended_, has_stopped_;
-  std::vector<Read> reads_;                 // by slot
-  std::array<List, kReadUrgencies> lists_;  // by urgency
+  std::vector<Read> reads_;                           // by slot
+  KeyLists waiting_;                                  // slots of reads that have pieces left
+  std::array<KeyLists::List, kReadUrgencies> lists_;  // by urgency
   std::vector<EndedRead> ended_;
   ReadCounts counts_;
   Clock::time_point busy_since_;

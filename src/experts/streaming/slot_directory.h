@@ -25,7 +25,6 @@ class SlotDirectory {
   std::uint32_t FindSlot(std::uint32_t key) const { return slot_of_[key]; }
   std::uint32_t KeyAt(std::uint32_t slot) const { return slots_[slot].key; }
   bool IsReady(std::uint32_t slot) const { return slots_[slot].state == State::kReady; }
-  bool IsLeased(std::uint32_t slot) const { return slots_[slot].n_leases > 0; }
   // Returns the number of slots that Assign can use.
   std::size_t n_available() const { return free_.size() + n_evictable_; }
   std::size_t n_ready() const { return n_ready_; }

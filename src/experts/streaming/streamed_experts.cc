@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "experts/streaming/open_reader.h"
+#include "experts/streaming/calibration.h"
 #include "model/draft/drafters.h"
 #include "model/weight_values.h"
 
@@ -498,7 +498,7 @@ void StreamedExperts::TakeEnded() {
 }
 
 void StreamedExperts::EndRead(const EndedRead& ended) {
-  const auto slot = static_cast<std::uint32_t>(ended.slot);
+  const std::uint32_t slot = ended.slot;
   const std::uint32_t key = directory_.KeyAt(slot);
   hangs_[slot] = 0;
   Status status = ended.status;

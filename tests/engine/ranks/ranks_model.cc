@@ -6,9 +6,8 @@
 
 #include "comm/socket_mesh.h"
 #include "engine/ranks/rank_follower.h"
-#include "experts/balance/rebalance_schedule.h"
-#include "experts/sharded_parts.h"
-#include "experts/streamed_parts.h"
+#include "experts/balance/expert_rebalancer.h"
+#include "experts/expert_parts.h"
 #include "model/cache_shape.h"
 #include "model/draft/drafters.h"
 #include "tests/engine/schedule_checks.h"
@@ -17,7 +16,7 @@
 namespace fathom::testing {
 
 // One of several ranks, with its share of the model.
-class RanksModel::Rank {
+class RunningRanks::Rank {
  public:
   Rank(int rank, MeshEnds ends, const AbortFlag& abort_flag)
       : all_(MakeSocketCommunicator(rank, std::move(ends), abort_flag)) {}
@@ -62,9 +61,9 @@ class RanksModel::Rank {
   std::optional<RebalanceSchedule> schedule_;
 };
 
-RanksModel::RanksModel(const std::filesystem::path& directory, const RankCounts& counts,
-                       const ModelOptions& options, bool small_memory, TestMemory memory,
-                       const StreamingOptions& streaming) {
+RunningRanks::RunningRanks(const std::filesystem::path& directory, const RankCounts& counts,
+                           const ModelOptions& options, bool small_memory, TestMemory memory,
+                           const StreamingOptions& streaming) {
   const int n_ranks = counts.n_tensor * counts.n_data * counts.n_stages;
   std::vector<MeshEnds> mesh = *MakeSocketMesh(n_ranks);
   for (int rank = 1; rank < n_ranks; ++rank) {
@@ -78,10 +77,17 @@ RanksModel::RanksModel(const std::filesystem::path& directory, const RankCounts&
   }
   first_ = std::make_unique<Rank>(0, std::move(mesh[0]), abort_flag_);
   first_->Load(directory, counts, options, small_memory, memory, streaming);
-  leader_ = std::make_unique<RankLeader>(
-      first_->model(), first_->all(), [](const Error& error) { ADD_FAILURE() << error.message; },
-      first_->Balance());
 }
+
+RunningRanks::~RunningRanks() = default;
+
+RanksModel::RanksModel(const std::filesystem::path& directory, const RankCounts& counts,
+                       const ModelOptions& options, bool small_memory, TestMemory memory,
+                       const StreamingOptions& streaming)
+    : RunningRanks(directory, counts, options, small_memory, memory, streaming),
+      RankLeader(
+          first_->model(), first_->all(),
+          [](const Error& error) { ADD_FAILURE() << error.message; }, first_->Balance()) {}
 
 RanksModel::~RanksModel() {
   RankMessage end;

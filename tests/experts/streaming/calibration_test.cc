@@ -9,7 +9,7 @@
 
 #include "base/pages.h"
 #include "checkpoint/file_block_reader.h"
-#include "experts/streamed_parts.h"
+#include "experts/expert_parts.h"
 #include "experts/streaming/streamed_experts.h"
 #include "tests/model/test_model.h"
 #include "tests/testing/shared_data.h"

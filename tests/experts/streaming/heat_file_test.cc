@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/file.h"
-#include "experts/streamed_parts.h"
+#include "experts/expert_parts.h"
 #include "experts/streaming/streamed_experts.h"
 #include "tests/model/sequence.h"
 #include "tests/model/test_model.h"

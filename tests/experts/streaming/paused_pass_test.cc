@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "experts/streamed_parts.h"
+#include "experts/expert_parts.h"
 #include "experts/streaming/streamed_experts.h"
 #include "tests/experts/streaming/faulty_reader.h"
 #include "tests/model/checkpoint_case.h"

@@ -63,7 +63,7 @@ class ReadQueueTest : public ::testing::Test {
       ranges_[i] = {.file = i, .bytes = kLarge, .n_needed = kLarge};
     }
   }
-  void Submit(std::size_t slot, ReadUrgency urgency) {
+  void Submit(std::uint32_t slot, ReadUrgency urgency) {
     queue_->Submit(slot, {&ranges_[slot], 1}, memory_[slot].data(), urgency);
   }
   std::vector<EndedRead> WaitForAll(std::size_t n) {
@@ -128,7 +128,7 @@ TEST_F(ReadQueueTest, AnErrorEndsTheReadsOfItsSlotAlone) {
   reader_.Open();
   for (const int n_threads : {1, 4}) {
     Start(n_threads);
-    for (std::size_t slot = 0; slot < 3; ++slot) Submit(slot, ReadUrgency::kDemand);
+    for (std::uint32_t slot = 0; slot < 3; ++slot) Submit(slot, ReadUrgency::kDemand);
     const std::vector<EndedRead> ended = WaitForAll(3);
     ASSERT_EQ(ended.size(), 3u);
     for (const EndedRead& read : ended) EXPECT_EQ(read.status.has_value(), read.slot != 1);
@@ -140,7 +140,7 @@ TEST_F(ReadQueueTest, AnErrorEndsTheReadsOfItsSlotAlone) {
 
 TEST_F(ReadQueueTest, StopsWhenReadsHaveEnded) {
   Start(2);
-  for (std::size_t slot = 0; slot < 4; ++slot) Submit(slot, ReadUrgency::kDemand);
+  for (std::uint32_t slot = 0; slot < 4; ++slot) Submit(slot, ReadUrgency::kDemand);
   reader_.WaitForCall();
   EXPECT_FALSE(queue_->WaitForEnd(std::chrono::milliseconds(5)));
   std::jthread opens([this] {

@@ -16,7 +16,7 @@
 #include <thread>
 #include <vector>
 
-#include "experts/streamed_parts.h"
+#include "experts/expert_parts.h"
 #include "tests/experts/streaming/faulty_reader.h"
 #include "tests/model/checkpoint_case.h"
 #include "tests/model/sequence.h"

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "experts/streamed_parts.h"
+#include "experts/expert_parts.h"
 #include "experts/streaming/streamed_experts.h"
 #include "model/draft/drafters.h"
 #include "tests/distributed/expected_sequence.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "distributed/model_ranks.h"
-#include "experts/sharded_parts.h"
+#include "experts/expert_parts.h"
 #include "measure/plan/model_sizes.h"
 #include "measure/plan/wire.h"
 #include "tests/model/test_model.h"

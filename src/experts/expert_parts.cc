@@ -1,4 +1,4 @@
-#include "experts/streamed_parts.h"
+#include "experts/expert_parts.h"
 
 #include <memory>
 #include <utility>
@@ -13,6 +13,29 @@
 
 namespace fathom {
 namespace {
+
+Status MakeTensor(Backend& backend, const ModelConfig& config, const ModelRanks& ranks,
+                  const ModelOptions& model, ModelParts& parts) {
+  Result<std::unique_ptr<TensorParallel>> tensor =
+      RankTensorParallel::Create(backend, config, ranks, model);
+  if (!tensor) return Unexpected(tensor.error());
+  parts.tensor = *std::move(tensor);
+  return {};
+}
+
+Status MakePlacedExperts(Backend& backend, const ModelConfig& config, const ModelRanks& ranks,
+                   const ExpertOptions& experts, const ModelOptions& options, ModelParts& parts) {
+  if (ranks.shard.n_expert == 1) {
+    parts.store = std::make_unique<MappedExperts>(backend, config, MakeStage(ranks.shard));
+    parts.experts = std::make_unique<LocalExperts>(backend, *parts.store, config.swiglu_limit);
+    return {};
+  }
+  Result<std::unique_ptr<PlacedExperts>> store =
+      PlacedExperts::Create(backend, config, ranks, experts);
+  if (!store) return Unexpected(store.error());
+  return ExchangeExperts(backend, *std::move(store), ranks, config, options,
+                         /*streamed=*/nullptr, parts);
+}
 
 // Makes the experts of a process that has all experts of its stage.
 Status MakeWholeExperts(Backend& backend, const ModelConfig& config, const Stage& stage,
@@ -39,6 +62,18 @@ Status MakeDividedExperts(Backend& backend, const ModelConfig& config, const Mod
 
 }  // namespace
 
+MakeModelParts ShardedParts(const ModelRanks* ranks, ExpertOptions options) {
+  if (ranks == nullptr) return MakeLocalParts;
+  return [ranks, experts = std::move(options)](Backend& backend, const ModelConfig& config,
+                                               const ModelOptions& model) -> Result<ModelParts> {
+    ModelParts parts;
+    Status made = MakeTensor(backend, config, *ranks, model, parts);
+    if (made) made = MakePlacedExperts(backend, config, *ranks, experts, model, parts);
+    if (!made) return Unexpected(made.error());
+    return parts;
+  };
+}
+
 MakeModelParts StreamedParts(StreamingOptions options, const ModelRanks* ranks,
                              BlockPlacements placement) {
   return [options = std::move(options), ranks, placement = std::move(placement)](
@@ -50,11 +85,7 @@ MakeModelParts StreamedParts(StreamingOptions options, const ModelRanks* ranks,
       const Stage stage = {.end_layer = config.num_hidden_layers};
       parts.tensor = std::make_unique<TensorParallel>(backend, stage);
       made = MakeWholeExperts(backend, config, stage, /*is_alone=*/true, model, options, parts);
-    } else {
-      Result<std::unique_ptr<TensorParallel>> tensor =
-          RankTensorParallel::Create(backend, config, *ranks, model);
-      if (!tensor) return Unexpected(tensor.error());
-      parts.tensor = *std::move(tensor);
+    } else if (made = MakeTensor(backend, config, *ranks, model, parts); made) {
       made = ranks->shard.n_expert == 1
                  ? MakeWholeExperts(backend, config, MakeStage(ranks->shard), /*is_alone=*/false,
                                     model, options, parts)
