@@ -29,9 +29,10 @@ int main(int argc, char** argv) {
       fathom::Runtime::Load(*files, {.run = {.n_threads = 2}});
   if (!runtime) return Fail(runtime.error());
 
-  fathom::SamplingParameters sampling = files->generation.Sampling();
-  sampling.seed = 1;
-  sampling.max_tokens = 40;
+  const fathom::SamplingParameters sampling = {.temperature = files->generation.temperature,
+                                               .top_p = files->generation.top_p,
+                                               .seed = 1,
+                                               .max_tokens = 40};
   fathom::Result<fathom::TokenStream> stream =
       (*runtime)->engine().Submit({.prompt = *prompt, .sampling = sampling});
   if (!stream) return Fail(stream.error());

@@ -6,7 +6,6 @@
 
 #include "http/sse_reader.h"
 #include "measure/load/completion_stream.h"
-#include "measure/load/load_endpoint.h"
 
 namespace fathom::fuzz {
 namespace {

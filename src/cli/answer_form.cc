@@ -22,11 +22,11 @@ ErrorCode ToErrorCode(ConstraintErrorCode code) {
 
 }  // namespace
 
-Result<AnswerForm> AnswerForm::Read(const FormOptions& options) {
-  AnswerForm form;
-  ContentConstraint& content = form.content_;
+Result<ContentForm> ReadAnswerForm(const FormOptions& options) {
+  ContentForm form;
+  ContentConstraint& content = form.constraint;
   if (options.regex) {
-    form.source_ = "--regex";
+    form.field = form.path = "--regex";
     content.kind = ContentConstraint::Kind::kRegex;
     content.text = *options.regex;
     return form;
@@ -35,7 +35,7 @@ Result<AnswerForm> AnswerForm::Read(const FormOptions& options) {
   if (!is_schema && !options.grammar) return form;
   const std::string& path = is_schema ? *options.schema : *options.grammar;
   const char* const option = is_schema ? "--schema" : "--grammar";
-  form.source_ = fmt::format("{}: {}", option, path);
+  form.field = form.path = fmt::format("{}: {}", option, path);
   Result<std::string> text = ReadInput(path, kMostFormBytes);
   if (!text) return MakeError(text.error().code, "{}: {}", option, text.error().message);
   if (!is_schema) {
@@ -45,33 +45,35 @@ Result<AnswerForm> AnswerForm::Read(const FormOptions& options) {
   }
   Result<JsonValue> schema = ParseJson(*text);
   if (!schema) {
-    return MakeError(schema.error().code, "{}: {}", form.source_, schema.error().message);
+    return MakeError(schema.error().code, "{}: {}", form.field, schema.error().message);
   }
   content.kind = ContentConstraint::Kind::kJsonSchema;
   content.schema = *std::move(schema);
   return form;
 }
 
-ContentForm AnswerForm::ForRequests() const {
-  return {.constraint = content_, .field = source_, .path = source_};
-}
-
-Result<std::shared_ptr<const Constraint>> AnswerForm::Compile(const CompileConstraint& compile,
-                                                              bool in_reasoning) const {
-  if (content_.kind == ContentConstraint::Kind::kNone) return nullptr;
+Result<std::shared_ptr<const Constraint>> CompileAnswerForm(const ContentForm& form,
+                                                            const CompileConstraint& compile,
+                                                            bool in_reasoning) {
+  if (form.constraint.kind == ContentConstraint::Kind::kNone) return nullptr;
   const ConstraintResult<std::shared_ptr<const Constraint>> compiled =
-      compile({.content = content_, .in_reasoning = in_reasoning}, Caller());
+      compile({.content = form.constraint, .in_reasoning = in_reasoning}, Caller());
   if (compiled) return *compiled;
   const ConstraintError& error = compiled.error();
-  return MakeError(ToErrorCode(error.code), "{}: {} ({})", source_, error.message,
+  return MakeError(ToErrorCode(error.code), "{}: {} ({})", form.field, error.message,
                    Name(error.code));
 }
 
-void AnswerForm::WarnOfRelaxed(const Constraint* constraint, Log& log) const {
-  if (constraint == nullptr) return;
-  for (const std::string& pointer : constraint->relaxed()) {
-    log.Warn("{}: not enforced: {}", source_, pointer);
+Result<std::shared_ptr<const Constraint>> CompileAnswerForm(const ContentForm& form,
+                                                            const CompileConstraint& compile,
+                                                            Log& log) {
+  auto constraint = CompileAnswerForm(form, compile, false);
+  if (constraint && *constraint != nullptr) {
+    for (const std::string& pointer : (*constraint)->relaxed()) {
+      log.Warn("{}: not enforced: {}", form.field, pointer);
+    }
   }
+  return constraint;
 }
 
 }  // namespace fathom::cli

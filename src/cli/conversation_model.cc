@@ -1,14 +1,12 @@
 #include "cli/conversation_model.h"
 
 #include <chrono>
-#include <cstdint>
 #include <utility>
 
 #include "api/common/prompt_tokens.h"
 #include "chat/encoder.h"
 #include "chat/parser.h"
 #include "chat/shown_request.h"
-#include "cli/model_defaults.h"
 
 namespace fathom::cli {
 namespace {
@@ -59,19 +57,18 @@ Result<std::unique_ptr<ConversationModel>> ConversationModel::Load(const ChatCom
   if (!profile) return Unexpected(profile.error());
   const Result<std::int64_t> n_context = ContextLength(command.run, kDefaultContext, files->config);
   if (!n_context) return Unexpected(n_context.error());
-  SamplingParameters parameters =
-      MakeSamplingParameters(command.sampling, files->generation, command.sampling.max_tokens);
-  AddChatTokens(files->tokenizer, &parameters);
-  const Status valid = Validate(parameters, files->config.vocab_size);
+  std::unique_ptr<ConversationModel> model(new ConversationModel(*std::move(files), interrupt));
+  model->profile_ = *profile;
+  model->default_effort_ = command.default_effort;
+  model->parameters_ = MakeSamplingParameters(command.sampling, model->files_.generation);
+  AddChatTokens(model->files_.tokenizer, &model->parameters_);
+  const Status valid = Validate(model->parameters_, model->files_.config.vocab_size);
   if (!valid) return Unexpected(valid.error());
-  Result<AnswerForm> form = AnswerForm::Read(command.form);
+  Result<ContentForm> form = ReadAnswerForm(command.form);
   if (!form) return Unexpected(form.error());
-  std::unique_ptr<ConversationModel> model(
-      new ConversationModel(*std::move(files), *profile, command.default_effort, *std::move(form),
-                            std::move(parameters), interrupt));
-  const Result<std::shared_ptr<const Constraint>> constraint = model->CompileForm(false);
+  model->form_ = *std::move(form);
+  const auto constraint = CompileAnswerForm(model->form_, model->compile_, log);
   if (!constraint) return Unexpected(constraint.error());
-  model->form_.WarnOfRelaxed(constraint->get(), log);
   model->display_.emplace(model->files_.directory, log, &interrupt);
   RuntimeOptions options = {.run = command.run,
                             .serving = command.engine,
@@ -83,17 +80,6 @@ Result<std::unique_ptr<ConversationModel>> ConversationModel::Load(const ChatCom
   model->runtime_ = *std::move(runtime);
   return model;
 }
-
-ConversationModel::ConversationModel(ModelFiles files, PromptProfile profile,
-                                     std::string default_effort, AnswerForm form,
-                                     SamplingParameters parameters, Interrupt& interrupt)
-    : files_(std::move(files)),
-      profile_(profile),
-      default_effort_(std::move(default_effort)),
-      form_(std::move(form)),
-      constraints_(files_),
-      parameters_(std::move(parameters)),
-      interrupt_(interrupt) {}
 
 Result<std::vector<Token>> ConversationModel::EncodeMessages(const std::vector<Message>& messages,
                                                              std::optional<Think> think,
@@ -114,19 +100,12 @@ Result<std::vector<Token>> ConversationModel::EncodeMessages(const std::vector<M
   return tokens;
 }
 
-Result<std::shared_ptr<const Constraint>> ConversationModel::CompileForm(bool in_reasoning) {
-  const auto compile = [this](const ConstraintSpec& spec, const Caller& caller) {
-    return constraints_.Compile(spec, caller);
-  };
-  return form_.Compile(compile, in_reasoning);
-}
-
 Result<ChatAnswer> ConversationModel::Answer(const std::vector<Message>& messages,
                                              std::optional<Think> think, const ShowDelta& show) {
   bool starts_in_reasoning = false;
   const Result<std::vector<Token>> prompt = EncodeMessages(messages, think, starts_in_reasoning);
   if (!prompt) return Unexpected(prompt.error());
-  const Result<std::shared_ptr<const Constraint>> constraint = CompileForm(starts_in_reasoning);
+  const auto constraint = CompileAnswerForm(form_, compile_, starts_in_reasoning);
   if (!constraint) return Unexpected(constraint.error());
 
   static_cast<void>(interrupt_.Take());  // a Ctrl-C from before the question

@@ -1,23 +1,22 @@
-// ConversationModel: answers conversations. The engine's prefix cache keeps the common beginning of
-// the turns.
+// ConversationModel: answers the conversations of `fathom chat`.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "base/result.h"
-#include "chat/chat.h"
-#include "chat/profile.h"
+#include "chat/messages.h"
 #include "cli/answer_form.h"
-#include "cli/options/options.h"
+#include "cli/commands/commands.h"
+#include "cli/model_defaults.h"
+#include "cli/request_stats.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/load_display.h"
 #include "cli/terminal/log.h"
 #include "runtime/model_constraints.h"
-#include "runtime/model_files.h"
 #include "runtime/runtime.h"
 
 namespace fathom::cli {
@@ -37,7 +36,8 @@ struct ChatAnswer {
   RequestStats stats;
 };
 
-// Owns tokenizer, model and engine. One thread.
+// Answers conversations. The engine's prefix cache keeps the common beginning of the turns. Owns
+// tokenizer, model and engine. One thread.
 class ConversationModel {
  public:
   // `ranks` and `interrupt` must outlive the returned object.
@@ -57,20 +57,23 @@ class ConversationModel {
   std::int64_t n_context() const { return runtime_->n_context(); }
 
  private:
-  ConversationModel(ModelFiles files, PromptProfile profile, std::string default_effort,
-                    AnswerForm form, SamplingParameters parameters, Interrupt& interrupt);
-  Result<std::shared_ptr<const Constraint>> CompileForm(bool in_reasoning);
+  explicit ConversationModel(ModelFiles files, Interrupt& interrupt)
+      : files_(std::move(files)), constraints_(files_), interrupt_(interrupt) {}
+
   Result<std::vector<Token>> EncodeMessages(const std::vector<Message>& messages,
                                             std::optional<Think> think,
                                             bool& starts_in_reasoning) const;
 
   const ModelFiles files_;
-  const PromptProfile profile_;
-  const std::string default_effort_;
-  const AnswerForm form_;
   ModelConstraints constraints_;  // uses `files_`
-  const SamplingParameters parameters_;
+  const CompileConstraint compile_ = [this](const ConstraintSpec& spec, const Caller& caller) {
+    return constraints_.Compile(spec, caller);
+  };
   Interrupt& interrupt_;
+  PromptProfile profile_;
+  std::string default_effort_;
+  ContentForm form_;
+  SamplingParameters parameters_;
   std::optional<LoadDisplay> display_;
   std::unique_ptr<Runtime> runtime_;  // uses the files and the display
 };

@@ -2,15 +2,21 @@
 
 #include <fmt/format.h>
 
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/processors.h"
 #include "base/thread_team.h"
+#include "checkpoint/problems.h"
 #include "checkpoint/weight_binder.h"
+#include "json/json_value.h"
+#include "json/json_writer.h"
 #include "kv_cache/layout.h"
 #include "model/cache_shape.h"
 #include "model/weight_values.h"
 #include "model/weights.h"
+#include "planning/host_report.h"
 #include "planning/host_shares.h"
 #include "planning/load_plan.h"
 #include "runtime/generation_config.h"
@@ -110,7 +116,7 @@ void InspectTexts(const std::filesystem::path& directory, Inspection& inspection
 }
 
 // Plans the memory of a host as loading with the default options would.
-void PlanForHost(const Checkpoint& checkpoint, const InspectionOptions& options,
+void PlanForHost(const Checkpoint& checkpoint, const InspectCommand& options,
                  Inspection& inspection) {
   const std::int64_t memory = *options.memory;
   const ModelConfig& config = *inspection.config;
@@ -131,7 +137,7 @@ void PlanForHost(const Checkpoint& checkpoint, const InspectionOptions& options,
 
 }  // namespace
 
-Inspection InspectModel(const std::filesystem::path& directory, const InspectionOptions& options) {
+Inspection InspectModel(const std::filesystem::path& directory, const InspectCommand& options) {
   Inspection inspection = {.directory = directory, .profile = DetectProfile(directory)};
   Checkpoint::Inspection files = Checkpoint::Inspect(directory);
   AddProblems(inspection, "files", std::move(files.problems));
@@ -158,6 +164,229 @@ Inspection InspectModel(const std::filesystem::path& directory, const Inspection
     PlanForHost(files.checkpoint, options, inspection);
   }
   return inspection;
+}
+
+namespace {
+
+// Returns "1.57 GB": decimal units, three digits.
+std::string Bytes(std::int64_t bytes) {
+  constexpr std::string_view kUnits[] = {"B", "kB", "MB", "GB", "TB"};
+  double value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  while (value >= 999.5 && unit + 1 < std::size(kUnits)) {
+    value /= 1000;
+    ++unit;
+  }
+  const int decimals = unit == 0 || value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
+  return fmt::format("{:.{}f} {}", value, decimals, kUnits[unit]);
+}
+
+// Returns 145,116.
+std::string Grouped(std::int64_t number) {
+  std::string digits = fmt::format("{}", number);
+  for (std::ptrdiff_t i = static_cast<std::ptrdiff_t>(digits.size()) - 3; i > 0; i -= 3) {
+    digits.insert(static_cast<std::size_t>(i), 1, ',');
+  }
+  return digits;
+}
+
+std::string_view ExpertFormat(const ExpertFormats& experts) {
+  const int n_kinds = (experts.n_fp4 > 0) + (experts.n_fp8 > 0) + (experts.n_other > 0);
+  if (n_kinds == 0) return "none found";
+  if (n_kinds > 1) return "of several formats";
+  return experts.n_fp4 > 0 ? "FP4" : experts.n_fp8 > 0 ? "FP8" : "of an unknown format";
+}
+
+std::string DescribeHead(const Inspection& inspection) {
+  if (!inspection.head) return "contradictory, see below";
+  std::string text(inspection.head->name());
+  if (inspection.head->kind != nullptr) {
+    text += fmt::format(", {} stage{}, {}", inspection.head->n_stages,
+                        inspection.head->n_stages == 1 ? "" : "s", Bytes(inspection.draft_bytes));
+  }
+  return text;
+}
+
+std::string DescribeProfile(const ProfileDetection& detection) {
+  if (detection.is_certain) {
+    return fmt::format("{} ({})", detection.profile.name, detection.evidence);
+  }
+  return fmt::format("{}, a guess ({}); choose with --prompt-profile", detection.profile.name,
+                     detection.evidence.empty() ? "nothing says it" : detection.evidence);
+}
+
+std::string DescribeConfig(const Inspection& inspection) {
+  const ModelConfig& config = *inspection.config;
+  const LayerCounts& layers = inspection.layers;
+  std::string text = fmt::format(
+      "model         deepseek_v4: hidden {}, {} heads of {}, vocabulary {}, context {}\n",
+      config.hidden_size, config.num_attention_heads, config.head_dim, Grouped(config.vocab_size),
+      Grouped(config.max_position_embeddings));
+  text += fmt::format(
+      "layers        {}: {} sliding window, {} ratio 4 with indexer, {} ratio 128; {} hash-routed, "
+      "{} learned routing\n",
+      config.num_hidden_layers, layers.window, layers.ratio_4, layers.ratio_128, layers.hash_routed,
+      layers.learned);
+  text += fmt::format("experts       {} per layer ({}), {} per token, {} shared\n",
+                      config.n_routed_experts, ExpertFormat(inspection.experts),
+                      config.num_experts_per_tok, config.n_shared_experts);
+  return text;
+}
+
+std::string DescribeMemory(const Inspection& inspection) {
+  const std::int64_t weights = inspection.all.bytes - inspection.draft_bytes;
+  std::string text = fmt::format("memory        weights {}", Bytes(weights));
+  if (inspection.draft_bytes > 0) {
+    text += fmt::format(" + draft head {}", Bytes(inspection.draft_bytes));
+  }
+  text += "\n";
+  if (inspection.config) {
+    const CacheMemory& cache = inspection.cache;
+    text += fmt::format(
+        "              KV cache of a sequence: {} + {} per 1,000 tokens; {} at {} tokens\n",
+        Bytes(cache.constant), Bytes(cache.per_1000_tokens), Bytes(cache.at_full_context),
+        Grouped(inspection.config->max_position_embeddings));
+  }
+  if (inspection.device) {
+    text += fmt::format("              {}\n", Describe(*inspection.device));
+  }
+  if (inspection.host) {
+    for (const std::string& line : Describe(*inspection.host)) {
+      text += fmt::format("              {}\n", line);
+    }
+  }
+  return text;
+}
+
+JsonValue ConfigToJson(const ModelConfig& config) {
+  return {{"vocab_size", config.vocab_size},
+          {"hidden_size", config.hidden_size},
+          {"num_hidden_layers", config.num_hidden_layers},
+          {"num_attention_heads", config.num_attention_heads},
+          {"head_dim", config.head_dim},
+          {"qk_rope_head_dim", config.qk_rope_head_dim},
+          {"q_lora_rank", config.q_lora_rank},
+          {"o_groups", config.o_groups},
+          {"o_lora_rank", config.o_lora_rank},
+          {"sliding_window", config.sliding_window},
+          {"index_n_heads", config.index_n_heads},
+          {"index_head_dim", config.index_head_dim},
+          {"index_topk", config.index_topk},
+          {"moe_intermediate_size", config.moe_intermediate_size},
+          {"n_routed_experts", config.n_routed_experts},
+          {"n_shared_experts", config.n_shared_experts},
+          {"num_experts_per_tok", config.num_experts_per_tok},
+          {"num_hash_layers", config.num_hash_layers},
+          {"max_position_embeddings", config.max_position_embeddings},
+          {"compress_ratios", config.compress_ratios}};
+}
+
+JsonValue ProblemsToJson(const Inspection& inspection) {
+  JsonValue problems = JsonValue::Array();
+  for (const ProblemGroup& group : inspection.problems) {
+    for (const Error& problem : group.problems) {
+      problems.push_back({{"kind", group.subject}, {"message", problem.message}});
+    }
+  }
+  return problems;
+}
+
+JsonValue DeviceToJson(const MemoryPlan& plan) {
+  const MemoryNeeds& needs = plan.needs;
+  return {{"free_bytes", plan.free},
+          {"driver_bytes", plan.kept},
+          {"dense_bytes", needs.dense},
+          {"draft_head_bytes", needs.draft},
+          {"activation_bytes", needs.activations},
+          {"cache_bytes", needs.caches},
+          {"staging_bytes", needs.staging},
+          {"expert_bytes", needs.expert},
+          {"experts", plan.n_experts()},
+          {"experts_on_device", plan.n_on_device()},
+          {"experts_of_layers", plan.places.on_device},
+          {"host_experts", plan.places.host_computes ? "cpu" : "gpu"}};
+}
+
+JsonValue MemoryToJson(const Inspection& inspection) {
+  JsonValue memory = {{"weights_bytes", inspection.all.bytes - inspection.draft_bytes},
+                      {"draft_head_bytes", inspection.draft_bytes}};
+  if (inspection.config) {
+    memory["kv_constant_bytes"] = inspection.cache.constant;
+    memory["kv_bytes_per_1000_tokens"] = inspection.cache.per_1000_tokens;
+    memory["kv_bytes_at_full_context"] = inspection.cache.at_full_context;
+  }
+  if (inspection.device) {
+    memory["device"] = DeviceToJson(*inspection.device);
+  }
+  if (inspection.host) {
+    memory.Update(ToJson(*inspection.host));
+  }
+  return memory;
+}
+
+}  // namespace
+
+std::string DescribeInspection(const Inspection& inspection) {
+  std::string text = fmt::format("checkpoint    {}\n", inspection.directory.string());
+  if (inspection.config) {
+    text += DescribeConfig(inspection);
+  }
+  text += fmt::format("draft head    {}\n", DescribeHead(inspection));
+  text += fmt::format("chat format   {}\n", DescribeProfile(inspection.profile));
+  text += fmt::format("tensors       {} in {} files, {} bytes ({})\n",
+                      Grouped(inspection.all.n_tensors), inspection.n_files,
+                      Grouped(inspection.all.bytes), Bytes(inspection.all.bytes));
+  for (const auto& [dtype, use] : inspection.dtypes) {
+    text += fmt::format("  {:<10}  {:>9} tensors {:>19} bytes\n", Name(dtype),
+                        Grouped(use.n_tensors), Grouped(use.bytes));
+  }
+  text += DescribeMemory(inspection);
+  for (const std::string& warning : inspection.warnings) {
+    text += fmt::format("warning       {}\n", warning);
+  }
+  for (const ProblemGroup& group : inspection.problems) {
+    text += SummarizeProblems(fmt::format("the {}", group.subject), group.problems).message + "\n";
+  }
+  if (inspection.problems.empty()) {
+    text += "problems      none\n";
+  }
+  return text;
+}
+
+std::string InspectionToJson(const Inspection& inspection) {
+  JsonValue dtypes = JsonValue::Object();
+  for (const auto& [dtype, use] : inspection.dtypes) {
+    dtypes[std::string(Name(dtype))] = {{"tensors", use.n_tensors}, {"bytes", use.bytes}};
+  }
+  JsonValue object = {{"model", inspection.directory.string()},
+                      {"ok", inspection.problems.empty()},
+                      {"prompt_profile", inspection.profile.profile.name},
+                      {"prompt_profile_is_certain", inspection.profile.is_certain},
+                      {"prompt_profile_evidence", inspection.profile.evidence},
+                      {"files", inspection.n_files},
+                      {"tensors", inspection.all.n_tensors},
+                      {"bytes", inspection.all.bytes},
+                      {"dtypes", std::move(dtypes)}};
+  if (inspection.config) {
+    const LayerCounts& layers = inspection.layers;
+    object["config"] = ConfigToJson(*inspection.config);
+    object["layers"] = {{"sliding_window", layers.window},
+                        {"ratio_4", layers.ratio_4},
+                        {"ratio_128", layers.ratio_128},
+                        {"hash_routed", layers.hash_routed},
+                        {"learned", layers.learned}};
+  }
+  object["experts"] = {{"fp4", inspection.experts.n_fp4},
+                       {"fp8", inspection.experts.n_fp8},
+                       {"other", inspection.experts.n_other}};
+  if (inspection.head) {
+    object["draft_head"] = {{"kind", inspection.head->name()},
+                            {"stages", inspection.head->n_stages}};
+  }
+  object["memory"] = MemoryToJson(inspection);
+  object["warnings"] = inspection.warnings;
+  object["problems"] = ProblemsToJson(inspection);
+  return WriteJson(object, 2) + "\n";
 }
 
 }  // namespace fathom::cli

@@ -13,10 +13,10 @@
 #include "checkpoint/expert_formats.h"
 #include "checkpoint/model_config.h"
 #include "checkpoint/safetensors.h"
+#include "cli/options/options.h"
 #include "model/draft/drafters.h"
 #include "model/memory_plan.h"
 #include "planning/host_report.h"
-#include "planning/options.h"
 
 namespace fathom::cli {
 
@@ -70,26 +70,9 @@ struct Inspection {
   std::vector<ProblemGroup> problems;  // empty groups are left out
 };
 
-struct InspectionOptions {
-  // Also read the scales of the routed experts, which other commands read at the first use of an
-  // expert.
-  bool deep = false;
-  // Free bytes of a device, to plan as loading would, and the processor for the experts that do not
-  // fit.
-  std::optional<std::int64_t> device_memory{};
-  HostExpertChoice experts = HostExpertChoice::kAuto;
-  // Bytes of a host's memory, to plan as loading would, and its expected speeds.
-  std::optional<std::int64_t> memory{};
-  HostSpeeds speeds{};
-  // The number of ranks, with `memory` bytes each, and how they divide the model; missing: one
-  // process.
-  std::optional<int> n_ranks{};
-  RankOptions ranks{};
-};
-
 // Opens the checkpoint and makes all checks of a command that answers, even after a problem. The
 // result contains all problems.
-Inspection InspectModel(const std::filesystem::path& directory, const InspectionOptions& options);
+Inspection InspectModel(const std::filesystem::path& directory, const InspectCommand& options);
 
 // Writes text for people: at most 20 problems of each group; others are counted.
 std::string DescribeInspection(const Inspection& inspection);

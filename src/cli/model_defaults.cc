@@ -40,21 +40,14 @@ ThinkingMode DefaultThinking(std::optional<bool> chosen, const GenerationConfig&
 }
 
 SamplingParameters MakeSamplingParameters(const SamplingOptions& options,
-                                          const GenerationConfig& config,
-                                          std::optional<std::int64_t> max_tokens) {
-  SamplingParameters parameters = config.Sampling();
+                                          const GenerationConfig& config) {
+  SamplingParameters parameters = options;
+  parameters.temperature = config.temperature;
+  parameters.top_p = config.top_p;
   for (const SamplingField& field : SamplingFields()) {
     const auto given = options.fields.find(field.name);
     if (given != options.fields.end()) field.Set(given->second, parameters);
   }
-  parameters.logit_bias.insert(options.logit_bias.begin(), options.logit_bias.end());
-  parameters.top_logprobs = options.n_logprobs;
-  parameters.seed = options.seed;
-  parameters.max_tokens = max_tokens;
-  parameters.min_tokens = options.min_tokens;
-  parameters.stop_strings = options.stop_strings;
-  parameters.stop_tokens = options.stop_tokens;
-  parameters.ignore_eos = options.ignore_eos;
   return parameters;
 }
 
@@ -92,15 +85,11 @@ Result<ApiModel> MakeApiModel(const ApiCommand& command, std::int64_t n_context,
                   .fingerprint = fmt::format("fathom-{}", GetBuildInfo().commit),
                   .limits = {.vocab_size = model.config.vocab_size,
                              .max_context = n_context,
-                             .max_choices = max_choices}};
-  api.defaults.sampling =
-      MakeSamplingParameters(command.sampling, model.generation, command.sampling.max_tokens);
+                             .max_choices = max_choices},
+                  .defaults = command.defaults};
+  api.defaults.sampling = MakeSamplingParameters(command.sampling, model.generation);
   api.defaults.encoding.thinking = DefaultThinking(command.thinking, model.generation);
-  api.defaults.encoding.effort = command.default_effort;
   if (Status added = AddConstraints(command, model, api); !added) return Unexpected(added.error());
-  api.defaults.tool_grammar = command.tool_grammar;
-  api.defaults.openai_strict_rules = command.openai_strict_rules;
-  api.defaults.media = command.media;
   api.defaults.messages_think = command.thinking == true;
   const Status valid = Validate(api.defaults.sampling, model.config.vocab_size);
   if (!valid) return Unexpected(valid.error());

@@ -26,10 +26,9 @@ Result<PromptProfile> ChooseProfile(const std::string& name, const std::filesyst
 ThinkingMode DefaultThinking(std::optional<bool> chosen, const GenerationConfig& config);
 
 // Returns the given options; for other parameters, the values of the model's
-// generation_config.json; otherwise max_tokens as given.
+// generation_config.json.
 SamplingParameters MakeSamplingParameters(const SamplingOptions& options,
-                                          const GenerationConfig& config,
-                                          std::optional<std::int64_t> max_tokens);
+                                          const GenerationConfig& config);
 
 // Makes the model of the APIs with these limits. `model` must outlive it. Errors: an unknown
 // profile, sampling out of range.

@@ -24,10 +24,6 @@ void ReadEosTokens(FieldReader& reader, std::vector<Token>* tokens) {
 
 }  // namespace
 
-SamplingParameters GenerationConfig::Sampling() const {
-  return {.temperature = temperature, .top_p = top_p};
-}
-
 Result<GenerationConfig> ParseGenerationConfig(std::string_view text, std::string_view file_name) {
   const Result<JsonValue> json = ParseJsonObject(text, file_name);
   if (!json) return Unexpected(json.error());

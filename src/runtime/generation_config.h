@@ -10,7 +10,6 @@
 
 #include "base/result.h"
 #include "base/tensor.h"
-#include "engine/request.h"
 
 namespace fathom {
 
@@ -23,9 +22,6 @@ struct GenerationConfig {
   bool thinks = true;
   // One line about the purpose of the model for its users; empty: none.
   std::string description;
-
-  // Returns the sampling for requests that do not choose their own.
-  SamplingParameters Sampling() const;
 };
 
 // Reads the file in a model's directory; returns the defaults if there is none. "do_sample": false

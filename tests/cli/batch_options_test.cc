@@ -14,7 +14,7 @@ namespace {
 std::string Parse(const std::string& arguments, BatchCommand& command) {
   Parser parser("", "", "");
   Command root = parser.root();
-  AddBatch(root, command);
+  AddCommand(root, command);
   return parser.Parse(testing::SplitAtBlanks(arguments)).error;
 }
 

@@ -30,7 +30,7 @@ TEST(BenchServeOptionsTest, Defaults) {
   cli::BenchServeCommand command;
   EXPECT_EQ(Parse("serve", command), "");
   EXPECT_EQ(command.url, "http://127.0.0.1:8000");
-  EXPECT_EQ(command.endpoint, "completions");
+  EXPECT_EQ(command.target.endpoint, load::LoadEndpoint::kCompletions);
   EXPECT_TRUE(command.concurrency.empty());
   EXPECT_TRUE(command.rates.empty());
   EXPECT_EQ(command.n_requests, std::nullopt);
@@ -46,20 +46,26 @@ TEST(BenchServeOptionsTest, AllOfThem) {
                   "--request-timeout 8 --format csv --plot p.svg",
                   command),
             "");
-  EXPECT_EQ(command.endpoint, "chat");
-  EXPECT_EQ(command.model, "m");
-  EXPECT_EQ(command.api_key, "k");
+  EXPECT_EQ(command.target.endpoint, load::LoadEndpoint::kChat);
+  EXPECT_EQ(command.target.model, "m");
+  EXPECT_EQ(command.target.api_key, "k");
   EXPECT_THAT(command.rates, ElementsAre(0.5, 2.0));
   EXPECT_EQ(command.n_requests, 7);
   EXPECT_EQ(command.seconds, 1.5);
   EXPECT_EQ(command.n_warmup, 0);
-  EXPECT_EQ(command.shared_prefix, 3);
-  EXPECT_EQ(command.n_groups, 4);
-  EXPECT_EQ(command.n_turns, 5);
-  EXPECT_EQ(command.vocab_size, 100);
-  EXPECT_EQ(command.temperature, 0.0);
-  EXPECT_EQ(command.seed, 9u);
-  EXPECT_THAT(command.objectives, ElementsAre("ttft:1", "tpot:2"));
+  EXPECT_EQ(command.workload.shared_prefix, 3);
+  EXPECT_EQ(command.workload.n_groups, 4);
+  EXPECT_EQ(command.workload.n_turns, 5);
+  EXPECT_EQ(command.workload.vocab_size, 100);
+  EXPECT_EQ(command.target.temperature, 0.0);
+  EXPECT_EQ(command.workload.seed, 9u);
+  EXPECT_EQ(command.url, "http://a:1");
+  EXPECT_EQ(command.arrival.shape, 0.5);
+  EXPECT_EQ(command.workload.input.high, 2);
+  EXPECT_EQ(command.workload.output.mean, 5);
+  EXPECT_EQ(command.objectives.ttft_ms, 1.0);
+  EXPECT_EQ(command.objectives.tpot_ms, 2.0);
+  EXPECT_EQ(command.objectives.e2e_ms, std::nullopt);
   EXPECT_EQ(command.request_timeout, 8);
   EXPECT_EQ(command.format, cli::BenchFormat::kCsv);
   EXPECT_EQ(command.plot, "p.svg");

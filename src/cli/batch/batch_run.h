@@ -10,12 +10,10 @@
 #include <string_view>
 #include <vector>
 
-#include "api/common/api.h"
 #include "api/common/api_answer.h"
 #include "api/common/request_runner.h"
 #include "base/result.h"
 #include "chat/call_ids.h"
-#include "cli/batch/batch_line.h"
 #include "cli/batch/batch_output.h"
 
 namespace fathom::cli {

@@ -65,13 +65,11 @@ Status RunCommand(const BatchCommand& command, RankProcess& ranks, Log& log) {
   if (!n_context) return Unexpected(n_context.error());
   Result<ApiModel> api = MakeApiModel(command, *n_context, kMaxChoices, *files, log);
   if (!api) return Unexpected(api.error());
-  const Result<AnswerForm> form = AnswerForm::Read(command.form);
+  const Result<ContentForm> form = ReadAnswerForm(command.form);
   if (!form) return Unexpected(form.error());
-  const Result<std::shared_ptr<const Constraint>> constraint =
-      form->Compile(api->compile_constraint, false);
+  const auto constraint = CompileAnswerForm(*form, api->compile_constraint, log);
   if (!constraint) return Unexpected(constraint.error());
-  form->WarnOfRelaxed(constraint->get(), log);
-  api->defaults.form = form->ForRequests();
+  api->defaults.form = *form;
   const Result<std::string> input = ReadInput(command.input, kMostBatchBytes);
   if (!input) return Unexpected(input.error());
   Result<BatchOutput> output = BatchOutput::Open(command.output, command.input);

@@ -32,20 +32,6 @@ namespace {
 
 constexpr std::int64_t kMebibyte = std::int64_t{1} << 20;
 
-Result<bench::Plan> MakeBenchPlan(const BenchCommand& command, const ModelConfig& config) {
-  bench::Plan plan = {.n_repetitions = command.n_repetitions, .chunk = command.chunk};
-  if (command.rows.empty()) {
-    plan.rows = bench::DefaultRows(config.max_position_embeddings);
-    return plan;
-  }
-  Result<std::vector<bench::RowSpec>> rows = bench::ParseRows(command.rows);
-  if (!rows) return Unexpected(rows.error());
-  plan.rows = *std::move(rows);
-  const Status fits = bench::CheckRows(plan.rows, config.max_position_embeddings);
-  if (!fits) return Unexpected(fits.error());
-  return plan;
-}
-
 // Returns the formulas for this checkpoint; logs where they differ from the tensors.
 bench::ModelCosts MakeCosts(const Checkpoint& checkpoint, const ModelConfig& config,
                             const RankProcess& ranks, Log& log) {
@@ -70,12 +56,11 @@ Result<Measured> AddUp(const Measured& mine, Communicator& ranks) {
   Measured sum;
   for (const Measured& one : *all) {
     sum.weight_bytes += one.weight_bytes;
-    sum.median.read_gb_s += one.median.read_gb_s;
-    sum.median.fma_gflop_s += one.median.fma_gflop_s;
-    sum.best.read_gb_s += one.best.read_gb_s;
-    sum.best.fma_gflop_s += one.best.fma_gflop_s;
-    sum.median.copy_gb_s += one.median.copy_gb_s;
-    sum.best.copy_gb_s += one.best.copy_gb_s;
+    for (double Roofline::*const rate :
+         {&Roofline::read_gb_s, &Roofline::fma_gflop_s, &Roofline::copy_gb_s}) {
+      sum.median.*rate += one.median.*rate;
+      sum.best.*rate += one.best.*rate;
+    }
     for (double Roofline::*const time : {&Roofline::launch_us, &Roofline::graph_launch_us}) {
       sum.median.*time = std::max(sum.median.*time, one.median.*time);
       sum.best.*time = std::max(sum.best.*time, one.best.*time);
@@ -122,8 +107,10 @@ Status RunCommand(const BenchCommand& command, RankProcess& ranks, Log& log) {
   }
   const Result<ModelConfig> config = ReadModelConfig(*directory / "config.json");
   if (!config) return Unexpected(config.error());
-  Result<bench::Plan> plan = MakeBenchPlan(command, *config);
-  if (!plan) return Unexpected(plan.error());
+  bench::Plan plan = command.plan;
+  if (plan.rows.empty()) plan.rows = bench::DefaultRows(config->max_position_embeddings);
+  const Status fits = bench::CheckRows(plan.rows, config->max_position_embeddings);
+  if (!fits) return fits;
   const Status can_write = command.plot.empty() ? Status() : CheckCanWrite(command.plot);
   if (!can_write) return can_write;
   Result<Checkpoint> checkpoint = Checkpoint::Open(*directory);
@@ -141,10 +128,10 @@ Status RunCommand(const BenchCommand& command, RankProcess& ranks, Log& log) {
     trace = *std::move(opened);
   }
   const Result<LoadedModel> loaded = LoadedModel::Load(
-      *config, *std::move(checkpoint), run, {.sizes = OptionsFor(*plan)}, ranks, display.events());
+      *config, *std::move(checkpoint), run, {.sizes = OptionsFor(plan)}, ranks, display.events());
   if (!loaded) return Unexpected(loaded.error());
   loaded->BindThread();
-  plan->ranks = loaded->ranks();
+  plan.ranks = loaded->ranks();
   const Result<Isa> isa = ChooseIsa(command.run);
   if (!isa) return Unexpected(isa.error());
   const Result<std::unique_ptr<RooflineProbe>> probe =
@@ -156,15 +143,15 @@ Status RunCommand(const BenchCommand& command, RankProcess& ranks, Log& log) {
     Result<std::unique_ptr<Profiler>> made = loaded->backend().MakeProfiler();
     if (!made) return Unexpected(made.error());
     profiler = *std::move(made);
-    plan->profiler = profiler.get();
+    plan.profiler = profiler.get();
   }
 
   Result<std::vector<bench::RowResult>> rows = [&] {
     ProgressBar bar("measuring");
     return RunRows(
-        loaded->model(), costs, *plan, **probe, [&](std::size_t n_done, const bench::RowSpec& row) {
+        loaded->model(), costs, plan, **probe, [&](std::size_t n_done, const bench::RowSpec& row) {
           log.Info("row {}", bench::Name(row));
-          bar.Update(static_cast<double>(n_done) / static_cast<double>(plan->rows.size()));
+          bar.Update(static_cast<double>(n_done) / static_cast<double>(plan.rows.size()));
         });
   }();
   if (!rows) return Unexpected(rows.error());
@@ -184,8 +171,8 @@ Status RunCommand(const BenchCommand& command, RankProcess& ranks, Log& log) {
       .n_ranks = ranks.all().size(),
       .n_threads = (*probe)->n_threads(),
       .page_bytes = (*probe)->page_bytes(),
-      .chunk = plan->chunk,
-      .n_repetitions = plan->n_repetitions,
+      .chunk = plan.chunk,
+      .n_repetitions = plan.n_repetitions,
       .roofline = measured->median,
       .best_roofline = measured->best,
       .n_rooflines = (*probe)->n_measurements(),

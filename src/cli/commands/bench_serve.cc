@@ -30,7 +30,7 @@ void AllowManyDescriptors() {
 }
 
 Result<std::string> ReadKey(const BenchServeCommand& command) {
-  if (command.api_key_file.empty()) return command.api_key;
+  if (command.api_key_file.empty()) return command.target.api_key;
   Result<std::string> text = ReadInput(command.api_key_file.string(), kMostSettingsBytes);
   if (!text) return text;
   const std::size_t end = std::min(text->find_first_of("\r\n"), text->size());
@@ -48,15 +48,11 @@ Result<load::LoadTarget> MakeTarget(const BenchServeCommand& command) {
   // with it.
   constexpr std::string_view kVersion = "/v1";
   if (url->ends_with(kVersion)) url->resize(url->size() - kVersion.size());
-  const Result<load::LoadEndpoint> endpoint = load::ParseEndpoint(command.endpoint);
-  if (!endpoint) return Unexpected(endpoint.error());
   const Result<std::string> key = ReadKey(command);
   if (!key) return Unexpected(key.error());
-  load::LoadTarget target = {.url = *url,
-                             .endpoint = *endpoint,
-                             .model = command.model,
-                             .api_key = *key,
-                             .temperature = command.temperature};
+  load::LoadTarget target = command.target;
+  target.url = *url;
+  target.api_key = *key;
   target.limits.request_time = std::chrono::ceil<std::chrono::milliseconds>(
       std::chrono::duration<double>(command.request_timeout));
   if (target.model.empty()) {
@@ -67,35 +63,10 @@ Result<load::LoadTarget> MakeTarget(const BenchServeCommand& command) {
   return target;
 }
 
-Result<load::WorkloadOptions> MakeWorkload(const BenchServeCommand& command) {
-  const Result<load::Length> input = load::ParseLength(command.input_tokens);
-  if (!input) return Unexpected(input.error());
-  const Result<load::Length> output = load::ParseLength(command.output_tokens);
-  if (!output) return Unexpected(output.error());
-  return load::WorkloadOptions{.input = *input,
-                               .output = *output,
-                               .shared_prefix = command.shared_prefix,
-                               .n_groups = command.n_groups,
-                               .n_turns = command.n_turns,
-                               .vocab_size = command.vocab_size,
-                               .seed = command.seed};
-}
-
-Result<load::Objectives> MakeObjectives(const BenchServeCommand& command) {
-  load::Objectives objectives;
-  for (const std::string& text : command.objectives) {
-    const Status added = load::AddObjective(text, &objectives);
-    if (!added) return Unexpected(added.error());
-  }
-  return objectives;
-}
-
-Result<std::vector<load::LoadLevel>> MakeLevels(const BenchServeCommand& command) {
-  const Result<load::Arrival> arrival = load::ParseArrival(command.arrival);
-  if (!arrival) return Unexpected(arrival.error());
+std::vector<load::LoadLevel> MakeLevels(const BenchServeCommand& command) {
   std::vector<load::LoadLevel> levels;
   for (const double rate : command.rates) {
-    levels.push_back({.rate = rate, .arrival = *arrival});
+    levels.push_back({.rate = rate, .arrival = command.arrival});
   }
   for (const int concurrency : command.concurrency) {
     levels.push_back({.concurrency = concurrency});
@@ -108,7 +79,7 @@ Result<std::vector<load::LoadLevel>> MakeLevels(const BenchServeCommand& command
 std::optional<std::int64_t> CountConversations(const BenchServeCommand& command) {
   if (!command.n_requests && command.seconds) return std::nullopt;
   const std::int64_t n_requests = command.n_requests.value_or(kDefaultRequests);
-  return DivideUp(n_requests, command.n_turns);
+  return DivideUp(n_requests, command.workload.n_turns);
 }
 
 // Returns 0 to 1, by the limit that ends the level first.
@@ -130,8 +101,7 @@ load::LoadResult RunLevel(const load::LoadJob& job, const std::string& label,
 }
 
 // Runs the warm-up and fills in the levels.
-void RunLevels(const BenchServeCommand& command, load::LoadJob job,
-               const std::vector<load::LoadLevel>& levels, Interrupt& interrupt,
+void RunLevels(const BenchServeCommand& command, load::LoadJob job, Interrupt& interrupt,
                load::LoadReport* report, Log& log) {
   if (command.n_warmup > 0) {
     job.n_conversations = command.n_warmup;
@@ -145,7 +115,7 @@ void RunLevels(const BenchServeCommand& command, load::LoadJob job,
   }
   job.n_conversations = CountConversations(command);
   job.seconds = command.seconds;
-  for (const load::LoadLevel& level : levels) {
+  for (const load::LoadLevel& level : MakeLevels(command)) {
     log.Info("level {}", level.Name());
     job.level = level;
     const load::LoadResult result = RunLevel(job, level.Name(), interrupt);
@@ -171,12 +141,6 @@ Status CheckAnswered(const load::LoadReport& report) {
 }  // namespace
 
 Status RunCommand(const BenchServeCommand& command, Log& log) {
-  const Result<load::WorkloadOptions> workload = MakeWorkload(command);
-  if (!workload) return Unexpected(workload.error());
-  const Result<load::Objectives> objectives = MakeObjectives(command);
-  if (!objectives) return Unexpected(objectives.error());
-  const Result<std::vector<load::LoadLevel>> levels = MakeLevels(command);
-  if (!levels) return Unexpected(levels.error());
   const Status can_write = command.plot.empty() ? Status() : CheckCanWrite(command.plot);
   if (!can_write) return can_write;
   const Result<load::LoadTarget> target = MakeTarget(command);
@@ -185,11 +149,11 @@ Status RunCommand(const BenchServeCommand& command, Log& log) {
   load::LoadReport report = {.url = command.url,
                              .model = target->model,
                              .endpoint = target->endpoint,
-                             .workload = *workload,
-                             .objectives = *objectives};
+                             .workload = command.workload,
+                             .objectives = command.objectives};
   AllowManyDescriptors();
   Interrupt interrupt;  // before the threads of the load start
-  RunLevels(command, {.target = *target, .workload = *workload}, *levels, interrupt, &report, log);
+  RunLevels(command, {.target = *target, .workload = command.workload}, interrupt, &report, log);
   if (Status answered = CheckAnswered(report); !answered) return answered;
   if (!command.plot.empty()) {
     if (Status drawn = WriteFile(command.plot, ToSvg(report)); !drawn) return drawn;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/line_reader.h"
 #include "cli/commands/commands.h"
 #include "cli/terminal/output.h"
 #include "json/json_value.h"
@@ -186,11 +187,8 @@ Status CheckOne(const ConstrainCommand& command, ConstraintChecker& checker) {
   if (!command.check && !command.test.empty()) {
     const Result<std::string> texts = ReadInput(command.test);
     if (!texts) return Unexpected(texts.error());
-    for (std::size_t begin = 0; begin < texts->size();) {
-      const std::size_t end = std::min(texts->find('\n', begin), texts->size());
-      lines.push_back(texts->substr(begin, end - begin));
-      begin = end + 1;
-    }
+    LineReader reader(*texts);
+    for (std::string_view line; reader.Next(&line);) lines.emplace_back(line);
   }
   ConstraintCheck check = checker.Compile(*content);
   if (!check.error) {

@@ -1,3 +1,5 @@
+#include <fmt/ranges.h>
+
 #include <string>
 #include <vector>
 
@@ -7,7 +9,6 @@
 #include "chat/profile.h"
 #include "cli/commands/commands.h"
 #include "cli/model_defaults.h"
-#include "cli/options/token_ids.h"
 #include "cli/terminal/output.h"
 #include "runtime/model_files.h"
 #include "tokenizer/tokenizer.h"
@@ -56,7 +57,7 @@ Status RunCommand(const EncodeCommand& command, Log& log) {
   if (!tokenizer) return Unexpected(tokenizer.error());
   const Result<std::vector<Token>> tokens = EncodePrompt(*tokenizer, *prompt);
   if (!tokens) return Unexpected(tokens.error());
-  return Print(FormatTokenIds(*tokens) + "\n");
+  return Print(fmt::format("{}\n", fmt::join(*tokens, " ")));
 }
 
 }  // namespace fathom::cli

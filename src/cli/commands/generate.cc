@@ -81,67 +81,55 @@ JsonValue TimingsToJson(double load_seconds, const RequestStats& stats) {
 }
 
 // Collects an answer, and shows it while it grows unless the output is JSON.
-class PrintedAnswer {
- public:
-  PrintedAnswer(const Tokenizer& tokenizer, bool show) : tokenizer_(tokenizer), show_(show) {}
-
+struct PrintedAnswer {
   // Adds the next event. Errors: the engine's, or the output has no reader any more.
   Status Add(const StreamEvent& event) {
     if (event.error) return Unexpected(*event.error);
-    const std::size_t n_shown = text_.size();
-    utf8_.Push(event.text, text_);
+    const std::size_t n_shown = text.size();
+    utf8.Push(event.text, text);
     if (event.token != StreamEvent::kNoToken) {
-      tokens_.push_back(event.token);
+      tokens.push_back(event.token);
     }
     if (event.logprobs) {
-      logprobs_.push_back(LogprobsToJson(*event.logprobs, tokenizer_));
+      logprobs.push_back(LogprobsToJson(*event.logprobs, tokenizer));
     }
     if (event.finish) {
-      utf8_.Finish(text_);
-      finish_ = *event.finish;
-      stop_string_ = event.stop_string;
+      utf8.Finish(text);
+      finish = *event.finish;
+      stop_string = event.stop_string;
     }
-    return show_ && text_.size() > n_shown ? Print(std::string_view(text_).substr(n_shown))
-                                           : Status();
+    return show && text.size() > n_shown ? Print(std::string_view(text).substr(n_shown)) : Status();
   }
 
-  const std::string& text() const { return text_; }
-  const std::vector<Token>& tokens() const { return tokens_; }
-  const JsonValue& logprobs() const { return logprobs_; }
-  FinishReason finish() const { return finish_; }
-  // Index of the stop string that ended the answer, if any.
-  std::optional<std::size_t> stop_string() const { return stop_string_; }
-
- private:
-  const Tokenizer& tokenizer_;
-  const bool show_;
-  Utf8Stream utf8_;
-  std::string text_;
-  std::vector<Token> tokens_;
-  JsonValue logprobs_ = JsonValue::Array();
-  FinishReason finish_ = FinishReason::kCancelled;
-  std::optional<std::size_t> stop_string_;
+  const Tokenizer& tokenizer;
+  const bool show;
+  Utf8Stream utf8{};
+  std::string text{};
+  std::vector<Token> tokens{};
+  JsonValue logprobs = JsonValue::Array();
+  FinishReason finish = FinishReason::kCancelled;
+  std::optional<std::size_t> stop_string{};  // the one that ended the answer, if any
 };
 
 std::string AnswerJson(const PrintedAnswer& answer, const RequestStats& stats,
                        const ModelFiles& model, double load_seconds,
                        const SamplingParameters& parameters) {
   JsonValue object = {{"model", model.directory.string()},
-                      {"text", answer.text()},
-                      {"tokens", answer.tokens()},
+                      {"text", answer.text},
+                      {"tokens", answer.tokens},
                       {"prompt_tokens", stats.prompt_tokens},
                       {"cached_tokens", stats.cached_tokens},
                       {"generated_tokens", stats.generated_tokens},
                       {"drafted_tokens", stats.drafted_tokens},
                       {"accepted_tokens", stats.accepted_tokens},
-                      {"finish_reason", Name(answer.finish())},
+                      {"finish_reason", Name(answer.finish)},
                       {"seed", stats.seed},
                       {"timings", TimingsToJson(load_seconds, stats)}};
-  if (answer.stop_string()) {
-    object["stop"] = parameters.stop_strings[*answer.stop_string()];
+  if (answer.stop_string) {
+    object["stop"] = parameters.stop_strings[*answer.stop_string];
   }
   if (parameters.top_logprobs) {
-    object["logprobs"] = answer.logprobs();
+    object["logprobs"] = answer.logprobs;
   }
   return WriteJson(object, 2) + "\n";
 }
@@ -162,7 +150,7 @@ bool NextOfPrompt(TokenStream& stream, const EngineMetrics& metrics, std::int64_
 }
 
 Status Finish(const PrintedAnswer& answer, const RequestStats& stats, const Runtime& runtime) {
-  if (!answer.text().empty() && answer.text().back() != '\n') {
+  if (!answer.text.empty() && answer.text.back() != '\n') {
     if (Status printed = Print("\n"); !printed) return printed;
   }
   PrintError(fmt::format("fathom: {}\n", DescribeStats(runtime.load_seconds(), stats)));
@@ -183,18 +171,19 @@ Status RunCommand(const GenerateCommand& command, RankProcess& ranks, Log& log) 
   const std::int64_t n_prompt = static_cast<std::int64_t>(prompt->size());
   const Result<std::int64_t> n_context = ContextFor(command, files->config, n_prompt);
   if (!n_context) return Unexpected(n_context.error());
-  SamplingParameters parameters = MakeSamplingParameters(
-      command.sampling, files->generation, command.sampling.max_tokens.value_or(kMaxTokens));
+  SamplingParameters parameters = MakeSamplingParameters(command.sampling, files->generation);
+  parameters.max_tokens = command.sampling.max_tokens.value_or(kMaxTokens);
   if (Status valid = Validate(parameters, files->config.vocab_size); !valid) return valid;
-  const Result<AnswerForm> form = AnswerForm::Read(command.form);
+  const Result<ContentForm> form = ReadAnswerForm(command.form);
   if (!form) return Unexpected(form.error());
   ModelConstraints constraints(*files);
-  Result<std::shared_ptr<const Constraint>> constraint =
-      form->Compile([&](const ConstraintSpec& spec,
-                        const Caller& caller) { return constraints.Compile(spec, caller); },
-                    false);
+  auto constraint = CompileAnswerForm(
+      *form,
+      [&](const ConstraintSpec& spec, const Caller& caller) {
+        return constraints.Compile(spec, caller);
+      },
+      log);
   if (!constraint) return Unexpected(constraint.error());
-  form->WarnOfRelaxed(constraint->get(), log);
   parameters.constraint = *std::move(constraint);
 
   LoadDisplay display(files->directory, log);
@@ -206,7 +195,7 @@ Status RunCommand(const GenerateCommand& command, RankProcess& ranks, Log& log) 
   Result<TokenStream> stream =
       (*runtime)->engine().Submit({.prompt = *prompt, .sampling = parameters});
   if (!stream) return Unexpected(stream.error());
-  PrintedAnswer answer(files->tokenizer, !command.json);
+  PrintedAnswer answer = {.tokenizer = files->tokenizer, .show = !command.json};
   StreamEvent event;
   const EngineMetrics& metrics = (*runtime)->engine().metrics();
   for (bool goes_on = NextOfPrompt(*stream, metrics, n_prompt, event); goes_on;

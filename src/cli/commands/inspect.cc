@@ -10,13 +10,7 @@ namespace fathom::cli {
 Status RunCommand(const InspectCommand& command, Log&) {
   const Result<std::filesystem::path> directory = FindModel(command.model);
   if (!directory) return Unexpected(directory.error());
-  const Inspection inspection = InspectModel(*directory, {.deep = command.deep,
-                                                          .device_memory = command.device_memory,
-                                                          .experts = command.experts,
-                                                          .memory = command.memory,
-                                                          .speeds = command.speeds,
-                                                          .n_ranks = command.n_ranks,
-                                                          .ranks = command.ranks});
+  const Inspection inspection = InspectModel(*directory, command);
   const Status printed =
       Print(command.json ? InspectionToJson(inspection) : DescribeInspection(inspection));
   if (!printed) return printed;

@@ -15,13 +15,9 @@ Status RunCommand(const MakeSliceCommand& command, Log&) {
   ProgressBar bar("writing");
   ThreadTeam team(command.n_threads);
   const Clock::time_point start = Clock::now();
-  const SliceOptions options = {.config = SliceConfig(command.pro ? ProConfig() : FlashConfig(),
-                                                      {.ratios = command.ratios,
-                                                       .n_experts = command.n_experts,
-                                                       .vocab_size = command.vocab_size,
-                                                       .n_hash_layers = command.n_hash_layers,
-                                                       .draft = command.draft}),
-                                .seed = command.seed};
+  const SliceOptions options = {
+      .config = SliceConfig(command.pro ? ProConfig() : FlashConfig(), command.sizes),
+      .seed = command.seed};
   const Result<SliceSummary> written = WriteSlice(command.out, options, team, [&](double share) {
     bar.Update(share);
     return !interrupt.Take();

@@ -46,33 +46,28 @@ Result<plan::ExpertLoad> ReadLoad(const PlanCommand& command, const ModelConfig&
 }
 
 plan::Workload MakePlanWorkload(const PlanCommand& command, const ModelConfig& config) {
-  const std::int64_t context =
-      command.n_context.value_or(std::min(kContext, config.max_position_embeddings));
-  return {.context = context,
-          .prompt = command.n_prompt.value_or(std::min(kPrompt, context)),
-          .concurrency = command.concurrency,
-          .chunk = command.chunk.value_or(kDefaultBatchTokens),
-          .micro_batches = command.micro_batches,
-          .decode_context_parallel = command.decode_context_parallel,
-          .experts = {.exchange = command.fused ? ExpertPath::kFused : ExpertPath::kGather,
-                      .n_redundant = command.n_redundant}};
+  plan::Workload work = command.workload;
+  work.context = command.n_context.value_or(std::min(kContext, config.max_position_embeddings));
+  work.prompt = command.n_prompt.value_or(std::min(kPrompt, work.context));
+  work.chunk = command.chunk.value_or(kDefaultBatchTokens);
+  return work;
 }
 
 // Returns the division that the options describe; plan has its own names for some of them.
 RankOptions MakeRankOptions(const PlanCommand& command) {
   RankOptions ranks = command.ranks;
-  ranks.decode_context_parallel = command.decode_context_parallel;
-  if (!command.fused) ranks.expert_exchange = "gather";
-  ranks.n_redundant_experts = command.n_redundant.value_or(0);
+  ranks.decode_context_parallel = command.workload.decode_context_parallel;
+  if (command.workload.experts.exchange == ExpertPath::kGather) ranks.expert_exchange = "gather";
+  ranks.n_redundant_experts = command.workload.experts.n_redundant.value_or(0);
   return ranks;
 }
 
 // Plans ranks on this machine with the given memory for each, as their start does.
 Result<HostPlans> PlanRanks(const PlanCommand& command, const plan::ModelSizes& model,
                             const Checkpoint& checkpoint, std::int64_t n_context) {
-  const LoadPlan load =
-      MakeLoadPlan({.max_batch_tokens = command.chunk, .max_sequences = command.concurrency},
-                   n_context, MostDrafts({}, checkpoint, model.config()));
+  const LoadPlan load = MakeLoadPlan(
+      {.max_batch_tokens = command.chunk, .max_sequences = command.workload.concurrency}, n_context,
+      MostDrafts({}, checkpoint, model.config()));
   return PlanAllRanks(model.config(), checkpoint, MakeRankOptions(command), *command.n_ranks, load,
                       AvailableCores(), *command.memory);
 }
@@ -81,9 +76,9 @@ Result<HostPlans> PlanOneHost(const PlanCommand& command, const plan::ModelSizes
                               std::int64_t n_context) {
   const DrafterKind* const drafter = model.drafter();
   LoadPlan load =
-      MakeLoadPlan({.max_batch_tokens =
-                        std::max(command.chunk.value_or(kDefaultBatchTokens), command.concurrency),
-                    .max_sequences = command.concurrency},
+      MakeLoadPlan({.max_batch_tokens = std::max(command.chunk.value_or(kDefaultBatchTokens),
+                                                 command.workload.concurrency),
+                    .max_sequences = command.workload.concurrency},
                    n_context, drafter == nullptr ? 0 : drafter->depth(model.config()));
   load.steps_may_grow = !command.chunk;
   NeedsFinder finder(model.config(), drafter, model.HostWeights(), AvailableCores(),

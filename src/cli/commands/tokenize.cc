@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <string>
 #include <vector>
@@ -44,7 +45,8 @@ Status RunCommand(const TokenizeCommand& command, Log&) {
   const Result<std::vector<Token>> tokens = tokenizer->Encode(
       *text, command.plain_text ? SpecialTokens::kPlainText : SpecialTokens::kParse);
   if (!tokens) return Unexpected(tokens.error());
-  return Print(command.ids_only ? FormatTokenIds(*tokens) + "\n" : Table(*tokenizer, *tokens));
+  return Print(command.ids_only ? fmt::format("{}\n", fmt::join(*tokens, " "))
+                                : Table(*tokenizer, *tokens));
 }
 
 }  // namespace fathom::cli

@@ -1,10 +1,8 @@
 #include "cli/options/command_options.h"
-#include "cli/options/option_groups.h"
 #include "cli/options/option_values.h"
 #include "http/http_client.h"
-#include "measure/load/load_endpoint.h"
 #include "measure/load/load_plan.h"
-#include "measure/load/load_summary.h"
+#include "measure/load/load_report.h"
 
 namespace fathom::cli {
 namespace {
@@ -15,15 +13,17 @@ void AddTarget(Command& command, BenchServeCommand& options) {
   command.Add({"--url", "URL",
                "Base URL of the server, http or https, with or without /v1 (default: "
                "http://127.0.0.1:8000)",
-               TextFor(ParseServerUrl, options.url)});
-  command.Add(
-      {"--endpoint", "NAME",
-       "completions: prompts of token ids, exact in length (default); chat, responses, "
-       "messages: prompts of words, of about that length",
-       OneOf({load::kEndpointNames.begin(), load::kEndpointNames.end()}, options.endpoint)});
+               [&options](const std::string& text) {
+                 options.url = text;  // as the report shows it
+                 return ParseServerUrl(text).map([](const std::string&) {});
+               }});
+  command.Add({"--endpoint", "NAME",
+               "completions: prompts of token ids, exact in length (default); chat, responses, "
+               "messages: prompts of words, of about that length",
+               OneOf(load::kEndpointNames, options.target.endpoint)});
   command.Add({"--model", "NAME", "Model named in requests (default: the first of /v1/models)",
-               Text(options.model)});
-  command.Add({"--api-key", "KEY", "API key, sent as bearer token", Text(options.api_key)});
+               Text(options.target.model)});
+  command.Add({"--api-key", "KEY", "API key, sent as bearer token", Text(options.target.api_key)});
   command.Add({.names = "--api-key-file",
                .value = "FILE",
                .help = "A file with the key on its first line, hidden from other users",
@@ -47,7 +47,7 @@ void AddLoad(Command& command, BenchServeCommand& options) {
   command.Add({"--arrival", "KIND",
                "Gaps of an open loop: poisson, constant or gamma:SHAPE, with a shape below 1 for "
                "bursts (default: poisson)",
-               TextFor(load::ParseArrival, options.arrival)});
+               Parsed(load::ParseArrival, options.arrival)});
   command.Add({"--requests", "N", "Requests of a level (default: 100)",
                Integer(1, std::int64_t{1} << 40, options.n_requests)});
   command.Add({"--seconds", "S", "Seconds after which no request of a level begins",
@@ -60,37 +60,37 @@ void AddPrompts(Command& command, BenchServeCommand& options) {
   command.Group("Prompts and answers");
   command.Add({"--input-tokens", "LENGTH",
                "Tokens of a prompt: N, uniform:LOW:HIGH or lognormal:MEAN:SIGMA (default: 512)",
-               TextFor(load::ParseLength, options.input_tokens)});
+               Parsed(load::ParseLength, options.workload.input)});
   command.Add({"--output-tokens", "LENGTH",
                "Tokens of an answer, likewise (default: 128); end tokens are ignored",
-               TextFor(load::ParseLength, options.output_tokens)});
+               Parsed(load::ParseLength, options.workload.output)});
   command.Add({"--shared-prefix", "N",
                "Tokens of a group's common prefix, in front of --input-tokens (default: 0)",
-               Integer(0, load::kMaxTokens, options.shared_prefix)});
+               Integer(0, load::kMaxTokens, options.workload.shared_prefix)});
   command.Add({"--groups", "G", "Groups, each with its own prefix (default: 1)",
-               Integer(1, 1'000'000, options.n_groups)});
+               Integer(1, 1'000'000, options.workload.n_groups)});
   command.Add({"--turns", "N", "Requests of a conversation, each with all before it (default: 1)",
-               Integer(1, 1000, options.n_turns)});
+               Integer(1, 1000, options.workload.n_turns)});
   command.Add({"--vocab", "V",
                "Token ids are drawn below this number; the model's vocabulary spreads experts "
                "as text does (default: 1024)",
-               Integer(load::kFirstToken + 1, 1 << 24, options.vocab_size)});
-  command.Add({"--temperature", "T", "(default: the server's)", Number(0, 2, options.temperature)});
+               Integer(load::kFirstToken + 1, 1 << 24, options.workload.vocab_size)});
+  command.Add(
+      {"--temperature", "T", "(default: the server's)", Number(0, 2, options.target.temperature)});
   command.Add({"--seed", "N",
                "Same seed, same prompts and arrivals (default: 0); a new seed avoids hits in "
                "the server's cache",
-               Seed([&options](std::uint64_t seed) { options.seed = seed; })});
+               Seed(options.workload.seed)});
 }
 
 void AddReport(Command& command, BenchServeCommand& options) {
   command.Group("Report");
-  const auto check_objective = [](const std::string& text) {
-    load::Objectives ignored;
-    return load::AddObjective(text, &ignored);
-  };
   command.Add({"--goodput", "TIME:MS",
                "Also count the requests that meet all objectives: ttft:MS tpot:MS e2e:MS",
-               TextFor(check_objective, options.objectives), Repeat::kWords});
+               [&options](const std::string& text) {
+                 return load::AddObjective(text, &options.objectives);
+               },
+               Repeat::kWords});
   command.Add({"--format", "NAME", "table, json or csv (default: table)",
                OneOf(kBenchFormatNames, options.format)});
   command.Add({"--plot", "FILE", "Also draw throughput and latency of the levels, as SVG",

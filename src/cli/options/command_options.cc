@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "cli/options/option_groups.h"
 #include "cli/options/option_values.h"
 #include "measure/bench/row_spec.h"
 #include "measure/slice/shapes.h"
@@ -12,15 +11,15 @@
 namespace fathom::cli {
 namespace {
 
-void AddGenerate(Command& root, GenerateCommand& options) {
-  Command command = root.AddCommand("generate", "Continue a text as it is");
+void AddCommand(Command& root, GenerateCommand& options) {
+  Command command = root.AddCommand(options.kName, "Continue a text as it is");
   command.Require("prompt", "TEXT", "The text, or - for standard input", Text(options.prompt));
   command.AddFlag("--no-bos", options.no_bos, "Do not add the begin token to a text without one");
   command.AddFlag("--json", options.json, "One JSON object instead of a stream of text");
   AddForm(command, options.form);
   AddEngine(command, options);
   command.Add({"--logprobs", "N", "With --json: log probabilities of each token and of the N best",
-               Integer(0, 20, options.sampling.n_logprobs)});
+               Integer(0, 20, options.sampling.top_logprobs)});
   command.Footer(
       "Examples:\n"
       "  fathom generate \"Once upon a time\"\n"
@@ -29,8 +28,8 @@ void AddGenerate(Command& root, GenerateCommand& options) {
       "  echo \"Far away in the land\" | fathom generate --json --logprobs 3 -");
 }
 
-void AddChat(Command& root, ChatCommand& options) {
-  Command command = root.AddCommand("chat", "Talk with the model");
+void AddCommand(Command& root, ChatCommand& options) {
+  Command command = root.AddCommand(options.kName, "Talk with the model");
   command.Add({"--system", "TEXT", "System prompt", Text(options.system)});
   command.Add({"--think", "MODE",
                "Reasoning before the answer: off, high or max (default: as the checkpoint has "
@@ -56,29 +55,30 @@ void AddChat(Command& root, ChatCommand& options) {
       "  echo \"Tell me a story.\" | fathom chat --seed 1");
 }
 
-void AddDevices(Command& root) {
-  Command command =
-      root.AddCommand("devices", "List the processor and the GPUs, and why one is not used");
+void AddCommand(Command& root, DevicesCommand&) {
+  Command command = root.AddCommand(DevicesCommand::kName,
+                                    "List the processor and the GPUs, and why one is not used");
   command.Footer(
       "GPUs are numbered as --device takes them.\n"
       "Examples:\n"
       "  fathom devices");
 }
 
-void AddInspect(Command& root, InspectCommand& options) {
-  Command command = root.AddCommand("inspect", "Describe a checkpoint: contents, memory, faults");
+void AddCommand(Command& root, InspectCommand& options) {
+  Command command =
+      root.AddCommand(options.kName, "Describe a checkpoint: contents, memory, faults");
   command.Add(
       {"model", "DIR", "Directory of the checkpoint (default: as --model)", Text(options.model)});
   command.AddFlag("--json", options.json, "One JSON object");
   command.AddFlag("--deep", options.deep, "Also read the scales of the routed experts");
   command.Add({"--device-memory", "SIZE",
                "Plan this much free memory of a GPU, like 24G, for a sequence of 8192 tokens",
-               MemorySize([&options](std::int64_t bytes) { options.device_memory = bytes; })});
+               MemorySize(options.device_memory)});
   AddHostExperts(command, options.experts);
   command.Add({"--memory", "SIZE",
                "Plan this much memory of a host, like 32G, for a sequence of 8192 tokens: what "
                "stays in it, and the speed with the rest on disk (docs/memory.md)",
-               MemorySize([&options](std::int64_t bytes) { options.memory = bytes; })});
+               MemorySize(options.memory)});
   AddHostSpeeds(command, options.speeds);
   AddPlannedRanks(command, options.n_ranks, options.ranks);
   AddRankWays(command, options.ranks);
@@ -92,9 +92,9 @@ void AddInspect(Command& root, InspectCommand& options) {
       "  fathom inspect --memory 32G --ranks 2 DIR");
 }
 
-void AddTokenize(Command& root, TokenizeCommand& options) {
-  Command command = root.AddCommand("tokenize", "Text to token ids and back");
-  Command input = command.AddOneOf("Input");
+void AddCommand(Command& root, TokenizeCommand& options) {
+  Command command = root.AddCommand(options.kName, "Text to token ids and back");
+  Command input = command.AddGroup("Input", 1);
   input.Add({"text", "TEXT", "The text, or - for standard input", Text(options.text)});
   input.Add({"--decode", "IDS|FILE", "Print the text of these ids, or of a file of ids",
              Text(options.decode)});
@@ -108,8 +108,8 @@ void AddTokenize(Command& root, TokenizeCommand& options) {
       "  fathom tokenize --decode \"0, 17, 42\"");
 }
 
-void AddEncode(Command& root, EncodeCommand& options) {
-  Command command = root.AddCommand("encode", "Chat messages to the prompt the model reads");
+void AddCommand(Command& root, EncodeCommand& options) {
+  Command command = root.AddCommand(options.kName, "Chat messages to the prompt the model reads");
   command.Require("messages", "FILE",
                   "A JSON file of messages or of a request with messages and tools; - for "
                   "standard input",
@@ -138,9 +138,9 @@ void AddEncode(Command& root, EncodeCommand& options) {
       "  echo '[{\"role\": \"user\", \"content\": \"Hi\"}]' | fathom encode -");
 }
 
-void AddParse(Command& root, ParseCommand& options) {
-  Command command =
-      root.AddCommand("parse", "An answer's text to reasoning, content and tool calls (JSON)");
+void AddCommand(Command& root, ParseCommand& options) {
+  Command command = root.AddCommand(options.kName,
+                                    "An answer's text to reasoning, content and tool calls (JSON)");
   command.Require("answer", "FILE", "A file, or - for standard input", Text(options.answer));
   command.AddFlag("--thinking", options.thinking, "The answer begins inside the reasoning");
   command.AddFlag("--truncated", options.truncated, "The answer was cut off for its length");
@@ -153,10 +153,10 @@ void AddParse(Command& root, ParseCommand& options) {
       "  fathom parse --thinking --strict - < answer.txt");
 }
 
-void AddConstrain(Command& root, ConstrainCommand& options) {
+void AddCommand(Command& root, ConstrainCommand& options) {
   Command command =
-      root.AddCommand("constrain", "Check a schema, a regular expression or a grammar");
-  Command source = command.AddOneOf("Constraint");
+      root.AddCommand(options.kName, "Check a schema, a regular expression or a grammar");
+  Command source = command.AddGroup("Constraint", 1);
   source.Add({"--schema", "FILE", "A JSON schema", Text(options.schema)});
   source.Add({"--regex", "RE", "A regular expression", Text(options.regex)});
   source.Add({"--grammar", "FILE", "A grammar in GBNF", Text(options.grammar)});
@@ -176,13 +176,13 @@ void AddConstrain(Command& root, ConstrainCommand& options) {
       "  fathom constrain --bench schemas --strict");
 }
 
-void AddLogits(Command& root, LogitsCommand& options) {
+void AddCommand(Command& root, LogitsCommand& options) {
   Command command =
-      root.AddCommand("logits", "Write the logits after every position to a safetensors file");
+      root.AddCommand(options.kName, "Write the logits after every position to a safetensors file");
   command.Require("--tokens", "IDS|FILE",
                   "Token ids separated by commas or blanks, or a file of them",
                   Text(options.tokens));
-  Command files = command.AddSomeOf("Files");
+  Command files = command.AddGroup("Files", 0);
   files.Add(
       {"--out", "FILE", "The file to write: logits, F32 [tokens, vocabulary]", Text(options.out)});
   files.Add({"--draft-trace", "FILE",
@@ -207,9 +207,9 @@ void AddLogits(Command& root, LogitsCommand& options) {
       "l.safetensors");
 }
 
-void AddLaunch(Command& root, LaunchCommand& options) {
+void AddCommand(Command& root, LaunchCommand& options) {
   Command command = root.AddCommand(
-      "launch", "launch [-n N] COMMAND ...: run a command on several ranks of this machine");
+      options.kName, "launch [-n N] COMMAND ...: run a command on several ranks of this machine");
   command.Add({"-n,--ranks", "N", "Number of ranks (default: 2)", AtLeast(1, options.n_ranks)});
   command.Footer(
       "All ranks stop when one fails. A machine of several NUMA nodes wants a rank on each;\n"
@@ -226,35 +226,34 @@ std::string DraftHeadOptions() {
   return text;
 }
 
-void AddMakeSlice(Command& root, MakeSliceCommand& options) {
+void AddCommand(Command& root, MakeSliceCommand& options) {
   const ModelConfig flash = FlashConfig();
   Command command = root.AddCommand(
-      "make-slice", "Write a checkpoint of random weights with layers of the true shapes");
+      options.kName, "Write a checkpoint of random weights with layers of the true shapes");
   command.Require("--shape", "NAME", "Model whose sizes are used: flash or pro",
                   TrueFor("pro", {"flash", "pro"}, options.pro));
   command.Require("--layers", "RATIOS",
                   "Compression ratio of each layer, separated by commas: 0 (window only), 4 "
                   "(with indexer) or 128",
-                  Ratios(options.ratios));
+                  Ratios(options.sizes.ratios));
   command.Add(
       {"--experts", "N",
        fmt::format("Routed experts of a layer, at least the {} of a token (default: {} for "
                    "flash, {} for pro)",
                    flash.num_experts_per_tok, flash.n_routed_experts, ProConfig().n_routed_experts),
-       AtLeast(flash.num_experts_per_tok, options.n_experts)});
+       AtLeast(flash.num_experts_per_tok, options.sizes.n_experts)});
   command.Add(
       {"--vocab", "V",
        fmt::format("Tokens, {} to {} (default: 1024)", SmallestVocabulary(), LargestVocabulary()),
-       Integer(SmallestVocabulary(), LargestVocabulary(), options.vocab_size)});
+       Integer(SmallestVocabulary(), LargestVocabulary(), options.sizes.vocab_size)});
   command.Add({"--hash-layers", "N",
                "First layers that choose experts by the token, as the first 3 of flash and pro do "
                "(default: 0)",
-               AtLeast(0, options.n_hash_layers)});
+               AtLeast(0, options.sizes.n_hash_layers)});
   command.Add({"--draft", "HEAD",
                fmt::format("The head that drafts: none{} (default: none)", DraftHeadOptions()),
-               DraftHeadName(options.draft)});
-  command.Add({"--seed", "N", "Same seed, same bytes (default: 0)",
-               Seed([&options](std::uint64_t seed) { options.seed = seed; })});
+               DraftHeadName(options.sizes.draft)});
+  command.Add({"--seed", "N", "Same seed, same bytes (default: 0)", Seed(options.seed)});
   command.Require("--out", "DIR", "The directory to write: empty or not there yet",
                   Text(options.out));
   AddThreads(command, options.n_threads);
@@ -265,19 +264,19 @@ void AddMakeSlice(Command& root, MakeSliceCommand& options) {
       "--seed 7 --out DIR");
 }
 
-Command AddBench(Command& root, BenchCommand& options) {
-  Command command =
-      root.AddCommand("bench", "Measure the speed of a model beside the limits of the machine");
+void AddCommand(Command& root, BenchCommand& options) {
+  Command command = root.AddCommand(
+      options.kName, "Measure the speed of a model beside the limits of the machine");
   command.Add(
       {"--rows", "ROW,...",
        "Rows to measure: ppN (prefill of N tokens), tgN (decoding), tgN@D (with D tokens "
        "before), tgNxB (B sequences at once), tgN@DxB, ppN@D (default: pp512, pp2048, tg128 at "
        "depth 0, 4096, 16384, 65536, tg128x2, x4, x8)",
-       TextFor(bench::ParseRows, options.rows)});
+       Parsed(bench::ParseRows, options.plan.rows)});
   command.Add({"--reps", "R", "Repetitions of each row, after a warm-up (default: 5)",
-               Integer(1, 10000, options.n_repetitions)});
+               Integer(1, 10000, options.plan.n_repetitions)});
   command.Add({"--chunk", "C", "Tokens of a prefill step (default: 512)",
-               Integer(1, 65536, options.chunk)});
+               Integer(1, 65536, options.plan.chunk)});
   command.Add({"--bandwidth-mib", "N",
                "MiB of memory to measure the read bandwidth with (default: 1024)",
                Integer(1, 1 << 20, options.bandwidth_mib)});
@@ -302,13 +301,18 @@ Command AddBench(Command& root, BenchCommand& options) {
       "  fathom bench\n"
       "  fathom bench --model DIR --threads 2 --rows pp512,tg128,tg128@16384 --reps 5 --json\n"
       "  fathom bench --model DIR --rows tg128,tg128x2,tg128x4,tg128@4096x4 --plot speed.svg");
-  return command;
+}
+
+void AddCommand(Command& root, BenchServeCommand& options) {
+  Command bench = root.Find(BenchCommand::kName);
+  AddBenchServe(bench, options);
 }
 
 }  // namespace
 
-void AddBatch(Command& root, BatchCommand& options) {
-  Command command = root.AddCommand("batch", "Answer a file of OpenAI requests, many at once");
+void AddCommand(Command& root, BatchCommand& options) {
+  Command command =
+      root.AddCommand(options.kName, "Answer a file of OpenAI requests, many at once");
   command.Require("input", "IN",
                   "A file of requests, one JSON object a line, or - for standard input",
                   Text(options.input));
@@ -336,22 +340,7 @@ void AddCommands(Command root, ParsedCommands& commands) {
   root.Add({"--log-format", "FORMAT",
             "Log format: text, or json for one object a line (default: text)",
             OneOf(kLogFormatNames, commands.log_format)});
-  AddGenerate(root, commands.generate);
-  AddChat(root, commands.chat);
-  AddServe(root, commands.serve);
-  AddBatch(root, commands.batch);
-  AddDevices(root);
-  AddInspect(root, commands.inspect);
-  AddTokenize(root, commands.tokenize);
-  AddEncode(root, commands.encode);
-  AddConstrain(root, commands.constrain);
-  AddParse(root, commands.parse);
-  AddLogits(root, commands.logits);
-  AddLaunch(root, commands.launch);
-  AddPlan(root, commands.plan);
-  AddMakeSlice(root, commands.make_slice);
-  Command bench = AddBench(root, commands.bench);
-  AddBenchServe(bench, commands.bench_serve);
+  std::apply([&](auto&... command) { (AddCommand(root, command), ...); }, commands.all);
 }
 
 }  // namespace fathom::cli

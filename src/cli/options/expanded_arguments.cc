@@ -5,7 +5,6 @@
 #include <span>
 #include <string_view>
 
-#include "cli/options/foreign_options.h"
 #include "cli/options/option_values.h"
 #include "cli/terminal/output.h"
 #include "json/json_value.h"
@@ -29,6 +28,43 @@ constexpr std::string_view kKeys[] = {"--api-key", "--admin-key"};
 // Options whose value is on or off, where a JSON file may say true or false.
 constexpr std::string_view kOnOff[] = {"isolate-keys", "pin", "prefix-cache", "thinking"};
 
+// The names of others for one of our options, separated by blanks.
+struct ForeignNames {
+  std::string_view ours;
+  std::string_view taken;  // ForeignOption::serve_takes
+  std::string_view known;
+};
+
+constexpr ForeignNames kForeignNames[] = {
+    {"--context", "--max-model-len --context-length --ctx", "--ctx-size -c"},
+    {"--max-sequences", "--max-num-seqs --max-seqs", "--max-running-requests --parallel -np"},
+    {"--max-batch-tokens", "--max-num-batched-tokens --chunked-prefill-size",
+     "--batch-size -b --ubatch-size -ub"},
+    {"--kv-memory", "", "--gpu-memory-utilization --mem-fraction-static --max-total-tokens"},
+    {"--prefix-cache", "", "--no-enable-prefix-caching --disable-radix-cache"},
+    {"--draft", "", "--num-speculative-tokens --speculative-num-steps --draft-max"},
+    {"--tp", "--tensor-parallel-size", "--tp-size -tp"},
+    {"--pp", "--pipeline-parallel-size", "--pp-size -pp"},
+    {"--ep", "", "--ep-size"},
+    {"--dp-attention", "", "--enable-dp-attention"},
+    {"--cors-origins", "--allowed-origins", ""},
+    {"--max-waiting", "--max-queue", ""},
+    {"--request-timeout", "", "--timeout"},
+    {"--served-model-name", "", "--alias -a"},
+    {"--model", "", "--model-path -m"},
+    {"--threads", "", "-t"},
+    {"--lock", "", "--mlock"},
+    {"--max-tokens", "", "--n-predict --predict"},
+    {"--temperature", "", "--temp"},
+    {"--repetition-penalty", "", "--repeat-penalty"},
+    {"--seed", "", "-s"},
+    {"", "", "--n-gpu-layers --gpu-layers -ngl --dtype --quantization -q --tokenizer --swap-space"},
+};
+
+bool HasWord(std::string_view words, std::string_view word) {
+  return fmt::format(" {} ", words).find(fmt::format(" {} ", word)) != std::string::npos;
+}
+
 template <class List>
 bool Contains(const List& list, std::string_view entry) {
   return std::find(std::begin(list), std::end(list), entry) != std::end(list);
@@ -39,10 +75,9 @@ std::string OptionName(const std::string& word) { return word.substr(0, word.fin
 // Returns our "--name" for "--name" or "--name=value" of another server.
 std::string Renamed(const std::string& word) {
   const std::string name = OptionName(word);
-  const ForeignOption* foreign = FindForeignOption(name);
-  return foreign != nullptr && foreign->serve_takes
-             ? std::string(foreign->ours) + word.substr(name.size())
-             : word;
+  const std::optional<ForeignOption> foreign = FindForeignOption(name);
+  return foreign && foreign->serve_takes ? std::string(foreign->ours) + word.substr(name.size())
+                                         : word;
 }
 
 // Returns the first word that is neither an option of the program nor an option's value.
@@ -142,6 +177,15 @@ std::vector<std::string> WithoutHelpWords(std::vector<std::string> words) {
 }
 
 }  // namespace
+
+std::optional<ForeignOption> FindForeignOption(std::string_view name) {
+  if (name.empty() || name.find(' ') != std::string_view::npos) return std::nullopt;
+  for (const auto& [ours, taken, known] : kForeignNames) {
+    if (HasWord(taken, name)) return ForeignOption{.ours = ours, .serve_takes = true};
+    if (HasWord(known, name)) return ForeignOption{.ours = ours};
+  }
+  return std::nullopt;
+}
 
 Result<ExpandedArguments> ExpandArguments(const std::vector<std::string>& typed,
                                           const ServeEnvironment& environment) {

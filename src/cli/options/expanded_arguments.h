@@ -2,7 +2,9 @@
 // contents, and names of other servers' options by ours.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -41,5 +43,14 @@ struct ExpandedArguments {
 // environment that is not a port. The parser reports errors in other values.
 Result<ExpandedArguments> ExpandArguments(const std::vector<std::string>& words,
                                           const ServeEnvironment& environment);
+
+// An option of vLLM, SGLang or llama.cpp, and ours.
+struct ForeignOption {
+  std::string_view ours;     // empty: there is no such option here
+  bool serve_takes = false;  // `serve` accepts their name: the values are equal
+};
+
+// Returns none if no other known server has such an option. `name`: with its dashes.
+std::optional<ForeignOption> FindForeignOption(std::string_view name);
 
 }  // namespace fathom::cli

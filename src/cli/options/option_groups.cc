@@ -1,4 +1,4 @@
-#include "cli/options/option_groups.h"
+#include "cli/options/command_options.h"
 
 #include <fmt/format.h>
 
@@ -22,15 +22,14 @@ void AddKvMemory(Command& command, ServingOptions& serving) {
        "Memory for cached keys, like 512M or 16G (default: what --max-sequences need at full "
        "context and, for the prefix cache, four times as much or 1G more, whichever is less; at "
        "most half of the memory available)",
-       MemorySize([&serving](std::int64_t bytes) { serving.kv_memory_bytes = bytes; })});
+       MemorySize(serving.kv_memory_bytes)});
   command.Add({"--kv-disk", "DIR", "Also store cached blocks in this directory, for the next start",
                Text(serving.kv_disk)});
-  command.Add(
-      {.names = "--kv-disk-size",
-       .value = "SIZE",
-       .help = "Most bytes of these files (default: 16G)",
-       .read = MemorySize([&serving](std::int64_t bytes) { serving.kv_disk_bytes = bytes; }),
-       .needs = "--kv-disk"});
+  command.Add({.names = "--kv-disk-size",
+               .value = "SIZE",
+               .help = "Most bytes of these files (default: 16G)",
+               .read = MemorySize(serving.kv_disk_bytes),
+               .needs = "--kv-disk"});
   command.Add({"--prefix-cache", "MODE",
                "Reuse cached prefixes, in blocks of 128 tokens: on or off (default: on)",
                OnOff(serving.prefix_cache)});
@@ -116,8 +115,8 @@ void AddServing(Command& command, ServingOptions& serving) {
 
 void AddSampling(Command& command, SamplingOptions& sampling) {
   command.Group(kSamplingGroup);
-  command.Add({"--seed", "N", "Same seed, same text (default: a new one each time)",
-               Seed([&sampling](std::uint64_t seed) { sampling.seed = seed; })});
+  command.Add(
+      {"--seed", "N", "Same seed, same text (default: a new one each time)", Seed(sampling.seed)});
   for (const SamplingField& field : SamplingFields()) AddField(command, field, sampling);
   command.Add({"--logit-bias", "ID=V",
                "Adds V, -100 to 100, to the logit of token ID; may be repeated",
@@ -137,6 +136,32 @@ void AddPaths(Command& command, ExecutionPaths& paths) {
                "Routed experts of a device: grouped, or fused with the exchange between ranks (no "
                "backend has it yet) (default: auto)",
                OneOf({std::begin(kMoePaths), std::end(kMoePaths)}, paths.moe)});
+}
+
+// Adds the numbers of ranks that share the parts of a model. needs: an option that these options
+// require; empty: none.
+void AddRankCounts(Command& command, const std::string& needs, RankOptions& ranks) {
+  command.Group("Ranks (fathom launch, mpirun)");
+  command.Add({.names = "--tp",
+               .value = "N",
+               .help = "Tensor ranks: share heads, shared experts and vocabulary (default: all "
+                       "ranks of a stage)",
+               .read = AtLeast(1, ranks.n_tensor),
+               .needs = needs});
+  command.Add({.names = "--pp",
+               .value = "N",
+               .help = "Stages, each with some of the layers (default: 1)",
+               .read = AtLeast(1, ranks.n_stages),
+               .needs = needs});
+  command.Add({.names = "--ep",
+               .value = "N",
+               .help = "Ranks that share the routed experts: 1 or all of a stage (default: all, if "
+                       "that divides the experts)",
+               .read = AtLeast(1, ranks.n_expert),
+               .needs = needs});
+  command.AddFlag("--dp-attention", ranks.dp_attention,
+                  "Ranks of a stage have their own sequences, and share the routed experts",
+                  /*excludes=*/"", needs);
 }
 
 }  // namespace
@@ -180,7 +205,7 @@ void AddMachine(Command& command, RunOptions& run) {
                "disk; with ranks, memory of each (default: what the system and its control groups "
                "have, less 5 % and at least 1G, in a control group 256M; with ranks: experts are "
                "mapped; CPU only)",
-               MemorySize([&run](std::int64_t bytes) { run.memory = bytes; })});
+               MemorySize(run.memory)});
   command.Add({"--mirror", "DIR",
                "Copy of the checkpoint on another drive: experts that do not fit in memory are "
                "read from both, and from this one where the other fails",
@@ -235,36 +260,6 @@ void AddHostSpeeds(Command& command, HostSpeeds& speeds) {
                .needs = "--memory"});
 }
 
-namespace {
-
-// Adds the numbers of ranks that share the parts of a model. needs: an option that these options
-// require; empty: none.
-void AddRankCounts(Command& command, const std::string& needs, RankOptions& ranks) {
-  command.Group("Ranks (fathom launch, mpirun)");
-  command.Add({.names = "--tp",
-               .value = "N",
-               .help = "Tensor ranks: share heads, shared experts and vocabulary (default: all "
-                       "ranks of a stage)",
-               .read = AtLeast(1, ranks.n_tensor),
-               .needs = needs});
-  command.Add({.names = "--pp",
-               .value = "N",
-               .help = "Stages, each with some of the layers (default: 1)",
-               .read = AtLeast(1, ranks.n_stages),
-               .needs = needs});
-  command.Add({.names = "--ep",
-               .value = "N",
-               .help = "Ranks that share the routed experts: 1 or all of a stage (default: all, if "
-                       "that divides the experts)",
-               .read = AtLeast(1, ranks.n_expert),
-               .needs = needs});
-  command.AddFlag("--dp-attention", ranks.dp_attention,
-                  "Ranks of a stage have their own sequences, and share the routed experts",
-                  /*excludes=*/"", needs);
-}
-
-}  // namespace
-
 void AddPlannedRanks(Command& command, std::optional<int>& n_ranks, RankOptions& ranks) {
   command.Add({.names = "-n,--ranks",
                .value = "N",
@@ -303,26 +298,26 @@ void AddChats(Command& command, ApiCommand& options) {
        "Reasoning in chats that do not choose: on or off (default: on if the checkpoint has "
        "learned to reason)",
        OnOff(options.thinking)});
-  AddDefaultEffort(command, options.default_effort);
+  AddDefaultEffort(command, options.defaults.encoding.effort);
   AddProfile(command, options.profile);
   command.Add({"--tool-grammar", "MODE",
                "Calls of tools that are not strict: auto (well-formed, with the names of the tools "
                "and of their parameters; a call that tool_choice demands has the required ones), "
                "strict (with values as the schemas say) or off (default: auto)",
-               OneOf(kToolGrammarNames, options.tool_grammar)});
+               OneOf(kToolGrammarNames, options.defaults.tool_grammar)});
   command.Add(
       {"--constraint-memory", "SIZE",
        "Memory for forms of answers (schemas, regular expressions, grammars, calls of tools): what "
        "does not fit is made again when it is needed, or waits (default: a sixteenth of the memory "
        "available, from 512M to 4G)",
-       MemorySize([&options](std::int64_t bytes) { options.constraint_memory = bytes; })});
-  command.AddFlag("--openai-strict-rules", options.openai_strict_rules,
+       MemorySize(options.constraint_memory)});
+  command.AddFlag("--openai-strict-rules", options.defaults.openai_strict_rules,
                   "Refuse strict schemas that OpenAI refuses: the root is an object, objects are "
                   "closed, all properties are required");
   command.Add({"--text-only-images", "WHERE",
                "Replace images and other parts that are not text by [Unsupported Image] in earlier "
                "turns, in all, or refuse them: earlier, all or refuse (default: earlier)",
-               OneOf(kMediaPolicyNames, options.media)});
+               OneOf(kMediaPolicyNames, options.defaults.media)});
 }
 
 void AddForm(Command& command, FormOptions& form) {

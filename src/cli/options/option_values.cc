@@ -154,11 +154,11 @@ ReadValue OneOf(std::vector<std::string_view> names, std::string& variable) {
   return ReadName(names, [names, &variable](std::size_t i) { variable = names[i]; });
 }
 
-ReadValue Seed(std::function<void(std::uint64_t)> store) {
+ReadValue ReadSeed(std::function<void(std::uint64_t)> store) {
   return Expect("a whole number from 0 to 2^64 - 1", ParseInteger<std::uint64_t>, std::move(store));
 }
 
-ReadValue MemorySize(std::function<void(std::int64_t)> store) {
+ReadValue ReadMemorySize(std::function<void(std::int64_t)> store) {
   return Expect("a number of bytes like 65536, 512K, 64M, 1.5G or 1T", ParseMemorySize,
                 std::move(store));
 }
@@ -191,9 +191,9 @@ ReadValue DraftHeadName(const DrafterKind*& head) {
                   [&head](std::size_t i) { head = i == 0 ? nullptr : Drafters()[i - 1]; });
 }
 
-ReadValue LogitBias(std::vector<std::pair<Token, float>>& biases) {
+ReadValue LogitBias(std::map<Token, double>& biases) {
   return Expect("ID=VALUE with a value from -100 to 100", ParseLogitBias,
-                [&biases](std::pair<Token, float> bias) { biases.push_back(bias); });
+                [&biases](std::pair<Token, float> bias) { biases.insert(bias); });
 }
 
 ReadValue Ratios(std::vector<int>& ratios) {

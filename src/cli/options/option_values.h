@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -23,7 +24,7 @@ namespace fathom::cli {
 
 template <class Value, class T>
 void Store(Value value, T& variable) {
-  if constexpr (requires { variable.push_back(typename T::value_type()); }) {
+  if constexpr (requires { variable.push_back(value); }) {
     variable.push_back(static_cast<typename T::value_type>(value));
   } else if constexpr (std::is_same_v<T, int>) {  // a value beyond int is too large anyway
     variable = static_cast<int>(std::min<std::int64_t>(value, std::numeric_limits<int>::max()));
@@ -37,17 +38,15 @@ ReadValue ReadInteger(std::int64_t low, std::int64_t high, std::function<void(st
 ReadValue ReadNumber(double low, double high, bool low_is_allowed,
                      std::function<void(double)> store);
 ReadValue ReadName(std::vector<std::string_view> names, std::function<void(std::size_t)> store);
+ReadValue ReadSeed(std::function<void(std::uint64_t)> store);
+ReadValue ReadMemorySize(std::function<void(std::int64_t)> store);
 
 // Reads any text.
 template <class T>
 ReadValue Text(T& variable) {
-  return [&variable](const std::string& text) -> Status {
-    if constexpr (requires { variable.push_back(text); }) {
-      variable.push_back(text);
-    } else {
-      variable = text;
-    }
-    return {};
+  return [&variable](const std::string& text) {
+    Store(text, variable);
+    return Status();
   };
 }
 
@@ -91,11 +90,17 @@ ReadValue OnOff(Bool& variable) {
 }
 
 // Reads a whole number of 64 bits without a sign.
-ReadValue Seed(std::function<void(std::uint64_t)> store);
+template <class T>
+ReadValue Seed(T& variable) {
+  return ReadSeed([&variable](std::uint64_t seed) { variable = seed; });
+}
 
 // Reads bytes: a whole number of at least 1, optionally followed by K, M, G or T for powers of
 // 1024.
-ReadValue MemorySize(std::function<void(std::int64_t)> store);
+template <class T>
+ReadValue MemorySize(T& variable) {
+  return ReadMemorySize([&variable](std::int64_t bytes) { Store(bytes, variable); });
+}
 
 // Reads the depths of the drafter and of looked-up tokens (ServingOptions): off (0 and 0), auto
 // (none and 0), lookup (0 and none), all (none and none), 1 to the greatest depth of a drafter (and
@@ -105,8 +110,8 @@ ReadValue DraftDepths(std::optional<std::int64_t>& depth, std::optional<std::int
 // Reads none (nullptr) or the name of a draft head.
 ReadValue DraftHeadName(const DrafterKind*& head);
 
-// Reads ID=VALUE and appends it.
-ReadValue LogitBias(std::vector<std::pair<Token, float>>& biases);
+// Reads ID=VALUE and adds it, unless the ID has a value.
+ReadValue LogitBias(std::map<Token, double>& biases);
 
 // Reads compression ratios separated by commas.
 ReadValue Ratios(std::vector<int>& ratios);
@@ -114,12 +119,14 @@ ReadValue Ratios(std::vector<int>& ratios);
 // Reads numbers of processors and ranges of them, each once: 0-3,8
 ReadValue Processors(std::function<void(std::vector<int>)> store);
 
-// Reads any text that `parse` accepts, a function that returns a Result or a Status.
+// Reads a text by `parse`, a function that returns a Result.
 template <class Parse, class T>
-ReadValue TextFor(Parse parse, T& variable) {
-  return [parse, store = Text(variable)](const std::string& text) -> Status {
-    const auto parsed = parse(text);
-    return parsed ? store(text) : Unexpected(parsed.error());
+ReadValue Parsed(Parse parse, T& variable) {
+  return [parse, &variable](const std::string& text) -> Status {
+    auto parsed = parse(text);
+    if (!parsed) return Unexpected(parsed.error());
+    variable = *std::move(parsed);
+    return {};
   };
 }
 

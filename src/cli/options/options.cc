@@ -1,19 +1,22 @@
 #include "cli/options/options.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <initializer_list>
 #include <iterator>
+#include <span>
 
 #include "base/parse_text.h"
 #include "base/processors.h"
-#include "cli/commands/version.h"
 #include "cli/options/command_options.h"
 #include "cli/options/expanded_arguments.h"
 #include "cli/options/parser.h"
 #include "comm/rank_link.h"
+#include "kernels/cpu/isa.h"
+#include "runtime/build_info.h"
 
 namespace fathom::cli {
 namespace {
@@ -94,20 +97,15 @@ ParsedCommands Defaults() {
                           .cpu_isa = "",
                           .n_context = {},
                           .ranks = {.link = rank_link, .mpi = StartedByMpi()}};
-  commands.generate.run = run;
-  commands.chat.run = run;
-  commands.serve.run = run;
-  commands.batch.run = run;
-  commands.chat.use_style = Environment("NO_COLOR").empty() && Environment("TERM") != "dumb";
-  commands.chat.history = HistoryFile();
-  commands.inspect.model = model;
-  commands.tokenize.model = model;
-  commands.encode.model = model;
-  commands.constrain.model = model;
-  commands.logits.run = run;
-  commands.make_slice.n_threads = run.n_threads;
-  commands.bench.run = run;
-  commands.plan.model = model;
+  const auto set = [&](auto& command) {
+    if constexpr (requires { command.run; }) command.run = run;
+    if constexpr (requires { command.model; }) command.model = model;
+  };
+  std::apply([&](auto&... command) { (set(command), ...); }, commands.all);
+  auto& chat = std::get<ChatCommand>(commands.all);
+  chat.use_style = Environment("NO_COLOR").empty() && Environment("TERM") != "dumb";
+  chat.history = HistoryFile();
+  std::get<MakeSliceCommand>(commands.all).n_threads = run.n_threads;
   return commands;
 }
 
@@ -118,25 +116,10 @@ Options SelectOptions(const std::string& name, ParsedCommands& commands) {
   if (level.empty()) level = name == "serve" ? "info" : "warn";
   const auto* found = std::find(std::begin(kLogLevelNames), std::end(kLogLevelNames), level);
   options.log_level = static_cast<LogLevel>(found - std::begin(kLogLevelNames));
-  const auto select = [&](std::string_view command, auto& parsed) {
-    if (command == name) options.command = std::move(parsed);
+  const auto select = [&](auto& command) {
+    if (command.kName == name) options.command = std::move(command);
   };
-  select("generate", commands.generate);
-  select("chat", commands.chat);
-  select("serve", commands.serve);
-  select("batch", commands.batch);
-  select("inspect", commands.inspect);
-  select("tokenize", commands.tokenize);
-  select("encode", commands.encode);
-  select("parse", commands.parse);
-  select("logits", commands.logits);
-  select("make-slice", commands.make_slice);
-  select("bench", commands.bench);
-  select("bench serve", commands.bench_serve);
-  select("launch", commands.launch);
-  select("plan", commands.plan);
-  select("devices", commands.devices);
-  select("constrain", commands.constrain);
+  std::apply([&](auto&... command) { (select(command), ...); }, commands.all);
   return options;
 }
 
@@ -153,6 +136,24 @@ std::pair<std::vector<std::string>, std::vector<std::string>> SplitLaunch(
   }
   const auto end = words.begin() + static_cast<std::ptrdiff_t>(std::min(at, words.size()));
   return {{words.begin(), end}, {end, words.end()}};
+}
+
+std::vector<std::string_view> Names(std::span<const Isa> isas) {
+  std::vector<std::string_view> names;
+  for (const Isa isa : isas) names.push_back(Name(isa));
+  return names;
+}
+
+// Returns the output of --version, without a newline at the end.
+std::string VersionText() {
+  const BuildInfo build = GetBuildInfo();
+  return fmt::format(
+      "fathom {}, commit {}\n"
+      "compiler: {}, {}\n"
+      "instruction sets: compiled {}; present {}\n"
+      "backends: cpu, reference; for GPUs see fathom devices",
+      build.version, build.commit, build.compiler, build.build_type,
+      fmt::join(Names(kAllIsas), " "), fmt::join(Names(AvailableIsas()), " "));
 }
 
 CommandLine ParseWords(const std::vector<std::string>& words) {

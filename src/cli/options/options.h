@@ -7,33 +7,27 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <variant>
 #include <vector>
 
-#include "api/common/answer_constraint.h"
-#include "base/tensor.h"
-#include "chat/media_parts.h"
+#include "api/common/generation_fields.h"
 #include "cli/terminal/log.h"
+#include "engine/request.h"
+#include "http/http.h"
+#include "measure/bench/runner.h"
+#include "measure/load/load_plan.h"
+#include "measure/load/load_report.h"
+#include "measure/load/load_target.h"
+#include "measure/plan/planner.h"
+#include "measure/slice/shapes.h"
 #include "planning/options.h"
-
-namespace fathom {
-struct DrafterKind;
-}
+#include "server/service.h"
 
 namespace fathom::cli {
 
-// The given options; generation_config.json decides all others.
-struct SamplingOptions {
+// The given options; generation_config.json decides the numeric fields that are not given.
+struct SamplingOptions : SamplingParameters {
   std::map<std::string_view, double> fields;  // by name of SamplingFields; only given fields
-  std::vector<std::pair<Token, float>> logit_bias;
-  std::vector<std::string> stop_strings;
-  std::vector<Token> stop_tokens;
-  std::optional<std::int64_t> max_tokens;  // >= 0
-  std::int64_t min_tokens = 0;
-  bool ignore_eos = false;
-  std::optional<int> n_logprobs;  // best tokens reported beside the chosen one
-  std::optional<std::uint64_t> seed;
 };
 
 // Options of every command that runs an engine.
@@ -51,6 +45,7 @@ struct FormOptions {
 };
 
 struct GenerateCommand : EngineCommand {
+  static constexpr const char* kName = "generate";
   std::string prompt;   // "-": standard input
   bool no_bos = false;  // leave out the begin token where the text has none
   bool json = false;
@@ -61,12 +56,10 @@ struct GenerateCommand : EngineCommand {
 enum class Think { kOff, kHigh, kMax };
 inline constexpr std::string_view kThinkNames[] = {"off", "high", "max"};
 
-// The effort of chats that do not choose: that of the hosted API.
-inline constexpr std::string_view kDefaultEffort = "high";
-
 struct ChatCommand : EngineCommand {
+  static constexpr const char* kName = "chat";
   std::string system;
-  std::string default_effort{kDefaultEffort};
+  std::string default_effort = "high";  // of chats that do not choose: as the hosted API
   std::optional<Think> think;  // missing: the checkpoint's default (GenerationConfig::thinks)
   std::string profile;         // chat format; empty: as the model's directory says
   FormOptions form;
@@ -79,17 +72,15 @@ struct ApiCommand : EngineCommand {
   // The default for thinking in chats; missing: the checkpoint's default
   // (GenerationConfig::thinks).
   std::optional<bool> thinking;
-  std::string default_effort{kDefaultEffort};
-  std::string profile;  // chat format; empty: as the model's directory says
-  ToolGrammar tool_grammar = ToolGrammar::kAuto;
+  RequestDefaults defaults;  // without sampling and thinking
+  std::string profile;       // chat format; empty: as the model's directory says
   std::optional<std::int64_t> constraint_memory;  // bytes; missing: DefaultConstraintMemory
-  bool openai_strict_rules = false;               // refuse strict schemas that OpenAI refuses
-  MediaPolicy media = MediaPolicy::kEarlier;      // images and other parts that are not text
 };
 inline constexpr std::string_view kToolGrammarNames[] = {"auto", "strict", "off"};
 inline constexpr std::string_view kMediaPolicyNames[] = {"earlier", "all", "refuse"};
 
 struct BatchCommand : ApiCommand {
+  static constexpr const char* kName = "batch";
   BatchCommand() { engine.max_sequences = 8; }
 
   std::string input;   // "-": standard input
@@ -107,25 +98,17 @@ enum class ExactReplay { kOff, kOn, kAll };
 inline constexpr std::string_view kExactReplayNames[] = {"off", "on", "all"};
 
 struct ServeCommand : ApiCommand {
+  static constexpr const char* kName = "serve";
   ServeCommand() { engine.max_sequences = 32; }
 
-  std::string host = "127.0.0.1";
-  int port = 8000;                  // 0: any free port
-  std::vector<std::string> names;   // names of the model; empty: the name of its directory
-  bool strict_model_names = false;  // requests for other names are refused
-  bool like_hosted = false;         // lengths and sampling like the hosted API
-  std::vector<std::string> api_keys;
-  std::filesystem::path api_key_file;  // one key a line; empty: none
-  std::vector<std::string> admin_keys;
-  std::filesystem::path admin_key_file;                       // like api_key_file
+  HttpServerOptions http;
+  ServiceOptions service;
+  std::vector<std::string> names;        // of the model; empty: the name of its directory
+  std::filesystem::path api_key_file;    // one key a line; empty: none
+  std::filesystem::path admin_key_file;  // like api_key_file
   std::vector<std::filesystem::path> config_files_with_keys;  // files of --config with a key inside
   std::optional<bool> isolate_keys;                           // missing: if there are several keys
-  std::vector<std::string> cors_origins;
-  std::vector<std::string> allowed_hosts;
-  bool protect_metrics = false;
-  bool recipes = false;  // print the settings of client programs at start
-  std::int64_t max_request_bytes = std::int64_t{64} << 20;
-  std::int64_t max_connections = 4096;
+  bool recipes = false;          // print the settings of client programs at start
   std::int64_t max_choices = 8;  // the most choices of a request
   double request_timeout = 0;    // seconds; 0: none
   double drain_timeout = 30;     // seconds
@@ -135,21 +118,32 @@ struct ServeCommand : ApiCommand {
 };
 
 // Lists the processors and the GPUs.
-struct DevicesCommand {};
+struct DevicesCommand {
+  static constexpr const char* kName = "devices";
+};
 
 struct InspectCommand {
+  static constexpr const char* kName = "inspect";
   std::filesystem::path model;
-  std::optional<std::int64_t> device_memory;  // bytes for which to plan; missing: no plan
+  // Free bytes of a device, to plan as loading would, and the processor for the experts that do not
+  // fit; missing: no plan.
+  std::optional<std::int64_t> device_memory;
   HostExpertChoice experts = HostExpertChoice::kAuto;
-  std::optional<std::int64_t> memory;  // bytes of a host for which to plan; missing: no plan
-  std::optional<int> n_ranks;          // ranks with `memory` bytes each; missing: no ranks
-  RankOptions ranks;
+  // Bytes of a host's memory, to plan as loading would, and its expected speeds; missing: no plan.
+  std::optional<std::int64_t> memory;
   HostSpeeds speeds;
+  // The number of ranks, with `memory` bytes each, and how they divide the model; missing: one
+  // process.
+  std::optional<int> n_ranks;
+  RankOptions ranks;
   bool json = false;
+  // Also read the scales of the routed experts, which other commands read at the first use of an
+  // expert.
   bool deep = false;
 };
 
 struct TokenizeCommand {
+  static constexpr const char* kName = "tokenize";
   std::filesystem::path model;
   std::string text;                   // "-": standard input
   std::optional<std::string> decode;  // ids or a file of ids to turn into text instead
@@ -158,6 +152,7 @@ struct TokenizeCommand {
 };
 
 struct ConstrainCommand {
+  static constexpr const char* kName = "constrain";
   std::filesystem::path model;
   std::string schema;  // a file; one of schema, regex, grammar and bench
   std::string regex;
@@ -170,6 +165,7 @@ struct ConstrainCommand {
 };
 
 struct EncodeCommand {
+  static constexpr const char* kName = "encode";
   std::filesystem::path model;
   std::string messages;  // a file; "-": standard input
   std::string tools;     // a file, or empty
@@ -184,6 +180,7 @@ struct EncodeCommand {
 };
 
 struct ParseCommand {
+  static constexpr const char* kName = "parse";
   std::string answer;      // a file; "-": standard input
   std::string tools;       // a file, or empty: the tools are unknown
   bool thinking = false;   // the answer begins inside the reasoning
@@ -192,6 +189,7 @@ struct ParseCommand {
 };
 
 struct LogitsCommand {
+  static constexpr const char* kName = "logits";
   RunOptions run;
   std::string tokens;  // ids or a file of ids
   std::optional<std::int64_t> n_prefill;
@@ -204,12 +202,9 @@ struct LogitsCommand {
 
 // A checkpoint of random weights in the shapes of Flash or Pro.
 struct MakeSliceCommand {
+  static constexpr const char* kName = "make-slice";
   bool pro = false;
-  std::vector<int> ratios;                // ratio of each layer
-  std::optional<std::int64_t> n_experts;  // missing: the published number
-  std::int64_t vocab_size = 1024;
-  std::int64_t n_hash_layers = 0;
-  const DrafterKind* draft = nullptr;  // null: none
+  SliceSizes sizes{.vocab_size = 1024};
   std::uint64_t seed = 0;
   int n_threads = 1;  // >= 1
   std::filesystem::path out;
@@ -220,10 +215,9 @@ enum class BenchFormat { kTable, kJson, kCsv };
 inline constexpr std::string_view kBenchFormatNames[] = {"table", "json", "csv"};
 
 struct BenchCommand {
+  static constexpr const char* kName = "bench";
   RunOptions run;
-  std::string rows;  // empty: the default rows
-  int n_repetitions = 5;
-  std::int64_t chunk = 512;           // tokens of a prefill step
+  bench::Plan plan{.n_repetitions = 5, .chunk = 512};  // without rows: the default rows
   std::int64_t bandwidth_mib = 1024;  // memory for the measurement of the read bandwidth
   bool profile = false;               // profile each row by operation
   std::filesystem::path trace;        // trace of the profile; empty: none
@@ -234,33 +228,26 @@ struct BenchCommand {
 
 // A load for a server: `bench serve`.
 struct BenchServeCommand {
+  static constexpr const char* kName = "bench serve";
   std::string url = "http://127.0.0.1:8000";
-  std::string endpoint = "completions";    // measure/load/load_endpoint.h
-  std::string model;                       // empty: the first model that the server names
-  std::string api_key;                     // empty: none
-  std::filesystem::path api_key_file;      // empty: none
-  std::vector<int> concurrency;            // one level each; empty: see `rates`
-  std::vector<double> rates;               // conversations per second; both empty: concurrency 1
-  std::string arrival = "poisson";         // poisson, constant or gamma:SHAPE
+  load::LoadTarget target;             // without url; model: empty: the first that it names
+  std::filesystem::path api_key_file;  // empty: none
+  std::vector<int> concurrency;        // one level each; empty: see `rates`
+  std::vector<double> rates;           // conversations per second; both empty: concurrency 1
+  load::Arrival arrival;
   std::optional<std::int64_t> n_requests;  // requests of a level; missing: see `seconds`
   std::optional<double> seconds;           // time of a level; both missing: 100 requests
   std::int64_t n_warmup = 1;               // requests before the first level
-  std::string input_tokens = "512";        // measure/load/load_plan.h
-  std::string output_tokens = "128";
-  std::int64_t shared_prefix = 0;
-  std::int64_t n_groups = 1;
-  std::int64_t n_turns = 1;
-  std::int64_t vocab_size = 1024;
-  std::optional<double> temperature;
-  std::uint64_t seed = 0;
-  std::vector<std::string> objectives;  // measure/load/load_summary.h
-  double request_timeout = 600;         // seconds
+  load::WorkloadOptions workload;
+  load::Objectives objectives;
+  double request_timeout = 600;  // seconds
   BenchFormat format = BenchFormat::kTable;
   std::filesystem::path plot;  // empty: none
 };
 
 // The options of plan.
 struct PlanCommand {
+  static constexpr const char* kName = "plan";
   std::filesystem::path hardware;      // empty: plan a host with `memory`
   std::optional<std::int64_t> memory;  // bytes
   std::optional<int> n_ranks;          // ranks with `memory` bytes each; missing: no ranks
@@ -270,34 +257,35 @@ struct PlanCommand {
   std::string shape;  // "flash", "pro"; empty: see `model`
   std::optional<std::int64_t> n_context;
   std::optional<std::int64_t> n_prompt;
-  std::int64_t concurrency = 1;
   std::optional<std::int64_t> chunk;  // missing: the default of a run
-  std::int64_t micro_batches = 0;     // as many as there are stages
-  bool decode_context_parallel = false;
+  // Without context, prompt and chunk, see above.
+  plan::Workload workload{.experts = {.exchange = ExpertPath::kFused, .n_redundant = {}}};
   double zipf = 0;
   std::filesystem::path expert_trace;  // empty: loads by `zipf`
-  std::optional<std::int64_t> n_redundant;
-  bool fused = true;
   bool json = false;
   std::int64_t n_rows = 16;
 };
 
 // Starts ranks of another command on this machine.
 struct LaunchCommand {
+  static constexpr const char* kName = "launch";
   int n_ranks = 2;
   std::vector<std::string> arguments;  // the command and its arguments
 };
+
+// All commands, in the order of --help.
+template <template <class...> class List>
+using CommandsIn =
+    List<GenerateCommand, ChatCommand, ServeCommand, BatchCommand, DevicesCommand, InspectCommand,
+         TokenizeCommand, EncodeCommand, ConstrainCommand, ParseCommand, LogitsCommand,
+         LaunchCommand, PlanCommand, MakeSliceCommand, BenchCommand, BenchServeCommand>;
 
 struct Options {
   LogLevel log_level = LogLevel::kWarn;
   LogFormat log_format = LogFormat::kText;
   std::string rank_link;             // see RankOptions::link
   std::vector<std::string> dropped;  // options of other servers that have no meaning here
-  std::variant<GenerateCommand, ChatCommand, ServeCommand, BatchCommand, InspectCommand,
-               TokenizeCommand, EncodeCommand, ParseCommand, LogitsCommand, MakeSliceCommand,
-               BenchCommand, BenchServeCommand, LaunchCommand, PlanCommand, DevicesCommand,
-               ConstrainCommand>
-      command;
+  CommandsIn<std::variant> command;
 };
 
 // The options, or the text to print before the program ends with exit_code: help and version (0, to

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/edit_distance.h"
-#include "cli/options/foreign_options.h"
+#include "cli/options/expanded_arguments.h"
 
 namespace fathom::cli {
 namespace {
@@ -66,8 +66,8 @@ std::string Suggestion(const std::string& typed, const std::vector<std::string>&
 
 // Returns the suggestion for an option that other servers have.
 std::string ForeignSuggestion(const std::string& name, const std::vector<std::string>& allowed) {
-  const ForeignOption* foreign = FindForeignOption(name);
-  if (foreign == nullptr) return {};
+  const std::optional<ForeignOption> foreign = FindForeignOption(name);
+  if (!foreign) return {};
   if (foreign->ours.empty()) return ", which has no counterpart here";
   return std::ranges::find(allowed, foreign->ours) == allowed.end()
              ? std::string()
@@ -108,7 +108,7 @@ std::string ExplainUnknown(CLI::App& app, const std::vector<std::string>& unknow
 const std::string* FindMisread(const std::vector<std::string>& words) {
   const auto found = std::ranges::find_if(words, [](const std::string& word) {
     const bool may_be_misread = word.size() > 2 && word[0] == '-' && word[1] != '-';
-    return may_be_misread && FindForeignOption(word) != nullptr;
+    return may_be_misread && FindForeignOption(word).has_value();
   });
   return found == words.end() ? nullptr : &*found;
 }
@@ -145,15 +145,11 @@ Command Command::AddCommand(const std::string& name, const std::string& help) {
   return Command(app_->add_subcommand(name, help));
 }
 
-Command Command::AddOneOf(const std::string& heading) {
-  CLI::App* group = app_->add_option_group(heading);
-  group->require_option(1);
-  return Command(group);
-}
+Command Command::Find(const std::string& name) { return Command(app_->get_subcommand(name)); }
 
-Command Command::AddSomeOf(const std::string& heading) {
+Command Command::AddGroup(const std::string& heading, std::size_t most) {
   CLI::App* group = app_->add_option_group(heading);
-  group->require_option(1, 0);
+  group->require_option(1, most);
   return Command(group);
 }
 

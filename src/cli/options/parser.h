@@ -2,6 +2,7 @@
 // parser knows the library that it uses.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
@@ -45,10 +46,10 @@ class Command {
   explicit Command(CLI::App* app) : app_(app) {}
 
   Command AddCommand(const std::string& name, const std::string& help);
-  // Adds a group of options of which exactly one must be given.
-  Command AddOneOf(const std::string& heading);
-  // Like AddOneOf; several options may be given.
-  Command AddSomeOf(const std::string& heading);
+  // Returns a command that was added.
+  Command Find(const std::string& name);
+  // Adds a group of options of which at least one must be given, and at most `most`; 0: any number.
+  Command AddGroup(const std::string& heading, std::size_t most);
   // Sets the heading in --help for the options that are added from now on.
   void Group(const std::string& heading);
   void Add(OptionSpec spec);

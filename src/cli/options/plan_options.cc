@@ -1,11 +1,11 @@
 #include "cli/options/command_options.h"
-#include "cli/options/option_groups.h"
 #include "cli/options/option_values.h"
 
 namespace fathom::cli {
 namespace {
 
 constexpr std::int64_t kMostTokens = std::int64_t{1} << 30;
+constexpr std::string_view kExchangeNames[] = {"unfused", "fused"};  // in the order of ExpertPath
 
 void AddWork(Command& command, PlanCommand& options) {
   command.Group("Work");
@@ -18,15 +18,15 @@ void AddWork(Command& command, PlanCommand& options) {
                Integer(1, kMostTokens, options.n_prompt)});
   command.Add({"--concurrency", "N",
                "Sequences decoded at once, on all devices together (default: 1)",
-               Integer(1, 1'000'000, options.concurrency)});
+               Integer(1, 1'000'000, options.workload.concurrency)});
   command.Add({"--chunk", "C",
                "Prompt tokens of a step (default: 512, and up to 8192 where experts are read from "
                "disk)",
                Integer(1, 65536, options.chunk)});
   command.Add({"--micro-batches", "N",
                "Parts of a batch in flight in a pipeline (default: its stages)",
-               Integer(1, 1024, options.micro_batches)});
-  command.AddFlag("--decode-context-parallel", options.decode_context_parallel,
+               Integer(1, 1024, options.workload.micro_batches)});
+  command.AddFlag("--decode-context-parallel", options.workload.decode_context_parallel,
                   "Tensor ranks divide the cached rows that queries choose from, not only where "
                   "memory is short");
 }
@@ -44,25 +44,26 @@ void AddExperts(Command& command, PlanCommand& options) {
                .excludes = {"--zipf"}});
   command.Add({"--redundant-experts", "R",
                "Place experts with the balancer and R more replicas (default: not balanced)",
-               Integer(0, 65536, options.n_redundant)});
+               Integer(0, 65536, options.workload.experts.n_redundant)});
   command.Add({"--exchange", "NAME",
                "Exchange of expert outputs: unfused, or fused with their computation (default: "
                "fused)",
-               TrueFor("fused", {"unfused", "fused"}, options.fused)});
+               OneOf(kExchangeNames, options.workload.experts.exchange)});
 }
 
 }  // namespace
 
-void AddPlan(Command& root, PlanCommand& options) {
+void AddCommand(Command& root, PlanCommand& options) {
   Command command = root.AddCommand(
-      "plan", "Predict which parallel layouts of a model fit some hardware, and their speed");
-  Command machine = command.AddOneOf("Machine");
+      options.kName,
+      "Predict which parallel layouts of a model fit some hardware, and their speed");
+  Command machine = command.AddGroup("Machine", 1);
   machine.Add({"--hardware", "FILE", "Description of the devices and links (docs/plan.md)",
                Text(options.hardware)});
   machine.Add({"--memory", "SIZE",
                "Memory of a host that streams from disk what does not fit, like 16G "
                "(docs/memory.md)",
-               MemorySize([&options](std::int64_t bytes) { options.memory = bytes; })});
+               MemorySize(options.memory)});
   AddModel(command, options.model);
   command.Group("Host");
   AddHostSpeeds(command, options.speeds);

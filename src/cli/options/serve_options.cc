@@ -1,5 +1,4 @@
 #include "cli/options/command_options.h"
-#include "cli/options/option_groups.h"
 #include "cli/options/option_values.h"
 
 namespace fathom::cli {
@@ -7,7 +6,7 @@ namespace {
 
 void AddAnswers(Command& command, ServeCommand& options) {
   AddChats(command, options);
-  command.AddFlag("--like-hosted", options.like_hosted,
+  command.AddFlag("--like-hosted", options.defaults.like_hosted,
                   "Chats have the lengths and the sampling of DeepSeek's hosted API: 8192 tokens "
                   "where no limit is given, 65536 with reasoning, 131072 with that of effort max; "
                   "while reasoning temperature 1 and top_p 1, or 0.95 with tools; messages reason "
@@ -23,7 +22,7 @@ void AddAnswers(Command& command, ServeCommand& options) {
        OneOf(kExactReplayNames, options.exact_replay)});
   command.Add({"--exact-replay-memory", "SIZE",
                "Memory for answers to replay; the least recently used are dropped (default: 64M)",
-               MemorySize([&options](std::int64_t bytes) { options.exact_replay_bytes = bytes; })});
+               MemorySize(options.exact_replay_bytes)});
 }
 
 void AddAddress(Command& command, ServeCommand& options) {
@@ -31,14 +30,14 @@ void AddAddress(Command& command, ServeCommand& options) {
   command.Add({"--host", "ADDRESS",
                "Address to listen at; 0.0.0.0 for all (default: FATHOM_HOST, else 127.0.0.1, this "
                "machine alone)",
-               Text(options.host)});
+               Text(options.http.host)});
   command.Add({"--port", "N",
                "Port to listen at; 0: any free port (default: FATHOM_PORT, else 8000)",
-               Integer(0, 65535, options.port)});
+               Integer(0, 65535, options.http.port)});
   command.Add({"--served-model-name", "NAMES",
                "Names of the model, separated by commas (default: its directory's name)",
                Text(options.names), Repeat::kCommas});
-  command.AddFlag("--strict-model-names", options.strict_model_names,
+  command.AddFlag("--strict-model-names", options.service.strict_model_names,
                   "Refuse requests that name another model (default: accept any name)");
   command.AddFlag("--recipes", options.recipes,
                   "Print the settings of Claude Code, Codex and other programs for this server");
@@ -52,7 +51,7 @@ void AddAccess(Command& command, ServeCommand& options) {
   command.Group("Access");
   command.Add({"--api-key", "KEY",
                "Require this API key; may be repeated (default: FATHOM_API_KEY, else no key)",
-               Text(options.api_keys), Repeat::kEach});
+               Text(options.service.access.api_keys), Repeat::kEach});
   command.Add({"--api-key-file", "FILE",
                "Keys from a file, one a line, which other users cannot see",
                Text(options.api_key_file)});
@@ -63,29 +62,29 @@ void AddAccess(Command& command, ServeCommand& options) {
   command.Add({"--admin-key", "KEY",
                "Let holders of this key list and end requests: GET /slots, POST /abort "
                "(default: nobody); may be repeated",
-               Text(options.admin_keys), Repeat::kEach});
+               Text(options.service.access.admin_keys), Repeat::kEach});
   command.Add({"--admin-key-file", "FILE",
                "Keys from a file, one a line, which other users cannot see",
                Text(options.admin_key_file)});
   command.Add({"--cors-origins", "ORIGINS",
                "Web sites whose pages may send requests, like https://example.org, separated by "
                "commas; *: all (default: only the server's own page)",
-               Text(options.cors_origins), Repeat::kCommas});
+               Text(options.service.access.cors_origins), Repeat::kCommas});
   command.Add({"--allowed-hosts", "NAMES",
                "Host names of this server besides localhost, addresses, names in .local and "
                ".internal and the machine's own, separated by commas; *: all. Not checked if there "
                "are API keys",
-               Text(options.allowed_hosts), Repeat::kCommas});
-  command.AddFlag("--protect-metrics", options.protect_metrics,
+               Text(options.service.access.allowed_hosts), Repeat::kCommas});
+  command.AddFlag("--protect-metrics", options.service.protect_metrics,
                   "Require a key for GET /metrics, too");
 }
 
 void AddLimits(Command& command, ServeCommand& options) {
   command.Group("Limits");
   command.Add({"--max-request-bytes", "SIZE", "Longest body of a request (default: 64M)",
-               MemorySize([&options](std::int64_t bytes) { options.max_request_bytes = bytes; })});
+               MemorySize(options.http.limits.body_bytes)});
   command.Add({"--max-connections", "N", "Connections at once (default: 4096)",
-               Integer(1, 100000, options.max_connections)});
+               Integer(1, 100000, options.http.limits.connections)});
   command.Add({"--max-waiting", "N",
                "Requests that may wait for their turn; more get 429 (default: 4096)",
                Integer(0, 1000000, options.engine.max_waiting)});
@@ -101,9 +100,9 @@ void AddLimits(Command& command, ServeCommand& options) {
 
 }  // namespace
 
-void AddServe(Command& root, ServeCommand& options) {
-  Command command =
-      root.AddCommand("serve", "Serve the OpenAI and Anthropic APIs and a chat page over HTTP");
+void AddCommand(Command& root, ServeCommand& options) {
+  Command command = root.AddCommand(
+      options.kName, "Serve the OpenAI and Anthropic APIs and a chat page over HTTP");
   AddAnswers(command, options);
   AddAddress(command, options);
   AddAccess(command, options);

@@ -1,7 +1,5 @@
 #include "cli/options/token_ids.h"
 
-#include <fmt/ranges.h>
-
 #include <charconv>
 #include <string>
 
@@ -56,10 +54,6 @@ Result<std::vector<Token>> ReadTokenIds(std::string_view argument, std::int64_t 
   }
   if (!text) return Unexpected(text.error());
   return ParseTokenIds(*text, argument == "-" ? "standard input" : argument, vocab_size);
-}
-
-std::string FormatTokenIds(std::span<const Token> tokens) {
-  return fmt::format("{}", fmt::join(tokens, " "));
 }
 
 }  // namespace fathom::cli

@@ -16,7 +16,4 @@ namespace fathom::cli {
 // id (the message names the place), an id outside [0, vocab_size).
 Result<std::vector<Token>> ReadTokenIds(std::string_view argument, std::int64_t vocab_size);
 
-// Returns the ids with blanks between them.
-std::string FormatTokenIds(std::span<const Token> tokens);
-
 }  // namespace fathom::cli

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <utility>
 
 #include "cli/terminal/interrupt.h"
@@ -25,7 +26,20 @@ class LoadDisplay {
   LoadDisplay(const LoadDisplay&) = delete;
   LoadDisplay& operator=(const LoadDisplay&) = delete;
 
-  RuntimeEvents events();
+  RuntimeEvents events() {
+    RuntimeEvents events = {
+        .warn = [this](const std::string& message) { log_.Warn("{}", message); },
+        .progress =
+            [this](double share) {
+              share < 1 ? bar_.Update(share) : bar_.Clear();
+              if (progress_) progress_(share);
+              if (interrupt_ != nullptr) interrupt_->EndProgramIfPressed();
+            }};
+    if (log_.Shows(LogLevel::kInfo)) {
+      events.info = [this](const std::string& message) { log_.Info("{}", message); };
+    }
+    return events;
+  }
 
  private:
   Log& log_;

@@ -1,7 +1,6 @@
 #include "cli/terminal/progress.h"
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include <utility>
 
 #include "cli/terminal/output.h"
+#include "cli/terminal/word_wrap.h"
 
 namespace fathom::cli {
 namespace {
@@ -16,11 +16,6 @@ namespace {
 constexpr auto kQuietTime = std::chrono::seconds(1);
 constexpr auto kRedrawTime = std::chrono::milliseconds(100);
 constexpr int kLongestBar = 40;
-
-int TerminalColumns() {
-  winsize size = {};
-  return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
-}
 
 }  // namespace
 
@@ -43,7 +38,8 @@ void ProgressBar::Update(double share) {
   if (now < next_draw_) return;
   next_draw_ = now + kRedrawTime;
   drawn_ = true;
-  PrintError(fmt::format("\r{}\x1b[K", RenderProgress(label_, share, TerminalColumns())));
+  const int columns = TerminalColumns(STDERR_FILENO);
+  PrintError(fmt::format("\r{}\x1b[K", RenderProgress(label_, share, columns > 0 ? columns : 80)));
 }
 
 void ProgressBar::Update(double share, std::string label) {

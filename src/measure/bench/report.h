@@ -26,12 +26,6 @@ struct Report {
   std::vector<RowResult> rows;
 };
 
-// Return bytes read per second as a percentage of the measured bandwidth, of the bandwidth of a
-// copy inside a GPU, and operations as a percentage of the multiply-add peak.
-double PercentRead(const Report& report, const RowResult& row);
-double PercentCopy(const Report& report, const RowResult& row);
-double PercentFma(const Report& report, const RowResult& row);
-
 // Writes a heading and one line per row, with at most 100 columns except for long names. The rows
 // of a GPU are compared with its copy bandwidth, and their profiles follow.
 std::string ToTable(const Report& report);

@@ -8,18 +8,9 @@ namespace fathom {
 
 std::string_view ConstraintCheck::Outcome() const {
   if (!error) return "ok";
-  switch (error->code) {
-    case ConstraintErrorCode::kUnsupportedSchema:
-      return "unsupported";
-    case ConstraintErrorCode::kInvalidSchema:
-    case ConstraintErrorCode::kInvalidGrammar:
-    case ConstraintErrorCode::kStopped:
-      return "invalid";
-    case ConstraintErrorCode::kUnsatisfiableSchema:
-      return "unsatisfiable";
-    case ConstraintErrorCode::kTooLarge:
-      return "too_large";
-  }
+  if (error->code == ConstraintErrorCode::kUnsupportedSchema) return "unsupported";
+  if (error->code == ConstraintErrorCode::kUnsatisfiableSchema) return "unsatisfiable";
+  if (error->code == ConstraintErrorCode::kTooLarge) return "too_large";
   return "invalid";
 }
 

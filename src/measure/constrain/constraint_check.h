@@ -9,7 +9,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/result.h"
 #include "constraint/constraint.h"
 #include "json/json_value.h"
 #include "tokenizer/tokenizer.h"

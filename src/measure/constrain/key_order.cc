@@ -5,7 +5,6 @@
 
 #include "json/json_writer.h"
 #include "measure/constrain/constraint_check.h"
-#include "measure/constrain/key_order_search.h"
 
 namespace fathom {
 namespace {
@@ -13,6 +12,134 @@ namespace {
 // The most members and items that are tried.
 constexpr int kMostKeyTrials = 20'000;
 constexpr int kMostTrialsAlone = 2'000;  // for an object that insertion cannot order
+
+// KeyOrderSearch: tries all orders of the keys of a value's objects until the constraint accepts
+// one.
+class KeyOrderSearch {
+ public:
+  // Tries at most `most_trials` members and items in all calls of Write. The constraint must
+  // outlive the search.
+  KeyOrderSearch(const Constraint& constraint, int most_trials)
+      : constraint_(constraint), most_trials_(most_trials) {}
+
+  // Appends the value to `text` in the first order that the constraint accepts, and advances
+  // `state` past it. Returns false, and changes nothing, if there is no such order or the trials
+  // are used up.
+  bool Write(const JsonValue& value, ConstraintState& state, std::string& text) {
+    state_ = state;
+    text_.clear();
+    choices_.clear();
+    tasks_.assign(1, Task());
+    bool fits = Begin(value, 0);
+    while (!fits || task_ != 0) {
+      fits = (fits && Step()) || Choose();
+      if (!fits) return false;
+    }
+    state = state_;
+    text += text_;
+    return true;
+  }
+
+  bool is_used_up() const { return n_trials_ > most_trials_; }
+
+ private:
+  using TaskId = std::size_t;
+
+  // The unwritten parts of an array or object, and the task that follows. A task never changes, so
+  // that an earlier choice finds its tasks unchanged.
+  struct Task {
+    const JsonValue* container = nullptr;
+    std::size_t n_written = 0;
+    std::vector<char> is_written{};  // for each member of an object
+    TaskId next = 0;
+  };
+  // A place between the members of an object, and the member to try there next.
+  struct Choice {
+    ConstraintState state;
+    std::size_t text_size = 0;
+    std::size_t n_tasks = 0;
+    TaskId task = 0;
+    std::size_t member = 0;
+  };
+
+  bool Append(const std::string& piece) {
+    Result<ConstraintState> next = constraint_.AdvanceText(state_, piece);
+    if (!next) return false;
+    state_ = *std::move(next);
+    text_ += piece;
+    return true;
+  }
+
+  // Writes a scalar, or the beginning of a container; `next` follows.
+  bool Begin(const JsonValue& value, TaskId next) {
+    if (!value.IsArray() && !value.IsObject()) {
+      task_ = next;
+      return Append(WriteJson(value));
+    }
+    Task task = {.container = &value, .next = next};
+    if (value.IsObject()) task.is_written.resize(value.items().size());
+    task_ = tasks_.size();
+    tasks_.push_back(std::move(task));
+    return Append(value.IsArray() ? "[" : "{");
+  }
+
+  // Writes the next item or the end of a container. Returns false before the members of an object,
+  // and adds a choice there.
+  bool Step() {
+    const JsonValue& container = *tasks_[task_].container;
+    const std::size_t n_written = tasks_[task_].n_written;
+    if (n_written == container.items().size()) {
+      task_ = tasks_[task_].next;
+      return Append(container.IsArray() ? "]" : "}");
+    }
+    if (container.IsObject()) {
+      choices_.push_back({state_, text_.size(), tasks_.size(), task_, 0});
+      return false;
+    }
+    if (++n_trials_ > most_trials_) return false;
+    tasks_.push_back(
+        {.container = &container, .n_written = n_written + 1, .next = tasks_[task_].next});
+    return (n_written == 0 || Append(",")) &&
+           Begin(container.items()[n_written], tasks_.size() - 1);
+  }
+
+  // Advances to the next member at the latest choice that has one. Returns false if none is left.
+  bool Choose() {
+    while (!choices_.empty()) {
+      Choice& choice = choices_.back();
+      state_ = choice.state;
+      text_.resize(choice.text_size);
+      tasks_.resize(choice.n_tasks);
+      Task rest = tasks_[choice.task];
+      while (choice.member < rest.is_written.size() && rest.is_written[choice.member] != 0) {
+        ++choice.member;
+      }
+      if (choice.member == rest.is_written.size()) {
+        choices_.pop_back();
+        continue;
+      }
+      if (++n_trials_ > most_trials_) return false;
+      const std::size_t member = choice.member++;
+      const JsonValue& object = *rest.container;
+      const std::string key =
+          (rest.n_written > 0 ? "," : "") + WriteJson(JsonValue(object.key(member))) + ":";
+      rest.is_written[member] = 1;
+      ++rest.n_written;
+      tasks_.push_back(std::move(rest));
+      if (Append(key) && Begin(object.items()[member], tasks_.size() - 1)) return true;
+    }
+    return false;
+  }
+
+  const Constraint& constraint_;
+  const int most_trials_;
+  int n_trials_ = 0;
+  ConstraintState state_;
+  std::string text_;
+  TaskId task_ = 0;
+  std::vector<Task> tasks_;  // the first one represents the end of the value
+  std::vector<Choice> choices_;
+};
 
 // Writes a value as the constraint accepts it, object by object. A key that does not fit after the
 // keys before it is inserted among them; if that finds no order, all orders of the object are

@@ -3,7 +3,6 @@
 #include <string>
 #include <string_view>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 #include "json/json_pointer.h"
@@ -128,9 +127,7 @@ ApplyingSchemas InnerSchemas(const JsonValue& root, const Schemas& schemas, std:
     const JsonValue* properties = schema->Find("properties");
     const JsonValue* declared = properties != nullptr ? properties->Find(key) : nullptr;
     if (declared != nullptr) found.Add(*declared);
-    for (const char* open : {"patternProperties"}) {
-      const JsonValue* patterns = schema->Find(open);
-      if (patterns == nullptr) continue;
+    if (const JsonValue* patterns = schema->Find("patternProperties")) {
       for (const JsonValue& pattern : patterns->items()) found.Add(pattern);
     }
     const JsonValue* others = schema->Find("additionalProperties");

@@ -1,14 +1,26 @@
 // CompletionStream: collects the events of one streamed answer into the record of its request.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "measure/load/load_endpoint.h"
-
 namespace fathom::load {
+
+// The API of the server that receives the requests.
+// /v1/completions accepts token ids: prompts have exactly the drawn number of tokens. The other
+// endpoints (/v1/chat/completions, /v1/responses, /v1/messages) accept words.
+enum class LoadEndpoint { kCompletions, kChat, kResponses, kMessages };
+
+// Indexed by LoadEndpoint.
+inline constexpr std::string_view kEndpointNames[] = {"completions", "chat", "responses",
+                                                      "messages"};
+
+constexpr std::string_view Name(LoadEndpoint endpoint) {
+  return kEndpointNames[static_cast<std::size_t>(endpoint)];
+}
 
 // A piece of the stream that contains tokens.
 struct TokenChunk {

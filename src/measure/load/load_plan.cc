@@ -92,11 +92,11 @@ std::string LoadLevel::Name() const {
 
 Result<Arrival> ParseArrival(std::string_view text) {
   constexpr std::string_view kGamma = "gamma:";
-  if (text == "constant") return Arrival{.kind = ArrivalKind::kConstant};
+  if (text == "constant") return Arrival{.shape = std::nullopt};
   if (text == "poisson") return Arrival{};
   if (text.starts_with(kGamma)) {
     if (const auto shape = ParseWithin(text.substr(kGamma.size()), 0.01, 1000.0)) {
-      return Arrival{.kind = ArrivalKind::kGamma, .shape = *shape};
+      return Arrival{.shape = *shape};
     }
   }
   return MakeError(
@@ -107,21 +107,9 @@ Result<Arrival> ParseArrival(std::string_view text) {
 }
 
 double ArrivalTimes::Next() {
-  if (!has_begun_) {
-    has_begun_ = true;
-    return 0;
-  }
-  switch (level_.arrival.kind) {
-    case ArrivalKind::kConstant:
-      time_ += 1 / *level_.rate;
-      break;
-    case ArrivalKind::kPoisson:
-      time_ += random_.Gamma(1) / *level_.rate;
-      break;
-    case ArrivalKind::kGamma:
-      time_ += random_.Gamma(level_.arrival.shape) / *level_.rate;
-      break;
-  }
+  const std::optional<double>& shape = level_.arrival.shape;
+  if (has_begun_) time_ += (shape ? random_.Gamma(*shape) : 1) / *level_.rate;
+  has_begun_ = true;
   return time_;
 }
 

@@ -172,7 +172,6 @@ class Run {
     const std::lock_guard lock(mutex_);
     record.cancelled = stopped_ && !record.failure.empty();
     const bool goes_on = record.successful() && !stopped_;
-    n_failed_ += record.successful() || record.cancelled ? 0 : 1;
     result_.records.push_back(std::move(record));
     return goes_on;
   }
@@ -182,9 +181,7 @@ class Run {
     while (n_running_ > 0) {
       changed_.wait_for(lock, kWatchTime, [this] { return n_running_ == 0; });
       const LoadProgress progress = {.time_s = SecondsBetween(start_, Clock::now()),
-                                     .n_begun = result_.n_begun,
-                                     .n_done = static_cast<std::int64_t>(result_.records.size()),
-                                     .n_failed = n_failed_};
+                                     .n_done = static_cast<std::int64_t>(result_.records.size())};
       lock.unlock();
       const bool goes_on = watch(progress);
       lock.lock();
@@ -210,7 +207,6 @@ class Run {
   std::int64_t n_conversations_;
   ArrivalTimes arrivals_;
   LoadResult result_;
-  std::int64_t n_failed_ = 0;
   int n_running_ = 0;  // workers that have not ended
   int n_idle_ = 0;     // running workers that wait for an arrival
   bool stopped_ = false;

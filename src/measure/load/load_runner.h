@@ -31,9 +31,7 @@ struct LoadJob {
 
 struct LoadProgress {
   double time_s = 0;
-  std::int64_t n_begun = 0;  // conversations
-  std::int64_t n_done = 0;   // requests
-  std::int64_t n_failed = 0;
+  std::int64_t n_done = 0;  // requests
 };
 
 // Called every 50 ms on the calling thread. Returns false to cancel the running requests and end

@@ -10,7 +10,7 @@
 #include "base/tensor.h"
 #include "http/http_client.h"
 #include "json/json_value.h"
-#include "measure/load/load_endpoint.h"
+#include "measure/load/completion_stream.h"
 
 namespace fathom::load {
 

@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <optional>
 #include <random>
 #include <string>
 
+#include "base/line_reader.h"
 #include "json/field_reader.h"
 #include "json/json_value.h"
 
@@ -128,10 +128,9 @@ Status ReadLines(std::string_view text, TraceReader& trace) {
   if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) {
     return MakeError(ErrorCode::kInvalidData, "expected loads or chosen experts, found nothing");
   }
-  for (std::size_t number = 1; !text.empty(); ++number) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
+  LineReader lines(text);
+  std::string_view line;
+  for (std::size_t number = 1; lines.Next(&line); ++number) {
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
     const std::string name = fmt::format("line {}", number);
     const Result<JsonValue> json = ParseJsonObject(line, name);

@@ -1,7 +1,6 @@
 // ExpertLoad: the frequency with which the experts of each layer are chosen.
 #pragma once
 
-#include <cstdint>
 #include <string_view>
 #include <vector>
 

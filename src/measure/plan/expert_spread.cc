@@ -1,6 +1,5 @@
 #include "measure/plan/expert_spread.h"
 
-#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -26,14 +25,6 @@ double ExpectedMaximum(std::int64_t n) {
     mean += kStep * (1 - std::pow(1 - below, power) - std::pow(below, power));
   }
   return mean;
-}
-
-double PlannedWork::ExpertsAbove(double n_deviations) const {
-  return std::min(n_experts + n_deviations * n_experts_deviation, n_held);
-}
-
-double PlannedWork::RowsAbove(double n_deviations) const {
-  return n_rows + n_deviations * n_rows_deviation;
 }
 
 std::vector<PlannedWork> SpreadWork(std::span<const double> shares,

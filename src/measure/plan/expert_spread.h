@@ -1,6 +1,7 @@
 // The work of a step on the experts of one layer, divided among ranks.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -24,8 +25,10 @@ struct PlannedWork {
 
   // Returns n_experts plus this many deviations. With ExpectedMaximum(n), this is the work of the
   // busiest of n such ranks.
-  double ExpertsAbove(double n_deviations) const;
-  double RowsAbove(double n_deviations) const;
+  double ExpertsAbove(double n_deviations) const {
+    return std::min(n_experts + n_deviations * n_experts_deviation, n_held);
+  }
+  double RowsAbove(double n_deviations) const { return n_rows + n_deviations * n_rows_deviation; }
 };
 
 // Returns the work of every rank for a step of n_tokens. shares: the share of tokens that choose

@@ -121,18 +121,6 @@ class HardwareReader {
 
 }  // namespace
 
-double Device::Flops(NumberFormat format) const {
-  switch (format) {
-    case NumberFormat::kFp4:
-      return fp4_flops;
-    case NumberFormat::kFp8:
-      return fp8_flops;
-    case NumberFormat::kBf16:
-      return bf16_flops;
-  }
-  return bf16_flops;
-}
-
 Result<Hardware> ParseHardware(std::string_view text, std::string_view file_name) {
   const Result<JsonValue> json = ParseJsonObject(text, file_name);
   if (!json) return Unexpected(json.error());

@@ -21,20 +21,18 @@ inline constexpr double kGiga = 1e9;
 
 inline double Number(std::int64_t x) { return static_cast<double>(x); }
 
-// The formats of products. Devices have a rate for each; a format that the device cannot multiply
-// runs at the rate of the next wider format.
-enum class NumberFormat { kFp4, kFp8, kBf16 };
-
 struct Device {
   double memory_bytes = 0;
   double reserved_bytes = 0;    // bytes that other programs use
   double bytes_per_second = 0;  // rate of reading memory
-  double fp4_flops = 0;         // per second
+  // The rates of products, per second; a format that the device cannot multiply runs at the rate of
+  // the next wider format.
+  double fp4_flops = 0;
   double fp8_flops = 0;
   double bf16_flops = 0;
-
-  double Flops(NumberFormat format) const;
 };
+// The rate for one format.
+using FormatFlops = double Device::*;
 
 // A link between two devices: it sends and receives at this rate simultaneously.
 struct Link {

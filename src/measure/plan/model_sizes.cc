@@ -10,7 +10,6 @@
 #include "kernels/weight_format.h"
 #include "kv_cache/sequence_cache.h"
 #include "model/cache_shape.h"
-#include "model/model.h"
 #include "model/workspace.h"
 
 namespace fathom::plan {

@@ -18,9 +18,9 @@ using bench::Costs;
 
 // Returns the format in which a component's matrices are multiplied; hyper-connections are F32, and
 // small.
-NumberFormat ComponentFormat(Component component) {
+FormatFlops ComponentFormat(Component component) {
   const bool is_fp8 = component == Component::kAttention || component == Component::kShared;
-  return is_fp8 ? NumberFormat::kFp8 : NumberFormat::kBf16;
+  return is_fp8 ? &Device::fp8_flops : &Device::bf16_flops;
 }
 
 }  // namespace
@@ -63,10 +63,10 @@ StepTimes::StepTimes(const ModelSizes& model, const Hardware& hardware, const Ex
   imbalance_ = sum / Number(std::ssize(load_));
 }
 
-double StepTimes::Seconds(const Cost& cost, NumberFormat format) const {
+double StepTimes::Seconds(const Cost& cost, FormatFlops format) const {
   const Device& device = hardware_.device;
   return std::max(cost.bytes / (device.bytes_per_second * hardware_.memory_efficiency),
-                  cost.flops / (device.Flops(format) * hardware_.compute_efficiency));
+                  cost.flops / (device.*format * hardware_.compute_efficiency));
 }
 
 // Components run one after another: none reads memory while another computes.
@@ -84,8 +84,7 @@ const std::vector<StepTimes::BusiestRank>& StepTimes::BusiestExperts(std::int64_
   if (known != work_.end()) return known->second;
   const int n_ranks = layout_.n_expert();
   const double n_deviations = ExpectedMaximum(n_ranks);
-  const NumberFormat format =
-      model_.formats().fp4_experts ? NumberFormat::kFp4 : NumberFormat::kFp8;
+  const FormatFlops format = model_.formats().fp4_experts ? &Device::fp4_flops : &Device::fp8_flops;
   std::vector<BusiestRank> layers;
   for (std::size_t layer = 0; layer < load_.size(); ++layer) {
     const Cost expert = model_.costs().layers()[layer].expert;
@@ -161,10 +160,10 @@ void StepTimes::AddAttention(std::size_t layer, const StepWork& work, StageTime*
   const double least_read = layout_.decode_context_parallel ? 0 : std::min(1.0, n_tokens / n_ranks);
   time->attention +=
       Seconds({read.core.bytes * n_sequences, done.core.flops * n_tokens / layout_.n_tensor},
-              NumberFormat::kBf16) +
+              &Device::bf16_flops) +
       Seconds({read.indexer.bytes * std::max(n_sequences / n_ranks, least_read),
                done.indexer.flops * n_tokens / n_ranks},
-              NumberFormat::kFp8);
+              &Device::fp8_flops);
   if (is_shared) {
     time->exchange +=
         RoundSeconds(hardware_, tensor_peers_,
@@ -186,7 +185,7 @@ bool StepTimes::SharesIndexer(std::size_t layer, const StepWork& work) const {
 double StepTimes::DenseSeconds(std::size_t layer, const StepWork& work) const {
   const double n_tokens = Number(work.n_tokens);
   const bench::LayerCosts& of_layer = model_.costs().layers()[layer];
-  const double table = Seconds({of_layer.table_row_bytes * n_tokens, 0}, NumberFormat::kBf16);
+  const double table = Seconds({of_layer.table_row_bytes * n_tokens, 0}, &Device::bf16_flops);
   Costs costs = dense_[layer];
   if (SharesIndexer(layer, work) && !layout_.decode_context_parallel) {
     const double own = Number(DivideUp(work.n_tokens, layout_.n_tensor)) / n_tokens;
@@ -202,7 +201,7 @@ void StepTimes::AddEnds(const ModelShard& share, const StepWork& work, StageTime
   const int n_tensor = layout_.n_tensor;
   if (share.is_first_stage()) {
     const double row = sizeof(Bf16) * Number(config.hidden_size);
-    time->dense += Seconds({row * Number(work.n_tokens), 0}, NumberFormat::kBf16);
+    time->dense += Seconds({row * Number(work.n_tokens), 0}, &Device::bf16_flops);
     if (n_tensor > 1) {
       const std::int64_t n_rows = DivideUp(work.n_tokens, n_tensor);
       time->exchange +=

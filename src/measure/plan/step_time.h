@@ -67,7 +67,7 @@ class StepTimes {
     double rows = 0;
   };
 
-  double Seconds(const bench::Cost& cost, NumberFormat format) const;
+  double Seconds(const bench::Cost& cost, FormatFlops format) const;
   double ComponentSeconds(const bench::Costs& costs, double n_rows) const;
   const std::vector<BusiestRank>& BusiestExperts(std::int64_t n_tokens);
   double SumSeconds(std::int64_t n_tokens) const;

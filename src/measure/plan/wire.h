@@ -1,9 +1,7 @@
 // Computes the bytes that the ranks of a replica send each other: docs/cluster.md as formulas.
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <string_view>
 
 #include "checkpoint/model_config.h"
 #include "measure/plan/hardware.h"

@@ -1,7 +1,5 @@
 #include "measure/slice/tokenizer_json.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <string_view>

@@ -35,9 +35,9 @@ struct Shard {
   std::vector<SliceTensor> tensors;
 };
 
-// Begins a new file where one more tensor would exceed the limit.
+// Begins a new file where one more tensor would exceed the limit. Fills in the summary.
 std::vector<Shard> MakeShards(std::vector<std::vector<SliceTensor>> parts,
-                              std::int64_t max_shard_bytes) {
+                              std::int64_t max_shard_bytes, SliceSummary& summary) {
   std::vector<Shard> shards;
   for (std::vector<SliceTensor>& part : parts) {
     shards.emplace_back();
@@ -49,25 +49,16 @@ std::vector<Shard> MakeShards(std::vector<std::vector<SliceTensor>> parts,
         bytes = 0;
       }
       bytes += more;
+      summary.bytes += more;
+      ++summary.n_tensors;
       shards.back().tensors.push_back(std::move(tensor));
     }
   }
+  summary.n_shards = std::ssize(shards);
   for (std::size_t i = 0; i < shards.size(); ++i) {
     shards[i].file = fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, shards.size());
   }
   return shards;
-}
-
-SliceSummary Summarize(std::span<const Shard> shards) {
-  SliceSummary summary;
-  summary.n_shards = static_cast<std::int64_t>(shards.size());
-  for (const Shard& shard : shards) {
-    summary.n_tensors += static_cast<std::int64_t>(shard.tensors.size());
-    for (const SliceTensor& tensor : shard.tensors) {
-      summary.bytes += ByteCount(tensor);
-    }
-  }
-  return summary;
 }
 
 std::string IndexJson(std::span<const Shard> shards, std::int64_t total_size) {
@@ -270,8 +261,9 @@ Result<SliceSummary> WriteSlice(const fs::path& path, const SliceOptions& option
 
   Result<NewDirectory> directory = NewDirectory::Make(path);
   if (!directory) return Unexpected(directory.error());
-  const std::vector<Shard> shards = MakeShards(SliceParts(*config), options.max_shard_bytes);
-  const SliceSummary summary = Summarize(shards);
+  SliceSummary summary;
+  const std::vector<Shard> shards =
+      MakeShards(SliceParts(*config), options.max_shard_bytes, summary);
   const Status has_space = CheckSpace(path, summary.bytes);
   if (!has_space) return Unexpected(has_space.error());
   const Status written = WriteShards(shards, options, summary.bytes, team, progress, *directory);

@@ -115,9 +115,8 @@ TEST(LengthTest, RefusesWhatIsNone) {
 }
 
 TEST(ArrivalTest, ReadsKinds) {
-  EXPECT_EQ(ParseArrival("constant")->kind, ArrivalKind::kConstant);
-  EXPECT_EQ(ParseArrival("poisson")->kind, ArrivalKind::kPoisson);
-  EXPECT_EQ(ParseArrival("gamma:0.25")->kind, ArrivalKind::kGamma);
+  EXPECT_EQ(ParseArrival("constant")->shape, std::nullopt);
+  EXPECT_EQ(ParseArrival("poisson")->shape, 1.0);
   EXPECT_EQ(ParseArrival("gamma:0.25")->shape, 0.25);
   for (const char* text : {"", "gamma", "gamma:", "gamma:0", "gamma:x", "gamma:1x", "gamma:nan"}) {
     EXPECT_FALSE(ParseArrival(text)) << text;
@@ -125,7 +124,7 @@ TEST(ArrivalTest, ReadsKinds) {
 }
 
 TEST(ArrivalTest, ConstantGapsAreAllTheSame) {
-  ArrivalTimes times({.rate = 4, .arrival = {.kind = ArrivalKind::kConstant}}, 7);
+  ArrivalTimes times({.rate = 4, .arrival = {.shape = std::nullopt}}, 7);
   EXPECT_DOUBLE_EQ(times.Next(), 0);
   EXPECT_DOUBLE_EQ(times.Next(), 0.25);
   EXPECT_DOUBLE_EQ(times.Next(), 0.5);
@@ -141,7 +140,7 @@ TEST(ArrivalTest, GapsHaveTheRateAndTheSpreadAskedFor) {
       EXPECT_GE(now, last);
       return now - std::exchange(last, now);
     });
-    const double deviation = 0.5 / std::sqrt(arrival.shape);
+    const double deviation = 0.5 / std::sqrt(*arrival.shape);
     EXPECT_NEAR(gaps.mean, 0.5, 5 * deviation / std::sqrt(kDraws)) << kind;
     EXPECT_NEAR(gaps.deviation, deviation, 0.1 * deviation) << kind;
   }

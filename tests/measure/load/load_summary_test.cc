@@ -1,5 +1,5 @@
 // Figures of a level against values computed by hand.
-#include "measure/load/load_summary.h"
+#include "measure/load/load_report.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

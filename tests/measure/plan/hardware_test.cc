@@ -33,9 +33,9 @@ TEST(HardwareTest, ReadsWhatIsThereInBytesAndSeconds) {
   EXPECT_DOUBLE_EQ(hardware->device.memory_bytes, 64e9);
   EXPECT_DOUBLE_EQ(hardware->device.reserved_bytes, 1e9);
   EXPECT_DOUBLE_EQ(hardware->device.bytes_per_second, 40e9);
-  EXPECT_DOUBLE_EQ(hardware->device.Flops(NumberFormat::kFp4), 600e9);
-  EXPECT_DOUBLE_EQ(hardware->device.Flops(NumberFormat::kFp8), 500e9);
-  EXPECT_DOUBLE_EQ(hardware->device.Flops(NumberFormat::kBf16), 300e9);
+  EXPECT_DOUBLE_EQ(hardware->device.fp4_flops, 600e9);
+  EXPECT_DOUBLE_EQ(hardware->device.fp8_flops, 500e9);
+  EXPECT_DOUBLE_EQ(hardware->device.bf16_flops, 300e9);
   EXPECT_DOUBLE_EQ(hardware->memory_efficiency, 0.5);
   EXPECT_DOUBLE_EQ(hardware->compute_efficiency, 0.25);
   EXPECT_DOUBLE_EQ(hardware->node.bytes_per_second, 8e9);
