@@ -12,7 +12,7 @@
 #include "kv_cache/random_fill.h"
 #include "kv_cache/sequence_cache.h"
 
-namespace fathom::bench {
+namespace fathom::benchmarks {
 namespace {
 
 // The cache of one layer at a depth, with room for t more tokens.
@@ -187,4 +187,4 @@ void RegisterCaches(const Registrar& registrar) {
   }
 }
 
-}  // namespace fathom::bench
+}  // namespace fathom::benchmarks

@@ -41,7 +41,7 @@
 #include "model/model.h"
 #include "tokenizer/tokenizer.h"
 
-namespace fathom::bench {
+namespace fathom::benchmarks {
 namespace {
 
 struct Options {
@@ -345,10 +345,10 @@ void Run(const Options& options) {
 }
 
 }  // namespace
-}  // namespace fathom::bench
+}  // namespace fathom::benchmarks
 
 int main(int argc, char** argv) {
-  fathom::bench::Options options;
+  fathom::benchmarks::Options options;
   CLI::App app("The engine with many streams");
   app.add_option("--model", options.model, "Directory of the checkpoint");
   app.add_option("--streams", options.streams, "Numbers of streams")->delimiter(',');
@@ -368,6 +368,6 @@ int main(int argc, char** argv) {
                  "Compare so many runs with the schema and without it, in turns; without a schema, "
                  "so many starts with drafts and without them");
   CLI11_PARSE(app, argc, argv);
-  fathom::bench::Run(options);
+  fathom::benchmarks::Run(options);
   return 0;
 }

@@ -52,7 +52,7 @@
 #include "measure/plan/step_time.h"
 #include "measure/slice/shapes.h"
 
-namespace fathom::bench {
+namespace fathom::benchmarks {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -468,10 +468,10 @@ void Report(const Options& options) {
 }
 
 }  // namespace
-}  // namespace fathom::bench
+}  // namespace fathom::benchmarks
 
 int main(int argc, char** argv) {
-  fathom::bench::Options options;
+  fathom::benchmarks::Options options;
   CLI::App app("Popular experts on several ranks, before and after balancing");
   app.add_option("--ranks", options.n_ranks, "Ranks, each a thread");
   app.add_option("--layers", options.n_layers, "Layers of a step");
@@ -490,6 +490,6 @@ int main(int argc, char** argv) {
   app.add_option("--kb-per-block", options.kb_per_block, "Beside a layer, from a rank");
   app.add_option("--attention", options.attention_mb, "MB read before the experts of a layer");
   CLI11_PARSE(app, argc, argv);
-  fathom::bench::Report(options);
+  fathom::benchmarks::Report(options);
   return 0;
 }

@@ -49,7 +49,7 @@
 #include "experts/exchange/expert_exchange.h"
 #include "kernels/registry.h"
 
-namespace fathom::bench {
+namespace fathom::benchmarks {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -370,10 +370,10 @@ void RunProcess(const Options& options) {
 }
 
 }  // namespace
-}  // namespace fathom::bench
+}  // namespace fathom::benchmarks
 
 int main(int argc, char** argv) {
-  fathom::bench::Options options;
+  fathom::benchmarks::Options options;
   CLI::App app("Experts on several ranks, on a given network: ms per layer");
   app.add_option("--ranks", options.n_ranks, "Ranks, each a thread");
   app.add_option("--hosts", options.hosts, "Instead: addresses of all ranks")->delimiter(',');
@@ -390,6 +390,7 @@ int main(int argc, char** argv) {
   app.add_flag("--data", options.data, "Data ranks instead of tensor ranks");
   app.add_flag("--real", options.real, "Compute the products");
   CLI11_PARSE(app, argc, argv);
-  options.hosts.empty() ? fathom::bench::RunThreads(options) : fathom::bench::RunProcess(options);
+  options.hosts.empty() ? fathom::benchmarks::RunThreads(options)
+                        : fathom::benchmarks::RunProcess(options);
   return 0;
 }

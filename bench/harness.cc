@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "kernels/registry.h"
 
-namespace fathom::bench {
+namespace fathom::benchmarks {
 namespace {
 
 constexpr std::chrono::seconds kRooflineAge{5};
@@ -151,4 +151,4 @@ RopeRows Angles::Rows() const {
   return {{values.data(), n_rows, kRopePairs}, {values.data(), n_rows, kRopePairs}};
 }
 
-}  // namespace fathom::bench
+}  // namespace fathom::benchmarks

@@ -17,7 +17,7 @@
 #include "kernels/cpu/isa.h"
 #include "kernels/roofline.h"
 
-namespace fathom::bench {
+namespace fathom::benchmarks {
 
 // The sizes of V4-Flash.
 inline constexpr std::int64_t kHidden = 4096;
@@ -113,4 +113,4 @@ struct Angles {
   std::vector<float> values;
 };
 
-}  // namespace fathom::bench
+}  // namespace fathom::benchmarks

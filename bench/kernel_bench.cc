@@ -12,13 +12,13 @@
 #include "bench/harness.h"
 
 int main(int argc, char** argv) {
-  fathom::bench::Rooflines rooflines;
-  for (const fathom::Isa isa : fathom::AvailableIsas()) {
-    if (isa == fathom::Isa::kScalar) {
+  fathom::benchmarks::Rooflines rooflines;
+  for (const fathom::kernels::Isa isa : fathom::kernels::AvailableIsas()) {
+    if (isa == fathom::kernels::Isa::kScalar) {
       continue;
     }
     for (const int n_threads : {1, 2}) {
-      const fathom::bench::Registrar registrar({isa, n_threads}, rooflines);
+      const fathom::benchmarks::Registrar registrar({isa, n_threads}, rooflines);
       RegisterProducts(registrar);
       RegisterRows(registrar);
       RegisterCaches(registrar);

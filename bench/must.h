@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "base/result.h"
 
-namespace fathom::bench {
+namespace fathom::benchmarks {
 
 // An error ends the program with its message.
 inline void Must(const Status& status) {
@@ -19,4 +19,4 @@ T Must(Result<T> result) {
   return *std::move(result);
 }
 
-}  // namespace fathom::bench
+}  // namespace fathom::benchmarks

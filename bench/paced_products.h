@@ -11,7 +11,7 @@
 #include "base/tensor.h"
 #include "kernels/backend.h"
 
-namespace fathom::bench {
+namespace fathom::benchmarks {
 
 struct ProcessorSpeed {
   double bytes_per_second = 0;
@@ -67,4 +67,4 @@ class PacedProducts {
   double overslept_ = 0;  // seconds
 };
 
-}  // namespace fathom::bench
+}  // namespace fathom::benchmarks

@@ -8,7 +8,7 @@
 
 #include "bench/harness.h"
 
-namespace fathom::bench {
+namespace fathom::benchmarks {
 namespace {
 
 constexpr std::int64_t kGroups = 8;  // of wo_a
@@ -159,4 +159,4 @@ void RegisterProducts(const Registrar& registrar) {
   }
 }
 
-}  // namespace fathom::bench
+}  // namespace fathom::benchmarks

@@ -4,7 +4,7 @@
 
 #include "bench/harness.h"
 
-namespace fathom::bench {
+namespace fathom::benchmarks {
 namespace {
 
 constexpr std::int64_t kGates = 24;
@@ -145,4 +145,4 @@ void RegisterRows(const Registrar& registrar) {
   }
 }
 
-}  // namespace fathom::bench
+}  // namespace fathom::benchmarks

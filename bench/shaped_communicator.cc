@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 
-namespace fathom::bench {
+namespace fathom::benchmarks {
 namespace {
 
 using Clock = ShapedNetwork::Clock;
@@ -166,4 +166,4 @@ std::unique_ptr<Communicator> MakeShapedCommunicator(int rank, ShapedNetwork& ne
                                               std::make_shared<Shared>());
 }
 
-}  // namespace fathom::bench
+}  // namespace fathom::benchmarks

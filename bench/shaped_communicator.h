@@ -15,7 +15,7 @@
 
 #include "comm/communicator.h"
 
-namespace fathom::bench {
+namespace fathom::benchmarks {
 
 // Every rank has a port that sends and receives at the same time, each at this rate.
 struct LinkShape {
@@ -71,4 +71,4 @@ class ShapedNetwork {
 // The network outlives the communicator, which can be split into all ranks only.
 std::unique_ptr<Communicator> MakeShapedCommunicator(int rank, ShapedNetwork& network);
 
-}  // namespace fathom::bench
+}  // namespace fathom::benchmarks

@@ -12,7 +12,7 @@
 #include <thread>
 #include <utility>
 
-namespace fathom::bench {
+namespace fathom::benchmarks {
 namespace {
 
 constexpr std::chrono::milliseconds kBetweenTries(20);
@@ -88,4 +88,4 @@ Result<MeshEnds> JoinTcpMesh(int rank, std::span<const std::string> addresses, i
   return ends;
 }
 
-}  // namespace fathom::bench
+}  // namespace fathom::benchmarks

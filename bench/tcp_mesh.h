@@ -9,9 +9,9 @@
 #include "base/result.h"
 #include "comm/socket_mesh.h"
 
-namespace fathom::bench {
+namespace fathom::benchmarks {
 
 // addresses: IPv4, of every rank. All ranks call it within 10 s. Errors: kIo, kInvalidArgument.
 Result<MeshEnds> JoinTcpMesh(int rank, std::span<const std::string> addresses, int port);
 
-}  // namespace fathom::bench
+}  // namespace fathom::benchmarks

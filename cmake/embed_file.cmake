@@ -4,9 +4,10 @@ file(READ "${FILE}" bytes HEX)
 string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
 string(REGEX REPLACE "(0x..,0x..,0x..,0x..,0x..,0x..,0x..,0x..,0x..,0x..,0x..,0x..,0x..,0x..,0x..,0x..,)"
   "\\1\n" bytes "${bytes}")
+string(REGEX REPLACE "/.*" "" folder "${HEADER}")
 file(WRITE "${OUTPUT}" "#include \"${HEADER}\"
 
-namespace fathom {
+namespace fathom::${folder} {
 namespace {
 
 constexpr unsigned char kBytes[] = {
@@ -18,5 +19,5 @@ std::string_view ${FUNCTION}() {
   return {reinterpret_cast<const char*>(kBytes), sizeof(kBytes)};
 }
 
-}  // namespace fathom
+}  // namespace fathom::${folder}
 ")

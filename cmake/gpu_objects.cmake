@@ -113,7 +113,7 @@ asm(\".pushsection .rodata\\n .balign 64\\n\"
 extern \"C\" {
 @declarations@}
 
-namespace fathom {
+namespace fathom::kernels {
 namespace {
 
 constexpr std::string_view kArchitectures[] = {\"@architectures@\"};
@@ -124,7 +124,7 @@ const CodeObject kObjects[] = {
 
 CodeObjects EmbeddedCodeObjects() { return {kArchitectures, kObjects}; }
 
-}  // namespace fathom
+}  // namespace fathom::kernels
 ")
   set_source_files_properties(${file} PROPERTIES OBJECT_DEPENDS "${objects}")
   fathom_compile_alone(FILES ${file})

@@ -18,25 +18,25 @@ int Fail(const fathom::Error& error) {
 
 int main(int argc, char** argv) {
   // Everything but the weights: no path is the embedded model.
-  const fathom::Result<fathom::ModelFiles> files = fathom::ModelFiles::Read("");
+  const fathom::Result<fathom::runtime::ModelFiles> files = fathom::runtime::ModelFiles::Read("");
   if (!files) return Fail(files.error());
   fathom::Result<std::vector<fathom::Token>> prompt = files->tokenizer.Encode(
-      argc > 1 ? argv[1] : "Once upon a time", fathom::SpecialTokens::kPlainText);
+      argc > 1 ? argv[1] : "Once upon a time", fathom::tokenizer::SpecialTokens::kPlainText);
   if (!prompt) return Fail(prompt.error());
   prompt->insert(prompt->begin(), static_cast<fathom::Token>(files->config.bos_token_id));
 
-  const fathom::Result<std::unique_ptr<fathom::Runtime>> runtime =
-      fathom::Runtime::Load(*files, {.run = {.n_threads = 2}});
+  const fathom::Result<std::unique_ptr<fathom::runtime::Runtime>> runtime =
+      fathom::runtime::Runtime::Load(*files, {.run = {.n_threads = 2}});
   if (!runtime) return Fail(runtime.error());
 
-  const fathom::SamplingParameters sampling = {.temperature = files->generation.temperature,
-                                               .top_p = files->generation.top_p,
-                                               .seed = 1,
-                                               .max_tokens = 40};
-  fathom::Result<fathom::TokenStream> stream =
+  const fathom::engine::SamplingParameters sampling = {.temperature = files->generation.temperature,
+                                                       .top_p = files->generation.top_p,
+                                                       .seed = 1,
+                                                       .max_tokens = 40};
+  fathom::Result<fathom::engine::TokenStream> stream =
       (*runtime)->engine().Submit({.prompt = *prompt, .sampling = sampling});
   if (!stream) return Fail(stream.error());
-  for (fathom::StreamEvent event; stream->Next(event);) {
+  for (fathom::engine::StreamEvent event; stream->Next(event);) {
     if (event.error) return Fail(*event.error);
     std::fputs(event.text.c_str(), stdout);
     std::fflush(stdout);

@@ -13,7 +13,7 @@
 #include "checkpoint/safetensors_header.h"
 #include "checkpoint/safetensors_index.h"
 
-namespace fathom {
+namespace fathom::fuzz {
 
 inline void CheckHeader(const std::optional<SafetensorsHeader>& header, std::int64_t data_bytes,
                         const std::vector<Error>& problems) {
@@ -83,4 +83,4 @@ inline void ModelConfigInput(std::string_view text) {
   Check(config->rms_norm_eps > 0 && config->hc_eps > 0, "no division by zero");
 }
 
-}  // namespace fathom
+}  // namespace fathom::fuzz

@@ -4,6 +4,6 @@
 #include "fuzz/checkpoint_inputs.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  fathom::ModelConfigInput(std::string_view(reinterpret_cast<const char*>(data), size));
+  fathom::fuzz::ModelConfigInput(std::string_view(reinterpret_cast<const char*>(data), size));
   return 0;
 }

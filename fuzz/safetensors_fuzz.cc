@@ -4,6 +4,6 @@
 #include "fuzz/checkpoint_inputs.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  fathom::SafetensorsInput(std::span(data, size));
+  fathom::fuzz::SafetensorsInput(std::span(data, size));
   return 0;
 }

@@ -8,11 +8,11 @@
 #include "tokenizer/tokenizer.h"
 
 using fathom::Check;
-using fathom::SpecialTokens;
+using fathom::tokenizer::SpecialTokens;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view json(reinterpret_cast<const char*>(data), size);
-  const auto tokenizer = fathom::Tokenizer::Parse(json, "tokenizer.json");
+  const auto tokenizer = fathom::tokenizer::Tokenizer::Parse(json, "tokenizer.json");
   if (!tokenizer) {
     Check(!tokenizer.error().message.empty(), "an error without a message");
     return 0;

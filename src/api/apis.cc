@@ -7,7 +7,7 @@
 #include "api/openai/openai_api.h"
 #include "api/responses/responses_api.h"
 
-namespace fathom {
+namespace fathom::api {
 
 std::span<const Api* const> Apis() {
   static constexpr std::array kApis = {
@@ -35,4 +35,4 @@ ApiReply WholeReply(const ApiAnswer& answer) {
   return {.status = 200, .body = api.make_format()->Whole(answer)};
 }
 
-}  // namespace fathom
+}  // namespace fathom::api

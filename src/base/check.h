@@ -4,6 +4,8 @@
 
 #include <string_view>
 
+#include "base/namespaces.h"
+
 namespace fathom {
 
 [[noreturn]] void CheckFailed(std::string_view what, const char* file, int line);

@@ -13,6 +13,8 @@
 #include <tl/expected.hpp>
 #include <utility>
 
+#include "base/namespaces.h"
+
 namespace fathom {
 
 enum class ErrorCode {

@@ -13,6 +13,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/namespaces.h"
+
 namespace fathom {
 
 using Token = std::int32_t;

@@ -6,7 +6,7 @@
 #include "json/json_value.h"
 #include "json/json_writer.h"
 
-namespace fathom {
+namespace fathom::chat {
 namespace {
 
 bool IsCut(const Answer& answer, std::size_t call) {
@@ -88,4 +88,4 @@ std::string AnswerToJson(const Answer& answer) {
   return PythonJson(json);
 }
 
-}  // namespace fathom
+}  // namespace fathom::chat

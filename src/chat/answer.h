@@ -12,7 +12,7 @@
 #include "chat/parser.h"
 #include "chat/tool_schemas.h"
 
-namespace fathom {
+namespace fathom::chat {
 
 struct Answer {
   std::string reasoning_content{};
@@ -48,4 +48,4 @@ Answer ParseAnswer(std::string_view text, AnswerParserOptions options,
 // Without reasoning or calls their keys are absent; content is null if there are calls and no text.
 std::string AnswerToJson(const Answer& answer);
 
-}  // namespace fathom
+}  // namespace fathom::chat

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace fathom {
+namespace fathom::chat {
 
 // The reason why an answer ended, in OpenAI's terms. The engine's FinishReason, which does not know
 // of calls, is the reason why the generation ended.
@@ -75,4 +75,4 @@ class AnswerEvents {
   std::vector<AnswerEvent> events_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::chat

@@ -9,7 +9,7 @@
 #include "json/json_value.h"
 #include "json/json_writer.h"
 
-namespace fathom {
+namespace fathom::chat {
 namespace {
 
 // Returns the JSON value that is the whole of `text`, without blanks around it; nullopt if it is
@@ -289,4 +289,4 @@ void CallBuilder::Send(std::string_view text) {
   events_->AddDelta(AnswerEvent::Kind::kArgumentsDelta, text, calls_);
 }
 
-}  // namespace fathom
+}  // namespace fathom::chat

@@ -16,7 +16,7 @@
 #include "chat/call_ids.h"
 #include "chat/tool_schemas.h"
 
-namespace fathom {
+namespace fathom::chat {
 
 // Writes the arguments of one call as a JSON object while its parameters arrive.
 //
@@ -145,4 +145,4 @@ class CallBuilder {
   std::size_t malformed_arguments_ = 0;
 };
 
-}  // namespace fathom
+}  // namespace fathom::chat

@@ -2,7 +2,7 @@
 
 #include <random>
 
-namespace fathom {
+namespace fathom::chat {
 
 RandomBits SystemRandomBits() {
   return [] {
@@ -28,4 +28,4 @@ std::string MakeId(std::string_view prefix, const RandomBits& random_bits) {
   return id;
 }
 
-}  // namespace fathom
+}  // namespace fathom::chat

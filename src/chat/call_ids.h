@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace fathom {
+namespace fathom::chat {
 
 // Returns 64 random bits each time. A server passes a generator seeded from the system, so that ids
 // cannot be guessed or repeat; a test passes one with a fixed seed.
@@ -18,4 +18,4 @@ RandomBits SystemRandomBits();
 // Returns an id from at least three draws. Each character is uniform.
 std::string MakeId(std::string_view prefix, const RandomBits& random_bits);
 
-}  // namespace fathom
+}  // namespace fathom::chat

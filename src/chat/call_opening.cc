@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace fathom {
+namespace fathom::chat {
 namespace {
 
 using Kind = CallOpening::Kind;
@@ -87,4 +87,4 @@ CallOpening ReadCallOpening(std::string_view text, const Tag& tag, const Opening
   return {.kind = Kind::kEmptyBlock, .bytes = offset + next.tag.bytes};
 }
 
-}  // namespace fathom
+}  // namespace fathom::chat

@@ -15,7 +15,7 @@
 #include "chat/dsml_scanner.h"
 #include "chat/tool_schemas.h"
 
-namespace fathom {
+namespace fathom::chat {
 
 struct CallOpening {
   enum class Kind {
@@ -52,4 +52,4 @@ CallOpening ReadCallOpening(std::string_view text, const Tag& tag, const Opening
 inline constexpr std::size_t kMaxJunkBytes = 512;
 inline constexpr std::size_t kMaxOpeningBytes = 3 * kMaxTagBytes + 2 * kMaxJunkBytes;
 
-}  // namespace fathom
+}  // namespace fathom::chat

@@ -10,7 +10,7 @@
 
 #include "base/tensor.h"
 
-namespace fathom {
+namespace fathom::chat {
 
 enum class Role {
   kSystem,
@@ -135,4 +135,4 @@ struct EncodeOptions {
   bool trust_client_text = false;
 };
 
-}  // namespace fathom
+}  // namespace fathom::chat

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-namespace fathom {
+namespace fathom::chat {
 namespace {
 
 // A tree, because clients choose the ids: a hash table is slow when they collide.
@@ -141,4 +141,4 @@ void PlaceRequestTools(ChatRequest* request) {
   if (std::exchange(request->asks_for_object, false)) place.asks_for_object = true;
 }
 
-}  // namespace fathom
+}  // namespace fathom::chat

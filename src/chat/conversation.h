@@ -7,7 +7,7 @@
 
 #include "chat/chat.h"
 
-namespace fathom {
+namespace fathom::chat {
 
 // A message, with a flag that marks context.
 struct Turn {
@@ -28,4 +28,4 @@ Conversation PrepareConversation(const ChatRequest& request, const EncodeOptions
 // Moves request.tools and request.response_format to the message that shows them.
 void PlaceRequestTools(ChatRequest* request);
 
-}  // namespace fathom
+}  // namespace fathom::chat

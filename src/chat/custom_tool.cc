@@ -8,7 +8,7 @@
 #include "json/json_value.h"
 #include "json/json_writer.h"
 
-namespace fathom {
+namespace fathom::chat {
 namespace {
 
 // Returns the number of bytes inside a JSON string that encode whole characters, up to its closing
@@ -84,4 +84,4 @@ std::string_view CustomInputStream::Rest(std::string_view text) const {
   return text.substr(std::min(n_told_, text.size()));
 }
 
-}  // namespace fathom
+}  // namespace fathom::chat

@@ -8,7 +8,7 @@
 
 #include "chat/chat.h"
 
-namespace fathom {
+namespace fathom::chat {
 
 // The parameter of a custom tool's function: the text of a call is a string in the arguments.
 inline constexpr std::string_view kCustomInput = "input";
@@ -51,4 +51,4 @@ class CustomInputStream {
   std::size_t n_told_ = 0;  // bytes of the text that Feed has returned
 };
 
-}  // namespace fathom
+}  // namespace fathom::chat

@@ -4,7 +4,7 @@
 
 #include "chat/literals.h"
 
-namespace fathom {
+namespace fathom::chat {
 namespace {
 
 enum class Match { kYes, kNo, kIncomplete };
@@ -237,4 +237,4 @@ bool IsPlainTail(std::string_view text) {
   return first < text.size() && text[first] >= 'a' && text[first] <= 'z';
 }
 
-}  // namespace fathom
+}  // namespace fathom::chat

@@ -16,7 +16,7 @@
 #include <optional>
 #include <string_view>
 
-namespace fathom {
+namespace fathom::chat {
 
 // A longer tag is text; this limits the text that a stream holds back and scans again. A name may
 // have 128 code points of four bytes (docs/spec/constrained.md 2.5).
@@ -67,4 +67,4 @@ bool BeginsWithDsmlToken(std::string_view text);
 // it is the beginning of a plain form or of a think tag.
 bool IsPlainTail(std::string_view text);
 
-}  // namespace fathom
+}  // namespace fathom::chat

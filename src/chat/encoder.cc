@@ -12,7 +12,7 @@
 #include "json/json_value.h"
 #include "json/json_writer.h"
 
-namespace fathom {
+namespace fathom::chat {
 namespace {
 
 // Collects the spans of one prompt and keeps the first error.
@@ -349,4 +349,4 @@ Result<EncodedPrompt> EncodeChat(ChatRequest request, const EncodeOptions& optio
   return prompt;
 }
 
-}  // namespace fathom
+}  // namespace fathom::chat

@@ -13,7 +13,7 @@
 #include "chat/literals.h"
 #include "chat/profile.h"
 
-namespace fathom {
+namespace fathom::chat {
 
 // A part of the prompt and its origin. Special tokens are recognized only in text of the format
 // itself: a client that writes <｜User｜> into a message must not open a turn. Apart from that, the
@@ -49,4 +49,4 @@ const TaskToken* FindTask(std::string_view task);
 // Returns the names of all tasks, for messages.
 std::string TaskNames();
 
-}  // namespace fathom
+}  // namespace fathom::chat

@@ -9,7 +9,7 @@
 #include "chat/literals.h"
 #include "chat/messages.h"
 
-namespace fathom {
+namespace fathom::chat {
 namespace {
 
 void MoveAll(std::vector<Message>* from, std::vector<Message>* to) {
@@ -96,4 +96,4 @@ void ArrangeHistory(std::vector<Message>* messages) {
   *messages = arranger.Take();
 }
 
-}  // namespace fathom
+}  // namespace fathom::chat

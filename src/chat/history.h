@@ -6,7 +6,7 @@
 
 #include "chat/chat.h"
 
-namespace fathom {
+namespace fathom::chat {
 
 // Accepts any list of messages and takes time linear in their number.
 //
@@ -24,4 +24,4 @@ namespace fathom {
 // conversation that grows by turns begins with its earlier arrangement.
 void ArrangeHistory(std::vector<Message>* messages);
 
-}  // namespace fathom
+}  // namespace fathom::chat

@@ -5,7 +5,7 @@
 
 #include <string_view>
 
-namespace fathom {
+namespace fathom::chat {
 
 // Tokens. The bar is U+FF5C, the low line in the sentence tokens U+2581.
 inline constexpr std::string_view kBeginOfSentence = "<｜begin▁of▁sentence｜>";
@@ -96,4 +96,4 @@ inline constexpr std::string_view kJsonObjectFormat =
     "\n"
     "Reply with JSON object ONLY.";
 
-}  // namespace fathom
+}  // namespace fathom::chat

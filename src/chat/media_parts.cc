@@ -5,7 +5,7 @@
 #include "base/utf8.h"
 #include "json/json_writer.h"
 
-namespace fathom {
+namespace fathom::chat {
 namespace {
 
 struct Medium {
@@ -47,4 +47,4 @@ std::string MediaParts::Replace(std::string_view type, const std::string& path) 
   return fmt::format("[Unsupported {}]", medium.name);
 }
 
-}  // namespace fathom
+}  // namespace fathom::chat

@@ -8,7 +8,7 @@
 
 #include "base/result.h"
 
-namespace fathom {
+namespace fathom::chat {
 
 enum class MediaPolicy {
   kEarlier,  // replace parts of earlier turns, which a client cannot remove, by a text
@@ -40,4 +40,4 @@ class MediaParts {
   std::optional<Error> error_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::chat

@@ -16,7 +16,7 @@
 #include "chat/named_results.h"
 #include "json/json_writer.h"
 
-namespace fathom {
+namespace fathom::chat {
 namespace {
 
 // The older name of the role tool, from when calls had no ids: a result answers the call before it.
@@ -456,4 +456,4 @@ Result<std::vector<ToolSpec>> ParseTools(std::string_view json, std::string_view
   return tools;
 }
 
-}  // namespace fathom
+}  // namespace fathom::chat

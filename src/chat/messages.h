@@ -10,7 +10,7 @@
 #include "chat/media_parts.h"
 #include "json/json_value.h"
 
-namespace fathom {
+namespace fathom::chat {
 
 struct MessageOptions {
   // On: "developer" is OpenAI's name for the system role. Off: the native meaning, a user turn that
@@ -64,4 +64,4 @@ std::string FlatFunction(const JsonValue& tool, std::string_view name, std::stri
 // the list in errors.
 Result<std::vector<ToolSpec>> ParseTools(std::string_view json, std::string_view path = "tools");
 
-}  // namespace fathom
+}  // namespace fathom::chat

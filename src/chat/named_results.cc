@@ -9,7 +9,7 @@
 #include <span>
 #include <string>
 
-namespace fathom {
+namespace fathom::chat {
 namespace {
 
 bool IsNamedResult(const Message& message) {
@@ -69,4 +69,4 @@ void PairNamedResults(std::vector<Message>* messages) {
   }
 }
 
-}  // namespace fathom
+}  // namespace fathom::chat

@@ -5,7 +5,7 @@
 
 #include "chat/chat.h"
 
-namespace fathom {
+namespace fathom::chat {
 
 // Gives each result without an id, but with a tool's name, the id of the call that it answers: the
 // first call of that name, in the last assistant turn with calls, that no earlier result answers. A
@@ -13,4 +13,4 @@ namespace fathom {
 // the number of messages and calls, except for a search in a tree for each.
 void PairNamedResults(std::vector<Message>* messages);
 
-}  // namespace fathom
+}  // namespace fathom::chat

@@ -4,7 +4,7 @@
 
 #include "chat/shown_request.h"
 
-namespace fathom {
+namespace fathom::chat {
 
 OfferedTools::OfferedTools(std::vector<ToolSpec> tools)
     : tools_(std::move(tools)), is_shown_(tools_.size()) {
@@ -45,4 +45,4 @@ void OfferedTools::Remove(std::string_view name) {
   if (found != index_.end()) tools_[found->second].is_available = false;
 }
 
-}  // namespace fathom
+}  // namespace fathom::chat

@@ -11,7 +11,7 @@
 
 #include "chat/chat.h"
 
-namespace fathom {
+namespace fathom::chat {
 
 // Call its functions in the order of the messages. Used by one thread.
 class OfferedTools {
@@ -37,4 +37,4 @@ class OfferedTools {
   std::map<std::string, std::size_t, std::less<>> index_;  // by name
 };
 
-}  // namespace fathom
+}  // namespace fathom::chat

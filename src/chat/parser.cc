@@ -5,7 +5,7 @@
 
 #include "chat/literals.h"
 
-namespace fathom {
+namespace fathom::chat {
 namespace {
 
 using Outcome = TagScan::Outcome;
@@ -415,4 +415,4 @@ void AnswerParser::DropText(std::string_view text) {
       text.begin(), text.end(), [](char c) { return kTagBlanks.find(c) == kTagBlanks.npos; }));
 }
 
-}  // namespace fathom
+}  // namespace fathom::chat

@@ -30,7 +30,7 @@
 #include "chat/dsml_scanner.h"
 #include "chat/trailing_block.h"
 
-namespace fathom {
+namespace fathom::chat {
 
 // The reason why the text ended.
 enum class AnswerEnd {
@@ -133,4 +133,4 @@ class AnswerParser {
   AnswerStats stats_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::chat

@@ -9,7 +9,7 @@
 #include "base/utf8.h"
 #include "json/json_value.h"
 
-namespace fathom {
+namespace fathom::chat {
 namespace {
 
 // The highest level of the April checkpoints, the middle one of v4-0731.
@@ -139,4 +139,4 @@ std::string EffortNames(const PromptProfile& profile) {
   return names;
 }
 
-}  // namespace fathom
+}  // namespace fathom::chat

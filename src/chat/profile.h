@@ -9,7 +9,7 @@
 
 #include "base/result.h"
 
-namespace fathom {
+namespace fathom::chat {
 
 // One value of "reasoning effort" and its effect.
 struct EffortLevel {
@@ -50,4 +50,4 @@ Result<EffortLevel> FindEffort(const PromptProfile& profile, std::string_view na
 // Returns the names of all levels, for messages.
 std::string EffortNames(const PromptProfile& profile);
 
-}  // namespace fathom
+}  // namespace fathom::chat

@@ -10,7 +10,7 @@
 #include "json/json_value.h"
 #include "json/json_writer.h"
 
-namespace fathom {
+namespace fathom::chat {
 namespace {
 
 // Returns {"name": ..., "description": ..., "parameters": ...} in the client's spelling.
@@ -65,4 +65,4 @@ Result<std::string> ToolDefinition(std::string_view function_json) {
   return ReserializeLikePython(*shown);
 }
 
-}  // namespace fathom
+}  // namespace fathom::chat

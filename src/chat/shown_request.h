@@ -8,7 +8,7 @@
 #include "base/result.h"
 #include "chat/chat.h"
 
-namespace fathom {
+namespace fathom::chat {
 
 // Changes a client's request before EncodeChat:
 // * the messages, as ArrangeHistory does;
@@ -24,4 +24,4 @@ void ShowAsConverter(ChatRequest* request);
 // "" or {}. `function_json`: ToolSpec::function_json. Error: it is not an object.
 Result<std::string> ToolDefinition(std::string_view function_json);
 
-}  // namespace fathom
+}  // namespace fathom::chat

@@ -12,7 +12,7 @@
 #include "chat/literals.h"
 #include "json/json_writer.h"
 
-namespace fathom {
+namespace fathom::chat {
 namespace {
 
 constexpr std::string_view kBlockOpen = "\n\n<｜DSML｜tool_calls";
@@ -170,4 +170,4 @@ Result<Answer> ParseStrictly(std::string_view text, ThinkingMode mode) {
   return StrictReader(text).Read(mode);
 }
 
-}  // namespace fathom
+}  // namespace fathom::chat

@@ -8,7 +8,7 @@
 #include "chat/answer.h"
 #include "chat/chat.h"
 
-namespace fathom {
+namespace fathom::chat {
 
 // `text` is the model's text after the prompt, with its end-of-sentence token as text:
 //
@@ -21,4 +21,4 @@ namespace fathom {
 // cases.
 Result<Answer> ParseStrictly(std::string_view text, ThinkingMode mode);
 
-}  // namespace fathom
+}  // namespace fathom::chat

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <utility>
 
-namespace fathom {
+namespace fathom::chat {
 namespace {
 
 ParameterType ReadType(const JsonValue& schema) {
@@ -63,4 +63,4 @@ bool ToolSchemas::RequiresMore(std::string_view tool, const JsonValue& arguments
                      [&](const std::string& name) { return arguments.Find(name) == nullptr; });
 }
 
-}  // namespace fathom
+}  // namespace fathom::chat

@@ -12,7 +12,7 @@
 #include "chat/chat.h"
 #include "json/json_value.h"
 
-namespace fathom {
+namespace fathom::chat {
 
 enum class ParameterType {
   kUnknown,  // no schema, or one that allows several types
@@ -54,4 +54,4 @@ class ToolSchemas {
   std::map<std::string, Tool, std::less<>> tools_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::chat

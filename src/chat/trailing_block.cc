@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace fathom {
+namespace fathom::chat {
 
 TrailingBlock::Verdict TrailingBlock::Read(std::string_view text) {
   if (text.size() > kMaxBytes) return Verdict::kText;
@@ -50,4 +50,4 @@ TrailingBlock::Verdict TrailingBlock::ReadTag(std::string_view rest) {
   return Verdict::kOpen;
 }
 
-}  // namespace fathom
+}  // namespace fathom::chat

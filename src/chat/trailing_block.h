@@ -11,7 +11,7 @@
 
 #include "chat/dsml_scanner.h"
 
-namespace fathom {
+namespace fathom::chat {
 
 // Reads one such block. Time is linear in the text.
 class TrailingBlock {
@@ -39,4 +39,4 @@ class TrailingBlock {
   bool is_after_reasoning_ = false;
 };
 
-}  // namespace fathom
+}  // namespace fathom::chat

@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <system_error>
 
-namespace fathom {
+namespace fathom::checkpoint {
 namespace {
 
 constexpr int kTries = 3;
@@ -42,4 +42,4 @@ Status ReadBlocks(BlockReader& reader, std::size_t file, std::int64_t offset,
   return reader.CheckUnchanged(file);
 }
 
-}  // namespace fathom
+}  // namespace fathom::checkpoint

@@ -12,7 +12,7 @@
 
 #include "base/result.h"
 
-namespace fathom {
+namespace fathom::checkpoint {
 
 // Offsets and addresses of direct reads are multiples of this.
 inline constexpr std::int64_t kReadBlockBytes = 4096;
@@ -38,4 +38,4 @@ class BlockReader {
 Status ReadBlocks(BlockReader& reader, std::size_t file, std::int64_t offset,
                   std::span<std::byte> to, std::int64_t n_needed);
 
-}  // namespace fathom
+}  // namespace fathom::checkpoint

@@ -5,7 +5,7 @@
 #include "base/git_lfs.h"
 #include "checkpoint/problems.h"
 
-namespace fathom {
+namespace fathom::checkpoint {
 namespace {
 
 constexpr std::size_t kLongestText = std::size_t{16} << 20;  // a configuration has 2 KB
@@ -168,7 +168,7 @@ std::optional<std::string> ConfigFields::Text(std::string_view name) const {
 
 void ConfigFields::AddProblem(std::string_view name, std::string_view expected,
                               std::string_view found) {
-  fathom::AddProblem(problems_, "{}: expected {}, found {}", name, expected, found);
+  checkpoint::AddProblem(problems_, "{}: expected {}, found {}", name, expected, found);
 }
 
-}  // namespace fathom
+}  // namespace fathom::checkpoint

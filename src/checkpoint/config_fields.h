@@ -15,7 +15,7 @@
 #include "base/result.h"
 #include "json/json_value.h"
 
-namespace fathom {
+namespace fathom::checkpoint {
 
 // Owns the parsed text; one thread. Names are paths: "rope_scaling.factor" is a field of a field. A
 // field that is null counts as missing. A field that is missing without a fallback, of the wrong
@@ -66,4 +66,4 @@ class ConfigFields {
   std::vector<Error> problems_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::checkpoint

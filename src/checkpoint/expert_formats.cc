@@ -6,7 +6,7 @@
 
 #include "base/parse_text.h"
 
-namespace fathom {
+namespace fathom::checkpoint {
 namespace {
 
 // Returns true for layers.L.ffn.experts.E.w1.weight.
@@ -46,4 +46,4 @@ std::optional<std::string> ExpertFormatWarning(const ModelConfig& config,
       n_contradicting, formats.n_fp4 + formats.n_fp8 + formats.n_other, found);
 }
 
-}  // namespace fathom
+}  // namespace fathom::checkpoint

@@ -9,7 +9,7 @@
 #include "checkpoint/model_config.h"
 #include "checkpoint/safetensors.h"
 
-namespace fathom {
+namespace fathom::checkpoint {
 
 // The number of routed experts of the main layers in each format, by the dtype of w1.weight.
 struct ExpertFormats {
@@ -24,4 +24,4 @@ ExpertFormats FindExpertFormats(const Checkpoint& checkpoint);
 std::optional<std::string> ExpertFormatWarning(const ModelConfig& config,
                                                const ExpertFormats& formats);
 
-}  // namespace fathom
+}  // namespace fathom::checkpoint

@@ -12,7 +12,7 @@
 
 #include "base/file.h"
 
-namespace fathom {
+namespace fathom::checkpoint {
 namespace {
 
 std::string Describe(int error) { return std::generic_category().message(error); }
@@ -138,4 +138,4 @@ Status FileBlockReader::CheckUnchanged(std::size_t file) {
       found.st_mtim.tv_sec, found.st_mtim.tv_nsec);
 }
 
-}  // namespace fathom
+}  // namespace fathom::checkpoint

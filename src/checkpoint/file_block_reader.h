@@ -13,7 +13,7 @@
 #include "checkpoint/block_reader.h"
 #include "checkpoint/safetensors.h"
 
-namespace fathom {
+namespace fathom::checkpoint {
 
 // Owns two descriptors for each shard. A shard that is renamed or replaced stays open in its old
 // state.
@@ -65,4 +65,4 @@ class FileBlockReader : public BlockReader {
   std::atomic<bool> refused_ = false;
 };
 
-}  // namespace fathom
+}  // namespace fathom::checkpoint

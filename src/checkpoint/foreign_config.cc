@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-namespace fathom {
+namespace fathom::checkpoint {
 namespace {
 
 // A published field, and the name that transformers 5 writes instead.
@@ -122,4 +122,4 @@ void CheckFormsAgree(ConfigFields& fields, const ModelConfig& config) {
   }
 }
 
-}  // namespace fathom
+}  // namespace fathom::checkpoint

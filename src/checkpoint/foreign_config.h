@@ -8,7 +8,7 @@
 #include "checkpoint/config_fields.h"
 #include "checkpoint/model_config.h"
 
-namespace fathom {
+namespace fathom::checkpoint {
 
 // Errors (kUnsupported), one sentence: a config.json that transformers has saved, in which fields
 // of the published form are missing; weights quantized by another program.
@@ -18,4 +18,4 @@ Status CheckIsPublishedForm(const ConfigFields& fields, std::string_view file_na
 // the same file.
 void CheckFormsAgree(ConfigFields& fields, const ModelConfig& config);
 
-}  // namespace fathom
+}  // namespace fathom::checkpoint

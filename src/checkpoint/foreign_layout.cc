@@ -4,7 +4,7 @@
 #include <span>
 #include <string_view>
 
-namespace fathom {
+namespace fathom::checkpoint {
 namespace {
 
 struct ForeignLayout {
@@ -62,4 +62,4 @@ std::optional<std::string> NameForeignLayout(const Checkpoint& checkpoint) {
   return std::nullopt;
 }
 
-}  // namespace fathom
+}  // namespace fathom::checkpoint

@@ -6,10 +6,10 @@
 
 #include "checkpoint/safetensors.h"
 
-namespace fathom {
+namespace fathom::checkpoint {
 
 // Returns one sentence that names the layout of a checkpoint with unexpected tensors; none if the
 // layout is unknown. Linear in the number of tensors.
 std::optional<std::string> NameForeignLayout(const Checkpoint& checkpoint);
 
-}  // namespace fathom
+}  // namespace fathom::checkpoint

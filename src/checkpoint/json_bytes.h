@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-namespace fathom {
+namespace fathom::checkpoint {
 
 // Returns the place of a byte order mark at the beginning, or of the first zero byte, where that
 // parser ends; counted from 1.
@@ -16,4 +16,4 @@ inline std::optional<std::size_t> FindForeignByte(std::string_view json) {
   return zero == std::string_view::npos ? std::nullopt : std::optional(zero + 1);
 }
 
-}  // namespace fathom
+}  // namespace fathom::checkpoint

@@ -11,7 +11,7 @@
 #include "base/integer_math.h"
 #include "base/pages.h"
 
-namespace fathom {
+namespace fathom::checkpoint {
 namespace {
 
 // The weight of the newest read in the average speed of a drive.
@@ -159,4 +159,4 @@ std::int64_t MirroredBlockReader::BytesFrom(std::size_t drive) const {
   return drives_[drive].read;
 }
 
-}  // namespace fathom
+}  // namespace fathom::checkpoint

@@ -17,7 +17,7 @@
 #include "checkpoint/block_reader.h"
 #include "checkpoint/safetensors.h"
 
-namespace fathom {
+namespace fathom::checkpoint {
 
 // Checks that both readers return equal bytes for each shard: for its whole header, and for blocks
 // that are spread over the rest. Errors: kInvalidData names a shard and the place that differs;
@@ -63,4 +63,4 @@ class MirroredBlockReader : public BlockReader {
   bool has_warned_ = false;
 };
 
-}  // namespace fathom
+}  // namespace fathom::checkpoint

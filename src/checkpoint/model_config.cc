@@ -8,7 +8,7 @@
 #include "checkpoint/foreign_config.h"
 #include "checkpoint/problems.h"
 
-namespace fathom {
+namespace fathom::checkpoint {
 namespace {
 
 // FP8 weights have one scale per 128 x 128 block.
@@ -271,4 +271,4 @@ Result<ModelConfig> ReadModelConfig(const std::filesystem::path& path) {
   return ParseModelConfig(*text, path.string());
 }
 
-}  // namespace fathom
+}  // namespace fathom::checkpoint

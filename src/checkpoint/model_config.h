@@ -12,7 +12,7 @@
 
 #include "base/result.h"
 
-namespace fathom {
+namespace fathom::checkpoint {
 
 // The storage format of routed experts; each tensor's own dtype decides how the tensor is read.
 enum class ExpertDType {
@@ -94,4 +94,4 @@ Result<ModelConfig> ParseModelConfig(std::string_view text, std::string_view fil
 // ParseModelConfig for a file.
 Result<ModelConfig> ReadModelConfig(const std::filesystem::path& path);
 
-}  // namespace fathom
+}  // namespace fathom::checkpoint

@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 
-namespace fathom {
+namespace fathom::checkpoint {
 
 Error SummarizeProblems(std::string_view subject, std::span<const Error> problems,
                         std::size_t shown) {
@@ -47,4 +47,4 @@ std::string Quoted(std::string_view text) {
   return quoted;
 }
 
-}  // namespace fathom
+}  // namespace fathom::checkpoint

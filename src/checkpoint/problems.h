@@ -11,7 +11,7 @@
 
 #include "base/result.h"
 
-namespace fathom {
+namespace fathom::checkpoint {
 
 // The most problems that an error message shows; others are counted.
 inline constexpr std::size_t kShownProblems = 20;
@@ -36,4 +36,4 @@ Error SummarizeProblems(std::string_view subject, std::span<const Error> problem
 // Returns text from a file for a message: quoted, control characters escaped, cut after 200 bytes.
 std::string Quoted(std::string_view text);
 
-}  // namespace fathom
+}  // namespace fathom::checkpoint

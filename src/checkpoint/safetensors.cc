@@ -14,7 +14,7 @@
 #include "checkpoint/safetensors_header.h"
 #include "checkpoint/safetensors_index.h"
 
-namespace fathom {
+namespace fathom::checkpoint {
 namespace {
 
 constexpr std::string_view kIndexFile = "model.safetensors.index.json";
@@ -297,4 +297,4 @@ std::optional<std::int64_t> ParseLayer(std::string_view tensor_name) {
   return TakeNumber<std::uint32_t>(tensor_name);
 }
 
-}  // namespace fathom
+}  // namespace fathom::checkpoint

@@ -18,7 +18,7 @@
 #include "base/seeded_hash.h"
 #include "base/tensor.h"
 
-namespace fathom {
+namespace fathom::checkpoint {
 
 // Owns read-only mappings of all shards; views and pointers into it live as long as the checkpoint
 // (a move keeps them valid). Constant after Open: any thread may read it. Opening reads only the
@@ -101,4 +101,4 @@ bool IsAligned(const TensorView& view);
 // Returns 12 for "layers.12.attn.wkv.weight"; nullopt for a tensor outside the layers.
 std::optional<std::int64_t> ParseLayer(std::string_view tensor_name);
 
-}  // namespace fathom
+}  // namespace fathom::checkpoint

@@ -10,7 +10,7 @@
 #include "checkpoint/json_bytes.h"
 #include "checkpoint/problems.h"
 
-namespace fathom {
+namespace fathom::checkpoint {
 namespace {
 
 // The format needs three levels; unknown keys of a tensor may nest a little further.
@@ -337,4 +337,4 @@ std::optional<SafetensorsHeader> ParseSafetensorsFile(std::span<const std::byte>
   return header;
 }
 
-}  // namespace fathom
+}  // namespace fathom::checkpoint

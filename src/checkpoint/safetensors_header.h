@@ -21,7 +21,7 @@
 #include "base/result.h"
 #include "base/tensor.h"
 
-namespace fathom {
+namespace fathom::checkpoint {
 
 // The largest header the format allows.
 inline constexpr std::int64_t kLongestSafetensorsHeader = 100'000'000;
@@ -57,4 +57,4 @@ std::optional<SafetensorsHeader> ParseSafetensorsFile(std::span<const std::byte>
                                                       std::string_view file_name,
                                                       std::vector<Error>& problems);
 
-}  // namespace fathom
+}  // namespace fathom::checkpoint

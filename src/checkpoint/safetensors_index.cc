@@ -11,7 +11,7 @@
 #include "checkpoint/json_bytes.h"
 #include "checkpoint/problems.h"
 
-namespace fathom {
+namespace fathom::checkpoint {
 namespace {
 
 // The format needs two levels; metadata may nest a little further.
@@ -176,4 +176,4 @@ std::optional<SafetensorsIndex> ParseSafetensorsIndex(std::string_view json,
   return reader.Take();
 }
 
-}  // namespace fathom
+}  // namespace fathom::checkpoint

@@ -13,7 +13,7 @@
 
 #include "base/result.h"
 
-namespace fathom {
+namespace fathom::checkpoint {
 
 struct SafetensorsIndex {
   struct Entry {
@@ -31,4 +31,4 @@ std::optional<SafetensorsIndex> ParseSafetensorsIndex(std::string_view json,
                                                       std::string_view file_name,
                                                       std::vector<Error>& problems);
 
-}  // namespace fathom
+}  // namespace fathom::checkpoint

@@ -17,7 +17,7 @@
 #include "json/json_value.h"
 #include "json/json_writer.h"
 
-namespace fathom {
+namespace fathom::checkpoint {
 namespace {
 
 constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
@@ -222,4 +222,4 @@ SafetensorsWriter::~SafetensorsWriter() = default;
 Status SafetensorsWriter::Append(std::span<const std::byte> bytes) { return impl_->Append(bytes); }
 Status SafetensorsWriter::Finish() { return impl_->Finish(); }
 
-}  // namespace fathom
+}  // namespace fathom::checkpoint

@@ -12,7 +12,7 @@
 #include "base/result.h"
 #include "base/tensor.h"
 
-namespace fathom {
+namespace fathom::checkpoint {
 
 // Owns the unfinished file `<path>.partial-<process>`, beside `path`. Finish renames it; a writer
 // that is destroyed before Finish removes it, so a reader never sees half a file. Movable; one
@@ -50,4 +50,4 @@ class SafetensorsWriter {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::checkpoint

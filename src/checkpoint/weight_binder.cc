@@ -6,7 +6,7 @@
 #include "checkpoint/foreign_layout.h"
 #include "checkpoint/problems.h"
 
-namespace fathom {
+namespace fathom::checkpoint {
 namespace {
 
 // Returns "I8 or U8 [4, 8] or F4 [4, 16]".
@@ -67,4 +67,4 @@ Status WeightBinder::Finish() const {
       SummarizeProblems(fmt::format("the tensors of {}", checkpoint_.path().string()), problems));
 }
 
-}  // namespace fathom
+}  // namespace fathom::checkpoint

@@ -11,7 +11,7 @@
 #include "base/tensor.h"
 #include "checkpoint/safetensors.h"
 
-namespace fathom {
+namespace fathom::checkpoint {
 
 // Element types that are read equally, and the shape of a tensor with these types.
 struct TensorForm {
@@ -51,4 +51,4 @@ class WeightBinder {
   std::int64_t n_unread_ = 0;  // tensors whose bytes could not be read: one problem
 };
 
-}  // namespace fathom
+}  // namespace fathom::checkpoint

@@ -7,7 +7,7 @@
 
 #include "base/integer_math.h"
 
-namespace fathom {
+namespace fathom::checkpoint {
 namespace {
 
 // Bytes that a thread requests from the disk in one call, and then reads.
@@ -188,4 +188,4 @@ Result<PageMemory> HoldWeights(MemoryPieces& pieces, const WeightMemory& memory,
   return held ? Result<PageMemory>() : Unexpected(held.error());
 }
 
-}  // namespace fathom
+}  // namespace fathom::checkpoint

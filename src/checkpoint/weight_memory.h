@@ -16,7 +16,7 @@
 #include "base/thread_team.h"
 #include "checkpoint/safetensors.h"
 
-namespace fathom {
+namespace fathom::checkpoint {
 
 struct WeightMemory {
   bool huge_pages = false;  // copy the weights into huge pages
@@ -54,4 +54,4 @@ Result<PageMemory> HoldWeights(MemoryPieces& pieces, const WeightMemory& memory,
                                const std::function<void(double)>& progress,
                                std::vector<std::string>& warnings);
 
-}  // namespace fathom
+}  // namespace fathom::checkpoint

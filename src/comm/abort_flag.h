@@ -8,7 +8,7 @@
 
 #include "base/result.h"
 
-namespace fathom {
+namespace fathom::comm {
 
 // Any thread may raise and check the flag. The first error stays, since later errors are its
 // consequences.
@@ -36,4 +36,4 @@ class AbortFlag {
   std::optional<Error> error_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::comm

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace fathom {
+namespace fathom::comm {
 
 ChannelGroup WholeGroup(int rank, int n_ranks) {
   ChannelGroup group = {.members = std::vector<int>(static_cast<std::size_t>(n_ranks)),
@@ -44,4 +44,4 @@ Result<ChannelGroup> SplitGroup(Communicator& whole, const ChannelGroup& group, 
   return part;
 }
 
-}  // namespace fathom
+}  // namespace fathom::comm

@@ -10,7 +10,7 @@
 #include "base/result.h"
 #include "comm/communicator.h"
 
-namespace fathom {
+namespace fathom::comm {
 
 struct ChannelGroup {
   std::vector<int> members;  // rank of the transport for each rank of the group
@@ -34,4 +34,4 @@ ChannelGroup WholeGroup(int rank, int n_ranks);
 Result<ChannelGroup> SplitGroup(Communicator& whole, const ChannelGroup& group, int color, int key,
                                 std::int64_t& next_channel);
 
-}  // namespace fathom
+}  // namespace fathom::comm

@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 
-namespace fathom {
+namespace fathom::comm {
 namespace {
 
 // Returns the columns of n that rank i of `size` adds up: about equally many for each rank.
@@ -187,4 +187,4 @@ Status Communicator::AllReduceParts(Matrix<const float> parts, std::int64_t n_pa
   return ShareInPlace(pieces_);
 }
 
-}  // namespace fathom
+}  // namespace fathom::comm

@@ -17,7 +17,7 @@
 #include "base/result.h"
 #include "base/tensor.h"
 
-namespace fathom {
+namespace fathom::comm {
 
 struct Outgoing {
   int to = 0;
@@ -131,4 +131,4 @@ void SumByHalves(Matrix<float> rows);
 // Makes the communicator of a single rank.
 std::unique_ptr<Communicator> MakeSoloCommunicator();
 
-}  // namespace fathom
+}  // namespace fathom::comm

@@ -10,7 +10,7 @@
 #include "base/signal_mask.h"
 #include "comm/rank_link.h"
 
-namespace fathom {
+namespace fathom::comm {
 namespace {
 
 constexpr std::chrono::milliseconds kTurn{50};
@@ -141,4 +141,4 @@ void FailureDetector::Watch(const std::stop_token& stop, AbortFlag& abort_flag) 
   }
 }
 
-}  // namespace fathom
+}  // namespace fathom::comm

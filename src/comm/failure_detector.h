@@ -15,7 +15,7 @@
 #include "base/result.h"
 #include "comm/abort_flag.h"
 
-namespace fathom {
+namespace fathom::comm {
 
 // A rank that is silent for this long is stopped or hangs.
 inline constexpr std::chrono::seconds kRankSilence{5};
@@ -86,4 +86,4 @@ class FailureDetector {
   std::jthread thread_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::comm

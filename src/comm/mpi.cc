@@ -17,7 +17,7 @@
 #include "comm/channel_group.h"
 #include "comm/mpi_module.h"
 
-namespace fathom {
+namespace fathom::comm {
 namespace {
 
 // One message of MPI counts its bytes as int.
@@ -216,16 +216,16 @@ class MpiCommunicator : public Communicator {
 };
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::comm
 
 extern "C" __attribute__((visibility("default"))) const char fathom_module_interface[] =
     FATHOM_MODULE_INTERFACE;
 
-extern "C" __attribute__((visibility("default"))) fathom::Communicator* fathom_make_mpi(
-    const fathom::AbortFlag* abort_flag, std::string* error) {
+extern "C" __attribute__((visibility("default"))) fathom::comm::Communicator* fathom_make_mpi(
+    const fathom::comm::AbortFlag* abort_flag, std::string* error) {
   int provided = 0;
   const int result = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);
-  if (fathom::Status started = fathom::Told(result, "starting"); !started) {
+  if (fathom::Status started = fathom::comm::Told(result, "starting"); !started) {
     *error = started.error().message;
     return nullptr;
   }
@@ -238,6 +238,6 @@ extern "C" __attribute__((visibility("default"))) fathom::Communicator* fathom_m
   int size = 1;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
-  return new fathom::MpiCommunicator(std::make_shared<fathom::World>(*abort_flag),
-                                     fathom::WholeGroup(rank, size));
+  return new fathom::comm::MpiCommunicator(std::make_shared<fathom::comm::World>(*abort_flag),
+                                           fathom::comm::WholeGroup(rank, size));
 }

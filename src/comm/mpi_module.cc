@@ -2,7 +2,7 @@
 
 #include "base/module_file.h"
 
-namespace fathom {
+namespace fathom::comm {
 
 Result<std::unique_ptr<Communicator>> MakeMpiCommunicator(const AbortFlag& abort_flag) {
   // Open MPI opens parts of itself that look for its symbols.
@@ -20,4 +20,4 @@ Result<std::unique_ptr<Communicator>> MakeMpiCommunicator(const AbortFlag& abort
   return ranks;
 }
 
-}  // namespace fathom
+}  // namespace fathom::comm

@@ -8,7 +8,7 @@
 #include "comm/abort_flag.h"
 #include "comm/communicator.h"
 
-namespace fathom {
+namespace fathom::comm {
 
 // Exported by the module as fathom_make_mpi: starts MPI and returns the communicator of all ranks,
 // or nullptr and the reason.
@@ -21,4 +21,4 @@ inline constexpr const char* kMakeMpiName = "fathom_make_mpi";
 // after a failure makes MPI end all ranks.
 Result<std::unique_ptr<Communicator>> MakeMpiCommunicator(const AbortFlag& abort_flag);
 
-}  // namespace fathom
+}  // namespace fathom::comm

@@ -21,7 +21,7 @@
 #include <span>
 #include <utility>
 
-namespace fathom {
+namespace fathom::comm {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -268,4 +268,4 @@ Result<std::vector<Descriptor>> ConnectControls(Communicator& all) {
   return controls;
 }
 
-}  // namespace fathom
+}  // namespace fathom::comm

@@ -8,7 +8,7 @@
 #include "base/result.h"
 #include "comm/communicator.h"
 
-namespace fathom {
+namespace fathom::comm {
 
 // Called by all ranks. Returns on rank 0 one socket to each of ranks 1, 2, ...; on the other ranks
 // one to rank 0. Other processes that connect to rank 0 meanwhile neither take part nor delay the
@@ -16,4 +16,4 @@ namespace fathom {
 // a rank cannot reach rank 0 within 10 s.
 Result<std::vector<Descriptor>> ConnectControls(Communicator& all);
 
-}  // namespace fathom
+}  // namespace fathom::comm

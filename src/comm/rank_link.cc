@@ -13,7 +13,7 @@
 #include "base/parse_text.h"
 #include "base/signal_mask.h"
 
-namespace fathom {
+namespace fathom::comm {
 namespace {
 
 constexpr std::string_view kFailure = "failed ";
@@ -124,4 +124,4 @@ void SendEnd(int control) { SendLine(control, std::string(kEndLine)); }
 
 void SendFailure(int control, const Error& error) { SendLine(control, FailureLine(error)); }
 
-}  // namespace fathom
+}  // namespace fathom::comm

@@ -15,7 +15,7 @@
 #include "comm/abort_flag.h"
 #include "comm/failure_detector.h"
 
-namespace fathom {
+namespace fathom::comm {
 
 // File descriptors, open in this process.
 struct RankLink {
@@ -75,4 +75,4 @@ void SendHeartbeat(int control);
 void SendEnd(int control);
 void SendFailure(int control, const Error& error);
 
-}  // namespace fathom
+}  // namespace fathom::comm

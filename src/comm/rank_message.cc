@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <span>
 
-namespace fathom {
+namespace fathom::comm {
 namespace {
 
 // The message of a decoding step fits into one piece of this many numbers, the count included.
@@ -48,4 +48,4 @@ Status RankMessage::Broadcast(Communicator& ranks) {
   return ranks.Broadcast(0, std::as_writable_bytes(std::span(numbers_).subspan(n_first)));
 }
 
-}  // namespace fathom
+}  // namespace fathom::comm

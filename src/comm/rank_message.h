@@ -9,7 +9,7 @@
 #include "base/result.h"
 #include "comm/communicator.h"
 
-namespace fathom {
+namespace fathom::comm {
 
 // The first rank writes number by number; the others read in the same order. Keeps its memory when
 // it is reused. One thread at a time.
@@ -56,4 +56,4 @@ class RankMessage {
   std::vector<std::int64_t> wire_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::comm

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace fathom {
+namespace fathom::comm {
 
 Status ShareStatus(Communicator& ranks, const Status& mine) {
   constexpr std::int64_t kNone = -1;
@@ -26,4 +26,4 @@ Status ShareStatus(Communicator& ranks, const Status& mine) {
   return MakeError(ErrorCode::kUnavailable, "rank {}: {}", rank, text);
 }
 
-}  // namespace fathom
+}  // namespace fathom::comm

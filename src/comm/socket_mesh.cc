@@ -16,7 +16,7 @@
 #include "base/check.h"
 #include "comm/channel_group.h"
 
-namespace fathom {
+namespace fathom::comm {
 namespace {
 
 constexpr int kAlarmMs = 50;  // how often a wait checks the abort flag
@@ -399,4 +399,4 @@ std::unique_ptr<Communicator> MakeSocketCommunicator(int rank, MeshEnds ends,
                                               std::move(group));
 }
 
-}  // namespace fathom
+}  // namespace fathom::comm

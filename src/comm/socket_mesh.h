@@ -10,7 +10,7 @@
 #include "comm/abort_flag.h"
 #include "comm/communicator.h"
 
-namespace fathom {
+namespace fathom::comm {
 
 // The sockets of one rank: [i] leads to rank i; the rank's own element is empty.
 using MeshEnds = std::vector<Descriptor>;
@@ -25,4 +25,4 @@ Result<std::vector<MeshEnds>> MakeSocketMesh(int n_ranks);
 std::unique_ptr<Communicator> MakeSocketCommunicator(int rank, MeshEnds ends,
                                                      const AbortFlag& abort_flag);
 
-}  // namespace fathom
+}  // namespace fathom::comm

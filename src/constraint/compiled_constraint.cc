@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 TokenMask ToMask(TokenSet tokens) {
@@ -153,4 +153,4 @@ Result<CompiledConstraint::Done> CompiledConstraint::Do(const Place& place, cons
   return done;
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

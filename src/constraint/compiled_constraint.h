@@ -16,7 +16,7 @@
 #include "constraint/grammar/matcher_state.h"
 #include "constraint/masks/vocabulary.h"
 
-namespace fathom {
+namespace fathom::constraint {
 
 // How an answer may begin.
 enum class AnswerOpening {
@@ -124,4 +124,4 @@ Result<std::shared_ptr<const Constraint>> MakeConstraint(
     std::shared_ptr<CompiledConstraint> compiled, bool in_reasoning, std::string_view prefill,
     WorkPace* pace);
 
-}  // namespace fathom
+}  // namespace fathom::constraint

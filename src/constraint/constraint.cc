@@ -5,7 +5,7 @@
 
 #include "constraint/compiled_constraint.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 enum class AnswerPhase {
@@ -248,4 +248,4 @@ Result<std::shared_ptr<const Constraint>> MakeConstraint(
   return std::make_shared<const AnswerConstraint>(std::move(compiled), std::move(begin));
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

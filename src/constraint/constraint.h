@@ -24,7 +24,7 @@
 #include "constraint/schema/json_schema.h"
 #include "constraint/work_pace.h"
 
-namespace fathom {
+namespace fathom::constraint {
 
 // The tokens that may come next: bit t % 64 of word t / 64 stands for token t. Shared and constant.
 class TokenMask {
@@ -145,4 +145,4 @@ class ConstraintCompiler {
   const std::shared_ptr<ConstraintMemory> memory_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::constraint

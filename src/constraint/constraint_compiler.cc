@@ -10,7 +10,7 @@
 #include "constraint/readers/regex.h"
 #include "json/json_writer.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 // Each constraint keeps up to 32 MiB of masks; few of the compiled ones are in use at a time.
@@ -263,4 +263,4 @@ ConstraintResult<std::shared_ptr<const Constraint>> ConstraintCompiler::Compile(
   return MakeConstraintError(code, std::move(constraint.error().message));
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <utility>
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 constexpr std::size_t kMaxMaskBytes = std::size_t{32} << 20;
@@ -159,4 +159,4 @@ MatcherState ConstraintCore::AfterOpener() {
   return state;
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

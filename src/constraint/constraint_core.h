@@ -16,7 +16,7 @@
 #include "constraint/masks/mask_builder.h"
 #include "constraint/masks/vocabulary.h"
 
-namespace fathom {
+namespace fathom::constraint {
 
 // A piece of the text that an answer has read within the grammar, with the pieces before it, so
 // that the whole text can be read again. Constant, and shared by all states after it.
@@ -112,4 +112,4 @@ class ConstraintCore : public FreeableMemory {
 // The error for a token that the grammar does not allow.
 tl::unexpected<Error> TokenNotAllowed(Token token);
 
-}  // namespace fathom
+}  // namespace fathom::constraint

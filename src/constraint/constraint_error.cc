@@ -6,7 +6,7 @@
 
 #include "constraint/work_meter.h"
 
-namespace fathom {
+namespace fathom::constraint {
 
 tl::unexpected<ConstraintError> MakeConstraintError(ConstraintErrorCode code, std::string message,
                                                     std::string keyword, std::string pointer) {
@@ -32,4 +32,4 @@ tl::unexpected<ConstraintError> EndError(const WorkMeter& meter) {
   }
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -8,7 +8,7 @@
 #include <tl/expected.hpp>
 #include <vector>
 
-namespace fathom {
+namespace fathom::constraint {
 
 enum class ConstraintErrorCode {
   kUnsupportedSchema,
@@ -54,4 +54,4 @@ tl::unexpected<ConstraintError> EndError(const WorkMeter& meter);
 template <class T>
 using ConstraintResult = tl::expected<T, ConstraintError>;
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 // The longest wait without a notification: some events that end a wait, such as a client that
@@ -104,4 +104,4 @@ void ConstraintMemory::Account::EndWork(std::size_t bytes) {
   memory_->changed_.notify_all();
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -13,7 +13,7 @@
 
 #include "constraint/work_pace.h"
 
-namespace fathom {
+namespace fathom::constraint {
 
 // Memory that can be freed at any time, because its contents can be computed again.
 class FreeableMemory {
@@ -90,4 +90,4 @@ class ConstraintMemory::Account {
   std::atomic<std::uint64_t> last_use_ = 0;
 };
 
-}  // namespace fathom
+}  // namespace fathom::constraint

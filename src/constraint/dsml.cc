@@ -16,7 +16,7 @@
 #include "constraint/readers/regex.h"
 #include "json/json_pointer.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 // Marks of a rule (expression.h).
@@ -333,4 +333,4 @@ ConstraintResult<ExpressionId> DsmlBlock(Grammar& grammar, std::span<const ToolS
   return DsmlBuilder(grammar, options, relaxed).Block(tools);
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

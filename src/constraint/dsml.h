@@ -11,7 +11,7 @@
 #include "constraint/grammar/grammar.h"
 #include "constraint/schema/json_schema.h"
 
-namespace fathom {
+namespace fathom::constraint {
 
 // A tool as the grammar of calls sees it.
 struct ToolSchema {
@@ -40,4 +40,4 @@ ConstraintResult<ExpressionId> DsmlBlock(Grammar& grammar, std::span<const ToolS
                                          const DsmlOptions& options,
                                          std::vector<std::string>& relaxed);
 
-}  // namespace fathom
+}  // namespace fathom::constraint

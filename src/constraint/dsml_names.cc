@@ -8,7 +8,7 @@
 #include "base/parse_text.h"
 #include "json/json_pointer.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 // Keywords whose schemas apply to the object itself, by the form of their value.
@@ -218,4 +218,4 @@ bool IsMarkupToolName(std::string_view name, std::string_view dsml_text) {
   return !name.empty() && IsMarkupName(name, dsml_text, "\"<>");
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -9,7 +9,7 @@
 
 #include "json/json_value.h"
 
-namespace fathom {
+namespace fathom::constraint {
 
 struct MarkupNames {
   std::vector<std::string> declared{};  // each once
@@ -32,4 +32,4 @@ bool IsMarkupParameterName(std::string_view name, std::string_view dsml_text);
 // True if a tool may have this name: it must not be empty, nor contain < or >.
 bool IsMarkupToolName(std::string_view name, std::string_view dsml_text);
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace fathom {
+namespace fathom::constraint {
 
 template <class Item>
 bool Contains(const std::vector<Item>& list, const Item& item) {
@@ -35,4 +35,4 @@ std::size_t CountRequired(const std::vector<Member>& members) {
       std::count_if(members.begin(), members.end(), [](const Member& m) { return m.required; }));
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

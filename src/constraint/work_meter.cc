@@ -1,6 +1,6 @@
 #include "constraint/work_meter.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 constexpr std::uint64_t kStepsPerPace = 1000;
@@ -59,4 +59,4 @@ void WorkMeter::Reach() {
   }
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -10,7 +10,7 @@
 #include "constraint/constraint_memory.h"
 #include "constraint/work_pace.h"
 
-namespace fathom {
+namespace fathom::constraint {
 
 // A step is some work that takes about 50 nanoseconds: making a node of an expression, looking at a
 // few operands, moving over a few nodes of a trie. Bytes are estimated from what is kept, not asked
@@ -99,4 +99,4 @@ class WorkMeter {
   End end_ = End::kNone;
 };
 
-}  // namespace fathom
+}  // namespace fathom::constraint

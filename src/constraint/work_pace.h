@@ -1,7 +1,7 @@
 // WorkPace: decides whether and when long work on a constraint goes on.
 #pragma once
 
-namespace fathom {
+namespace fathom::constraint {
 
 // Asked from time to time, on the thread that does the work: about every 50 microseconds of
 // reading a schema, making an automaton or computing a mask. It changes when the work is done, and
@@ -23,4 +23,4 @@ class WorkPace {
   WorkPace& operator=(const WorkPace&) = default;
 };
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -4,7 +4,7 @@
 
 #include "kernels/layer_cache.h"
 
-namespace fathom {
+namespace fathom::distributed {
 namespace {
 
 constexpr int kRatio = 4;  // ratio of the layers that have an indexer
@@ -115,4 +115,4 @@ void IndexPartition::Choose(Matrix<const ScoredRow> lists, Matrix<std::int32_t> 
   }
 }
 
-}  // namespace fathom
+}  // namespace fathom::distributed

@@ -21,7 +21,7 @@
 #include "distributed/model_ranks.h"
 #include "kernels/row_choice.h"
 
-namespace fathom {
+namespace fathom::distributed {
 
 // Returns how many rows a token at this position chooses from: all visible rows, or 0 if all fit.
 std::int64_t RowsToScore(const ModelConfig& config, std::int64_t position);
@@ -78,4 +78,4 @@ constexpr std::int64_t MostIndexLists(std::int64_t n_tokens, int n_tensor, bool 
   return divided_rows ? n_tokens * n_tensor : n_tokens + n_tensor - 1;
 }
 
-}  // namespace fathom
+}  // namespace fathom::distributed

@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 
-namespace fathom {
+namespace fathom::distributed {
 
 LogitGather::LogitGather(const ModelRanks& ranks, const Matrix<float>& logits,
                          const Matrix<float>& shards)
@@ -82,4 +82,4 @@ Result<Matrix<const float>> LogitGather::Finish(int slot) {
   return all;
 }
 
-}  // namespace fathom
+}  // namespace fathom::distributed

@@ -12,7 +12,7 @@
 #include "comm/communicator.h"
 #include "distributed/model_ranks.h"
 
-namespace fathom {
+namespace fathom::distributed {
 
 // All ranks make the same calls of Start. One thread at a time.
 class LogitGather {
@@ -50,4 +50,4 @@ class LogitGather {
   std::vector<Incoming> incoming_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::distributed

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace fathom {
+namespace fathom::distributed {
 
 LogitQueue::LogitQueue(Model& model, Receive receive)
     : model_(model), receive_(std::move(receive)) {}
@@ -29,4 +29,4 @@ Status LogitQueue::FinishUntil(std::int64_t n_left) {
   return {};
 }
 
-}  // namespace fathom
+}  // namespace fathom::distributed

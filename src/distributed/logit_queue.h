@@ -19,7 +19,7 @@
 #include "base/tensor.h"
 #include "model/model.h"
 
-namespace fathom {
+namespace fathom::distributed {
 
 // The model must outlive this object and have no other logits in flight. With several ranks, all
 // call the same functions in the same order. One thread at a time.
@@ -47,4 +47,4 @@ class LogitQueue {
   std::int64_t n_finished_ = 0;
 };
 
-}  // namespace fathom
+}  // namespace fathom::distributed

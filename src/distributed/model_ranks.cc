@@ -9,7 +9,7 @@
 
 #include "kernels/weight_format.h"
 
-namespace fathom {
+namespace fathom::distributed {
 namespace {
 
 Status CheckDivides(std::string_view option, int n, std::string_view what, std::int64_t size) {
@@ -289,4 +289,4 @@ Result<std::unique_ptr<RankGroups>> RankGroups::Join(Communicator& all, const Mo
   return groups;
 }
 
-}  // namespace fathom
+}  // namespace fathom::distributed

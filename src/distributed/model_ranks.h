@@ -28,7 +28,7 @@
 #include "kv_cache/layout.h"
 #include "model/tensor_parallel.h"
 
-namespace fathom {
+namespace fathom::distributed {
 
 // The path of tokens to the experts of other ranks, and of the outputs back.
 enum class ExpertPath {
@@ -162,4 +162,4 @@ class RankGroups {
   ModelRanks ranks_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::distributed

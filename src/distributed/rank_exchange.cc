@@ -1,6 +1,6 @@
 #include "distributed/rank_exchange.h"
 
-namespace fathom {
+namespace fathom::distributed {
 
 Status SharePieces(Communicator& ranks, const PieceOfRank& piece_of) {
   std::vector<std::span<std::byte>> pieces;
@@ -54,4 +54,4 @@ Status ShareRows(Backend& backend, Communicator& ranks, Matrix<Bf16> rows, const
   return status;
 }
 
-}  // namespace fathom
+}  // namespace fathom::distributed

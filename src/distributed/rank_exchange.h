@@ -12,7 +12,7 @@
 #include "comm/communicator.h"
 #include "kernels/backend.h"
 
-namespace fathom {
+namespace fathom::distributed {
 
 // Each rank has written its own piece before the call, and has all pieces after it. Empty pieces
 // are not sent. Called by all ranks.
@@ -43,4 +43,4 @@ class PackedRows {
 Status ShareRows(Backend& backend, Communicator& ranks, Matrix<Bf16> rows, const RowOwner& owner,
                  Matrix<Bf16> packed);
 
-}  // namespace fathom
+}  // namespace fathom::distributed

@@ -8,7 +8,7 @@
 #include "distributed/weight_shard.h"
 #include "kernels/staging.h"
 
-namespace fathom {
+namespace fathom::distributed {
 namespace {
 
 std::int64_t RowBytes(Matrix<const Bf16> rows) {
@@ -47,13 +47,13 @@ RankTensorParallel::RankTensorParallel(Backend& backend, const ModelConfig& conf
 }
 
 void RankTensorParallel::ShardWeights(ModelWeights& weights) const {
-  fathom::ShardWeights(weights, config_, shard());
+  distributed::ShardWeights(weights, config_, shard());
 }
 
 // Stages have layers of different sizes and hosts have different memory, but blocks have the same
 // numbers on all ranks.
 Result<CacheShape> RankTensorParallel::ShardCache(CacheShape whole) const {
-  CacheShape shape = fathom::ShardCache(std::move(whole), shard());
+  CacheShape shape = distributed::ShardCache(std::move(whole), shard());
   const Result<std::int64_t> mine = SequenceCache::SlabsFor(shape);
   if (!mine) return Unexpected(mine.error());
   const Result<std::vector<std::int64_t>> all = ranks_.all->GatherEach(*mine);
@@ -230,4 +230,4 @@ Status RankTensorParallel::GatherRows(std::span<const TokenPosition> positions,
   return status;
 }
 
-}  // namespace fathom
+}  // namespace fathom::distributed

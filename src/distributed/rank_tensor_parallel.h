@@ -17,7 +17,7 @@
 #include "model/model.h"
 #include "model/tensor_parallel.h"
 
-namespace fathom {
+namespace fathom::distributed {
 
 // Allocates only at creation.
 class RankTensorParallel : public TensorParallel {
@@ -67,4 +67,4 @@ class RankTensorParallel : public TensorParallel {
   std::vector<PieceCopy> copies_;  // scratch of CopyPieces
 };
 
-}  // namespace fathom
+}  // namespace fathom::distributed

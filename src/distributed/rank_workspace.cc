@@ -6,7 +6,7 @@
 #include "distributed/logit_gather.h"
 #include "distributed/row_gather.h"
 
-namespace fathom {
+namespace fathom::distributed {
 namespace {
 
 RankBuffers LayOut(BufferLayout& memory, const ModelConfig& config, const ModelShard& shard,
@@ -56,4 +56,4 @@ std::int64_t RankWorkspaceBytes(const ModelConfig& config, const ModelShard& sha
       [&](BufferLayout& buffer) { return LayOut(buffer, config, shard, shape, /*on_host=*/true); });
 }
 
-}  // namespace fathom
+}  // namespace fathom::distributed

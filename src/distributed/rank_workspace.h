@@ -10,7 +10,7 @@
 #include "kernels/laid_out_buffer.h"
 #include "kernels/row_choice.h"
 
-namespace fathom {
+namespace fathom::distributed {
 
 // In memory that backend and host share. t: tokens of the largest step; d: hidden size. Matrices
 // that a shard does not need have no rows.
@@ -43,4 +43,4 @@ Result<LaidOutBuffer<RankBuffers>> AllocateRankBuffers(Backend& backend, const M
 std::int64_t RankWorkspaceBytes(const ModelConfig& config, const ModelShard& shard,
                                 const RankWorkspaceShape& shape);
 
-}  // namespace fathom
+}  // namespace fathom::distributed

@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 
-namespace fathom {
+namespace fathom::distributed {
 
 std::int64_t GatheredRows(const ModelConfig& config, const ModelShard& shard,
                           std::int64_t max_tokens) {
@@ -67,4 +67,4 @@ std::int64_t RowGather::Gather(const BatchView& batch, Matrix<std::int32_t> sele
   return token - first;
 }
 
-}  // namespace fathom
+}  // namespace fathom::distributed

@@ -16,7 +16,7 @@
 #include "distributed/model_ranks.h"
 #include "kernels/layer_cache.h"
 
-namespace fathom {
+namespace fathom::distributed {
 
 // Returns the rows of a buffer for steps of at most max_tokens; 0 if each rank caches all rows.
 std::int64_t GatheredRows(const ModelConfig& config, const ModelShard& shard,
@@ -60,4 +60,4 @@ class RowGather {
   std::vector<SequenceRow> own_rows_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::distributed

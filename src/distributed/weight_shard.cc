@@ -7,7 +7,7 @@
 #include "base/pages.h"
 #include "model/model_tensors.h"
 
-namespace fathom {
+namespace fathom::distributed {
 namespace {
 
 // Returns rows of a matrix; with FP8, whole blocks of rows that share a scale.
@@ -169,4 +169,4 @@ void ShardSizes(ModelWeights& weights, const ModelConfig& config, const ModelSha
   Narrow(weights, config, shard, nullptr);
 }
 
-}  // namespace fathom
+}  // namespace fathom::distributed

@@ -5,7 +5,7 @@
 #include "distributed/model_ranks.h"
 #include "model/weights.h"
 
-namespace fathom {
+namespace fathom::distributed {
 
 // Narrows bound weights to the weights of a shard that CheckCounts has accepted. Rows of a matrix
 // stay where they are in the files; columns are copied, as they are not contiguous in a file.
@@ -16,4 +16,4 @@ void ShardWeights(ModelWeights& weights, const ModelConfig& config, const ModelS
 // must not be read.
 void ShardSizes(ModelWeights& weights, const ModelConfig& config, const ModelShard& shard);
 
-}  // namespace fathom
+}  // namespace fathom::distributed

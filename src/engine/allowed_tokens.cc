@@ -6,7 +6,7 @@
 
 #include "sampling/sampling_row.h"
 
-namespace fathom {
+namespace fathom::engine {
 namespace {
 
 bool Contains(std::span<const Token> ascending, Token token) {
@@ -97,4 +97,4 @@ void AllowedTokens::Apply(std::span<float> logits) const {
   }
 }
 
-}  // namespace fathom
+}  // namespace fathom::engine

@@ -11,7 +11,7 @@
 #include "base/tensor.h"
 #include "engine/mask_pool.h"
 
-namespace fathom {
+namespace fathom::engine {
 
 // The message of an error about a constraint begins with one of these and ": ".
 inline constexpr std::string_view kConstraintTooComplex = "constraint_too_complex";
@@ -40,4 +40,4 @@ class AllowedTokens {
   std::int64_t n_ = 0;
 };
 
-}  // namespace fathom
+}  // namespace fathom::engine

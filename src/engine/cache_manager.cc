@@ -5,7 +5,7 @@
 #include "base/check.h"
 #include "engine/disk_restore.h"
 
-namespace fathom {
+namespace fathom::engine {
 namespace {
 
 // Returns the keys of the blocks that may come from a cache. The last token is always computed,
@@ -101,7 +101,7 @@ bool CacheManager::TakeSlot(Sequence& sequence, std::int32_t slot, std::int64_t 
 void CacheManager::ExtendKeys(Sequence& sequence) const {
   const bool is_first = sequence.keys.empty();  // the other keys follow from the first
   const std::string& salt = sequence.request.request.cache_salt;
-  fathom::ExtendKeys(is_first ? SaltedRoot(root_, salt) : root_, sequence.tokens, sequence.keys);
+  kv_cache::ExtendKeys(is_first ? SaltedRoot(root_, salt) : root_, sequence.tokens, sequence.keys);
 }
 
 PrefixHit CacheManager::Find(Sequence& sequence, int data_rank,
@@ -238,4 +238,4 @@ bool CacheManager::IsConsistent() const {
   return true;
 }
 
-}  // namespace fathom
+}  // namespace fathom::engine

@@ -14,7 +14,7 @@
 #include "kv_cache/prefix_cache.h"
 #include "kv_cache/sequence_cache.h"
 
-namespace fathom {
+namespace fathom::engine {
 
 class DiskRestore;  // engine/disk_restore.h
 
@@ -98,4 +98,4 @@ class CacheManager {
   std::int64_t most_windows_ = 0;
 };
 
-}  // namespace fathom
+}  // namespace fathom::engine

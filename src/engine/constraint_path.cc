@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 
-namespace fathom {
+namespace fathom::engine {
 
 ConstraintPath::ConstraintPath(std::shared_ptr<const Constraint> constraint, std::string owner,
                                MaskPool& pool)
@@ -48,4 +48,4 @@ bool ConstraintPath::WaitUntil(std::chrono::steady_clock::time_point deadline,
   return pool_->WaitUntil(*masks_[n_drafts].mask, deadline);
 }
 
-}  // namespace fathom
+}  // namespace fathom::engine

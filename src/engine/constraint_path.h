@@ -12,7 +12,7 @@
 #include "constraint/constraint.h"
 #include "engine/mask_pool.h"
 
-namespace fathom {
+namespace fathom::engine {
 
 // Copies share the known masks: the choices of a request begin as copies. Engine thread only; the
 // pool must outlive the path.
@@ -51,4 +51,4 @@ class ConstraintPath {
   std::vector<Place> masks_;  // after the accepted tokens, then after each draft
 };
 
-}  // namespace fathom
+}  // namespace fathom::engine

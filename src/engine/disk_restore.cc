@@ -4,7 +4,7 @@
 #include <chrono>
 #include <utility>
 
-namespace fathom {
+namespace fathom::engine {
 namespace {
 
 // The number of a load times this, plus the index of a block, is the ticket of the block.
@@ -164,4 +164,4 @@ void DiskRestore::Wait() {
   }
 }
 
-}  // namespace fathom
+}  // namespace fathom::engine

@@ -11,7 +11,7 @@
 #include "kv_cache/prefix_cache.h"
 #include "kv_cache/sequence_cache.h"
 
-namespace fathom {
+namespace fathom::engine {
 
 // Stores blocks that leave the prefix cache and loads blocks that a waiting sequence can use.
 // Engine thread only; the disk has its own threads.
@@ -83,4 +83,4 @@ class DiskRestore {
   std::vector<DiskTier::FinishedLoad> finished_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::engine

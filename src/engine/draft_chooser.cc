@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "base/integer_math.h"
 
-namespace fathom {
+namespace fathom::engine {
 namespace {
 
 // A step refills this part of a balance below the first one.
@@ -217,4 +217,4 @@ double DraftChooser::LeastChance(std::int64_t n_sequences, std::int64_t depth) c
          costs.StepBytes(n_sequences);
 }
 
-}  // namespace fathom
+}  // namespace fathom::engine

@@ -21,7 +21,7 @@
 
 #include "model/draft/draft_costs.h"
 
-namespace fathom {
+namespace fathom::engine {
 
 // An average in which the newest sample has a weight of at least 1 / most_weight.
 struct RunningAverage {
@@ -129,4 +129,4 @@ class DraftChooser {
   bool is_vetoed_ = false;
 };
 
-}  // namespace fathom
+}  // namespace fathom::engine

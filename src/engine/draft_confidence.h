@@ -10,7 +10,7 @@
 
 #include "engine/draft_chooser.h"
 
-namespace fathom {
+namespace fathom::engine {
 
 // Allocates nothing. One thread at a time.
 class DraftConfidence {
@@ -44,4 +44,4 @@ class DraftConfidence {
   std::int64_t n_cut_ = 0;
 };
 
-}  // namespace fathom
+}  // namespace fathom::engine

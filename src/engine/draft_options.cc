@@ -4,7 +4,7 @@
 
 #include "engine/prompt_lookup.h"
 
-namespace fathom {
+namespace fathom::engine {
 
 std::int64_t MostLookedUp(const ModelLimits& limits) {
   return std::max<std::int64_t>(
@@ -34,4 +34,4 @@ Status CheckDrafts(const DraftOptions& options, const ModelLimits& limits) {
                          : Status();
 }
 
-}  // namespace fathom
+}  // namespace fathom::engine

@@ -7,7 +7,7 @@
 #include "base/result.h"
 #include "model/language_model.h"
 
-namespace fathom {
+namespace fathom::engine {
 
 // The number of tokens that are drafted after every verified token (docs/spec/mtp.md).
 struct DraftOptions {
@@ -29,4 +29,4 @@ std::int64_t MostDrafted(const DraftOptions& options, const ModelLimits& limits)
 // Errors: drafts without a draft head; a depth that the model cannot verify.
 Status CheckDrafts(const DraftOptions& options, const ModelLimits& limits);
 
-}  // namespace fathom
+}  // namespace fathom::engine

@@ -8,7 +8,7 @@
 #include "engine/engine_core.h"
 #include "model/draft/drafters.h"
 
-namespace fathom {
+namespace fathom::engine {
 namespace {
 
 constexpr std::chrono::milliseconds kLongestStall(1000);
@@ -143,4 +143,4 @@ void Engine::Shutdown(ShutdownMode mode) {
   }
 }
 
-}  // namespace fathom
+}  // namespace fathom::engine

@@ -28,7 +28,7 @@
 #include "kv_cache/disk_tier.h"
 #include "model/language_model.h"
 
-namespace fathom {
+namespace fathom::engine {
 
 struct EngineOptions {
   std::vector<Token> eos_tokens;
@@ -123,4 +123,4 @@ class Engine {
   std::jthread thread_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::engine

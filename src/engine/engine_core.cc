@@ -9,7 +9,7 @@
 
 #include "base/check.h"
 
-namespace fathom {
+namespace fathom::engine {
 namespace {
 
 double Seconds(Clock::time_point begin, Clock::time_point end) {
@@ -585,4 +585,4 @@ void EngineCore::Close() {
   }
 }
 
-}  // namespace fathom
+}  // namespace fathom::engine

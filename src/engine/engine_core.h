@@ -30,7 +30,7 @@
 #include "kv_cache/block_store.h"
 #include "model/language_model.h"
 
-namespace fathom {
+namespace fathom::engine {
 
 enum class StepOutcome {
   kRan,      // a step began or ended, or a late mask was awaited for a moment
@@ -129,4 +129,4 @@ class EngineCore {
   std::optional<Error> failure_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::engine

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-namespace fathom {
+namespace fathom::engine {
 namespace {
 
 std::int64_t RequestTrack(const RequestState& request) { return request.id + 1; }
@@ -77,4 +77,4 @@ void EngineTrace::AddRequest(const RequestState& request) {
   writer_->Span("decode", RequestTrack(request), first, now, answer);
 }
 
-}  // namespace fathom
+}  // namespace fathom::engine

@@ -11,7 +11,7 @@
 #include "model/pass_progress.h"
 #include "model/streaming_counts.h"
 
-namespace fathom {
+namespace fathom::engine {
 
 // Steps are track 0; each request has a track of its own. One thread at a time.
 class EngineTrace {
@@ -55,4 +55,4 @@ class EngineTrace {
   StreamingCounts streaming_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::engine

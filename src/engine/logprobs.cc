@@ -6,7 +6,7 @@
 #include "sampling/portable_math.h"
 #include "sampling/probability_weight.h"
 
-namespace fathom {
+namespace fathom::engine {
 namespace {
 
 // Collects the `count` largest logits, ties lowest id first, in a sorted list that a row rarely
@@ -46,4 +46,4 @@ void ComputeLogprobs(std::span<const float> logits, Token chosen, int count, Tok
   out.rank = std::ranges::count_if(logits, [=](float logit) { return logit >= chosen_logit; });
 }
 
-}  // namespace fathom
+}  // namespace fathom::engine

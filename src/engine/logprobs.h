@@ -5,7 +5,7 @@
 
 #include "engine/request.h"
 
-namespace fathom {
+namespace fathom::engine {
 
 // Computes the log-softmax of `logits` (not empty) at `chosen`, the rank of `chosen`, and the
 // `count` largest values. A logit may be -inf, and so is then its log-probability, but not all of
@@ -15,4 +15,4 @@ namespace fathom {
 // rounded to fp32. Allocates nothing if out.top has room for `count` entries.
 void ComputeLogprobs(std::span<const float> logits, Token chosen, int count, TokenLogprobs& out);
 
-}  // namespace fathom
+}  // namespace fathom::engine

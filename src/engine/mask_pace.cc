@@ -1,6 +1,6 @@
 #include "engine/mask_pace.h"
 
-namespace fathom {
+namespace fathom::engine {
 
 MaskPool::Pace::Pace(MaskPool& pool, const PendingMask& mask, bool is_slow)
     : pool_(pool), mask_(mask) {
@@ -54,4 +54,4 @@ void MaskPool::AskersPace::EndWait() {
   wait_begin_.reset();
 }
 
-}  // namespace fathom
+}  // namespace fathom::engine

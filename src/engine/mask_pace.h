@@ -9,7 +9,7 @@
 #include "constraint/work_pace.h"
 #include "engine/mask_pool.h"
 
-namespace fathom {
+namespace fathom::engine {
 
 // The pace of a mask on a quick or slow thread of the pool. A quick thread becomes slow once the
 // mask has taken long.
@@ -61,4 +61,4 @@ class MaskPool::AskersPace final : public WorkPace {
   bool has_ended_ = false;
 };
 
-}  // namespace fathom
+}  // namespace fathom::engine

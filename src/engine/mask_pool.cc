@@ -9,7 +9,7 @@
 #include "base/this_thread.h"
 #include "engine/mask_pace.h"
 
-namespace fathom {
+namespace fathom::engine {
 namespace {
 
 constexpr int kLeastMaskThreads = 2;  // so that one long mask does not delay all others
@@ -330,4 +330,4 @@ void MaskPool::ReturnToQuick(const PendingMask& mask) {
   ++n_quick_;
 }
 
-}  // namespace fathom
+}  // namespace fathom::engine

@@ -19,7 +19,7 @@
 #include "engine/pending_mask.h"
 #include "engine/share_dropper.h"
 
-namespace fathom {
+namespace fathom::engine {
 
 // Names the thread that computes a mask expected to be quick from the masks before it.
 enum class QuickMasks {
@@ -113,4 +113,4 @@ class MaskPool {
   ShareDropper dropper_;  // destroyed first: it joins threads that have ended
 };
 
-}  // namespace fathom
+}  // namespace fathom::engine

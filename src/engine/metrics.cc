@@ -15,7 +15,7 @@
 #include "engine/prompt_lookup.h"
 #include "model/draft/drafters.h"
 
-namespace fathom {
+namespace fathom::engine {
 namespace {
 
 using prometheus::ClientMetric;
@@ -366,4 +366,4 @@ std::string EngineMetrics::PrometheusText() const {
   return prometheus::TextSerializer().Serialize(Collect());
 }
 
-}  // namespace fathom
+}  // namespace fathom::engine

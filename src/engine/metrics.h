@@ -14,7 +14,7 @@ namespace prometheus {
 struct MetricFamily;
 }
 
-namespace fathom {
+namespace fathom::engine {
 
 // All values at one moment.
 struct MetricsSnapshot {
@@ -117,4 +117,4 @@ class EngineMetrics {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::engine

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace fathom {
+namespace fathom::engine {
 namespace {
 
 // Returns true if all sequences have finished, or will finish as soon as the engine sees that they
@@ -73,4 +73,4 @@ std::unique_ptr<RunningStep> PassInPieces::Take() {
   return std::move(step_);
 }
 
-}  // namespace fathom
+}  // namespace fathom::engine

@@ -13,7 +13,7 @@
 #include "engine/step_runner.h"
 #include "model/language_model.h"
 
-namespace fathom {
+namespace fathom::engine {
 
 // Take or Stop ends the work that the scheduler and the runner have begun for a pass. Engine thread
 // only; runner, scheduler and metrics must outlive this object.
@@ -57,4 +57,4 @@ class PassInPieces {
   bool has_run_layer_ = false;  // since the last pause
 };
 
-}  // namespace fathom
+}  // namespace fathom::engine

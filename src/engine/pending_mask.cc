@@ -2,7 +2,7 @@
 
 #include "engine/mask_pool.h"
 
-namespace fathom {
+namespace fathom::engine {
 
 // A state stays alive until the mask is destroyed, even after an error: its destruction may wait
 // for a lock.
@@ -30,4 +30,4 @@ AskedMask::~AskedMask() {
   pool_.DropMask(std::move(mask_));
 }
 
-}  // namespace fathom
+}  // namespace fathom::engine

@@ -12,7 +12,7 @@
 #include "base/tensor.h"
 #include "constraint/constraint.h"
 
-namespace fathom {
+namespace fathom::engine {
 
 class MaskPool;
 
@@ -82,4 +82,4 @@ class AskedMask {
   std::shared_ptr<PendingMask> mask_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::engine

@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 
-namespace fathom {
+namespace fathom::engine {
 namespace {
 
 constexpr std::size_t kFewestSlots = 256;
@@ -81,4 +81,4 @@ PromptLookup::Found PromptLookup::Find(std::span<const Token> tokens, std::int64
   return {.n_matching = longest, .tokens = found_};
 }
 
-}  // namespace fathom
+}  // namespace fathom::engine

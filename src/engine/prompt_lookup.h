@@ -10,7 +10,7 @@
 
 #include "base/tensor.h"
 
-namespace fathom {
+namespace fathom::engine {
 
 // The most tokens that one lookup drafts.
 inline constexpr std::int64_t kMostLookups = 8;
@@ -48,4 +48,4 @@ class PromptLookup {
   std::vector<Token> found_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::engine

@@ -4,7 +4,7 @@
 
 #include "engine/sampling_fields.h"
 
-namespace fathom {
+namespace fathom::engine {
 namespace {
 
 Status CheckInteger(std::string_view field, std::int64_t value, std::int64_t low,
@@ -145,4 +145,4 @@ std::string_view Name(FinishReason reason) {
   return kNames[static_cast<std::size_t>(reason)];
 }
 
-}  // namespace fathom
+}  // namespace fathom::engine

@@ -14,9 +14,11 @@
 #include "base/result.h"
 #include "base/tensor.h"
 
-namespace fathom {
-
+namespace fathom::constraint {
 class Constraint;  // constraint/constraint.h
+}  // namespace fathom::constraint
+
+namespace fathom::engine {
 
 // Sampling is greedy below this temperature: it takes the most likely token and draws no random
 // number.
@@ -131,4 +133,4 @@ struct TokenLogprobs {
   std::vector<TokenLogprob> top;
 };
 
-}  // namespace fathom
+}  // namespace fathom::engine

@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "engine/logprobs.h"
 
-namespace fathom {
+namespace fathom::engine {
 namespace {
 
 constexpr double kLargestBias = 100;
@@ -232,4 +232,4 @@ Result<Token> ChosenToken(const TokenChoice& choice, const SamplerState& state,
   return choice.token;
 }
 
-}  // namespace fathom
+}  // namespace fathom::engine

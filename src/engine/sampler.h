@@ -21,7 +21,7 @@
 #include "sampling/sampling_row.h"
 #include "sampling/token_chooser.h"
 
-namespace fathom {
+namespace fathom::engine {
 
 // The parameters and past tokens of one sequence. Allocates 12 bytes per token of the vocabulary
 // once. One thread at a time.
@@ -124,4 +124,4 @@ class Sampler {
 Result<Token> ChosenToken(const TokenChoice& choice, const SamplerState& state,
                           std::int64_t position);
 
-}  // namespace fathom
+}  // namespace fathom::engine

@@ -1,6 +1,6 @@
 #include "engine/sampling_fields.h"
 
-namespace fathom {
+namespace fathom::engine {
 namespace {
 
 constexpr SamplingField kFields[] = {
@@ -61,4 +61,4 @@ Status SamplingField::Check(const SamplingParameters& parameters, std::int64_t v
                    found);
 }
 
-}  // namespace fathom
+}  // namespace fathom::engine

@@ -11,7 +11,7 @@
 
 #include "engine/request.h"
 
-namespace fathom {
+namespace fathom::engine {
 
 // A number, or a number of tokens: a whole number, 0 (off) to the vocabulary size.
 struct SamplingField {
@@ -37,4 +37,4 @@ struct SamplingField {
 // Returns the fields in the order of --help.
 std::span<const SamplingField> SamplingFields();
 
-}  // namespace fathom
+}  // namespace fathom::engine

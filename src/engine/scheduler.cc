@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "base/integer_math.h"
 
-namespace fathom {
+namespace fathom::engine {
 namespace {
 
 constexpr std::int64_t kMostPartialPrompts = 4;
@@ -402,4 +402,4 @@ void Scheduler::Remove(Sequence& sequence) {
   sequence.phase = SequencePhase::kFinished;
 }
 
-}  // namespace fathom
+}  // namespace fathom::engine

@@ -40,7 +40,7 @@
 #include "engine/sequence.h"
 #include "model/language_model.h"
 
-namespace fathom {
+namespace fathom::engine {
 
 struct PlannedSegment {
   Sequence* sequence = nullptr;
@@ -137,4 +137,4 @@ class Scheduler {
   double prompt_token_seconds_ = 0;  // moving average of the additional time per prompt token
 };
 
-}  // namespace fathom
+}  // namespace fathom::engine

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace fathom {
+namespace fathom::engine {
 
 Sequence::Sequence(RequestState& owner, std::uint32_t choice_index)
     : request(owner),
@@ -93,4 +93,4 @@ void EndWithoutToken(Sequence& sequence, FinishReason reason, const std::optiona
   event.error = error;
 }
 
-}  // namespace fathom
+}  // namespace fathom::engine

@@ -19,7 +19,7 @@
 #include "kv_cache/block_key.h"
 #include "kv_cache/prefix_cache.h"
 
-namespace fathom {
+namespace fathom::engine {
 
 using Clock = std::chrono::steady_clock;
 
@@ -120,4 +120,4 @@ bool AppendToken(Sequence& sequence, Token token, const TokenLogprobs& logprobs,
 void EndWithoutToken(Sequence& sequence, FinishReason reason,
                      const std::optional<Error>& error = std::nullopt);
 
-}  // namespace fathom
+}  // namespace fathom::engine

@@ -5,7 +5,7 @@
 
 #include "base/guarded.h"
 
-namespace fathom {
+namespace fathom::engine {
 
 ShareDropper::~ShareDropper() {
   {
@@ -54,4 +54,4 @@ void ShareDropper::Run() {
   }
 }
 
-}  // namespace fathom
+}  // namespace fathom::engine

@@ -9,7 +9,7 @@
 
 #include "base/result.h"
 
-namespace fathom {
+namespace fathom::engine {
 
 // For objects whose destruction may take long or wait for a lock: the thread that has used them
 // does not wait. Any thread.
@@ -37,4 +37,4 @@ class ShareDropper {
   std::jthread thread_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::engine

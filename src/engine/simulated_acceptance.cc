@@ -5,7 +5,7 @@
 
 #include "sampling/philox.h"
 
-namespace fathom {
+namespace fathom::engine {
 namespace {
 
 // In each block of drafts at one index, the rate is exact to less than one draft. Small enough that
@@ -44,4 +44,4 @@ TokenChoice SimulatedAcceptance::Verify(std::int64_t index, Token draft,
   return {.token = is_right ? draft : (draft + 1) % static_cast<Token>(vocab_size_)};
 }
 
-}  // namespace fathom
+}  // namespace fathom::engine

@@ -7,7 +7,7 @@
 #include "base/tensor.h"
 #include "sampling/sampling_row.h"
 
-namespace fathom {
+namespace fathom::engine {
 
 // Changes the choices that verify drafted tokens so that the token is chosen, or is not chosen: the
 // answers are not answers of any real model. Of every 20 drafts at an index, the number that the
@@ -36,4 +36,4 @@ class SimulatedAcceptance {
   std::vector<Verified> verified_;  // by index
 };
 
-}  // namespace fathom
+}  // namespace fathom::engine

@@ -4,7 +4,7 @@
 
 #include "engine/step_runner.h"
 
-namespace fathom {
+namespace fathom::engine {
 
 void StepRunner::CountVerified(const Sequence& sequence, std::int64_t index, bool is_right) {
   if (sequence.n_matching > 0) {
@@ -256,4 +256,4 @@ void StepRunner::RecordStepTime(const RunningStep& step) {
   head_chooser_.RecordStep(head);
 }
 
-}  // namespace fathom
+}  // namespace fathom::engine

@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 
-namespace fathom {
+namespace fathom::engine {
 namespace {
 
 // Returns true if the logits serve for more than a token (log-probabilities are requested, or other
@@ -372,4 +372,4 @@ void StepRunner::Sample(RunningStep& step, const PlannedSegment& segment, const 
   sequence.drafts_are_cut = false;
 }
 
-}  // namespace fathom
+}  // namespace fathom::engine

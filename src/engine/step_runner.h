@@ -22,7 +22,7 @@
 #include "model/batch.h"
 #include "model/language_model.h"
 
-namespace fathom {
+namespace fathom::engine {
 
 // Counts the running steps of each sequence.
 void CountBegun(const StepPlan& plan);
@@ -200,4 +200,4 @@ class StepRunner {
   std::int64_t verified_depth_ = 0;  // for the head's drafts of this step
 };
 
-}  // namespace fathom
+}  // namespace fathom::engine

@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 
-namespace fathom {
+namespace fathom::engine {
 namespace {
 
 std::vector<std::size_t> Borders(std::string_view text) {
@@ -75,4 +75,4 @@ std::string_view StopStrings::Flush() {
   return pending_;
 }
 
-}  // namespace fathom
+}  // namespace fathom::engine

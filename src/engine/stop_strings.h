@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace fathom {
+namespace fathom::engine {
 
 // Works on bytes. The stop string that is complete first ends the text; if several are complete at
 // the same byte, the longest does. Holds back text that may still become part of a stop string.
@@ -45,4 +45,4 @@ class StopStrings {
   std::optional<std::size_t> matched_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::engine

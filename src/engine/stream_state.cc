@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 
-namespace fathom {
+namespace fathom::engine {
 namespace {
 
 constexpr std::size_t kUsualStreams = 256;  // streams in one call of Notify
@@ -178,4 +178,4 @@ std::optional<bool> TokenStream::NextFor(std::chrono::milliseconds timeout, Stre
 void TokenStream::Cancel() { state_->Cancel(); }
 RequestStats TokenStream::stats() const { return state_->stats(); }
 
-}  // namespace fathom
+}  // namespace fathom::engine

@@ -14,7 +14,7 @@
 
 #include "engine/token_stream.h"
 
-namespace fathom {
+namespace fathom::engine {
 
 // Wakes the engine's thread when it has something to do. Any thread.
 class Waker {
@@ -94,4 +94,4 @@ class StreamNotifier {
   std::jthread thread_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::engine

@@ -13,7 +13,7 @@
 #include "base/tensor.h"
 #include "engine/request.h"
 
-namespace fathom {
+namespace fathom::engine {
 
 // One generated token of one choice, or the end of a choice without a token.
 struct StreamEvent {
@@ -85,4 +85,4 @@ class TokenStream final : public RunningRequest {
   std::shared_ptr<StreamState> state_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::engine

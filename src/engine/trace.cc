@@ -13,7 +13,7 @@
 
 #include "base/check.h"
 
-namespace fathom {
+namespace fathom::engine {
 namespace {
 
 constexpr std::size_t kBufferBytes = std::size_t{1} << 16;
@@ -158,4 +158,4 @@ Status TraceWriter::Close() {
   return {};
 }
 
-}  // namespace fathom
+}  // namespace fathom::engine

@@ -11,7 +11,7 @@
 
 #include "base/result.h"
 
-namespace fathom {
+namespace fathom::engine {
 
 // Writes a JSON array of events, well formed after Close; viewers also read the file of a killed
 // program. A write that fails (a full disk) ends the trace and nothing else. One thread at a time.
@@ -46,4 +46,4 @@ class TraceWriter {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::engine

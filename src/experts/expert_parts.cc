@@ -11,7 +11,7 @@
 #include "model/model.h"
 #include "model/tensor_parallel.h"
 
-namespace fathom {
+namespace fathom::experts {
 namespace {
 
 Status MakeTensor(Backend& backend, const ModelConfig& config, const ModelRanks& ranks,
@@ -24,7 +24,8 @@ Status MakeTensor(Backend& backend, const ModelConfig& config, const ModelRanks&
 }
 
 Status MakePlacedExperts(Backend& backend, const ModelConfig& config, const ModelRanks& ranks,
-                   const ExpertOptions& experts, const ModelOptions& options, ModelParts& parts) {
+                         const ExpertOptions& experts, const ModelOptions& options,
+                         ModelParts& parts) {
   if (ranks.shard.n_expert == 1) {
     parts.store = std::make_unique<MappedExperts>(backend, config, MakeStage(ranks.shard));
     parts.experts = std::make_unique<LocalExperts>(backend, *parts.store, config.swiglu_limit);
@@ -96,4 +97,4 @@ MakeModelParts StreamedParts(StreamingOptions options, const ModelRanks* ranks,
   };
 }
 
-}  // namespace fathom
+}  // namespace fathom::experts

@@ -7,7 +7,7 @@
 #include "experts/streaming/streaming_options.h"
 #include "model/model_parts.h"
 
-namespace fathom {
+namespace fathom::experts {
 
 // For ModelOptions::parts: the parts of this rank's shard, or of the whole model if `ranks` is
 // null. The ranks must outlive the model. Errors of creating the parts: a placement of other
@@ -21,4 +21,4 @@ MakeModelParts ShardedParts(const ModelRanks* ranks, ExpertOptions options = {})
 MakeModelParts StreamedParts(StreamingOptions options, const ModelRanks* ranks = nullptr,
                              BlockPlacements placement = {});
 
-}  // namespace fathom
+}  // namespace fathom::experts

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace fathom {
+namespace fathom::http {
 
 std::optional<ConnectionTable::Id> ConnectionTable::Add(int fd) {
   // A closed connection ends immediately, unless the machine is overloaded.
@@ -148,4 +148,4 @@ ConnectionTable::Counts ConnectionTable::counts() const {
           .evicted = n_evicted_};
 }
 
-}  // namespace fathom
+}  // namespace fathom::http

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <optional>
 
-namespace fathom {
+namespace fathom::http {
 
 // Stores descriptors but owns none: a connection must remove itself before it closes its
 // descriptor. The table closes a connection by ::shutdown, which ends every wait of its thread.
@@ -95,4 +95,4 @@ class ConnectionTable {
   std::condition_variable changed_;  // notified when a connection was removed, or ended its work
 };
 
-}  // namespace fathom
+}  // namespace fathom::http

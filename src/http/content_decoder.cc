@@ -12,7 +12,7 @@
 #include "base/ascii.h"
 #include "base/check.h"
 
-namespace fathom {
+namespace fathom::http {
 namespace {
 
 class GzipDecoder final : public ContentDecoder {
@@ -164,4 +164,4 @@ Result<std::unique_ptr<ContentDecoder>> ContentDecoder::Make(ContentCoding codin
   return coding == ContentCoding::kGzip ? Started<GzipDecoder>() : Started<ZstdDecoder>();
 }
 
-}  // namespace fathom
+}  // namespace fathom::http

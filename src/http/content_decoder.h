@@ -11,7 +11,7 @@
 #include "base/result.h"
 #include "http/http.h"
 
-namespace fathom {
+namespace fathom::http {
 
 enum class ContentCoding { kIdentity, kGzip, kZstd };
 
@@ -43,4 +43,4 @@ class ContentDecoder {
   virtual std::size_t memory() const = 0;
 };
 
-}  // namespace fathom
+}  // namespace fathom::http

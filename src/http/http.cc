@@ -13,7 +13,7 @@
 #include "http/socket.h"
 #include "http/thread_group.h"
 
-namespace fathom {
+namespace fathom::http {
 namespace {
 
 using std::chrono::milliseconds;
@@ -178,4 +178,4 @@ Result<std::unique_ptr<HttpServer>> HttpServer::Listen(HttpServerOptions options
   return server;
 }
 
-}  // namespace fathom
+}  // namespace fathom::http

@@ -16,7 +16,7 @@
 
 #include "base/result.h"
 
-namespace fathom {
+namespace fathom::http {
 
 using HttpFields = std::vector<std::pair<std::string, std::string>>;
 
@@ -152,4 +152,4 @@ class HttpServer {
   virtual void Stop() = 0;
 };
 
-}  // namespace fathom
+}  // namespace fathom::http

@@ -11,7 +11,7 @@
 #include "base/check.h"
 #include "base/parse_text.h"
 
-namespace fathom {
+namespace fathom::http {
 namespace {
 
 struct CurlDelete {
@@ -282,4 +282,4 @@ Result<int> HttpClient::Perform(void* easy) {
   return code;
 }
 
-}  // namespace fathom
+}  // namespace fathom::http

@@ -12,7 +12,7 @@
 #include "base/result.h"
 #include "http/http.h"
 
-namespace fathom {
+namespace fathom::http {
 
 struct HttpClientLimits {
   std::chrono::milliseconds connect_time{10'000};   // includes name lookup and TLS handshake
@@ -75,4 +75,4 @@ class HttpClient {
   std::atomic<bool> cancelled_ = false;
 };
 
-}  // namespace fathom
+}  // namespace fathom::http

@@ -13,7 +13,7 @@
 #include "base/check.h"
 #include "http/http_response_text.h"
 
-namespace fathom {
+namespace fathom::http {
 namespace {
 
 using std::chrono::milliseconds;
@@ -360,4 +360,4 @@ void ServeConnection(HttpConnections& shared, ConnectionTable::Id id, Socket soc
   shared.table.Remove(id);
 }
 
-}  // namespace fathom
+}  // namespace fathom::http

@@ -13,7 +13,7 @@
 #include "http/http_request_parser.h"
 #include "http/socket.h"
 
-namespace fathom {
+namespace fathom::http {
 
 // State that all connections of a server share. Any thread.
 struct HttpConnections {
@@ -40,4 +40,4 @@ HttpResponse RefusalResponse(const HttpRefusalHandler& answer, const HttpRequest
 void ServeConnection(HttpConnections& shared, ConnectionTable::Id id, Socket socket,
                      const std::string& peer) noexcept;
 
-}  // namespace fathom
+}  // namespace fathom::http

@@ -13,7 +13,7 @@
 #include "base/check.h"
 #include "http/content_decoder.h"
 
-namespace fathom {
+namespace fathom::http {
 namespace {
 
 namespace http = boost::beast::http;
@@ -295,4 +295,4 @@ bool HttpRequestParser::is_http_1_0() const { return reader_->is_http_1_0(); }
 bool HttpRequestParser::keeps_alive() const { return reader_->keep_alive(); }
 bool HttpRequestParser::expects_continue() const { return reader_->expects_continue(); }
 
-}  // namespace fathom
+}  // namespace fathom::http

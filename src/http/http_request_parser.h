@@ -12,7 +12,7 @@
 
 #include "http/http.h"
 
-namespace fathom {
+namespace fathom::http {
 
 // Limits the total bytes of all connections. Any thread.
 class ByteBudget {
@@ -75,4 +75,4 @@ class HttpRequestParser {
   std::unique_ptr<Reader> reader_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::http

@@ -10,7 +10,7 @@
 
 #include "base/check.h"
 
-namespace fathom {
+namespace fathom::http {
 namespace {
 
 struct Reason {
@@ -111,4 +111,4 @@ std::string ResponseHeader(const HttpResponse& response, BodyFraming framing,
   return text;
 }
 
-}  // namespace fathom
+}  // namespace fathom::http

@@ -6,7 +6,7 @@
 
 #include "http/http.h"
 
-namespace fathom {
+namespace fathom::http {
 
 // Selects how the client finds the end of the body.
 enum class BodyFraming { kLength, kChunked, kUntilClose };
@@ -26,4 +26,4 @@ bool HasNoBody(int status);
 std::string ResponseHeader(const HttpResponse& response, BodyFraming framing,
                            Persistence persistence, std::time_t now);
 
-}  // namespace fathom
+}  // namespace fathom::http

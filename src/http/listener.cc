@@ -14,7 +14,7 @@
 #include <memory>
 #include <utility>
 
-namespace fathom {
+namespace fathom::http {
 namespace {
 
 using Addresses = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
@@ -188,4 +188,4 @@ void Listener::Wake() {
   static_cast<void>(::write(wake_.get(), &one, sizeof(one)));
 }
 
-}  // namespace fathom
+}  // namespace fathom::http

@@ -8,7 +8,7 @@
 #include "base/descriptor.h"
 #include "base/result.h"
 
-namespace fathom {
+namespace fathom::http {
 
 // Owns its sockets. Accept on one thread; Wake from any thread; Close on the thread of Accept or
 // after it has ended.
@@ -45,4 +45,4 @@ class Listener {
   bool is_awake_ = false;  // used only by the thread of Accept
 };
 
-}  // namespace fathom
+}  // namespace fathom::http

@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <utility>
 
-namespace fathom {
+namespace fathom::http {
 namespace {
 
 using std::chrono::milliseconds;
@@ -154,4 +154,4 @@ void Socket::DiscardInput() {
   }
 }
 
-}  // namespace fathom
+}  // namespace fathom::http

@@ -11,7 +11,7 @@
 
 #include "base/descriptor.h"
 
-namespace fathom {
+namespace fathom::http {
 
 using Deadline = std::chrono::steady_clock::time_point;
 
@@ -73,4 +73,4 @@ class Socket {
   std::chrono::milliseconds write_time_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::http

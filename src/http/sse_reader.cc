@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace fathom {
+namespace fathom::http {
 
 Status SseReader::Read(std::string_view piece, const std::function<void(const SseEvent&)>& take) {
   while (!piece.empty()) {
@@ -51,4 +51,4 @@ void SseReader::TakeLine(const std::function<void(const SseEvent&)>& take) {
   }
 }
 
-}  // namespace fathom
+}  // namespace fathom::http

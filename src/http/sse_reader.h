@@ -9,7 +9,7 @@
 
 #include "base/result.h"
 
-namespace fathom {
+namespace fathom::http {
 
 struct SseEvent {
   std::string event;  // its type; "" if it has none
@@ -41,4 +41,4 @@ class SseReader {
   bool is_first_line_ = true;
 };
 
-}  // namespace fathom
+}  // namespace fathom::http

@@ -5,7 +5,7 @@
 
 #include "base/signal_mask.h"
 
-namespace fathom {
+namespace fathom::http {
 namespace {
 
 // Creates a thread that blocks all signals from its first instruction on, because it inherits the
@@ -74,4 +74,4 @@ void ThreadGroup::Wait() {
   is_ending_ = false;
 }
 
-}  // namespace fathom
+}  // namespace fathom::http

@@ -10,7 +10,7 @@
 #include <mutex>
 #include <vector>
 
-namespace fathom {
+namespace fathom::http {
 
 // A thread that has finished its work waits for more. Ending it and starting a new one would be
 // expensive: while thousands of connections come and go, the system ends threads more slowly than
@@ -54,4 +54,4 @@ class ThreadGroup {
   std::condition_variable all_done_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::http

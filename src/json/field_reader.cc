@@ -7,7 +7,7 @@
 
 #include "base/utf8.h"
 
-namespace fathom {
+namespace fathom::json {
 namespace {
 
 bool IsNumber(const JsonValue& value) {
@@ -170,4 +170,4 @@ Result<JsonValue> ParseJsonObject(std::string_view text, std::string_view file_n
   return json;
 }
 
-}  // namespace fathom
+}  // namespace fathom::json

@@ -14,7 +14,7 @@
 #include "base/result.h"
 #include "json/json_value.h"
 
-namespace fathom {
+namespace fathom::json {
 
 // The range of a number; both ends are allowed.
 struct NumberRange {
@@ -128,4 +128,4 @@ std::string DescribeFound(const JsonValue& value);
 // Parses the single object of a file. Errors (kInvalidData) name the file.
 Result<JsonValue> ParseJsonObject(std::string_view text, std::string_view file_name);
 
-}  // namespace fathom
+}  // namespace fathom::json

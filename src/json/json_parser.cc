@@ -13,7 +13,7 @@
 #include "json/json_value.h"
 #include "json/json_writer.h"
 
-namespace fathom {
+namespace fathom::json {
 namespace {
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
@@ -349,4 +349,4 @@ std::uint64_t MaxJsonBytes(std::size_t text_bytes) {
                   std::max(4 * std::uint64_t{text_bytes}, 256 * kMiB));
 }
 
-}  // namespace fathom
+}  // namespace fathom::json

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace fathom {
+namespace fathom::json {
 
 inline std::string EscapedPointerStep(std::string_view key) {
   std::string step;
@@ -33,4 +33,4 @@ inline std::string UnescapedPointerStep(std::string_view step) {
   return key;
 }
 
-}  // namespace fathom
+}  // namespace fathom::json

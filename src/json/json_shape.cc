@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-namespace fathom {
+namespace fathom::json {
 namespace {
 
 struct OpenList {
@@ -98,4 +98,4 @@ std::string_view FirstJsonValue(std::string_view text) {
   return text;
 }
 
-}  // namespace fathom
+}  // namespace fathom::json

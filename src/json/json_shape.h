@@ -13,7 +13,7 @@
 
 #include "base/stop_check.h"
 
-namespace fathom {
+namespace fathom::json {
 
 struct JsonShape {
   // The item counts of all arrays and objects that are not empty, in the order in which they begin.
@@ -38,4 +38,4 @@ std::size_t FindClosingQuote(std::string_view text, std::size_t begin);
 // Returns the text of the JSON value at the beginning of `text`, which must begin with one.
 std::string_view FirstJsonValue(std::string_view text);
 
-}  // namespace fathom
+}  // namespace fathom::json

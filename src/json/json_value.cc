@@ -14,7 +14,7 @@
 #include "json/json_shape.h"
 #include "json/json_writer.h"
 
-namespace fathom {
+namespace fathom::json {
 
 // The bytes of a text follow; or the memory for `capacity` items and, in an object, then for as
 // many keys.
@@ -306,4 +306,4 @@ std::string JsonValue::Describe() const {
   return "";
 }
 
-}  // namespace fathom
+}  // namespace fathom::json

@@ -22,7 +22,7 @@
 #include "base/result.h"
 #include "base/stop_check.h"
 
-namespace fathom {
+namespace fathom::json {
 
 class JsonElement;
 
@@ -211,4 +211,4 @@ Result<JsonValue> ParseJson(std::string_view text, const ParseJsonOptions& optio
 // take far less than 4.
 std::uint64_t MaxJsonBytes(std::size_t text_bytes);
 
-}  // namespace fathom
+}  // namespace fathom::json

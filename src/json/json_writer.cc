@@ -18,7 +18,7 @@
 #include "base/parse_text.h"
 #include "base/utf8.h"
 
-namespace fathom {
+namespace fathom::json {
 namespace {
 
 struct Style {
@@ -218,4 +218,4 @@ std::string PythonFloat(std::string_view number) {
   return out;
 }
 
-}  // namespace fathom
+}  // namespace fathom::json

@@ -7,7 +7,7 @@
 #include "base/result.h"
 #include "json/json_value.h"
 
-namespace fathom {
+namespace fathom::json {
 
 // Writes JSON without blanks on one line, or with `indent` blanks per level and every element on
 // its own line. Numbers keep the digits of their source. Broken UTF-8 becomes U+FFFD.
@@ -38,4 +38,4 @@ void AppendJsonEscaped(std::string_view text, std::string* out);
 // overflow.
 std::string PythonFloat(std::string_view number);
 
-}  // namespace fathom
+}  // namespace fathom::json

@@ -29,7 +29,7 @@
 #include "kernels/memory.h"
 #include "kernels/operations.h"
 
-namespace fathom {
+namespace fathom::kernels {
 
 // The largest call that a backend will see. The backend sizes its scratch memory for it, once.
 struct StepLimits {
@@ -234,4 +234,4 @@ class Backend {
   virtual void Compute(const Operation& operation) = 0;
 };
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -11,7 +11,7 @@
 #include "base/integer_math.h"
 #include "base/tensor.h"
 
-namespace fathom {
+namespace fathom::kernels {
 
 class BufferLayout {
  public:
@@ -40,4 +40,4 @@ class BufferLayout {
   std::int64_t bytes_ = 0;
 };
 
-}  // namespace fathom
+}  // namespace fathom::kernels

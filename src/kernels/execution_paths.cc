@@ -1,6 +1,6 @@
 #include "kernels/execution_paths.h"
 
-namespace fathom {
+namespace fathom::kernels {
 namespace {
 
 // `only`: the path that every backend has; kernels for tensor cores do not exist yet.
@@ -23,4 +23,4 @@ Result<ExecutionPaths> ChoosePaths(const ExecutionPaths& wanted, const Backend& 
   return ExecutionPaths{*std::move(products), *std::move(attention), *std::move(moe)};
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

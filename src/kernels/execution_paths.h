@@ -15,7 +15,7 @@
 #include "base/result.h"
 #include "kernels/backend.h"
 
-namespace fathom {
+namespace fathom::kernels {
 
 // The names of the ways, for options: "auto" is the best way that the device has.
 inline constexpr std::string_view kProductPaths[] = {"auto", "exact", "fast", "fp8"};
@@ -32,4 +32,4 @@ struct ExecutionPaths {
 // backend does not have; the message names the option, the backend and its ways.
 Result<ExecutionPaths> ChoosePaths(const ExecutionPaths& wanted, const Backend& backend);
 
-}  // namespace fathom
+}  // namespace fathom::kernels

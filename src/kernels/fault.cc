@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-namespace fathom {
+namespace fathom::kernels {
 namespace {
 
 std::string_view Describe(Fault fault) {
@@ -32,4 +32,4 @@ Status FaultWord::ToError(std::uint64_t word) {
                    Describe(static_cast<Fault>(word >> 32)));
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -12,7 +12,7 @@
 #include "base/result.h"
 #include "kernels/fault_code.h"
 
-namespace fathom {
+namespace fathom::kernels {
 
 // Keeps the first fault. Set: any thread.
 class FaultWord {
@@ -38,4 +38,4 @@ class FaultWord {
   std::atomic<std::uint64_t> word_ = 0;  // the fault, and the row in the lower half; 0: none
 };
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace fathom {
+namespace fathom::kernels {
 
 enum class Fault : std::uint32_t {
   kNone,
@@ -15,4 +15,4 @@ enum class Fault : std::uint32_t {
   kBoundaryNotCached,       // in compressors: the end of the block before
 };
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "base/module_file.h"
 
-namespace fathom {
+namespace fathom::kernels {
 namespace {
 
 constexpr std::string_view kGpuBackendNames[] = {"cuda", "hip"};
@@ -37,4 +37,4 @@ Result<std::unique_ptr<GpuModule>> OpenGpuModule(std::string_view backend) {
   return module;
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -11,7 +11,7 @@
 #include "base/result.h"
 #include "kernels/gpu/driver.h"
 
-namespace fathom {
+namespace fathom::kernels {
 
 // Options of a driver for enqueuing work. The results do not depend on them.
 struct GpuDriverOptions {
@@ -53,4 +53,4 @@ std::span<const std::string_view> GpuBackendNames();
 // kUnavailable with the module's reason.
 Result<std::unique_ptr<GpuModule>> OpenGpuModule(std::string_view backend);
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -4,7 +4,7 @@
 
 #include "base/pages.h"
 
-namespace fathom {
+namespace fathom::kernels {
 namespace {
 
 class HostBuffer : public Buffer {
@@ -25,4 +25,4 @@ Result<std::unique_ptr<Buffer>> AllocateHostBuffer(std::int64_t bytes) {
   return std::make_unique<HostBuffer>(*std::move(memory));
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

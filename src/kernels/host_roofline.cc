@@ -16,7 +16,7 @@
 #include "base/thread_team.h"
 #include "kernels/cpu/kernels.h"
 
-namespace fathom {
+namespace fathom::kernels {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -180,4 +180,4 @@ Result<std::unique_ptr<RooflineProbe>> MakeHostRooflineProbe(Isa isa, int n_thre
                                              *std::move(memory), bytes / n_threads);
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -8,7 +8,7 @@
 #include "kernels/cpu/isa.h"
 #include "kernels/roofline.h"
 
-namespace fathom {
+namespace fathom::kernels {
 
 // Measures with the loops of `isa` (kScalar: plain loops, as the reference backend) on n_threads >=
 // 1 threads of its own, the calling thread among them, each of which reads a contiguous part.
@@ -17,4 +17,4 @@ Result<std::unique_ptr<RooflineProbe>> MakeHostRooflineProbe(Isa isa, int n_thre
                                                              std::span<const int> processors,
                                                              const RooflineOptions& options);
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -18,7 +18,7 @@
 
 #include <stdint.h>
 
-namespace fathom {
+namespace fathom::kernels {
 
 inline constexpr int64_t kSimulationGroup = 64;  // numbers that share a scale of the FP8 simulation
 
@@ -39,4 +39,4 @@ static constexpr int64_t KeyBytes(const KeyLayout& layout) {
   return (ScaleOffset(layout) + scales + 7) / 8 * 8;
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -10,7 +10,7 @@
 #include "kernels/backend.h"
 #include "kernels/buffer_layout.h"
 
-namespace fathom {
+namespace fathom::kernels {
 
 // Owns the memory. Must not outlive the backend.
 template <class Views>
@@ -40,4 +40,4 @@ Result<LaidOutBuffer<std::invoke_result_t<LayOut, BufferLayout&>>> AllocateLayou
                                                                     lay_out(memory)};
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

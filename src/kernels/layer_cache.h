@@ -11,7 +11,7 @@
 #include "base/tensor.h"
 #include "kernels/key_layout.h"
 
-namespace fathom {
+namespace fathom::kernels {
 
 inline constexpr int kStreams = 4;  // hc_mult: residual streams per token
 
@@ -223,4 +223,4 @@ constexpr std::int64_t VisibleRows(std::int64_t position, int ratio) {
   return ratio == 0 ? 0 : (position + 1) / ratio;
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -13,7 +13,7 @@
 
 #include <stdint.h>
 
-namespace fathom {
+namespace fathom::kernels {
 
 struct ScalarOps {
   using F = float;
@@ -108,4 +108,4 @@ static constexpr typename Ops::F Softplus(typename Ops::F x) {
   return Ops::SelectLess(Ops::Set(20.0f), x, x, Log1p<Ops>(Exp<Ops>(x)));
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -10,7 +10,7 @@
 #include "kernels/layer_cache.h"
 #include "kernels/weight_format.h"
 
-namespace fathom {
+namespace fathom::kernels {
 
 template <class T>
 std::int64_t SizeInBytes(const Matrix<T>& matrix) {
@@ -47,4 +47,4 @@ inline ReadRows CountReadRows(std::int64_t position, std::int64_t sliding_window
           .scored = chooses ? visible : 0};
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <span>
 
-namespace fathom {
+namespace fathom::kernels {
 
 enum class MemoryKind : std::uint8_t {
   kDevice,  // the memory that the operations read fastest
@@ -68,4 +68,4 @@ struct Ticket {
   std::uint64_t number = 0;
 };
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -11,7 +11,7 @@
 #include "base/check.h"
 #include "kernels/matrix_bytes.h"
 
-namespace fathom {
+namespace fathom::kernels {
 namespace {
 
 bool Holds(const KeyRows& rows, const KeyLayout& layout) {
@@ -420,4 +420,4 @@ OperationWork Describe(const Operation& operation) {
   return std::visit([](const auto& op) { return WorkOf(op); }, operation);
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

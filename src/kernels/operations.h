@@ -25,7 +25,7 @@
 #include "kernels/weight_format.h"
 #include "sampling/sampling_row.h"
 
-namespace fathom {
+namespace fathom::kernels {
 
 // Gates of a token: pre [4], post [4] and comb [16].
 inline constexpr int kHcGates = 2 * kStreams + kStreams * kStreams;
@@ -346,4 +346,4 @@ bool ComputeBy(Part part, const Operation& operation) {
       operation);
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

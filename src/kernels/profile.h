@@ -10,7 +10,7 @@
 
 #include "base/result.h"
 
-namespace fathom {
+namespace fathom::kernels {
 
 // The work of one piece.
 struct WorkCost {
@@ -60,4 +60,4 @@ class Profiler {
   virtual Result<Profile> Stop() = 0;
 };
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-namespace fathom {
+namespace fathom::kernels {
 namespace {
 
 // A sum is known if all of its terms are.
@@ -48,4 +48,4 @@ Profile ProfileRecorder::Take() {
   return profile;
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -9,7 +9,7 @@
 
 #include "kernels/profile.h"
 
-namespace fathom {
+namespace fathom::kernels {
 
 class ProfileRecorder {
  public:
@@ -33,4 +33,4 @@ class ProfileRecorder {
   double end_ = 0;                                     // end of the recorded work
 };
 
-}  // namespace fathom
+}  // namespace fathom::kernels

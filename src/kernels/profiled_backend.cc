@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 
-namespace fathom {
+namespace fathom::kernels {
 
 class ProfiledBackend::HostProfiler final : public Profiler {
  public:
@@ -104,4 +104,4 @@ void ProfiledBackend::Compute(const Operation& operation) {
   backend_->Run(operation);
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -13,7 +13,7 @@
 #include "kernels/profile_recorder.h"
 #include "kernels/roofline.h"
 
-namespace fathom {
+namespace fathom::kernels {
 
 class ProfiledBackend final : public Backend {
  public:
@@ -68,4 +68,4 @@ class ProfiledBackend final : public Backend {
   Clock::time_point free_since_;  // end of the profiler's own work for the piece before
 };
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -13,7 +13,7 @@
 #include "kernels/profiled_backend.h"
 #include "kernels/reference/reference_backend.h"
 
-namespace fathom {
+namespace fathom::kernels {
 namespace {
 
 Result<std::unique_ptr<Backend>> MakeGpuBackend(std::string_view name,
@@ -66,4 +66,4 @@ Result<std::unique_ptr<Backend>> MakeCpuBackend(std::optional<Isa> isa, int n_th
   return std::make_unique<CpuBackend>(chosen, n_threads, processors);
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -12,7 +12,7 @@
 #include "kernels/cpu/isa.h"
 #include "kernels/gpu_module.h"
 
-namespace fathom {
+namespace fathom::kernels {
 
 // The names of backends, for options: "auto" chooses one.
 inline constexpr std::string_view kBackendNames[] = {"auto", "cpu", "cuda", "hip"};
@@ -38,4 +38,4 @@ Result<std::unique_ptr<Backend>> MakeBackend(std::string_view name, const Backen
 Result<std::unique_ptr<Backend>> MakeCpuBackend(std::optional<Isa> isa, int n_threads,
                                                 std::span<const int> processors = {});
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "base/median.h"
 
-namespace fathom {
+namespace fathom::kernels {
 
 Result<Roofline> RooflineProbe::Measure() {
   const Result<Roofline> measured = MeasureOnce(reads_);
@@ -45,4 +45,4 @@ Roofline RooflineProbe::Median() const {
   return median;
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

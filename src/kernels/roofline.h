@@ -8,7 +8,7 @@
 
 #include "base/result.h"
 
-namespace fathom {
+namespace fathom::kernels {
 
 struct Roofline {
   double read_gb_s = 0;    // 1e9 bytes per second
@@ -62,4 +62,4 @@ class RooflineProbe {
   std::vector<std::vector<double>> reads_;  // GB/s of every read pattern
 };
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -6,7 +6,7 @@
 
 #include "kernels/rope_angle.h"
 
-namespace fathom {
+namespace fathom::kernels {
 namespace {
 
 constexpr double kLogOf2 = 0.6931471805599453094;
@@ -84,4 +84,4 @@ void RopeAngles(std::int64_t position, std::span<const float> frequencies, float
   }
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

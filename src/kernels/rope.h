@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-namespace fathom {
+namespace fathom::kernels {
 
 // YaRN: dimensions that turn less than beta_slow times over the original length are slowed down by
 // `factor`, dimensions that turn more than beta_fast times are unchanged, linear in between.
@@ -26,4 +26,4 @@ std::vector<float> RopeFrequencies(std::int64_t rope_dims, float base, const Yar
 // frequency.
 void RopeAngles(std::int64_t position, std::span<const float> frequencies, float* cos, float* sin);
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-namespace fathom {
+namespace fathom::kernels {
 
 inline constexpr double kPi = 3.14159265358979323846;
 
@@ -41,4 +41,4 @@ static constexpr void RopeAngle(int64_t position, float frequency, float* cos, f
   SinCos<Ops>(static_cast<double>(angle), sin, cos);
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

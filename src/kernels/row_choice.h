@@ -7,7 +7,7 @@
 #include <numeric>
 #include <span>
 
-namespace fathom {
+namespace fathom::kernels {
 
 // Rows [first, end) of a sequence's compressed rows, or of the part that a cache holds.
 struct RowRange {
@@ -40,4 +40,4 @@ inline void ChooseAll(std::int64_t visible, std::span<std::int32_t> rows) {
   std::fill(end, rows.end(), -1);
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

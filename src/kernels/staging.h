@@ -7,7 +7,7 @@
 #include "base/tensor.h"
 #include "kernels/backend.h"
 
-namespace fathom {
+namespace fathom::kernels {
 
 // Returns rows that the host may read and write once it has waited: `rows` itself where the host
 // can access the memory of the backend, else the first rows of `shared` (shared memory), with the
@@ -29,4 +29,4 @@ void UnstageFromHost(Backend& backend, Matrix<T> staged, Matrix<T> rows) {
   backend.CopyPieces({&copy, 1});
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

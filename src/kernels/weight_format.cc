@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace fathom {
+namespace fathom::kernels {
 
 bool AreUniform(std::span<const ExpertWeights> experts) {
   const auto same = [](const Weight& a, const Weight& b) {
@@ -15,4 +15,4 @@ bool AreUniform(std::span<const ExpertWeights> experts) {
   });
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -17,7 +17,7 @@
 
 #include "base/float_types.h"
 
-namespace fathom {
+namespace fathom::kernels {
 
 enum class WeightFormat : std::uint8_t { kF32, kBf16, kFp8, kFp4 };
 enum class ScaleFormat : std::uint8_t { kE8m0, kF32 };
@@ -113,4 +113,4 @@ struct HcWeights {
   const float* scale = nullptr;
 };
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "base/integer_math.h"
 
-namespace fathom {
+namespace fathom::kv_cache {
 namespace {
 
 constexpr std::int64_t kBits = 64;
@@ -130,4 +130,4 @@ void BlockArena::FreeInSlab(BlockKind kind, std::int32_t block) {
   (slab < reserved_ ? n_free_reserved_ : n_free_common_) += 1;
 }
 
-}  // namespace fathom
+}  // namespace fathom::kv_cache

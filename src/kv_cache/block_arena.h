@@ -15,7 +15,7 @@
 
 #include "kv_cache/block_key.h"
 
-namespace fathom {
+namespace fathom::kv_cache {
 
 // A number of blocks of each kind.
 struct BlockCounts {
@@ -84,4 +84,4 @@ class BlockArena {
   BlockCounts in_use_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::kv_cache

@@ -20,7 +20,7 @@
 #include "base/check.h"
 #include "kv_cache/block_file.h"
 
-namespace fathom {
+namespace fathom::kv_cache {
 namespace {
 
 namespace fs = std::filesystem;
@@ -244,4 +244,4 @@ bool BlockDirectory::Delete(const BlockFileName& name) const {
   return ::unlink(FilePath(name).c_str()) == 0 || errno == ENOENT;
 }
 
-}  // namespace fathom
+}  // namespace fathom::kv_cache

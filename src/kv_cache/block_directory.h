@@ -17,7 +17,7 @@
 #include "base/result.h"
 #include "kv_cache/block_key.h"
 
-namespace fathom {
+namespace fathom::kv_cache {
 
 struct BlockFileName {
   BlockKey fingerprint;
@@ -98,4 +98,4 @@ class BlockDirectory {
   std::filesystem::path own_folder_;  // folder of this fingerprint
 };
 
-}  // namespace fathom
+}  // namespace fathom::kv_cache

@@ -21,7 +21,7 @@
 #include "base/descriptor.h"
 #include "kv_cache/layout.h"
 
-namespace fathom {
+namespace fathom::kv_cache {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "fields are written as they lie");
@@ -283,4 +283,4 @@ void RemoveIfAbandoned(const std::string& temporary) {
   }
 }
 
-}  // namespace fathom
+}  // namespace fathom::kv_cache

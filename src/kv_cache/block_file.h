@@ -23,7 +23,7 @@
 #include "base/result.h"
 #include "kv_cache/block_key.h"
 
-namespace fathom {
+namespace fathom::kv_cache {
 
 inline constexpr std::int64_t kBlockHeaderBytes = 616;
 
@@ -52,4 +52,4 @@ Status ReadBlockFile(const std::string& path, const BlockKey& fingerprint,
 // Removes an unfinished file, except one that a living process is writing.
 void RemoveIfAbandoned(const std::string& temporary);
 
-}  // namespace fathom
+}  // namespace fathom::kv_cache

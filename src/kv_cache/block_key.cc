@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "kv_cache/layout.h"
 
-namespace fathom {
+namespace fathom::kv_cache {
 
 BlockKey HashBytes(std::span<const std::byte> bytes) {
   const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
@@ -37,4 +37,4 @@ BlockKey NextBlockKey(const BlockKey& parent, std::span<const Token> tokens) {
   return HashBytes(std::span(bytes).first(sizeof(parent.bytes) + tokens.size_bytes()));
 }
 
-}  // namespace fathom
+}  // namespace fathom::kv_cache

@@ -12,7 +12,7 @@
 
 #include "base/tensor.h"
 
-namespace fathom {
+namespace fathom::kv_cache {
 
 // XXH3-128 of the key of the block before it and the tokens of the block; the key before the first
 // block is the fingerprint of the model that computed the blocks.
@@ -53,4 +53,4 @@ BlockKey SaltedRoot(const BlockKey& root, std::string_view salt);
 // Returns the key of the block of `tokens` (at most kBlockTokens) that follows the block `parent`.
 BlockKey NextBlockKey(const BlockKey& parent, std::span<const Token> tokens);
 
-}  // namespace fathom
+}  // namespace fathom::kv_cache

@@ -9,7 +9,7 @@
 #include "kv_cache/block_key.h"
 #include "kv_cache/disk_tier.h"
 
-namespace fathom {
+namespace fathom::kv_cache {
 
 // To be used from one thread, the thread of the cache.
 class BlockStore {
@@ -30,4 +30,4 @@ class BlockStore {
   virtual void Flush() = 0;
 };
 
-}  // namespace fathom
+}  // namespace fathom::kv_cache

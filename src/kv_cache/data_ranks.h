@@ -5,7 +5,7 @@
 
 #include "base/integer_math.h"
 
-namespace fathom {
+namespace fathom::kv_cache {
 
 // Sequences are numbered among all ranks, and within a rank without gaps:
 //
@@ -25,4 +25,4 @@ struct DataRanks {
   std::int64_t OwnSlots(std::int64_t n_sequences) const { return DivideUp(n_sequences, n); }
 };
 
-}  // namespace fathom
+}  // namespace fathom::kv_cache

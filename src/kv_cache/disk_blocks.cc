@@ -8,7 +8,7 @@
 
 #include "base/check.h"
 
-namespace fathom {
+namespace fathom::kv_cache {
 
 BlockKey FingerprintOfLayers(const BlockKey& root, const CacheShape& shape) {
   const std::int64_t n_layers = std::ssize(shape.ratios);
@@ -80,4 +80,4 @@ void DiskBlocks::TakeFinished(std::vector<DiskTier::FinishedLoad>& finished) {
   }
 }
 
-}  // namespace fathom
+}  // namespace fathom::kv_cache

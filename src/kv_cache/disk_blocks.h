@@ -16,7 +16,7 @@
 #include "kv_cache/disk_tier.h"
 #include "kv_cache/sequence_cache.h"
 
-namespace fathom {
+namespace fathom::kv_cache {
 
 // Returns the fingerprint of the files of a cache. root: the fingerprint of everything that decides
 // the bytes of a block of the whole model. Every part of the layers has another fingerprint; ranks
@@ -65,4 +65,4 @@ class DiskBlocks : public BlockStore {
   std::unique_ptr<DiskTier> disk_;  // last: its thread writes staged loads
 };
 
-}  // namespace fathom
+}  // namespace fathom::kv_cache

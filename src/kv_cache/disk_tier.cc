@@ -10,7 +10,7 @@
 #include "kv_cache/block_file.h"
 #include "kv_cache/layout.h"
 
-namespace fathom {
+namespace fathom::kv_cache {
 namespace {
 
 // Limits the warnings: a thousand damaged files are not worth a thousand warnings.
@@ -301,4 +301,4 @@ DiskTierStats DiskTier::stats() const {
   return stats;
 }
 
-}  // namespace fathom
+}  // namespace fathom::kv_cache

@@ -28,7 +28,7 @@
 #include "kv_cache/block_directory.h"
 #include "kv_cache/block_key.h"
 
-namespace fathom {
+namespace fathom::kv_cache {
 
 struct DiskTierOptions {
   std::filesystem::path directory;  // empty: no tier
@@ -165,4 +165,4 @@ class DiskTier {
   std::jthread thread_;            // last: ends before the members that it uses
 };
 
-}  // namespace fathom
+}  // namespace fathom::kv_cache

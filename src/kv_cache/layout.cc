@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 
-namespace fathom {
+namespace fathom::kv_cache {
 namespace {
 
 // Appends `bytes` to a block and returns their offset.
@@ -136,4 +136,4 @@ std::int64_t MostWindowBlocks(const CacheShape& shape) {
   return 2 * ((kept + kBlockTokens - 2) / kBlockTokens + 1);
 }
 
-}  // namespace fathom
+}  // namespace fathom::kv_cache

@@ -26,7 +26,7 @@
 #include "kernels/layer_cache.h"
 #include "kv_cache/data_ranks.h"
 
-namespace fathom {
+namespace fathom::kv_cache {
 
 struct CacheShape {
   KeyLayout keys;  // layout of window keys and of compressed rows
@@ -130,4 +130,4 @@ std::int64_t Reach(const CacheShape& shape);
 // begins, and the blocks that the step adds.
 std::int64_t MostWindowBlocks(const CacheShape& shape);
 
-}  // namespace fathom
+}  // namespace fathom::kv_cache

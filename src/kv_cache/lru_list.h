@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace fathom {
+namespace fathom::kv_cache {
 
 // A doubly linked list of items 0, 1, ... with the links in arrays: every operation takes constant
 // time and allocates only when the numbers grow. One thread at a time.
@@ -54,4 +54,4 @@ class LruList {
   std::int32_t tail_ = kNone;
 };
 
-}  // namespace fathom
+}  // namespace fathom::kv_cache

@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 
-namespace fathom {
+namespace fathom::kv_cache {
 namespace {
 
 std::span<const Token> BlockTokens(std::span<const Token> tokens, std::int64_t block) {
@@ -381,4 +381,4 @@ bool PrefixCache::IsConsistent() const {
   return n_used == index_.size();
 }
 
-}  // namespace fathom
+}  // namespace fathom::kv_cache

@@ -28,7 +28,7 @@
 #include "kv_cache/lru_list.h"
 #include "kv_cache/sequence_cache.h"
 
-namespace fathom {
+namespace fathom::kv_cache {
 
 // The entries that a running sequence uses, from the first block on. Must be emptied with Unpin
 // before it is destroyed.
@@ -171,4 +171,4 @@ class PrefixCache {
   std::vector<std::int32_t> windows_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::kv_cache

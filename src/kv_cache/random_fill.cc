@@ -9,7 +9,7 @@
 #include "base/integer_math.h"
 #include "kernels/backend.h"
 
-namespace fathom {
+namespace fathom::kv_cache {
 namespace {
 
 // SplitMix64: fast, and any seed is good.
@@ -139,4 +139,4 @@ void FillRandomly(SequenceCache& cache, std::int32_t sequence, std::int64_t n_to
   }
 }
 
-}  // namespace fathom
+}  // namespace fathom::kv_cache

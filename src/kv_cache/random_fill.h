@@ -5,7 +5,7 @@
 
 #include "kv_cache/sequence_cache.h"
 
-namespace fathom {
+namespace fathom::kv_cache {
 
 // Writes everything that a query at position n_tokens (0 ... the capacity) may read of `sequence`
 // (a slot of this data rank) in a layer: its window, the compressed and index rows of n_tokens, its
@@ -19,4 +19,4 @@ void FillLayerRandomly(SequenceCache& cache, std::int64_t layer, std::int32_t sl
 void FillRandomly(SequenceCache& cache, std::int32_t sequence, std::int64_t n_tokens,
                   std::uint64_t seed);
 
-}  // namespace fathom
+}  // namespace fathom::kv_cache

@@ -8,7 +8,7 @@
 #include "base/integer_math.h"
 #include "kernels/buffer_layout.h"
 
-namespace fathom {
+namespace fathom::kv_cache {
 namespace {
 
 void LayOutTail(BufferLayout& memory, const CacheShape& shape, std::int64_t slots,
@@ -556,4 +556,4 @@ Result<std::int64_t> SequenceCache::SlabsFor(const CacheShape& shape) {
   return size->n_slabs;
 }
 
-}  // namespace fathom
+}  // namespace fathom::kv_cache

@@ -28,7 +28,7 @@
 #include "kv_cache/block_arena.h"
 #include "kv_cache/layout.h"
 
-namespace fathom {
+namespace fathom::kv_cache {
 
 // Selects the window blocks to store in a step that passes several of them: the blocks that the
 // next step may see, or all (so that other sequences can start after each).
@@ -272,4 +272,4 @@ class SequenceCache {
   bool follows_ = false;
 };
 
-}  // namespace fathom
+}  // namespace fathom::kv_cache

@@ -1,6 +1,6 @@
 #include "model/batch.h"
 
-namespace fathom {
+namespace fathom::model {
 
 void Batch::Reserve(std::int64_t max_tokens, std::int64_t max_segments) {
   tokens_.reserve(static_cast<std::size_t>(max_tokens));
@@ -29,4 +29,4 @@ void Batch::Add(std::int32_t sequence, std::int32_t first_position, std::span<co
   }
 }
 
-}  // namespace fathom
+}  // namespace fathom::model

@@ -7,7 +7,7 @@
 
 #include "kernels/layer_cache.h"
 
-namespace fathom {
+namespace fathom::model {
 
 // Owns the arrays a BatchView points into. Clear keeps the memory: after Reserve, adding up to the
 // reserved number of tokens allocates nothing. One thread at a time.
@@ -32,4 +32,4 @@ class Batch {
   std::vector<Segment> segments_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::model

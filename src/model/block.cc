@@ -2,7 +2,7 @@
 
 #include "model/expert_guess.h"
 
-namespace fathom {
+namespace fathom::model {
 namespace {
 
 // Returns the first cols columns' worth of a scratch matrix, as a matrix of its own.
@@ -183,4 +183,4 @@ Status RunBlock(const Step& step, const BlockWeights& weights, LayerCache& cache
   return step.store.EndBlock(weights.index);
 }
 
-}  // namespace fathom
+}  // namespace fathom::model

@@ -15,7 +15,7 @@
 #include "model/weights.h"
 #include "model/workspace.h"
 
-namespace fathom {
+namespace fathom::model {
 
 // The inputs that all blocks of a pass share. Views only.
 struct Step {
@@ -60,4 +60,4 @@ void WindowKeys(const Step& step, const AttentionWeights& weights, Matrix<const 
 void StoreWindowKeys(const Step& step, const BlockWeights& weights, LayerCache& cache,
                      Matrix<const Bf16> streams);
 
-}  // namespace fathom
+}  // namespace fathom::model

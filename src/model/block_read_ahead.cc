@@ -6,7 +6,7 @@
 #include "base/pages.h"
 #include "model/model_tensors.h"
 
-namespace fathom {
+namespace fathom::model {
 BlockReadAhead::BlockReadAhead(const Checkpoint& checkpoint, std::int64_t n_layers)
     : layers_(static_cast<std::size_t>(n_layers)) {
   for (const Checkpoint::Tensor& tensor : checkpoint.tensors()) {
@@ -33,4 +33,4 @@ void BlockReadAhead::Request(std::int64_t layer) {
   }
 }
 
-}  // namespace fathom
+}  // namespace fathom::model

@@ -8,7 +8,7 @@
 
 #include "checkpoint/safetensors.h"
 
-namespace fathom {
+namespace fathom::model {
 
 // Pages that are touched one after the other are read from disk in small pieces; a request for all
 // of them is not. One thread at a time.
@@ -25,4 +25,4 @@ class BlockReadAhead {
   std::vector<std::vector<std::span<const std::byte>>> layers_;  // empty after the request
 };
 
-}  // namespace fathom
+}  // namespace fathom::model

@@ -4,7 +4,7 @@
 
 #include "model/draft/drafters.h"
 
-namespace fathom {
+namespace fathom::model {
 
 CacheShape MakeCacheShape(const ModelConfig& config, const ModelOptions& options,
                           const DrafterKind* drafter) {
@@ -29,4 +29,4 @@ CacheShape MakeCacheShape(const ModelConfig& config, const ModelOptions& options
   return shape;
 }
 
-}  // namespace fathom
+}  // namespace fathom::model

@@ -5,7 +5,7 @@
 #include "kv_cache/layout.h"
 #include "model/model.h"
 
-namespace fathom {
+namespace fathom::model {
 
 struct DrafterKind;
 
@@ -13,4 +13,4 @@ struct DrafterKind;
 CacheShape MakeCacheShape(const ModelConfig& config, const ModelOptions& options,
                           const DrafterKind* drafter = nullptr);
 
-}  // namespace fathom
+}  // namespace fathom::model

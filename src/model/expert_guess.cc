@@ -2,7 +2,7 @@
 
 #include <optional>
 
-namespace fathom {
+namespace fathom::model {
 
 void GuessExperts(const Step& step, const BlockWeights& next, Matrix<const Bf16> streams) {
   if (next.ffn.bias.empty()) return;  // only the token decides: no guess is needed
@@ -18,4 +18,4 @@ void GuessExperts(const Step& step, const BlockWeights& next, Matrix<const Bf16>
   step.store.EndGuess();
 }
 
-}  // namespace fathom
+}  // namespace fathom::model

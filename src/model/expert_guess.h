@@ -6,11 +6,11 @@
 #include "model/block.h"
 #include "model/weights.h"
 
-namespace fathom {
+namespace fathom::model {
 
 // Passes guesses for `next` to step.store, if it accepts them. streams [t, 4 d]: the streams that
 // the experts of the running block read. Writes only buffers of the store, so that no result of the
 // step changes.
 void GuessExperts(const Step& step, const BlockWeights& next, Matrix<const Bf16> streams);
 
-}  // namespace fathom
+}  // namespace fathom::model

@@ -1,6 +1,6 @@
 #include "model/expert_layer.h"
 
-namespace fathom {
+namespace fathom::model {
 namespace {
 
 // Each row is computed on its own, and all rows are added in the order of their ids afterwards: the
@@ -48,4 +48,4 @@ Status LocalExperts::ShareFailures(ForwardPass& pass) {
   return {};
 }
 
-}  // namespace fathom
+}  // namespace fathom::model

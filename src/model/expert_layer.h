@@ -11,7 +11,7 @@
 #include "model/expert_store.h"
 #include "model/forward_pass.h"
 
-namespace fathom {
+namespace fathom::model {
 
 // The work of one block's experts, for t tokens of this process.
 struct ExpertInput {
@@ -63,4 +63,4 @@ class LocalExperts : public ExpertLayer {
   bool is_alone_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::model

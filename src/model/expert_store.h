@@ -15,7 +15,7 @@
 #include "model/streaming_counts.h"
 #include "model/weights.h"
 
-namespace fathom {
+namespace fathom::model {
 
 // Weights that products may read: until the next experts are acquired, or the block ends.
 struct ExpertLease {
@@ -90,4 +90,4 @@ class ExpertStore {
   virtual void EndGuess() {}
 };
 
-}  // namespace fathom
+}  // namespace fathom::model

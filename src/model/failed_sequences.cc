@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace fathom {
+namespace fathom::model {
 
 void FailedSequences::Begin(const BatchView& batch) {
   batch_ = batch;
@@ -26,4 +26,4 @@ void FailedSequences::FailUsers(Matrix<const std::int32_t> ids, std::int32_t exp
   }
 }
 
-}  // namespace fathom
+}  // namespace fathom::model

@@ -12,7 +12,7 @@
 #include "kernels/layer_cache.h"
 #include "model/sequence_failure.h"
 
-namespace fathom {
+namespace fathom::model {
 
 // One thread at a time. Allocates only when something fails.
 class FailedSequences {
@@ -40,4 +40,4 @@ class FailedSequences {
   std::vector<SequenceFailure> failures_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::model

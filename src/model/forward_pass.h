@@ -14,7 +14,7 @@
 #include "model/token_position.h"
 #include "model/workspace.h"
 
-namespace fathom {
+namespace fathom::model {
 
 // The two kinds of passes of a step.
 enum class Pass { kMain, kDraft };
@@ -54,4 +54,4 @@ struct ForwardPass {
   }
 };
 
-}  // namespace fathom
+}  // namespace fathom::model

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace fathom {
+namespace fathom::model {
 
 enum class HostExpertChoice : std::uint8_t {
   kAuto,  // kGpu up to kMostSharedExperts (model/memory_plan.h) of all, else kCpu
@@ -15,4 +15,4 @@ enum class HostExpertChoice : std::uint8_t {
 // Names of the choices for options.
 inline constexpr std::string_view kHostExpertNames[] = {"auto", "gpu", "cpu"};
 
-}  // namespace fathom
+}  // namespace fathom::model

@@ -23,7 +23,7 @@
 #include "model/streaming_counts.h"
 #include "model/token_choices.h"
 
-namespace fathom {
+namespace fathom::model {
 
 struct ModelLimits {
   std::int64_t vocab_size = 0;
@@ -85,4 +85,4 @@ class LanguageModel {
   }
 };
 
-}  // namespace fathom
+}  // namespace fathom::model

@@ -5,9 +5,9 @@
 #include <functional>
 #include <optional>
 
-namespace fathom {
+namespace fathom::model {
 
 // Called on the thread of the step. Missing: the following work belongs to no layer.
 using LayerObserver = std::function<void(std::optional<std::int64_t> layer)>;
 
-}  // namespace fathom
+}  // namespace fathom::model

@@ -10,7 +10,7 @@
 #include "model/weight_pieces.h"
 #include "model/weight_values.h"
 
-namespace fathom {
+namespace fathom::model {
 namespace {
 
 Status HoldInMemory(ModelState& model, const LoadProgress& progress) {
@@ -74,4 +74,4 @@ Status LoadWeights(ModelState& model, const LoadProgress& progress) {
       {.checkpoint = model.checkpoint, .is_mapped = !memory.Any(), .lock = memory.lock});
 }
 
-}  // namespace fathom
+}  // namespace fathom::model

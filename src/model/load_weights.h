@@ -4,7 +4,7 @@
 #include "base/result.h"
 #include "model/model_state.h"
 
-namespace fathom {
+namespace fathom::model {
 
 // Binds model.weights, narrows them to this process's shard, checks their values and moves them to
 // the memory that model.options.weights selects: names and shapes are checked before any value is
@@ -13,4 +13,4 @@ namespace fathom {
 // Errors: the checkpoint contradicts the configuration; out of memory.
 Status LoadWeights(ModelState& model, const LoadProgress& progress);
 
-}  // namespace fathom
+}  // namespace fathom::model

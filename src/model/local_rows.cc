@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace fathom {
+namespace fathom::model {
 
 void CountTokens(const BatchView& whole, const DataRanks& data, std::span<std::int64_t> tokens) {
   std::ranges::fill(tokens, 0);
@@ -35,4 +35,4 @@ void LocalRows::Assign(const BatchView& whole, const DataRanks& data) {
   batch_ = own_.View();
 }
 
-}  // namespace fathom
+}  // namespace fathom::model

@@ -8,7 +8,7 @@
 #include "kv_cache/data_ranks.h"
 #include "model/batch.h"
 
-namespace fathom {
+namespace fathom::model {
 
 // Counts the tokens of each data rank in a batch of all ranks. tokens [data.n].
 void CountTokens(const BatchView& whole, const DataRanks& data, std::span<std::int64_t> tokens);
@@ -34,4 +34,4 @@ class LocalRows {
   std::vector<std::int64_t> rows_;  // by row of the whole batch; empty: all rows are local
 };
 
-}  // namespace fathom
+}  // namespace fathom::model

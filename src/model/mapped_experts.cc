@@ -8,7 +8,7 @@
 #include "model/draft/drafters.h"
 #include "model/weight_values.h"
 
-namespace fathom {
+namespace fathom::model {
 namespace {
 
 void RequestExpert(const ExpertWeights& expert) {
@@ -134,4 +134,4 @@ Status MappedExperts::CheckScales(std::int64_t block, std::span<const std::int32
   return status;
 }
 
-}  // namespace fathom
+}  // namespace fathom::model

@@ -18,7 +18,7 @@
 #include "model/expert_store.h"
 #include "model/tensor_parallel.h"
 
-namespace fathom {
+namespace fathom::model {
 
 // Allocates in the constructor and in Bind only. The backend must outlive this object.
 class MappedExperts : public ExpertStore {
@@ -62,4 +62,4 @@ class MappedExperts : public ExpertStore {
   BlockReadAhead read_ahead_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::model

@@ -15,7 +15,7 @@
 #include "model/weight_pieces.h"
 #include "model/workspace.h"
 
-namespace fathom {
+namespace fathom::model {
 namespace {
 
 // The driver may take 1 / kKeptPart of the free memory later, for modules, stacks and gaps between
@@ -152,4 +152,4 @@ std::string Describe(const MemoryPlan& plan) {
                             n, DescribeShares(plan), others, Gigabytes(plan.host_bytes()));
 }
 
-}  // namespace fathom
+}  // namespace fathom::model

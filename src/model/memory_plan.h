@@ -20,7 +20,7 @@
 #include "model/host_expert_choice.h"
 #include "model/weights.h"
 
-namespace fathom {
+namespace fathom::model {
 
 struct ModelOptions;
 
@@ -69,4 +69,4 @@ Result<MemoryPlan> PlanMemory(MemoryNeeds needs, std::int64_t free, HostExpertCh
 // there (2 to 3 of each layer), the CPU computes the other 37 (0.004 GB)".
 std::string Describe(const MemoryPlan& plan);
 
-}  // namespace fathom
+}  // namespace fathom::model

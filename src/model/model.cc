@@ -14,7 +14,7 @@
 #include "model/model_state.h"
 #include "model/weight_pieces.h"
 
-namespace fathom {
+namespace fathom::model {
 
 struct Model::Impl : ModelState {
   std::unique_ptr<Drafter> drafter;  // null: loaded without one
@@ -363,4 +363,4 @@ Status Model::RunLayer(std::int64_t layer, const Batch& batch, Matrix<Bf16> stre
   return m.backend.Synchronize();
 }
 
-}  // namespace fathom
+}  // namespace fathom::model

@@ -33,7 +33,7 @@
 #include "model/routing_observer.h"
 #include "model/sequence_failure.h"
 
-namespace fathom {
+namespace fathom::model {
 
 struct ModelOptions {
   std::int64_t max_sequences = 1;       // slots 0 ... max_sequences - 1
@@ -162,4 +162,4 @@ class Model final : public LanguageModel {
 // Newest positions of a sequence that may be computed again with other tokens (rejected drafts).
 inline constexpr std::int64_t kRollbackTokens = 8;
 
-}  // namespace fathom
+}  // namespace fathom::model

@@ -4,7 +4,7 @@
 
 #include "model/draft/drafters.h"
 
-namespace fathom {
+namespace fathom::model {
 
 StepLimits MakeStepLimits(const ModelConfig& config, const ModelOptions& options,
                           const DrafterKind* drafter) {
@@ -87,4 +87,4 @@ Status CheckOrder(const BatchView& batch, const SequenceCache& cache) {
   return {};
 }
 
-}  // namespace fathom
+}  // namespace fathom::model

@@ -7,7 +7,7 @@
 #include "kv_cache/sequence_cache.h"
 #include "model/model.h"
 
-namespace fathom {
+namespace fathom::model {
 
 struct DrafterKind;
 
@@ -25,4 +25,4 @@ Status CheckBatch(const BatchView& batch, const ModelConfig& config, const Model
 // Error: positions that do not follow the cached positions of the sequences.
 Status CheckOrder(const BatchView& batch, const SequenceCache& cache);
 
-}  // namespace fathom
+}  // namespace fathom::model

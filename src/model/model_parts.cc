@@ -3,7 +3,7 @@
 #include "model/mapped_experts.h"
 #include "model/model.h"
 
-namespace fathom {
+namespace fathom::model {
 
 Result<ModelParts> MakeLocalParts(Backend& backend, const ModelConfig& config,
                                   const ModelOptions& /*options*/) {
@@ -15,4 +15,4 @@ Result<ModelParts> MakeLocalParts(Backend& backend, const ModelConfig& config,
   return parts;
 }
 
-}  // namespace fathom
+}  // namespace fathom::model

@@ -11,7 +11,7 @@
 #include "model/expert_store.h"
 #include "model/tensor_parallel.h"
 
-namespace fathom {
+namespace fathom::model {
 
 struct ModelOptions;
 
@@ -31,4 +31,4 @@ using MakeModelParts = std::function<Result<ModelParts>(Backend& backend, const 
 Result<ModelParts> MakeLocalParts(Backend& backend, const ModelConfig& config,
                                   const ModelOptions& options);
 
-}  // namespace fathom
+}  // namespace fathom::model

@@ -7,7 +7,7 @@
 #include "model/cache_shape.h"
 #include "model/model_limits.h"
 
-namespace fathom {
+namespace fathom::model {
 
 Result<CacheShape> ModelState::ShapeOfCaches() const {
   return parts.tensor->ShardCache(MakeCacheShape(config, options, drafter_kind));
@@ -52,7 +52,7 @@ Status ModelState::AllocatePass(ForwardPass& pass, std::int64_t max_tokens) {
 }
 
 Status ModelState::CheckBatch(const BatchView& batch) const {
-  return fathom::CheckBatch(batch, config, options, max_tokens());
+  return model::CheckBatch(batch, config, options, max_tokens());
 }
 
 LayerCache& ModelState::BlockCache(std::int64_t block) {
@@ -139,4 +139,4 @@ Status ModelState::ComputeLogits(Pass pass, Matrix<const Bf16> from,
   return {};
 }
 
-}  // namespace fathom
+}  // namespace fathom::model

@@ -22,7 +22,7 @@
 #include "model/weights.h"
 #include "model/workspace.h"
 
-namespace fathom {
+namespace fathom::model {
 
 struct DrafterKind;
 
@@ -98,4 +98,4 @@ struct ModelState {
                      const HeadWeights& head_weights, DescribeRows describe, int slot);
 };
 
-}  // namespace fathom
+}  // namespace fathom::model

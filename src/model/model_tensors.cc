@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-namespace fathom {
+namespace fathom::model {
 namespace {
 
 // Visits and collects tensors, whose weights do not matter.
@@ -40,4 +40,4 @@ std::vector<ModelTensor> ExpertTensors(const ModelConfig& config) {
 
 std::string ExpertPrefix(std::int64_t expert) { return fmt::format("ffn.experts.{}.", expert); }
 
-}  // namespace fathom
+}  // namespace fathom::model

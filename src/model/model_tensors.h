@@ -13,7 +13,7 @@
 #include "kernels/operations.h"
 #include "model/weights.h"
 
-namespace fathom {
+namespace fathom::model {
 
 struct ModelTensor {
   // The stored tensors and their types, after NAME; weights of matrices are [rows, cols].
@@ -175,4 +175,4 @@ inline bool IsRoutedExpert(std::string_view name) {
 // Returns true for the name of a table that gives each token its experts.
 inline bool IsExpertTable(std::string_view name) { return name.ends_with("tid2eid"); }
 
-}  // namespace fathom
+}  // namespace fathom::model

@@ -8,7 +8,7 @@
 #include "base/result.h"
 #include "model/sequence_failure.h"
 
-namespace fathom {
+namespace fathom::model {
 
 // Returns true once nobody waits for the result of a pass. Called on the thread of the model.
 using ShouldStop = std::function<bool()>;
@@ -30,4 +30,4 @@ class LayeredPass {
   virtual Result<PassProgress> Continue(std::vector<SequenceFailure>& failed) = 0;
 };
 
-}  // namespace fathom
+}  // namespace fathom::model

@@ -4,7 +4,7 @@
 
 #include "kernels/rope.h"
 
-namespace fathom {
+namespace fathom::model {
 
 Result<RopeTables> RopeTables::Create(Backend& backend, const ModelConfig& config) {
   RopeTables tables(backend);
@@ -40,4 +40,4 @@ void RopeTables::Fill(const BatchView& batch, const Activations& a) const {
   backend_->FillRopeRows(batch, compress_.numbers, a.compress_cos, a.compress_sin);
 }
 
-}  // namespace fathom
+}  // namespace fathom::model

@@ -9,7 +9,7 @@
 #include "kernels/backend.h"
 #include "model/workspace.h"
 
-namespace fathom {
+namespace fathom::model {
 
 // To be used from one thread at a time, the thread of the backend.
 class RopeTables {
@@ -36,4 +36,4 @@ class RopeTables {
   Frequencies compress_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::model

@@ -3,7 +3,7 @@
 #include <span>
 #include <vector>
 
-namespace fathom {
+namespace fathom::model {
 
 Status ObserveRouting(Backend& backend, Matrix<const std::int32_t> ids,
                       const RoutingObserver& observer) {
@@ -15,4 +15,4 @@ Status ObserveRouting(Backend& backend, Matrix<const std::int32_t> ids,
   return {};
 }
 
-}  // namespace fathom
+}  // namespace fathom::model

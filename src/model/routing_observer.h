@@ -8,7 +8,7 @@
 #include "base/tensor.h"
 #include "kernels/backend.h"
 
-namespace fathom {
+namespace fathom::model {
 
 // Called once per layer of a step, in their order, with the experts of its tokens: ids [t, experts
 // per token], ascending in every row. The view is valid during the call.
@@ -19,4 +19,4 @@ using RoutingObserver = std::function<void(Matrix<const std::int32_t> ids)>;
 Status ObserveRouting(Backend& backend, Matrix<const std::int32_t> ids,
                       const RoutingObserver& observer);
 
-}  // namespace fathom
+}  // namespace fathom::model

@@ -6,7 +6,7 @@
 
 #include "base/result.h"
 
-namespace fathom {
+namespace fathom::model {
 
 struct SequenceFailure {
   std::int32_t sequence = 0;  // slot in the caches
@@ -19,4 +19,4 @@ struct ExpertFailure {
   Error error;
 };
 
-}  // namespace fathom
+}  // namespace fathom::model

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <optional>
 
-namespace fathom {
+namespace fathom::model {
 
 // Experts that were guessed for the next layer while they were not in memory.
 struct GuessCounts {
@@ -52,4 +52,4 @@ struct StreamingCounts {
   std::int64_t hits() const { return hash_hits + learned_hits; }
 };
 
-}  // namespace fathom
+}  // namespace fathom::model

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace fathom {
+namespace fathom::model {
 
 Status TensorParallel::Embed(const BatchView& batch, Matrix<const Bf16> table,
                              const Activations& /*a*/, Matrix<Bf16> out) {
@@ -34,4 +34,4 @@ Status TensorParallel::Attend(const AttentionInput& input, const BatchView& batc
   return {};
 }
 
-}  // namespace fathom
+}  // namespace fathom::model

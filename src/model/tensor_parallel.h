@@ -19,7 +19,7 @@
 #include "model/weights.h"
 #include "model/workspace.h"
 
-namespace fathom {
+namespace fathom::model {
 
 // The share of this process.
 struct Stage {
@@ -118,4 +118,4 @@ class TensorParallel {
   Matrix<float> logits_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::model

@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 
-namespace fathom {
+namespace fathom::model {
 
 TokenChoices::TokenChoices(Backend& backend, TensorParallel& tensor, const Activations& a)
     : backend_(backend),
@@ -74,4 +74,4 @@ Result<ChosenTokens> TokenChoices::Finish(int slot) {
   return ChosenTokens{choices_, *logits};
 }
 
-}  // namespace fathom
+}  // namespace fathom::model

@@ -16,7 +16,7 @@
 #include "sampling/sampling_row.h"
 #include "sampling/token_chooser.h"
 
-namespace fathom {
+namespace fathom::model {
 
 // Describes the rows of a step from which tokens are chosen. Called once, as late as the choice
 // allows; the result is read before the call of the model that called it returns. Empty: nothing is
@@ -59,4 +59,4 @@ class TokenChoices {
   std::int64_t n_rows_ = -1;  // rows in the only slot of a whole model; -1: free
 };
 
-}  // namespace fathom
+}  // namespace fathom::model

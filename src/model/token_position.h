@@ -6,7 +6,7 @@
 
 #include "kernels/layer_cache.h"
 
-namespace fathom {
+namespace fathom::model {
 
 struct TokenPosition {
   std::int32_t sequence = 0;
@@ -25,4 +25,4 @@ inline void ListPositions(const BatchView& batch, std::vector<TokenPosition>& po
   }
 }
 
-}  // namespace fathom
+}  // namespace fathom::model

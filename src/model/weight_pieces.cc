@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "model/model_tensors.h"
 
-namespace fathom {
+namespace fathom::model {
 namespace {
 
 // Calls visit(bytes) for every run of bytes of some weights, always in the same order. visit
@@ -138,4 +138,4 @@ Status ImportDenseWeights(ModelWeights& weights, Backend& backend) {
   return {};
 }
 
-}  // namespace fathom
+}  // namespace fathom::model

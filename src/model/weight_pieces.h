@@ -9,7 +9,7 @@
 #include "kernels/backend.h"
 #include "model/weights.h"
 
-namespace fathom {
+namespace fathom::model {
 
 enum class WalkedWeights {
   kAll,
@@ -34,4 +34,4 @@ void MoveWeights(ModelWeights& weights, WalkedWeights which, const MemoryPieces&
 // weights stay where they are, too. Error: no memory.
 Status ImportDenseWeights(ModelWeights& weights, Backend& backend);
 
-}  // namespace fathom
+}  // namespace fathom::model

@@ -10,7 +10,7 @@
 #include "base/lost_pages.h"
 #include "model/model_tensors.h"
 
-namespace fathom {
+namespace fathom::model {
 namespace {
 
 constexpr std::uint8_t kE8m0NaN = 255;
@@ -126,4 +126,4 @@ Status CheckWeightValues(const Checkpoint& checkpoint, const ModelConfig& config
                    fmt::join(problems, "\n  "));
 }
 
-}  // namespace fathom
+}  // namespace fathom::model

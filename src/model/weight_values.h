@@ -15,7 +15,7 @@
 #include "checkpoint/weight_memory.h"
 #include "kernels/weight_format.h"
 
-namespace fathom {
+namespace fathom::model {
 
 // Describes the first scale that is no number (E8M0 255, F32 that is not finite): "expected finite
 // scales, found NaN (byte 255) at element 3"; nullopt if there is none. Any alignment.
@@ -36,4 +36,4 @@ enum class WeightValues {
 Status CheckWeightValues(const Checkpoint& checkpoint, const ModelConfig& config,
                          WeightValues which, ThreadTeam& team, const MemoryPieces* share = nullptr);
 
-}  // namespace fathom
+}  // namespace fathom::model

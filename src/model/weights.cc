@@ -9,7 +9,7 @@
 #include "model/draft/drafters.h"
 #include "model/model_tensors.h"
 
-namespace fathom {
+namespace fathom::model {
 namespace {
 
 // Shared by all scopes of one binding.
@@ -252,4 +252,4 @@ Result<ModelWeights> BindWeights(const Checkpoint& checkpoint, const ModelConfig
   return weights;
 }
 
-}  // namespace fathom
+}  // namespace fathom::model

@@ -25,7 +25,7 @@
 #include "checkpoint/weight_binder.h"
 #include "kernels/weight_format.h"
 
-namespace fathom {
+namespace fathom::model {
 
 struct DrafterKind;
 
@@ -133,4 +133,4 @@ ModelWeights BindWeights(const Checkpoint& checkpoint, const ModelConfig& config
 Result<ModelWeights> BindWeights(const Checkpoint& checkpoint, const ModelConfig& config,
                                  const DrafterKind* drafter);
 
-}  // namespace fathom
+}  // namespace fathom::model

@@ -5,7 +5,7 @@
 
 #include "model/draft/drafters.h"
 
-namespace fathom {
+namespace fathom::model {
 namespace {
 
 void LayOutAttention(BufferLayout& memory, const ModelConfig& config, std::int64_t t,
@@ -124,4 +124,4 @@ Result<Workspace> Workspace::Create(Backend& backend, const ModelConfig& config,
   return Workspace(*std::move(memory), *std::move(logits));
 }
 
-}  // namespace fathom
+}  // namespace fathom::model

@@ -9,7 +9,7 @@
 #include "kernels/backend.h"
 #include "kernels/laid_out_buffer.h"
 
-namespace fathom {
+namespace fathom::model {
 
 struct DrafterKind;
 
@@ -98,4 +98,4 @@ class Workspace {
 // Returns the bytes that Create would allocate.
 std::int64_t WorkspaceBytes(const ModelConfig& config, const WorkspaceShape& shape);
 
-}  // namespace fathom
+}  // namespace fathom::model

@@ -22,7 +22,7 @@
 #include "model/weights.h"
 #include "model/workspace.h"
 
-namespace fathom {
+namespace fathom::planning {
 namespace {
 
 constexpr std::int64_t kInFlightSlots = 12;
@@ -172,4 +172,4 @@ Result<HostNeeds> NeedsFinder::Find(std::size_t share, LoadPlan plan) {
   return needs;
 }
 
-}  // namespace fathom
+}  // namespace fathom::planning

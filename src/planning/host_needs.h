@@ -16,7 +16,7 @@
 #include "model/model.h"
 #include "planning/load_plan.h"
 
-namespace fathom {
+namespace fathom::planning {
 
 // The memory that a model, or the share of a rank, needs; in bytes.
 struct HostNeeds {
@@ -112,4 +112,4 @@ class NeedsFinder {
   int n_bound_ = 0;
 };
 
-}  // namespace fathom
+}  // namespace fathom::planning

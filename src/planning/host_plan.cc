@@ -11,7 +11,7 @@
 
 #include "base/gigabytes.h"
 
-namespace fathom {
+namespace fathom::planning {
 namespace {
 
 constexpr double kOverlap = 0.3;  // part of the shorter read time, of disk or memory
@@ -116,4 +116,4 @@ Result<HostPlan> PlanHostMemory(const HostNeeds& needs, std::int64_t budget, boo
   return plan;
 }
 
-}  // namespace fathom
+}  // namespace fathom::planning

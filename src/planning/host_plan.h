@@ -15,7 +15,7 @@
 #include "planning/host_needs.h"
 #include "planning/options.h"
 
-namespace fathom {
+namespace fathom::planning {
 
 struct HostPlan {
   std::int64_t budget = 0;
@@ -53,4 +53,4 @@ Result<HostPlan> PlanHostMemory(const HostNeeds& needs, std::int64_t budget, boo
 
 using HostPlans = std::vector<HostPlan>;
 
-}  // namespace fathom
+}  // namespace fathom::planning

@@ -10,7 +10,7 @@
 #include "base/gigabytes.h"
 #include "planning/run_plan.h"
 
-namespace fathom {
+namespace fathom::planning {
 namespace {
 
 constexpr double kGiga = 1e9;
@@ -169,4 +169,4 @@ std::string Describe(const StreamingCounts& counts) {
       counts.used_slots, counts.slots, Gigabytes(counts.slots * counts.slot_bytes), guesses);
 }
 
-}  // namespace fathom
+}  // namespace fathom::planning

@@ -10,7 +10,7 @@
 #include "model/streaming_counts.h"
 #include "planning/host_plan.h"
 
-namespace fathom {
+namespace fathom::planning {
 
 // The expected loading of a model and its speed, on one host or on ranks that divide it.
 struct HostPrediction {
@@ -58,4 +58,4 @@ JsonValue ToJson(const HostPrediction& prediction);
 // steps waited for it.
 std::string Describe(const StreamingCounts& counts);
 
-}  // namespace fathom
+}  // namespace fathom::planning

@@ -7,7 +7,7 @@
 
 #include "distributed/model_ranks.h"
 
-namespace fathom {
+namespace fathom::planning {
 namespace {
 
 constexpr std::int64_t kMostStepTokens = 8192;  // the longest of steps that grow
@@ -142,4 +142,4 @@ Result<HostPlans> PlanAllRanks(const ModelConfig& config, const Checkpoint& chec
   return PlanShares(finder, plan);
 }
 
-}  // namespace fathom
+}  // namespace fathom::planning

@@ -12,7 +12,7 @@
 #include "planning/load_plan.h"
 #include "planning/options.h"
 
-namespace fathom {
+namespace fathom::planning {
 
 // Returns whether all processes that plan together say yes; each of them gets the same result.
 // Errors: one of them is gone.
@@ -61,4 +61,4 @@ Result<HostPlans> PlanAllRanks(const ModelConfig& config, const Checkpoint& chec
                                const RankOptions& options, int n_ranks, LoadPlan plan,
                                int n_threads, std::int64_t budget);
 
-}  // namespace fathom
+}  // namespace fathom::planning

@@ -8,7 +8,7 @@
 #include "model/draft/drafters.h"
 #include "model/weights.h"
 
-namespace fathom {
+namespace fathom::planning {
 namespace {
 
 constexpr std::int64_t kLogitRows = 64;  // rows of one call; more rows take several calls
@@ -112,4 +112,4 @@ Result<MemoryPlan> PlanDeviceMemory(ModelConfig config, const Checkpoint& checkp
   return PlanMemory(*std::move(needs), free, choice);
 }
 
-}  // namespace fathom
+}  // namespace fathom::planning

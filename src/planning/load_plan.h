@@ -12,9 +12,11 @@
 #include "model/model.h"
 #include "planning/options.h"
 
-namespace fathom {
-
+namespace fathom::model {
 struct DrafterKind;
+}  // namespace fathom::model
+
+namespace fathom::planning {
 
 inline constexpr std::int64_t kDefaultContext = 8192;  // positions per sequence
 
@@ -68,4 +70,4 @@ Result<RankCounts> CountRanks(const RankOptions& options, int n_ranks, const Mod
 Result<MemoryPlan> PlanDeviceMemory(ModelConfig config, const Checkpoint& checkpoint,
                                     std::int64_t free, HostExpertChoice choice);
 
-}  // namespace fathom
+}  // namespace fathom::planning

@@ -18,7 +18,7 @@
 #include "kernels/gpu_module.h"
 #include "model/host_expert_choice.h"
 
-namespace fathom {
+namespace fathom::planning {
 
 // Values in the environment of this process from a program that starts processes with MPI.
 struct MpiStart {
@@ -134,4 +134,4 @@ inline RuntimeEvents RuntimeEvents::WithPrefix(const std::string& prefix) const 
   return {.info = with_prefix(info), .warn = with_prefix(warn), .progress = progress};
 }
 
-}  // namespace fathom
+}  // namespace fathom::planning

@@ -11,7 +11,7 @@
 #include "base/guarded.h"
 #include "base/integer_math.h"
 
-namespace fathom {
+namespace fathom::planning {
 namespace {
 
 constexpr auto kWindow = std::chrono::seconds(2);
@@ -87,4 +87,4 @@ PoolWatch::PoolWatch(MemoryPressure pressure, PoolGovernor governor, SetPool set
         }
       }) {}
 
-}  // namespace fathom
+}  // namespace fathom::planning

@@ -16,7 +16,7 @@
 #include "base/memory_pressure.h"
 #include "planning/options.h"
 
-namespace fathom {
+namespace fathom::planning {
 
 // Decides how many experts may stay in memory. Has no clock and no thread of its own.
 class PoolGovernor {
@@ -61,4 +61,4 @@ class PoolWatch {
   std::jthread thread_;  // joined by the destructor
 };
 
-}  // namespace fathom
+}  // namespace fathom::planning

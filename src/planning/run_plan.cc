@@ -15,7 +15,7 @@
 #include "planning/host_needs.h"
 #include "planning/host_shares.h"
 
-namespace fathom {
+namespace fathom::planning {
 
 std::optional<std::int64_t> FindHostBudget(const RunOptions& run, int n_processes,
                                            const RuntimeEvents& events) {
@@ -151,4 +151,4 @@ Result<std::optional<HostPlan>> PlanRun(ModelConfig config, const Checkpoint& ch
   return host;
 }
 
-}  // namespace fathom
+}  // namespace fathom::planning

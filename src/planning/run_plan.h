@@ -15,7 +15,7 @@
 #include "planning/load_plan.h"
 #include "planning/options.h"
 
-namespace fathom {
+namespace fathom::planning {
 
 // Returns run.memory, or the usable memory (base/usable_memory.h) beside run.memory_beside;
 // nullopt: the system does not report it. Warns if n_processes of this machine together use more
@@ -45,4 +45,4 @@ Result<std::optional<HostPlan>> PlanRun(ModelConfig config, const Checkpoint& ch
                                         const BlockPlacements& placement, const Backend& backend,
                                         LoadPlan& plan, const RuntimeEvents& events);
 
-}  // namespace fathom
+}  // namespace fathom::planning

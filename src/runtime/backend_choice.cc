@@ -11,7 +11,7 @@
 #include "kernels/gpu_module.h"
 #include "kernels/registry.h"
 
-namespace fathom {
+namespace fathom::runtime {
 
 Result<Isa> ChooseIsa(const RunOptions& run) {
   return run.cpu_isa.empty() ? Result<Isa>(PreferredIsa()) : ParseIsa(run.cpu_isa);
@@ -74,4 +74,4 @@ Result<std::unique_ptr<Backend>> ChooseBackend(const RunOptions& run,
   return backend;
 }
 
-}  // namespace fathom
+}  // namespace fathom::runtime

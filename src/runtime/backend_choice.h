@@ -10,7 +10,7 @@
 #include "kernels/cpu/isa.h"
 #include "planning/options.h"
 
-namespace fathom {
+namespace fathom::runtime {
 
 // Returns the instruction set of --cpu-isa, or the best one of this machine.
 Result<Isa> ChooseIsa(const RunOptions& run);
@@ -26,4 +26,4 @@ Result<std::unique_ptr<Backend>> ChooseBackend(const RunOptions& run,
                                                std::span<const int> processors,
                                                const RuntimeEvents& events);
 
-}  // namespace fathom
+}  // namespace fathom::runtime

@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-namespace fathom {
+namespace fathom::runtime {
 
 struct BuildInfo {
   std::string_view version;
@@ -14,4 +14,4 @@ struct BuildInfo {
 
 BuildInfo GetBuildInfo();
 
-}  // namespace fathom
+}  // namespace fathom::runtime

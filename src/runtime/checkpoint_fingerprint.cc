@@ -11,7 +11,7 @@
 #include "base/file.h"
 #include "kv_cache/block_key.h"
 
-namespace fathom {
+namespace fathom::runtime {
 namespace {
 
 constexpr std::size_t kPieces = 8;
@@ -72,4 +72,4 @@ Result<std::string> ComputeContentFingerprint(const Checkpoint& checkpoint) {
   return Fingerprint(checkpoint, false);
 }
 
-}  // namespace fathom
+}  // namespace fathom::runtime

@@ -6,7 +6,7 @@
 #include "base/result.h"
 #include "checkpoint/safetensors.h"
 
-namespace fathom {
+namespace fathom::runtime {
 
 // Returns the fingerprint of a checkpoint opened from its directory: 32 digits, a hash of
 //
@@ -21,4 +21,4 @@ Result<std::string> ComputeFingerprint(const Checkpoint& checkpoint);
 // Returns a fingerprint without names and times of files, equal for copies on several machines.
 Result<std::string> ComputeContentFingerprint(const Checkpoint& checkpoint);
 
-}  // namespace fathom
+}  // namespace fathom::runtime

@@ -7,7 +7,7 @@
 #include "base/guarded.h"
 #include "base/this_thread.h"
 
-namespace fathom {
+namespace fathom::runtime {
 namespace {
 
 // The pace of work that continues as long as a caller waits for it. The first check takes a place:
@@ -108,4 +108,4 @@ CompileTurns::Compiled CompileTurns::CompileSlowly(const Caller& caller, const W
   return compiled;
 }
 
-}  // namespace fathom
+}  // namespace fathom::runtime

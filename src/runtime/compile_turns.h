@@ -8,7 +8,7 @@
 #include "base/fair_turns.h"
 #include "constraint/constraint.h"
 
-namespace fathom {
+namespace fathom::runtime {
 
 // Most constraints are known or compiled in a millisecond, on the thread of the request; two
 // requests may do this concurrently. A compilation that takes longer than 4 ms begins again on its
@@ -34,4 +34,4 @@ class CompileTurns {
   FairTurns slow_{{.places = kPlaces}};
 };
 
-}  // namespace fathom
+}  // namespace fathom::runtime

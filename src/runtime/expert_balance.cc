@@ -9,7 +9,7 @@
 #include "model/draft/drafters.h"
 #include "runtime/checkpoint_fingerprint.h"
 
-namespace fathom {
+namespace fathom::runtime {
 namespace {
 
 // Returns the first option that needs ranks that share the experts; empty: none.
@@ -129,4 +129,4 @@ Result<std::string> ExpertBalance::GatherText() const {
   return PlacementText(*placements, owner_);
 }
 
-}  // namespace fathom
+}  // namespace fathom::runtime

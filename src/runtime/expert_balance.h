@@ -18,7 +18,7 @@
 #include "model/model.h"
 #include "planning/options.h"
 
-namespace fathom {
+namespace fathom::runtime {
 
 // All ranks call the same functions at the same time; only the first rank reads and writes files.
 // One thread: the model's.
@@ -63,4 +63,4 @@ class ExpertBalance {
   std::unique_ptr<RebalanceSchedule> schedule_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::runtime

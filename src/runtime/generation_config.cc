@@ -6,7 +6,7 @@
 #include "base/file.h"
 #include "json/field_reader.h"
 
-namespace fathom {
+namespace fathom::runtime {
 namespace {
 
 void ReadEosTokens(FieldReader& reader, std::vector<Token>* tokens) {
@@ -66,4 +66,4 @@ Result<GenerationConfig> ReadGenerationConfig(const std::filesystem::path& direc
   return config;
 }
 
-}  // namespace fathom
+}  // namespace fathom::runtime

@@ -11,7 +11,7 @@
 #include "base/result.h"
 #include "base/tensor.h"
 
-namespace fathom {
+namespace fathom::runtime {
 
 struct GenerationConfig {
   double temperature = 1;
@@ -31,4 +31,4 @@ Result<GenerationConfig> ReadGenerationConfig(const std::filesystem::path& direc
                                               std::int64_t vocab_size);
 Result<GenerationConfig> ParseGenerationConfig(std::string_view text, std::string_view file_name);
 
-}  // namespace fathom
+}  // namespace fathom::runtime

@@ -18,7 +18,7 @@
 #include "planning/host_report.h"
 #include "runtime/checkpoint_fingerprint.h"
 
-namespace fathom {
+namespace fathom::runtime {
 namespace {
 
 // Returns FINGERPRINT.heat, or FINGERPRINT-0-of-2.heat for the first of two ranks.
@@ -128,4 +128,4 @@ std::unique_ptr<PoolWatch> WatchPool(const HostPlan& plan, Model& model,
       events);
 }
 
-}  // namespace fathom
+}  // namespace fathom::runtime

@@ -15,7 +15,7 @@
 #include "planning/options.h"
 #include "planning/pool_watch.h"
 
-namespace fathom {
+namespace fathom::runtime {
 
 // Makes the model read its routed experts from disk into the slots of the plan, for a plan that
 // does not fit. Holds the other weights in memory if the plan has room for all of them and
@@ -45,4 +45,4 @@ Status ReportHostPlan(const HostPlan& plan, const HostSpeeds& speeds, const Mode
 std::unique_ptr<PoolWatch> WatchPool(const HostPlan& plan, Model& model,
                                      const RuntimeEvents& events);
 
-}  // namespace fathom
+}  // namespace fathom::runtime

@@ -14,7 +14,7 @@
 #include "runtime/backend_choice.h"
 #include "runtime/host_memory.h"
 
-namespace fathom {
+namespace fathom::runtime {
 namespace {
 
 double Megabytes(std::int64_t bytes) { return static_cast<double>(bytes) / 1e6; }
@@ -109,4 +109,4 @@ void LoadedModel::BindThread() const {
   }
 }
 
-}  // namespace fathom
+}  // namespace fathom::runtime

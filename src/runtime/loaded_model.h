@@ -18,7 +18,7 @@
 #include "runtime/expert_balance.h"
 #include "runtime/rank_process.h"
 
-namespace fathom {
+namespace fathom::runtime {
 
 // Owns backend, model and expert balance. Movable. One thread at a time.
 class LoadedModel {
@@ -60,4 +60,4 @@ class LoadedModel {
   std::string rank_;  // prefix of messages, with several ranks
 };
 
-}  // namespace fathom
+}  // namespace fathom::runtime

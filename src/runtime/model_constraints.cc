@@ -1,6 +1,6 @@
 #include "runtime/model_constraints.h"
 
-namespace fathom {
+namespace fathom::runtime {
 
 std::int64_t ModelConstraints::memory_used() const {
   return is_made_ ? static_cast<std::int64_t>(compiler_->memory_used()) : 0;
@@ -23,4 +23,4 @@ ConstraintResult<std::shared_ptr<const Constraint>> ModelConstraints::Compile(
   return turns_.Compile(caller, [&](WorkPace& pace) { return all.Compile(spec, &pace); });
 }
 
-}  // namespace fathom
+}  // namespace fathom::runtime

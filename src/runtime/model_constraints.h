@@ -13,7 +13,7 @@
 #include "runtime/compile_turns.h"
 #include "runtime/model_files.h"
 
-namespace fathom {
+namespace fathom::runtime {
 
 // The vocabulary is made when the first constraint is compiled, which takes tens of milliseconds.
 // Any thread.
@@ -44,4 +44,4 @@ class ModelConstraints {
   CompileTurns turns_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::runtime

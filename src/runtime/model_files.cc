@@ -4,7 +4,7 @@
 #include <system_error>
 #include <utility>
 
-namespace fathom {
+namespace fathom::runtime {
 namespace {
 
 namespace fs = std::filesystem;
@@ -134,4 +134,4 @@ std::vector<Token> ModelFiles::EosTokens() const {
   return eos_tokens;
 }
 
-}  // namespace fathom
+}  // namespace fathom::runtime

@@ -12,7 +12,7 @@
 #include "runtime/generation_config.h"
 #include "tokenizer/tokenizer.h"
 
-namespace fathom {
+namespace fathom::runtime {
 
 // Returns `chosen` (from --model or FATHOM_MODEL) if it is not empty; otherwise the embedded model,
 // found from the running binary. Errors: there is no such directory; the loader reports missing
@@ -37,4 +37,4 @@ struct ModelFiles {
   Tokenizer tokenizer;
 };
 
-}  // namespace fathom
+}  // namespace fathom::runtime

@@ -20,7 +20,7 @@
 #include "runtime/build_info.h"
 #include "runtime/checkpoint_fingerprint.h"
 
-namespace fathom {
+namespace fathom::runtime {
 namespace {
 
 constexpr std::chrono::seconds kEndOfAll{5};
@@ -190,4 +190,4 @@ Result<const ModelRanks*> RankProcess::Partition(const ModelConfig& config,
   return &groups_->ranks();
 }
 
-}  // namespace fathom
+}  // namespace fathom::runtime

@@ -20,7 +20,7 @@
 #include "distributed/model_ranks.h"
 #include "planning/options.h"
 
-namespace fathom {
+namespace fathom::runtime {
 
 // Must end this process. Called on another thread when ranks that mpirun started cannot continue.
 // The message gives the reason, and is empty if another rank reports it.
@@ -75,4 +75,4 @@ class RankProcess {
   std::unique_ptr<RankGroups> groups_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::runtime

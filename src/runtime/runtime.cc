@@ -14,7 +14,7 @@
 #include "runtime/checkpoint_fingerprint.h"
 #include "runtime/model_files.h"
 
-namespace fathom {
+namespace fathom::runtime {
 namespace {
 
 Status CheckOptions(const RuntimeOptions& options) {
@@ -167,4 +167,4 @@ Status FollowEngine(const RunOptions& run, RankProcess& ranks, const RuntimeEven
   return FollowCalls(loaded->model(), ranks.all(), loaded->balance().Hook(), events.warn);
 }
 
-}  // namespace fathom
+}  // namespace fathom::runtime

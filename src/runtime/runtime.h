@@ -18,7 +18,7 @@
 #include "runtime/model_files.h"
 #include "runtime/rank_process.h"
 
-namespace fathom {
+namespace fathom::runtime {
 
 struct RuntimeOptions {
   RunOptions run{};  // `model` is ignored; no n_context: kDefaultContext, or the model's if less
@@ -60,4 +60,4 @@ class Runtime {
 // computes its part of each call of the first rank until the run ends.
 Status FollowEngine(const RunOptions& run, RankProcess& ranks, const RuntimeEvents& events);
 
-}  // namespace fathom
+}  // namespace fathom::runtime

@@ -10,7 +10,7 @@
 #include "sampling/philox.h"
 #include "sampling/portable_math.h"
 
-namespace fathom {
+namespace fathom::sampling {
 
 // The uses of random numbers: their counters differ, so that no number is used twice.
 enum class NoisePurpose : std::uint32_t { kSample = 0 };
@@ -60,4 +60,4 @@ class NoisyMaximum {
   Token token_ = std::numeric_limits<Token>::max();
 };
 
-}  // namespace fathom
+}  // namespace fathom::sampling

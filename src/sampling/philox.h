@@ -6,7 +6,7 @@
 #include <array>
 #include <cstdint>
 
-namespace fathom {
+namespace fathom::sampling {
 
 using PhiloxKey = std::array<std::uint32_t, 2>;
 using PhiloxCounter = std::array<std::uint32_t, 4>;
@@ -26,4 +26,4 @@ constexpr std::array<std::uint32_t, 4> Philox(PhiloxKey key, PhiloxCounter count
   return counter;
 }
 
-}  // namespace fathom
+}  // namespace fathom::sampling

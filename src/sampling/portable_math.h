@@ -8,7 +8,7 @@
 #include <bit>
 #include <cstdint>
 
-namespace fathom {
+namespace fathom::sampling {
 
 inline constexpr double kLn2 = 0.69314718055994530942;
 // ln 2 in two parts; multiples of the first by integers below 2^20 are exact.
@@ -68,4 +68,4 @@ constexpr double GumbelBound(std::uint32_t bits) {
 }
 inline constexpr double kGumbelMaximum = 33 * kLn2 + 1e-9;
 
-}  // namespace fathom
+}  // namespace fathom::sampling

@@ -9,7 +9,7 @@
 
 #include "sampling/portable_math.h"
 
-namespace fathom {
+namespace fathom::sampling {
 
 // Returns the weight of the largest of n >= 1 probabilities: 2^44, or with 2^19 of them or more the
 // power of two with which the sum of all weights stays below 2^63.
@@ -25,4 +25,4 @@ constexpr std::uint64_t ProbabilityWeight(double x, double largest) {
   return static_cast<std::uint64_t>(static_cast<std::int64_t>(PortableExp(x) * largest + 0.5));
 }
 
-}  // namespace fathom
+}  // namespace fathom::sampling

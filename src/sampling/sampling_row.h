@@ -9,7 +9,7 @@
 #include "base/tensor.h"
 #include "sampling/portable_math.h"
 
-namespace fathom {
+namespace fathom::sampling {
 
 inline constexpr float kExcludedLogit = -std::numeric_limits<float>::infinity();
 inline constexpr double kNoMinP = -std::numeric_limits<double>::infinity();
@@ -96,4 +96,4 @@ constexpr std::uint64_t WeightOfTopP(double top_p, std::uint64_t total) {
   return share > 0 ? share : 1;
 }
 
-}  // namespace fathom
+}  // namespace fathom::sampling

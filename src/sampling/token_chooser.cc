@@ -9,7 +9,7 @@
 #include "base/check.h"
 #include "sampling/gumbel_noise.h"
 
-namespace fathom {
+namespace fathom::sampling {
 namespace {
 
 // `best` is the index of the largest logit. It is offered first, so that most of the vocabulary can
@@ -165,4 +165,4 @@ TokenChoice TokenChooser::Draw(std::span<const float> logits, Token largest,
   return {.token = DrawFrom(candidates_, noise)};
 }
 
-}  // namespace fathom
+}  // namespace fathom::sampling

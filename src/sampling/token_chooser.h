@@ -23,7 +23,7 @@
 #include "sampling/sampling_row.h"
 #include "sampling/truncation.h"
 
-namespace fathom {
+namespace fathom::sampling {
 
 // Applies the lists of a row to its logits: the steps before `greedy`.
 void ChangeLogits(const SamplingRow& row, std::span<float> logits);
@@ -58,4 +58,4 @@ class TokenChooser {
   std::vector<Candidate> candidates_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::sampling

@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "sampling/probability_weight.h"
 
-namespace fathom {
+namespace fathom::sampling {
 namespace {
 
 bool Better(const Candidate& a, const Candidate& b) {
@@ -73,4 +73,4 @@ void Truncate(const SamplingRule& rule, std::vector<Candidate>& candidates) {
   if (rule.top_p < 1) KeepTopP(rule.top_p, candidates);
 }
 
-}  // namespace fathom
+}  // namespace fathom::sampling

@@ -11,7 +11,7 @@
 #include "base/tensor.h"
 #include "sampling/sampling_row.h"
 
-namespace fathom {
+namespace fathom::sampling {
 
 struct Candidate {
   float logit = 0;  // (logit - largest logit) / temperature: the best candidate has 0
@@ -22,4 +22,4 @@ struct Candidate {
 // stays. One of the candidates has logit 0. Leaves them in an unspecified order. Allocates nothing.
 void Truncate(const SamplingRule& rule, std::vector<Candidate>& candidates);
 
-}  // namespace fathom
+}  // namespace fathom::sampling

@@ -9,7 +9,7 @@
 
 #include "base/ascii.h"
 
-namespace fathom {
+namespace fathom::server {
 namespace {
 
 // Compares every byte of both, so that the time depends only on the longer length.
@@ -147,4 +147,4 @@ void Access::AddPreflightFields(const HttpRequest& request, HttpFields* fields) 
   fields->emplace_back("Access-Control-Max-Age", "600");
 }
 
-}  // namespace fathom
+}  // namespace fathom::server

@@ -9,7 +9,7 @@
 
 #include "http/http.h"
 
-namespace fathom {
+namespace fathom::server {
 
 struct AccessOptions {
   std::vector<std::string> api_keys;      // any of them is accepted; none: no key is needed
@@ -60,4 +60,4 @@ class Access {
   std::vector<std::string> own_names_;  // names of this machine
 };
 
-}  // namespace fathom
+}  // namespace fathom::server

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-namespace fathom {
+namespace fathom::server {
 
 BodyGate::Pass BodyGate::Enter(std::size_t n_bytes, const StopFunction& stop) {
   constexpr std::chrono::milliseconds kLook(50);
@@ -34,4 +34,4 @@ void BodyGate::GiveBack(std::size_t n_bytes) {
   changed_.notify_all();
 }
 
-}  // namespace fathom
+}  // namespace fathom::server

@@ -14,7 +14,7 @@
 
 #include "base/stop_check.h"
 
-namespace fathom {
+namespace fathom::server {
 
 // Any thread. Must outlive its passes.
 class BodyGate {
@@ -47,4 +47,4 @@ class BodyGate {
   std::condition_variable changed_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::server

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace fathom {
+namespace fathom::server {
 
 ClientModels::Client::Client(const ApiModel& shared, std::string salt, const ClientMemory& memory,
                              std::size_t n_clients, const RandomBits& random_bits)
@@ -28,4 +28,4 @@ std::vector<const ApiModel*> ClientModels::models() const {
   return models;
 }
 
-}  // namespace fathom
+}  // namespace fathom::server

@@ -12,7 +12,7 @@
 #include "api/responses/response_store.h"
 #include "chat/call_ids.h"
 
-namespace fathom {
+namespace fathom::server {
 
 struct ClientMemory {
   ReplayScope replay_scope = ReplayScope::kNamed;
@@ -46,4 +46,4 @@ class ClientModels {
   std::deque<Client> clients_;  // their models point to their stores
 };
 
-}  // namespace fathom
+}  // namespace fathom::server

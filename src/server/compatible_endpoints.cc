@@ -13,7 +13,7 @@
 #include "engine/metrics.h"
 #include "json/field_reader.h"
 
-namespace fathom {
+namespace fathom::server {
 namespace {
 
 // Returns the default sampling for requests, by the names of llama.cpp.
@@ -109,4 +109,4 @@ HttpResponse ServerInfoResponse(const ServedModel& model, std::string_view versi
                                                TokensOfStep(model.metrics->Snapshot())}}})}});
 }
 
-}  // namespace fathom
+}  // namespace fathom::server

@@ -5,7 +5,7 @@
 #include "http/http.h"
 #include "server/endpoints.h"
 
-namespace fathom {
+namespace fathom::server {
 
 // llama.cpp's /apply-template: the body of a chat completion -> {"prompt"}, the text that the model
 // would continue, with its special tokens. /v1/completions accepts it as a prompt. Errors: as for a
@@ -26,4 +26,4 @@ ApiResult<HttpResponse> ShowResponse(const ServedModel& model, const ApiBody& bo
 // read.
 HttpResponse ServerInfoResponse(const ServedModel& model, std::string_view version);
 
-}  // namespace fathom
+}  // namespace fathom::server

@@ -7,7 +7,7 @@
 
 #include "http/http.h"
 
-namespace fathom {
+namespace fathom::server {
 
 // Returns openapi.json: the server's endpoints, in OpenAPI 3.1 with short operations
 // (OpenApiDocument).
@@ -41,4 +41,4 @@ std::string_view StorageJs();
 // its style; 304 if the client already has the file. None: there is no such file. Any thread.
 std::optional<HttpResponse> WebFileResponse(const HttpRequest& request);
 
-}  // namespace fathom
+}  // namespace fathom::server

@@ -11,7 +11,7 @@
 #include "json/field_reader.h"
 #include "json/json_writer.h"
 
-namespace fathom {
+namespace fathom::server {
 namespace {
 
 ModelCard MakeCard(const ServedModel& model, const std::string& name) {
@@ -183,4 +183,4 @@ ApiResult<HttpResponse> AbortResponse(GenerationTable& table, std::string_view b
   return JsonResponse({{"request_id", id}, {"aborted", n_aborted}});
 }
 
-}  // namespace fathom
+}  // namespace fathom::server

@@ -16,7 +16,7 @@
 #include "json/json_value.h"
 #include "server/generation_table.h"
 
-namespace fathom {
+namespace fathom::server {
 
 // The served model, once it is loaded. It must outlive the service's last request.
 struct ServedModel {
@@ -79,4 +79,4 @@ HttpResponse SlotsResponse(const GenerationTable& table);
 // it has ended.
 ApiResult<HttpResponse> AbortResponse(GenerationTable& table, std::string_view body);
 
-}  // namespace fathom
+}  // namespace fathom::server

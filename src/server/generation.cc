@@ -9,7 +9,7 @@
 #include "api/common/answer_format.h"
 #include "api/common/generated_turn_store.h"
 
-namespace fathom {
+namespace fathom::server {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -269,4 +269,4 @@ HttpResponse ErrorResponse(const Api& api, const ApiError& error) {
   return response;
 }
 
-}  // namespace fathom
+}  // namespace fathom::server

@@ -11,7 +11,7 @@
 #include "server/generation_table.h"
 #include "server/served_request.h"
 
-namespace fathom {
+namespace fathom::server {
 
 struct GenerationOptions {
   // A stream that has sent no byte for this time sends AnswerFormat::SignOfLife. Clients are
@@ -41,4 +41,4 @@ void Generate(const ApiCall& call, const ApiModel& model, RequestRunner& runner,
 // Returns an error as the API writes it, with Retry-After if the client should try again.
 HttpResponse ErrorResponse(const Api& api, const ApiError& error);
 
-}  // namespace fathom
+}  // namespace fathom::server

@@ -13,7 +13,7 @@
 
 #include "http/http.h"
 
-namespace fathom {
+namespace fathom::server {
 
 // Any thread may call.
 class GenerationTable {
@@ -104,4 +104,4 @@ class GenerationTable {
   std::vector<Entry*> entries_;  // guarded by mutex_
 };
 
-}  // namespace fathom
+}  // namespace fathom::server

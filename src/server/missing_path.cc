@@ -9,7 +9,7 @@
 #include "base/utf8.h"
 #include "server/endpoints.h"
 
-namespace fathom {
+namespace fathom::server {
 namespace {
 
 // An endpoint of other servers, by the segment that names it.
@@ -110,4 +110,4 @@ ApiError NoSuchPath(std::string_view path, std::span<const std::string_view> pat
   return MakeApiError(404, "not_found", Explain(path, paths));
 }
 
-}  // namespace fathom
+}  // namespace fathom::server

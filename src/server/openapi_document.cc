@@ -13,7 +13,7 @@
 #include "json/json_writer.h"
 #include "server/embedded_files.h"
 
-namespace fathom {
+namespace fathom::server {
 namespace {
 
 // The schemas of the requests that generate, or of the parts that contain their sampling.
@@ -139,4 +139,4 @@ std::string NumbersUpTo(std::int64_t last) {
   return expression + ")$";
 }
 
-}  // namespace fathom
+}  // namespace fathom::server

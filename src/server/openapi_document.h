@@ -7,7 +7,7 @@
 
 #include "api/common/generation_fields.h"
 
-namespace fathom {
+namespace fathom::server {
 
 // Returns openapi.json with whole operations, the numeric sampling parameters
 // (engine/sampling_fields.h) of every request that generates, and the token ids and the number of
@@ -18,4 +18,4 @@ std::string OpenApiDocument(const RequestLimits& limits = {.vocab_size = 129280}
 // without leading zeros.
 std::string NumbersUpTo(std::int64_t last);
 
-}  // namespace fathom
+}  // namespace fathom::server

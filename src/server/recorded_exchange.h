@@ -8,7 +8,7 @@
 #include "http/http.h"
 #include "server/served_request.h"
 
-namespace fathom {
+namespace fathom::server {
 
 // Wraps `exchange`; both it and `record` must outlive it.
 class RecordedExchange final : public HttpExchange {
@@ -57,4 +57,4 @@ class RecordedExchange final : public HttpExchange {
   HttpFields fields_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::server

@@ -8,7 +8,7 @@
 #include "api/common/api_answer.h"
 #include "api/common/api_error.h"
 
-namespace fathom {
+namespace fathom::server {
 
 struct ServedRequest {
   std::string id;    // X-Request-Id
@@ -52,4 +52,4 @@ struct ServedRequest {
   std::optional<std::string> answer;
 };
 
-}  // namespace fathom
+}  // namespace fathom::server

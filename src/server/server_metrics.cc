@@ -15,7 +15,7 @@
 
 #include "base/process_usage.h"
 
-namespace fathom {
+namespace fathom::server {
 namespace {
 
 using Bounds = prometheus::Histogram::BucketBoundaries;
@@ -293,4 +293,4 @@ std::string ServerMetrics::PrometheusText(
   return prometheus::TextSerializer().Serialize(families);
 }
 
-}  // namespace fathom
+}  // namespace fathom::server

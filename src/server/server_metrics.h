@@ -11,7 +11,7 @@
 #include "http/http.h"
 #include "server/served_request.h"
 
-namespace fathom {
+namespace fathom::server {
 
 // Any thread.
 class ServerMetrics {
@@ -34,4 +34,4 @@ class ServerMetrics {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::server

@@ -16,7 +16,7 @@
 #include "server/openapi_document.h"
 #include "server/recorded_exchange.h"
 
-namespace fathom {
+namespace fathom::server {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -546,4 +546,4 @@ void Service::Complete(RequestContext& context) {
            {.exchange = context.exchange, .record = context.record, .entry = entry});
 }
 
-}  // namespace fathom
+}  // namespace fathom::server

@@ -19,7 +19,7 @@
 #include "server/served_request.h"
 #include "server/server_metrics.h"
 
-namespace fathom {
+namespace fathom::server {
 
 struct ServiceOptions {
   AccessOptions access;
@@ -116,4 +116,4 @@ class Service {
   std::function<HttpCounts()> http_counts_;  // guarded
 };
 
-}  // namespace fathom
+}  // namespace fathom::server

@@ -7,7 +7,7 @@
 #include <functional>
 #include <string>
 
-namespace fathom {
+namespace fathom::server {
 namespace {
 
 // The browser loads only this server's own files and sends requests only to this server. Trusted
@@ -71,4 +71,4 @@ std::optional<HttpResponse> WebFileResponse(const HttpRequest& request) {
   return response;
 }
 
-}  // namespace fathom
+}  // namespace fathom::server

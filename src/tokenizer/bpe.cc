@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 
-namespace fathom {
+namespace fathom::tokenizer {
 namespace {
 
 // Up to this length the scan is faster than the heap (measured on words and on random bytes).
@@ -238,4 +238,4 @@ bool BytePairEncoder::EncodeByHeap(std::string_view piece, BpeScratch& scratch,
   return true;
 }
 
-}  // namespace fathom
+}  // namespace fathom::tokenizer

@@ -16,7 +16,7 @@
 #include "base/tensor.h"
 #include "tokenizer/vocabulary.h"
 
-namespace fathom {
+namespace fathom::tokenizer {
 
 // Working memory of Encode, reused from piece to piece; any state is a valid initial state.
 struct BpeScratch {
@@ -81,4 +81,4 @@ class BytePairEncoder {
   std::size_t longest_piece_bytes_ = 0;
 };
 
-}  // namespace fathom
+}  // namespace fathom::tokenizer

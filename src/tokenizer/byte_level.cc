@@ -2,7 +2,7 @@
 
 #include <array>
 
-namespace fathom {
+namespace fathom::tokenizer {
 namespace {
 
 constexpr std::size_t kOtherBytes = 68;  // bytes that do not represent themselves
@@ -61,4 +61,4 @@ std::optional<std::string> SymbolsToBytes(std::string_view symbols) {
   return bytes;
 }
 
-}  // namespace fathom
+}  // namespace fathom::tokenizer

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace fathom {
+namespace fathom::tokenizer {
 
 // Returns the symbol of a byte, in UTF-8.
 std::string ByteToSymbol(std::uint8_t byte);
@@ -17,4 +17,4 @@ std::string ByteToSymbol(std::uint8_t byte);
 // Returns the bytes of a string of symbols; nullopt if the string contains anything else.
 std::optional<std::string> SymbolsToBytes(std::string_view symbols);
 
-}  // namespace fathom
+}  // namespace fathom::tokenizer

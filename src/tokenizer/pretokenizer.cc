@@ -11,7 +11,7 @@
 
 #include "base/check.h"
 
-namespace fathom {
+namespace fathom::tokenizer {
 namespace {
 
 constexpr std::size_t kMaxPatterns = 32;  // Split recurses once per pattern
@@ -190,4 +190,4 @@ Status PreTokenizer::Split(std::string_view text, std::vector<std::string_view>&
   return impl_->Split(0, text, matcher, pieces);
 }
 
-}  // namespace fathom
+}  // namespace fathom::tokenizer

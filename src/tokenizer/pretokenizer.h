@@ -14,7 +14,7 @@
 #include "base/result.h"
 #include "base/stop_check.h"
 
-namespace fathom {
+namespace fathom::tokenizer {
 
 // Owns the compiled patterns; movable; many threads may call Split concurrently.
 class PreTokenizer {
@@ -41,4 +41,4 @@ class PreTokenizer {
   std::unique_ptr<const Impl> impl_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::tokenizer

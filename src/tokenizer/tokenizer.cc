@@ -13,7 +13,7 @@
 #include "tokenizer/tokenizer_file.h"
 #include "tokenizer/vocabulary.h"
 
-namespace fathom {
+namespace fathom::tokenizer {
 namespace {
 
 struct AddedTokenMatch {
@@ -269,4 +269,4 @@ std::optional<Token> Tokenizer::Find(std::string_view text) const {
 
 bool Tokenizer::IsSpecial(Token token) const { return impl_->vocabulary.IsSpecial(token); }
 
-}  // namespace fathom
+}  // namespace fathom::tokenizer

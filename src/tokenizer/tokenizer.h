@@ -18,7 +18,7 @@
 #include "base/stop_check.h"
 #include "base/tensor.h"
 
-namespace fathom {
+namespace fathom::tokenizer {
 
 enum class SpecialTokens {
   kParse,      // the text of an added token becomes that token: leftmost, then longest
@@ -80,4 +80,4 @@ class Tokenizer {
   std::unique_ptr<const Impl> impl_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::tokenizer

@@ -7,7 +7,7 @@
 #include "json/json_value.h"
 #include "json/json_writer.h"
 
-namespace fathom {
+namespace fathom::tokenizer {
 namespace {
 
 constexpr std::size_t kShownBytes = 80;  // bytes of a value that a message quotes
@@ -263,4 +263,4 @@ Result<TokenizerFile> ParseTokenizerFile(std::string_view json, std::string_view
   return Reader(file_name).Read(json);
 }
 
-}  // namespace fathom
+}  // namespace fathom::tokenizer

@@ -19,7 +19,7 @@
 #include "base/result.h"
 #include "base/tensor.h"
 
-namespace fathom {
+namespace fathom::tokenizer {
 
 struct VocabularyEntry {
   std::string symbols;  // byte-level symbols, or the text of an added token; not empty
@@ -56,4 +56,4 @@ inline constexpr Token kTokenLimit = 1 << 24;
 // checked (see vocabulary.h).
 Result<TokenizerFile> ParseTokenizerFile(std::string_view json, std::string_view file_name);
 
-}  // namespace fathom
+}  // namespace fathom::tokenizer

@@ -10,7 +10,7 @@
 #include "base/seeded_hash.h"
 #include "tokenizer/byte_level.h"
 
-namespace fathom {
+namespace fathom::tokenizer {
 namespace {
 
 struct TokenText {
@@ -194,4 +194,4 @@ Result<BpeModel> ResolveMerges(const TokenizerFile& file) {
   return model;
 }
 
-}  // namespace fathom
+}  // namespace fathom::tokenizer

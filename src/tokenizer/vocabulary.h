@@ -11,7 +11,7 @@
 #include "base/tensor.h"
 #include "tokenizer/tokenizer_file.h"
 
-namespace fathom {
+namespace fathom::tokenizer {
 
 // Owns the bytes of all tokens in one block; immutable; movable.
 class Vocabulary {
@@ -62,4 +62,4 @@ struct BpeModel {
 // pair that is merged twice.
 Result<BpeModel> ResolveMerges(const TokenizerFile& file);
 
-}  // namespace fathom
+}  // namespace fathom::tokenizer

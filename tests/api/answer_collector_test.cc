@@ -9,7 +9,7 @@
 #include "tests/api/api_model.h"
 #include "tests/api/golden_answers.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 using ::testing::ElementsAre;
@@ -251,4 +251,4 @@ TEST_F(AnswerCollectorTest, GoldenAnswers) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::api

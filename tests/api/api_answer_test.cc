@@ -13,7 +13,7 @@
 #include "tests/api/api_model.h"
 #include "tests/api/api_streams.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -313,4 +313,4 @@ TEST_F(ApiAnswerTest, AnErrorOfOneChoiceIsTheErrorOfTheCall) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::api

@@ -15,7 +15,7 @@
 #include "api/responses/responses_api.h"
 #include "tests/api/api_model.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 using ::testing::HasSubstr;
@@ -345,4 +345,4 @@ TEST_F(ApiCallTest, ToolsThatAreChosenMustBeThere) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::api

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 ApiError Converted(ErrorCode code, std::string message) {
@@ -50,4 +50,4 @@ TEST(ApiErrorTest, ContextLengthHasTheWordsThatClientsLookFor) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::api

@@ -13,7 +13,7 @@
 #include "api/responses/responses_api.h"
 #include "tests/api/api_model.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 using ::testing::HasSubstr;
@@ -471,4 +471,4 @@ TEST_F(ArrangedPromptsTest, CutInputsAreObjects) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::api

@@ -16,7 +16,7 @@
 #include "tests/api/api_model.h"
 #include "tests/chat/answers.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 using ValueJson = nlohmann::ordered_json;
@@ -206,4 +206,4 @@ TEST_F(CallValues, NamesComeBack) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::api

@@ -12,7 +12,7 @@
 #include "tests/api/api_model.h"
 #include "tests/api/api_streams.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 using ::testing::Contains;
@@ -101,4 +101,4 @@ TEST_F(ChatTokensTest, ItIsToldFromOtherEnds) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::api

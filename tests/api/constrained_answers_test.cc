@@ -18,7 +18,7 @@
 #include "tests/api/api_streams.h"
 #include "tests/api/read_answers.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 using ::testing::HasSubstr;
@@ -398,4 +398,4 @@ TEST_F(ConstrainedChatTest, WhatIsRelaxedIsListed) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::api

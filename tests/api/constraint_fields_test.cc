@@ -12,7 +12,7 @@
 #include "json/json_writer.h"
 #include "tests/api/api_model.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 using ::testing::ElementsAre;
@@ -527,4 +527,4 @@ TEST_F(ConstraintFieldsTest, RulesOfOpenAi) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::api

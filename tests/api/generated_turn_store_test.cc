@@ -8,7 +8,7 @@
 
 #include "tests/api/api_model.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 constexpr std::size_t kBytes = 1 << 20;
@@ -193,4 +193,4 @@ TEST_F(GeneratedTurnStoreTest, ManyThreads) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::api

@@ -16,7 +16,7 @@
 #include "api/responses/responses_api.h"
 #include "tests/api/api_model.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -336,4 +336,4 @@ TEST_F(GeneratedTurnTest, PromptsOfAConversationGrow) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::api

@@ -13,7 +13,7 @@
 #include "api/responses/response_store.h"
 #include "api/responses/responses_request.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 constexpr RequestLimits kHostileLimits = {.vocab_size = 1000, .max_context = 4096};
@@ -190,4 +190,4 @@ TEST(HostileRequests, AllowedToolsTakeLinearTime) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::api

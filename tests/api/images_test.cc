@@ -11,7 +11,7 @@
 #include "api/responses/responses_api.h"
 #include "tests/api/api_model.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 using ::testing::EndsWith;
@@ -110,4 +110,4 @@ INSTANTIATE_TEST_SUITE_P(Apis, ImagesTest,
                          });
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::api

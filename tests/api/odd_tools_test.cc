@@ -14,7 +14,7 @@
 #include "tests/api/api_streams.h"
 #include "tests/api/read_answers.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 using testing::AnswerWords;
@@ -195,4 +195,4 @@ INSTANTIATE_TEST_SUITE_P(Apis, OddToolsTest,
                          [](const auto& words) { return words.param.name; });
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::api

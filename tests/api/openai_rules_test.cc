@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 using ::testing::ElementsAre;
@@ -55,4 +55,4 @@ TEST(OpenAiRulesTest, AFewIssuesAreEnough) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::api

@@ -9,7 +9,7 @@
 #include "api/responses/responses_api.h"
 #include "tests/api/api_model.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 class OtherEndpointTest : public testing::ApiModelTest {
@@ -121,4 +121,4 @@ TEST_F(OtherEndpointTest, ToolsOfTheOtherMessages) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::api

@@ -8,7 +8,7 @@
 #include "api/responses/responses_api.h"
 #include "tests/api/api_model.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 class OtherSamplingTest : public testing::ApiModelTest,
@@ -78,4 +78,4 @@ INSTANTIATE_TEST_SUITE_P(Apis, OtherSamplingTest,
                          });
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::api

@@ -10,7 +10,7 @@
 #include "tests/api/api_model.h"
 #include "tests/chat/served_prompts.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -139,4 +139,4 @@ TEST_F(PromptGoldensTest, OfficialCases) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::api

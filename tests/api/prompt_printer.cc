@@ -14,7 +14,7 @@
 #include "tests/api/fake_constraint.h"
 #include "tokenizer/tokenizer.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 const Api& ApiNamed(std::string_view name) {
@@ -55,6 +55,6 @@ int Run(const std::filesystem::path& tokenizer_directory) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::api
 
-int main(int argc, char** argv) { return argc == 2 ? fathom::Run(argv[1]) : 2; }
+int main(int argc, char** argv) { return argc == 2 ? fathom::api::Run(argv[1]) : 2; }

@@ -11,7 +11,7 @@
 #include "chat/literals.h"
 #include "tests/api/api_model.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 class ReasoningFieldsTest : public testing::ApiModelTest {
@@ -134,4 +134,4 @@ TEST_F(ReasoningFieldsTest, LikeTheHostedApi) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::api

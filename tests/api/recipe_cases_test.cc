@@ -13,7 +13,7 @@
 #include "api/responses/responses_api.h"
 #include "tests/api/api_model.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -49,4 +49,4 @@ TEST_F(RecipeCasesTest, PromptsAreEqual) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::api

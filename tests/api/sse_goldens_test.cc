@@ -12,7 +12,7 @@
 #include "tests/api/api_model.h"
 #include "tests/api/api_streams.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -342,4 +342,4 @@ TEST_F(SseGoldensTest, LogprobsOfACompletionGoOn) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::api

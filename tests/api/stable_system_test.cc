@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 TEST(StableSystemTest, BillingHeadersGo) {
@@ -32,4 +32,4 @@ TEST(StableSystemTest, OtherTextStaysAsItIs) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::api

@@ -12,7 +12,7 @@
 #include "tests/api/read_answers.h"
 #include "tests/chat/answers.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -265,4 +265,4 @@ INSTANTIATE_TEST_SUITE_P(Apis, ToldAnswersTest,
                          [](const auto& words) { return words.param.name; });
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::api

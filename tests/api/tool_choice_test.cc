@@ -12,7 +12,7 @@
 #include "api/responses/responses_api.h"
 #include "tests/api/api_model.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 using ::testing::ElementsAre;
@@ -261,4 +261,4 @@ TEST_F(ToolChoiceTest, ToolsThatServersRun) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::api

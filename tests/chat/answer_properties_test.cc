@@ -17,7 +17,7 @@
 #include "tests/chat/answers.h"
 #include "tests/chat/golden.h"
 
-namespace fathom {
+namespace fathom::chat {
 namespace {
 
 using testing::Json;
@@ -259,4 +259,4 @@ TEST(AnswerProperties, FuzzSeeds) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::chat

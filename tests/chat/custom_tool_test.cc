@@ -9,7 +9,7 @@
 
 #include "json/json_writer.h"
 
-namespace fathom {
+namespace fathom::chat {
 namespace {
 
 TEST(CustomInput, IsTheOneParameter) {
@@ -51,4 +51,4 @@ TEST(CustomInputStream, SaysNothingThatIsNotCertain) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::chat

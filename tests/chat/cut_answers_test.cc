@@ -14,7 +14,7 @@
 #include "tests/chat/answers.h"
 #include "tests/chat/golden.h"
 
-namespace fathom {
+namespace fathom::chat {
 namespace {
 
 using testing::AnswerStream;
@@ -256,4 +256,4 @@ TEST(CutText, StreamsHoldABracketBack) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::chat

@@ -12,7 +12,7 @@
 #include "chat/literals.h"
 #include "tests/chat/golden.h"
 
-namespace fathom {
+namespace fathom::chat {
 namespace {
 
 using ::testing::EndsWith;
@@ -298,4 +298,4 @@ TEST(Encoder, PromptsOfAToolConversationGrow) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::chat

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace fathom {
+namespace fathom::chat {
 namespace {
 
 using ::testing::ElementsAre;
@@ -107,4 +107,4 @@ RC_GTEST_PROP(History, GrowsByTurns, ()) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::chat

@@ -6,7 +6,7 @@
 
 #include "chat/messages.h"
 
-namespace fathom {
+namespace fathom::chat {
 namespace {
 
 std::string Said(std::string_view type) { return MediaParts(MediaPolicy::kAll).Replace(type, "p"); }
@@ -67,4 +67,4 @@ TEST(MediaParts, WhatTheLastTurnIs) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::chat

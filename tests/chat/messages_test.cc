@@ -7,7 +7,7 @@
 
 #include "chat/literals.h"
 
-namespace fathom {
+namespace fathom::chat {
 namespace {
 
 std::string ErrorFrom(std::string_view json) {
@@ -225,4 +225,4 @@ TEST(Messages, ListOfTools) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::chat

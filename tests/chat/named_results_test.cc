@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace fathom {
+namespace fathom::chat {
 namespace {
 
 using ::testing::ElementsAre;
@@ -75,4 +75,4 @@ TEST(NamedResultsTest, ManyOfOneNameTakeLinearTime) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::chat

@@ -9,7 +9,7 @@
 #include "chat/encoder.h"
 #include "chat/shown_request.h"
 
-namespace fathom {
+namespace fathom::chat {
 namespace {
 
 using ::testing::ElementsAre;
@@ -82,4 +82,4 @@ TEST(OfferedTools, DeferredToolsAreNotInThePrompt) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::chat

@@ -11,7 +11,7 @@
 #include "tests/chat/answers.h"
 #include "tests/chat/golden.h"
 
-namespace fathom {
+namespace fathom::chat {
 namespace {
 
 using testing::AnswerStream;
@@ -418,4 +418,4 @@ TEST(Answer, EndOfSentenceAsTextEndsTheAnswer) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::chat

@@ -9,7 +9,7 @@
 #include "chat/literals.h"
 #include "tests/chat/golden.h"
 
-namespace fathom {
+namespace fathom::chat {
 namespace {
 
 TEST(Profile, LiteralsAreThePublishedOnes) {
@@ -127,4 +127,4 @@ TEST(Profile, TheEmbeddedModelSaysItsOwn) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::chat

@@ -17,8 +17,11 @@
 #include "tests/chat/golden.h"
 #include "tokenizer/tokenizer.h"
 
-namespace fathom {
+namespace fathom::chat {
 namespace {
+
+using tokenizer::TextSpan;
+using tokenizer::Tokenizer;
 
 using testing::Json;
 using testing::kNoSharedData;
@@ -210,4 +213,4 @@ TEST(RecipeAnswers, ContentsGrowCharacterByCharacter) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::chat

@@ -10,7 +10,7 @@
 #include "chat/parser.h"
 #include "tests/chat/answers.h"
 
-namespace fathom {
+namespace fathom::chat {
 namespace {
 
 using testing::AnswerStream;
@@ -182,4 +182,4 @@ TEST(RepairedMarkup, KeptRepairs) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::chat

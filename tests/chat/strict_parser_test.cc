@@ -10,7 +10,7 @@
 #include "chat/literals.h"
 #include "tests/chat/golden.h"
 
-namespace fathom {
+namespace fathom::chat {
 namespace {
 
 using testing::Json;
@@ -81,4 +81,4 @@ TEST(StrictParser, SaysWhereAndWhatIsExpected) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::chat

@@ -8,8 +8,11 @@
 #include "tests/chat/golden.h"
 #include "tokenizer/tokenizer.h"
 
-namespace fathom {
+namespace fathom::chat {
 namespace {
+
+using tokenizer::TextSpan;
+using tokenizer::Tokenizer;
 
 using testing::kNoSharedData;
 
@@ -99,4 +102,4 @@ TEST(TokenIds, OfficialGoldens) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::chat

@@ -21,7 +21,7 @@
 #include "tests/testing/checkpoint_files.h"
 #include "tests/testing/shared_data.h"
 
-namespace fathom {
+namespace fathom::checkpoint {
 namespace {
 
 using ::testing::HasSubstr;
@@ -173,4 +173,4 @@ TEST_F(FileReader, SaysThatAShardHasChanged) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::checkpoint

@@ -9,7 +9,7 @@
 #include "tests/testing/checkpoint_files.h"
 #include "tests/testing/shared_data.h"
 
-namespace fathom {
+namespace fathom::checkpoint {
 namespace {
 
 using ::testing::AllOf;
@@ -69,4 +69,4 @@ TEST(ExpertFormats, EmbeddedModelAndOracles) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::checkpoint

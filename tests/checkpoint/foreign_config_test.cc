@@ -10,7 +10,7 @@
 #include "checkpoint/model_config.h"
 #include "tests/testing/shared_data.h"
 
-namespace fathom {
+namespace fathom::checkpoint {
 namespace {
 
 using ::testing::HasSubstr;
@@ -105,4 +105,4 @@ TEST_F(ForeignConfigTest, QuantizedByOthers) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::checkpoint

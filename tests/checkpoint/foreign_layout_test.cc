@@ -11,7 +11,7 @@
 #include "tests/testing/checkpoint_files.h"
 #include "tests/testing/shared_data.h"
 
-namespace fathom {
+namespace fathom::checkpoint {
 namespace {
 
 using ::testing::HasSubstr;
@@ -79,4 +79,4 @@ TEST_F(ForeignLayoutTest, MissingTensorsAreNamed) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::checkpoint

@@ -16,7 +16,7 @@
 #include "tests/testing/checkpoint_files.h"
 #include "tests/testing/shared_data.h"
 
-namespace fathom {
+namespace fathom::checkpoint {
 namespace {
 
 using DTypeCounts = std::map<std::string, std::int64_t>;
@@ -165,4 +165,4 @@ TEST(FullSize, OpeningLeavesTheWeightsOnDisk) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::checkpoint

@@ -6,7 +6,7 @@
 #include "fuzz/checkpoint_inputs.h"
 #include "tests/testing/shared_data.h"
 
-namespace fathom {
+namespace fathom::checkpoint {
 namespace {
 
 // Calls `use` with the content of every seed of a target; fails if there are none.
@@ -24,13 +24,13 @@ void ForEachSeed(std::string_view target, const Use& use) {
 
 TEST(FuzzSeeds, Safetensors) {
   ForEachSeed("safetensors", [](const std::string& seed) {
-    SafetensorsInput({reinterpret_cast<const std::uint8_t*>(seed.data()), seed.size()});
+    fuzz::SafetensorsInput({reinterpret_cast<const std::uint8_t*>(seed.data()), seed.size()});
   });
 }
 
 TEST(FuzzSeeds, ModelConfig) {
-  ForEachSeed("model_config", [](const std::string& seed) { ModelConfigInput(seed); });
+  ForEachSeed("model_config", [](const std::string& seed) { fuzz::ModelConfigInput(seed); });
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::checkpoint

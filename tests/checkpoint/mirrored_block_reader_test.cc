@@ -20,7 +20,7 @@
 #include "tests/testing/checkpoint_files.h"
 #include "tests/testing/shared_data.h"
 
-namespace fathom {
+namespace fathom::checkpoint {
 namespace {
 
 using ::testing::AllOf;
@@ -203,4 +203,4 @@ TEST_F(Mirror, MayNotChangeWhileItIsRead) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::checkpoint

@@ -7,7 +7,7 @@
 
 #include "tests/testing/shared_data.h"
 
-namespace fathom {
+namespace fathom::checkpoint {
 namespace {
 
 using ::testing::AllOf;
@@ -342,4 +342,4 @@ TEST(ModelConfig, MissingFile) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::checkpoint

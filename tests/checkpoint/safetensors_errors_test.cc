@@ -10,7 +10,7 @@
 #include "tests/testing/checkpoint_files.h"
 #include "tests/testing/shared_data.h"
 
-namespace fathom {
+namespace fathom::checkpoint {
 namespace {
 
 using ::testing::AllOf;
@@ -392,4 +392,4 @@ TEST_F(ShardedErrors, ShowsTwentyAndCountsTheRest) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::checkpoint

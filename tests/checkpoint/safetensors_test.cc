@@ -9,7 +9,7 @@
 #include "tests/testing/checkpoint_files.h"
 #include "tests/testing/shared_data.h"
 
-namespace fathom {
+namespace fathom::checkpoint {
 namespace {
 
 using ::testing::ElementsAre;
@@ -150,4 +150,4 @@ TEST(Checkpoint, AcceptsATotalSizeWrittenAsAFloat) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::checkpoint

@@ -16,7 +16,7 @@
 #include "tests/testing/checkpoint_files.h"
 #include "tests/testing/shared_data.h"
 
-namespace fathom {
+namespace fathom::checkpoint {
 namespace {
 
 using ::testing::AllOf;
@@ -258,4 +258,4 @@ TEST(SafetensorsWriter, FullDisk) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::checkpoint

@@ -10,7 +10,7 @@
 #include "tests/testing/checkpoint_files.h"
 #include "tests/testing/shared_data.h"
 
-namespace fathom {
+namespace fathom::checkpoint {
 namespace {
 
 using ::testing::AllOf;
@@ -111,4 +111,4 @@ TEST(WeightBinderInventory, EmbeddedModelAndOracles) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::checkpoint

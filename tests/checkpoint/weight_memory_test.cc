@@ -20,7 +20,7 @@
 #include "tests/testing/locks.h"
 #include "tests/testing/shared_data.h"
 
-namespace fathom {
+namespace fathom::checkpoint {
 namespace {
 
 struct Held {
@@ -236,4 +236,4 @@ TEST(WeightMemoryDeathTest, WarnsIfThereAreNoHugePages) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::checkpoint

@@ -18,7 +18,7 @@
 #include "runtime/generation_config.h"
 #include "tokenizer/tokenizer_file.h"
 
-namespace fathom {
+namespace fathom::cli {
 namespace {
 
 // Returns the error; "" if the file is good.
@@ -118,4 +118,4 @@ TEST(HostileJson, ManyTinyValuesAreErrors) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::cli

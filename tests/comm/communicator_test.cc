@@ -15,7 +15,7 @@
 #include "comm/shared_status.h"
 #include "tests/testing/ranks.h"
 
-namespace fathom {
+namespace fathom::comm {
 namespace {
 
 using testing::RunRanks;
@@ -325,4 +325,4 @@ TEST(CommunicatorFailureTest, AnAlarmEndsEveryWait) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::comm

@@ -15,7 +15,7 @@
 
 #include "tests/testing/ranks.h"
 
-namespace fathom {
+namespace fathom::comm {
 namespace {
 
 sockaddr_in Loopback(in_port_t port) {
@@ -114,4 +114,4 @@ TEST(RankControlsTest, StrangersNeitherDelayNorTakePart) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::comm

@@ -8,7 +8,7 @@
 #include <string>
 #include <thread>
 
-namespace fathom {
+namespace fathom::comm {
 namespace {
 
 TEST(RankLinkTest, IsReadAsItWasWritten) {
@@ -61,4 +61,4 @@ TEST(HeartbeatTest, SaysThatItLivesAndHearsOfFailures) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::comm

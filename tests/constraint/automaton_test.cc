@@ -11,7 +11,7 @@
 #include "constraint/grammar/expression.h"
 #include "constraint/readers/regex.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 StateId Read(Automaton& automaton, StateId state, std::string_view text) {
@@ -321,4 +321,4 @@ TEST(Automaton, FollowsLetters) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -10,7 +10,7 @@
 
 #include "base/utf8.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 CodePointSet RandomSet(std::mt19937& random) {
@@ -107,4 +107,4 @@ TEST(CodePoints, GeneralCategoriesHaveTheirNames) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::constraint

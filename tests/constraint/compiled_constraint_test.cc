@@ -13,7 +13,7 @@
 #include "tests/testing/shared_data.h"
 #include "tokenizer/tokenizer.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 // A text of a's and b's has as many states as the next sixteen letters have texts; digits have few.
@@ -166,4 +166,4 @@ TEST_F(CompiledConstraints, AnAnswerEndsByItsOwnWorkOnlyWithThreads) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::constraint

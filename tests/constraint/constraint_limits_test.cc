@@ -17,7 +17,7 @@
 #include "tests/testing/shared_data.h"
 #include "tokenizer/tokenizer.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 // Goes on for so many questions.
@@ -257,4 +257,4 @@ TEST(ConstraintMemory, WorkBesideOtherWorkWaitsUntilItsPaceEndsIt) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -16,7 +16,7 @@
 #include "tests/constraint/naive_recognizer.h"
 #include "tests/testing/shared_data.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 using GoldenJson = nlohmann::ordered_json;
@@ -202,4 +202,4 @@ TEST(DsmlGolden, StrictParseCases) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::constraint

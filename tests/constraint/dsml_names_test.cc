@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 using ::testing::ElementsAre;
@@ -100,4 +100,4 @@ TEST(DsmlNames, WhatTagsCanHold) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -12,7 +12,7 @@
 
 #include "tests/constraint/naive_recognizer.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 using testing::NaiveRecognizer;
@@ -362,4 +362,4 @@ TEST(DsmlBlock, ErrorsNameTheTool) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -17,7 +17,7 @@
 #include "constraint/grammar/matcher.h"
 #include "tests/constraint/naive_recognizer.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 constexpr Token kWalkedToken = 128825;
@@ -137,4 +137,4 @@ INSTANTIATE_TEST_SUITE_P(Tools, DsmlWalks, ::testing::ValuesIn(kWalkedTools),
                          });
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -10,7 +10,7 @@
 
 #include "constraint/grammar/automaton.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 constexpr std::string_view kAlphabet = "abc";
@@ -193,4 +193,4 @@ TEST(Expression, EqualsTheSetsOfItsTextsWithAndAndNot) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::constraint

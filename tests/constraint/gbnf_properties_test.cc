@@ -16,7 +16,7 @@
 #include "tests/constraint/grammar_reader.h"
 #include "tests/constraint/naive_recognizer.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 // A part of a rule.
@@ -221,4 +221,4 @@ TEST(GbnfProperties, MatcherOfRandomGrammars) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -13,7 +13,7 @@
 
 #include "tests/constraint/naive_recognizer.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 using testing::NaiveRecognizer;
@@ -323,4 +323,4 @@ TEST(Gbnf, LargeTexts) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -12,7 +12,7 @@
 #include "constraint/grammar/matcher.h"
 #include "constraint/readers/gbnf.h"
 
-namespace fathom {
+namespace fathom::constraint {
 
 // A grammar and its matcher.
 class GrammarReader {
@@ -49,4 +49,4 @@ class GrammarReader {
   Matcher matcher_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -8,7 +8,7 @@
 
 #include "tests/constraint/compiled_schema.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 // The forms of a schema and the texts of their parameters.
@@ -130,4 +130,4 @@ TEST(JsonSchemaArguments, Errors) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::constraint

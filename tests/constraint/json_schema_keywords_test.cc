@@ -8,7 +8,7 @@
 #include "constraint/schema/number_shape.h"
 #include "tests/constraint/compiled_schema.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 using testing::CompiledSchema;
@@ -545,4 +545,4 @@ TEST(JsonSchemaForbidden, TextsDoNotOccur) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -6,7 +6,7 @@
 
 #include "tests/constraint/compiled_schema.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 using testing::CompiledSchema;
@@ -190,4 +190,4 @@ TEST(JsonSchemaLimits, ManyPatternsAndProperties) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::constraint

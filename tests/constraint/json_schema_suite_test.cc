@@ -16,7 +16,7 @@
 #include "tests/constraint/naive_recognizer.h"
 #include "tests/testing/shared_data.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 // The texts of a value with the keys of its objects in all orders, up to a number of texts.
@@ -185,4 +185,4 @@ INSTANTIATE_TEST_SUITE_P(Drafts, JsonSchemaSuite,
                          ::testing::Values("draft2020-12", "draft7", "draft4"), NameOfDraft);
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::constraint

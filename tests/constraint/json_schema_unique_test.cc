@@ -10,7 +10,7 @@
 #include "tests/constraint/compiled_schema.h"
 #include "tests/constraint/grammar_reader.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 GrammarReader MakeReader(std::string_view schema) {
@@ -106,4 +106,4 @@ TEST(JsonSchemaUnique, MinimumNeedsValues) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -23,7 +23,7 @@
 #include "tests/testing/shared_data.h"
 #include "tokenizer/tokenizer.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 constexpr Token kEndToken = 1;
@@ -237,4 +237,4 @@ TEST(MaskOracle, FullVocabulary) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -15,7 +15,7 @@
 #include "tests/testing/shared_data.h"
 #include "tokenizer/tokenizer.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 constexpr Token kEnd = 1;
@@ -230,4 +230,4 @@ TEST(Slices, HavePlainTextsByLength) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::constraint

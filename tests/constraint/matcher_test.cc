@@ -6,7 +6,7 @@
 
 #include "tests/constraint/grammar_reader.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 TEST(Matcher, ReadsRecursiveRules) {
@@ -338,4 +338,4 @@ TEST(Matcher, OlderStatesAreRollbacks) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -13,7 +13,7 @@
 #include "constraint/grammar/automaton.h"
 #include "constraint/schema/divisors.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 Decimal Number(const std::string& text) { return *ParseDecimal(text); }
@@ -170,4 +170,4 @@ TEST(NumberShape, FewMultiplesBetweenBoundsAreListed) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -12,7 +12,7 @@
 #include "base/utf8.h"
 #include "constraint/grammar/automaton.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 // A regular expression of PCRE2, which is ECMA-262's for what is tested here.
@@ -394,4 +394,4 @@ TEST(Regex, AlternationOfManyWordsIsCheap) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -15,7 +15,7 @@
 #include "tests/testing/shared_data.h"
 #include "tokenizer/tokenizer.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 constexpr Token kEndOfText = 1;
@@ -188,4 +188,4 @@ std::string NameOfSchema(const ::testing::TestParamInfo<SchemaWithTexts>& info) 
 INSTANTIATE_TEST_SUITE_P(Schemas, SchemaMasks, ::testing::ValuesIn(Schemas()), NameOfSchema);
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -8,7 +8,7 @@
 #include "base/utf8.h"
 #include "constraint/grammar/automaton.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 StateId After(Automaton& automaton, StateId state, std::string_view text) {
@@ -109,4 +109,4 @@ TEST(Spelling, JsonHasOneSpellingEach) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::constraint

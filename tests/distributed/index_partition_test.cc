@@ -12,7 +12,7 @@
 
 #include "kernels/layer_cache.h"
 
-namespace fathom {
+namespace fathom::distributed {
 namespace {
 
 constexpr std::int64_t kTop = 10;
@@ -200,4 +200,4 @@ TEST(IndexPartition, SharesWhatTakesLongerThanAMessage) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::distributed

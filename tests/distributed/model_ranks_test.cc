@@ -7,7 +7,7 @@
 
 #include "tests/testing/shared_data.h"
 
-namespace fathom {
+namespace fathom::distributed {
 namespace {
 
 ModelConfig Fairy() {
@@ -146,4 +146,4 @@ TEST(ModelRanksTest, StagesAreCutByBytes) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::distributed

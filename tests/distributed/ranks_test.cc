@@ -16,7 +16,7 @@
 #include "tests/testing/ranks.h"
 #include "tests/testing/shared_data.h"
 
-namespace fathom {
+namespace fathom::distributed {
 namespace {
 
 using testing::Sequence;
@@ -33,7 +33,7 @@ class Ranks : public testing::ExpectedSequence {
             .max_batch_tokens = kTokens,
             .max_logit_rows = 32,
             .with_draft = true,
-            .parts = ShardedParts(ranks)};
+            .parts = experts::ShardedParts(ranks)};
   }
 
   static std::string InWords(const RankCounts& counts) {
@@ -226,4 +226,4 @@ TEST_P(Ranks, RemoteMemoryGivesTheSameBits) {
 INSTANTIATE_TEST_SUITE_P(All, Ranks, testing::AllCheckpoints(), testing::NameOfCase);
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::distributed

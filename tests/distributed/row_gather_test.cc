@@ -11,7 +11,7 @@
 
 #include "model/batch.h"
 
-namespace fathom {
+namespace fathom::distributed {
 namespace {
 
 constexpr std::int64_t kGatheredTop = 10;
@@ -110,4 +110,4 @@ TEST(RowGather, ARankThatCachesAllRowsNeedsNone) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::distributed

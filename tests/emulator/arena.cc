@@ -17,7 +17,7 @@
 #define ASAN_UNPOISON_MEMORY_REGION(address, bytes) static_cast<void>(address)
 #endif
 
-namespace fathom::emulator {
+namespace fathom::kernels::emulator {
 namespace {
 
 constexpr std::int64_t kAlignment = 256;
@@ -128,4 +128,4 @@ Arena::Opening::~Opening() {
   }
 }
 
-}  // namespace fathom::emulator
+}  // namespace fathom::kernels::emulator

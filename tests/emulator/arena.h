@@ -12,7 +12,7 @@
 
 #include "tests/emulator/reserved_addresses.h"
 
-namespace fathom::emulator {
+namespace fathom::kernels::emulator {
 
 // One thread at a time.
 class Arena {
@@ -61,4 +61,4 @@ class Arena {
   std::map<std::int64_t, Allocation> allocated_;  // by offset
 };
 
-}  // namespace fathom::emulator
+}  // namespace fathom::kernels::emulator

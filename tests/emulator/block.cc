@@ -9,7 +9,7 @@
 #include "base/result.h"
 #include "tests/emulator/hopper.h"
 
-namespace fathom::emulator {
+namespace fathom::kernels::emulator {
 namespace {
 
 constexpr std::int32_t kSeveral = -1;  // several threads read an element
@@ -384,4 +384,4 @@ void CheckWrite(const SharedMemory& memory, std::int64_t index) {
   Block::Running().CheckWrite(memory, index);
 }
 
-}  // namespace fathom::emulator
+}  // namespace fathom::kernels::emulator

@@ -17,7 +17,7 @@
 #include "tests/emulator/fiber.h"
 #include "tests/emulator/shared_array.h"
 
-namespace fathom::emulator {
+namespace fathom::kernels::emulator {
 
 class Hopper;
 
@@ -193,4 +193,4 @@ struct Cluster {
   std::unique_ptr<Hopper> hopper;
 };
 
-}  // namespace fathom::emulator
+}  // namespace fathom::kernels::emulator

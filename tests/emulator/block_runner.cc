@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "tests/emulator/hopper.h"
 
-namespace fathom::emulator {
+namespace fathom::kernels::emulator {
 
 BlockRunner::BlockRunner(int wave_size, std::int64_t shared_bytes, Visiting visiting,
                          std::uint32_t seed, Asynchrony asynchrony)
@@ -190,4 +190,4 @@ Status BlockRunner::status() const {
   return MakeError(ErrorCode::kInvalidData, "{}", running_.error);
 }
 
-}  // namespace fathom::emulator
+}  // namespace fathom::kernels::emulator

@@ -15,7 +15,7 @@
 #include "kernels/gpu/driver.h"
 #include "tests/emulator/block.h"
 
-namespace fathom::emulator {
+namespace fathom::kernels::emulator {
 
 // The order in which threads, and blocks, take turns.
 enum class Visiting : std::uint8_t { kAscending, kDescending, kRandom };
@@ -75,4 +75,4 @@ class BlockRunner {
   std::vector<std::unique_ptr<Cluster>> unused_;
 };
 
-}  // namespace fathom::emulator
+}  // namespace fathom::kernels::emulator

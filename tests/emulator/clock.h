@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace fathom::emulator {
+namespace fathom::kernels::emulator {
 
 class Clock {
  public:
@@ -58,4 +58,4 @@ class Clock {
   Counts fenced_;
 };
 
-}  // namespace fathom::emulator
+}  // namespace fathom::kernels::emulator

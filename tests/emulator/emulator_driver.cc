@@ -15,7 +15,7 @@
 #include "tests/emulator/kernel_table.h"
 #include "tests/emulator/page_watch.h"
 
-namespace fathom {
+namespace fathom::kernels {
 namespace {
 
 using emulator::BlockRunner;
@@ -403,4 +403,4 @@ void LaunchEmulated(GpuDriver& driver, const EmulatedLaunch& launch) {
   emulated->Launch(launch);
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -17,7 +17,7 @@
 #include "kernels/gpu/limits.h"
 #include "tests/emulator/block_runner.h"
 
-namespace fathom {
+namespace fathom::kernels {
 
 struct EmulatorOptions {
   int wave_size = 32;  // 32 or 64
@@ -54,4 +54,4 @@ struct EmulatedLaunch {
 // Launches a kernel on a driver that was made here.
 void LaunchEmulated(GpuDriver& driver, const EmulatedLaunch& launch);
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -17,7 +17,7 @@
 #include <ucontext.h>
 #endif
 
-namespace fathom::emulator {
+namespace fathom::kernels::emulator {
 namespace {
 
 constexpr std::size_t kStackBytes = std::size_t{256} << 10;
@@ -239,4 +239,4 @@ void Fiber::Resume() { state_->Come(); }
 void Fiber::Pause() { state_->Leave(/*ends=*/false); }
 void Fiber::SwitchTo(Fiber& next) { state_->GoTo(*next.state_); }
 
-}  // namespace fathom::emulator
+}  // namespace fathom::kernels::emulator

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <memory>
 
-namespace fathom::emulator {
+namespace fathom::kernels::emulator {
 
 class Fiber {
  public:
@@ -32,4 +32,4 @@ class Fiber {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace fathom::emulator
+}  // namespace fathom::kernels::emulator

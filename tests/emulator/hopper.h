@@ -25,7 +25,7 @@
 #include "tests/emulator/matrix_unit.h"
 #include "tests/emulator/tensor_tile.h"
 
-namespace fathom::emulator {
+namespace fathom::kernels::emulator {
 
 // Registers that a product of a warpgroup uses: they must not be accessed until the product has
 // been waited for, nor between a WgmmaFence and the product.
@@ -201,4 +201,4 @@ class Hopper {
   Clock common_;  // clock of all threads of a product
 };
 
-}  // namespace fathom::emulator
+}  // namespace fathom::kernels::emulator

@@ -6,7 +6,7 @@
 
 #include "tests/emulator/hopper.h"
 
-namespace fathom::emulator {
+namespace fathom::kernels::emulator {
 namespace {
 
 constexpr std::int64_t kPieceBytes = 16;
@@ -209,4 +209,4 @@ bool Hopper::FinishOneCopy() {
   return true;
 }
 
-}  // namespace fathom::emulator
+}  // namespace fathom::kernels::emulator

@@ -9,15 +9,15 @@
 #include "tests/hopper/number16.h"
 #include "tests/hopper/tensor_map.h"
 
-#define HOPPER_KERNEL(Name, threads, cluster, argument)                    \
-  static void Name(argument);                                              \
-  extern "C" ::fathom::emulator::Kernel fathom_emulated_##Name() {         \
-    return ::fathom::emulator::KernelMaker<&Name>::Make(threads, cluster); \
-  }                                                                        \
+#define HOPPER_KERNEL(Name, threads, cluster, argument)                             \
+  static void Name(argument);                                                       \
+  extern "C" ::fathom::kernels::emulator::Kernel fathom_emulated_##Name() {         \
+    return ::fathom::kernels::emulator::KernelMaker<&Name>::Make(threads, cluster); \
+  }                                                                                 \
   static void Name(argument)
-#define HOPPER_SHARED(name) const ::fathom::SharedWindow name
+#define HOPPER_SHARED(name) const ::fathom::kernels::SharedWindow name
 
-namespace fathom {
+namespace fathom::kernels {
 
 namespace emulator {
 
@@ -185,4 +185,4 @@ inline void WaitForFlag(const uint32_t* flag, uint32_t value, const char* file =
   emulator::Block::Running().WaitUntil([=] { return *flag >= value; }, {"WaitForFlag", file, line});
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -4,7 +4,7 @@
 
 #include "tests/emulator/hopper.h"
 
-namespace fathom::emulator {
+namespace fathom::kernels::emulator {
 
 Hopper::Hopper(RunningKernel& running, std::size_t n_blocks)
     : running_(running),
@@ -188,4 +188,4 @@ void Hopper::CheckNothingIsUnfinished() {
   }
 }
 
-}  // namespace fathom::emulator
+}  // namespace fathom::kernels::emulator

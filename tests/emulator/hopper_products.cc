@@ -5,7 +5,7 @@
 
 #include "tests/emulator/hopper.h"
 
-namespace fathom::emulator {
+namespace fathom::kernels::emulator {
 namespace {
 
 constexpr int kTileRows = 64;
@@ -255,4 +255,4 @@ void Hopper::SetRegisters(Block& block, int count, bool more, const MeetingPoint
   warpgroup.registers = count;
 }
 
-}  // namespace fathom::emulator
+}  // namespace fathom::kernels::emulator

@@ -3,11 +3,11 @@
 #include <cstddef>
 #include <iterator>
 
-#define FATHOM_DECLARE(Name) extern "C" fathom::emulator::Kernel fathom_emulated_##Name();
+#define FATHOM_DECLARE(Name) extern "C" fathom::kernels::emulator::Kernel fathom_emulated_##Name();
 FATHOM_GPU_KERNELS(FATHOM_DECLARE)
 #undef FATHOM_DECLARE
 
-namespace fathom::emulator {
+namespace fathom::kernels::emulator {
 
 const Kernel& FindKernel(GpuKernel kernel) {
   static const Kernel kKernels[] = {
@@ -18,4 +18,4 @@ const Kernel& FindKernel(GpuKernel kernel) {
   return kKernels[static_cast<std::size_t>(kernel)];
 }
 
-}  // namespace fathom::emulator
+}  // namespace fathom::kernels::emulator

@@ -4,8 +4,8 @@
 #include "kernels/gpu/kernel_list.h"
 #include "tests/emulator/block.h"
 
-namespace fathom::emulator {
+namespace fathom::kernels::emulator {
 
 const Kernel& FindKernel(GpuKernel kernel);
 
-}  // namespace fathom::emulator
+}  // namespace fathom::kernels::emulator

@@ -14,22 +14,23 @@
 #define GPU_ANYWHERE inline
 #define GPU_UNROLL
 // The emulator finds the kernel as fathom_emulated_Name().
-#define GPU_KERNEL(Name, argument)                                 \
-  static void Name(argument);                                      \
-  extern "C" ::fathom::emulator::Kernel fathom_emulated_##Name() { \
-    return ::fathom::emulator::KernelMaker<&Name>::Make();         \
-  }                                                                \
+#define GPU_KERNEL(Name, argument)                                          \
+  static void Name(argument);                                               \
+  extern "C" ::fathom::kernels::emulator::Kernel fathom_emulated_##Name() { \
+    return ::fathom::kernels::emulator::KernelMaker<&Name>::Make();         \
+  }                                                                         \
   static void Name(argument)
-#define GPU_SHARED(T, name, count)               \
-  static constexpr char name##_site = 0;         \
-  const ::fathom::emulator::SharedArray<T> name( \
-      ::fathom::emulator::FindShared(&name##_site, #name, count, static_cast<int64_t>(sizeof(T))))
-#define GPU_DYNAMIC_SHARED(T, name, offset, count)                                     \
-  static constexpr char name##_site = 0;                                               \
-  const ::fathom::emulator::SharedArray<T> name(::fathom::emulator::FindDynamicShared( \
-      &name##_site, #name, offset, count, static_cast<int64_t>(sizeof(T))))
+#define GPU_SHARED(T, name, count)                                                                \
+  static constexpr char name##_site = 0;                                                          \
+  const ::fathom::kernels::emulator::SharedArray<T> name(::fathom::kernels::emulator::FindShared( \
+      &name##_site, #name, count, static_cast<int64_t>(sizeof(T))))
+#define GPU_DYNAMIC_SHARED(T, name, offset, count)                                       \
+  static constexpr char name##_site = 0;                                                 \
+  const ::fathom::kernels::emulator::SharedArray<T> name(                                \
+      ::fathom::kernels::emulator::FindDynamicShared(&name##_site, #name, offset, count, \
+                                                     static_cast<int64_t>(sizeof(T))))
 
-namespace fathom {
+namespace fathom::kernels {
 
 namespace emulator {
 
@@ -84,4 +85,4 @@ inline uint64_t CompareExchange(uint64_t* word, uint64_t expected, uint64_t desi
   return found;
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 
-namespace fathom::emulator {
+namespace fathom::kernels::emulator {
 namespace {
 
 using Kind = MatrixNumber::Kind;
@@ -167,4 +167,4 @@ float MultiplyAdd(const MatrixUnit& unit, std::span<const MatrixNumber> a,
   return c;
 }
 
-}  // namespace fathom::emulator
+}  // namespace fathom::kernels::emulator

@@ -13,7 +13,7 @@
 #include <span>
 #include <string_view>
 
-namespace fathom::emulator {
+namespace fathom::kernels::emulator {
 
 enum class MatrixFormat : std::uint8_t { kF16, kBf16, kE4m3 };  // E4M3: FN
 
@@ -48,4 +48,4 @@ inline constexpr MatrixUnit kGfx942Mfma = {"gfx942 mfma f16", 8, 24, 23, false};
 float MultiplyAdd(const MatrixUnit& unit, std::span<const MatrixNumber> a,
                   std::span<const MatrixNumber> b, float c);
 
-}  // namespace fathom::emulator
+}  // namespace fathom::kernels::emulator

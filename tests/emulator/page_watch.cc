@@ -11,7 +11,7 @@
 #include <ucontext.h>
 #endif
 
-namespace fathom::emulator {
+namespace fathom::kernels::emulator {
 namespace {
 
 using Access = ReservedAddresses::Access;
@@ -126,4 +126,4 @@ bool PageWatch::Touch(std::byte* address, std::optional<bool> wrote) {
   return true;
 }
 
-}  // namespace fathom::emulator
+}  // namespace fathom::kernels::emulator

@@ -15,7 +15,7 @@
 
 #include "tests/emulator/arena.h"
 
-namespace fathom::emulator {
+namespace fathom::kernels::emulator {
 
 // Pages by their first address, each with the name of a kernel that writes it.
 using WrittenPages = std::map<std::byte*, std::string_view>;
@@ -53,4 +53,4 @@ class PageWatch {
   std::set<std::byte*> hidden_;
 };
 
-}  // namespace fathom::emulator
+}  // namespace fathom::kernels::emulator

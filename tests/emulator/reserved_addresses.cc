@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 
-namespace fathom::emulator {
+namespace fathom::kernels::emulator {
 
 ReservedAddresses::ReservedAddresses(std::int64_t bytes)
     : mapped_bytes_(static_cast<std::size_t>(bytes + 1)) {
@@ -24,4 +24,4 @@ void ReservedAddresses::Allow(std::int64_t offset, std::int64_t bytes, Access ac
         "memory of a device that is not there");
 }
 
-}  // namespace fathom::emulator
+}  // namespace fathom::kernels::emulator

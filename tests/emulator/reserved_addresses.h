@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace fathom::emulator {
+namespace fathom::kernels::emulator {
 
 class ReservedAddresses {
  public:
@@ -32,4 +32,4 @@ class ReservedAddresses {
   std::size_t mapped_bytes_;
 };
 
-}  // namespace fathom::emulator
+}  // namespace fathom::kernels::emulator

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <string_view>
 
-namespace fathom::emulator {
+namespace fathom::kernels::emulator {
 
 // The last uses of an element of shared memory.
 struct ElementUse {
@@ -71,4 +71,4 @@ class SharedArray {
   SharedMemory& memory_;
 };
 
-}  // namespace fathom::emulator
+}  // namespace fathom::kernels::emulator

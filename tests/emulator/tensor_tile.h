@@ -7,7 +7,7 @@
 
 #include "tests/hopper/tensor_map.h"
 
-namespace fathom::emulator {
+namespace fathom::kernels::emulator {
 
 struct TensorTile {
   const std::byte* data = nullptr;  // [rows, columns], rows row_bytes apart; aligned to 16 bytes
@@ -24,4 +24,4 @@ struct TensorTile {
 
 inline TensorMap ToTensorMap(const TensorTile& tile) { return std::bit_cast<TensorMap>(tile); }
 
-}  // namespace fathom::emulator
+}  // namespace fathom::kernels::emulator

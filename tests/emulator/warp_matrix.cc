@@ -5,7 +5,7 @@
 
 #include "tests/emulator/hopper.h"
 
-namespace fathom::emulator {
+namespace fathom::kernels::emulator {
 namespace {
 
 constexpr int kWarp = 32;
@@ -93,4 +93,4 @@ void LoadMatrices(std::span<std::uint32_t> pairs, std::uint32_t address, bool tr
   block.Meet(kWarp, &call, &DistributeMatrices, point);
 }
 
-}  // namespace fathom::emulator
+}  // namespace fathom::kernels::emulator

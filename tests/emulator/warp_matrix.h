@@ -7,7 +7,7 @@
 #include "tests/emulator/block.h"
 #include "tests/emulator/matrix_unit.h"
 
-namespace fathom::emulator {
+namespace fathom::kernels::emulator {
 
 // sums += A B for the warp: A [16, 16] in 4 pairs of numbers of each thread, B [16, 8] in 2 pairs,
 // the sums [16, 8] in 4 numbers, as mma.sync m16n8k16 has them. All threads of the warp meet.
@@ -21,4 +21,4 @@ void MultiplyByWarp(MatrixFormat format, std::span<float, 4> sums,
 void LoadMatrices(std::span<std::uint32_t> pairs, std::uint32_t address, bool transposed,
                   const MeetingPoint& point);
 
-}  // namespace fathom::emulator
+}  // namespace fathom::kernels::emulator

@@ -37,7 +37,7 @@ std::atomic<std::int64_t> n_allocations = 0;
   std::free(memory);
 }
 
-namespace fathom {
+namespace fathom::engine {
 namespace {
 
 // Returns how many of the steps that decode the last 300 of 310 tokens allocate.
@@ -136,4 +136,4 @@ TEST(Allocation, NoneInASteadyStepOfTheModel) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::engine

@@ -10,7 +10,7 @@
 #include <random>
 #include <vector>
 
-namespace fathom {
+namespace fathom::engine {
 namespace {
 
 constexpr int kMaxDepth = 4;
@@ -252,4 +252,4 @@ TEST(DraftChooser, NothingMeasuredNothingDrafted) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::engine

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-namespace fathom {
+namespace fathom::engine {
 namespace {
 
 TEST(DraftConfidence, LearnsTheChanceOfALogit) {
@@ -45,4 +45,4 @@ TEST(DraftConfidence, CutsWhatIsNotWorthIt) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::engine

@@ -14,7 +14,7 @@
 #include "engine/draft_chooser.h"
 #include "model/draft/draft_costs.h"
 
-namespace fathom {
+namespace fathom::engine {
 namespace {
 
 constexpr std::int64_t kFirstTokens = 256;
@@ -201,4 +201,4 @@ TEST(DraftStart, KeepsDraftsThatPay) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::engine

@@ -16,7 +16,7 @@
 #include "kernels/registry.h"
 #include "tests/testing/shared_data.h"
 
-namespace fathom {
+namespace fathom::engine {
 namespace {
 
 // At smaller margins a legitimate rounding difference may choose the other token.
@@ -290,4 +290,4 @@ TEST(EmbeddedModel, ContinuedTurnsEqualFreshOnes) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::engine

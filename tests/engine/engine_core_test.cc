@@ -18,7 +18,7 @@
 
 #include "tests/engine/one_request.h"
 
-namespace fathom {
+namespace fathom::engine {
 namespace {
 
 using ::fathom::testing::Answer;
@@ -544,4 +544,4 @@ TEST(EngineCore, TracesStepsAsLongAsTheyTake) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::engine

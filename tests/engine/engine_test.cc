@@ -14,7 +14,7 @@
 
 #include "tests/engine/one_request.h"
 
-namespace fathom {
+namespace fathom::engine {
 namespace {
 
 using ::fathom::testing::Answer;
@@ -216,4 +216,4 @@ TEST_F(EngineTest, DraftsNeedAHead) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::engine

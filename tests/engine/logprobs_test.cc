@@ -10,7 +10,7 @@
 #include <random>
 #include <vector>
 
-namespace fathom {
+namespace fathom::engine {
 namespace {
 
 std::vector<float> LogprobLogits(std::size_t count) {
@@ -153,4 +153,4 @@ TEST(Logprobs, AreAsCloseAsTheWeightsAllow) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::engine

@@ -11,7 +11,7 @@
 
 #include <fmt/format.h>
 
-namespace fathom {
+namespace fathom::engine {
 namespace {
 
 constexpr double kLookupNoise = 0.1;
@@ -175,4 +175,4 @@ TEST(LookupChoice, TimesStepsWithoutDraftsFirstAndNowAndThen) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::engine

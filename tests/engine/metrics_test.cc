@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-namespace fathom {
+namespace fathom::engine {
 namespace {
 
 using ::testing::HasSubstr;
@@ -300,4 +300,4 @@ TEST(EngineMetrics, ReadersSeeOneMoment) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::engine

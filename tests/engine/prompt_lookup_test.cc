@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-namespace fathom {
+namespace fathom::engine {
 namespace {
 
 using ::testing::ElementsAre;
@@ -118,4 +118,4 @@ TEST(PromptLookup, WorkIsBoundedWhateverRepeats) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::engine

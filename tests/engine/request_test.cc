@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-namespace fathom {
+namespace fathom::engine {
 namespace {
 
 using ::testing::AllOf;
@@ -89,4 +89,4 @@ TEST(FinishReason, Names) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::engine

@@ -9,7 +9,7 @@
 
 #include "engine/sampler.h"
 
-namespace fathom {
+namespace fathom::engine {
 namespace {
 
 constexpr std::int64_t kDistributionVocab = 20;
@@ -157,4 +157,4 @@ TEST(SamplerDistribution, NeighboursAreIndependent) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::engine

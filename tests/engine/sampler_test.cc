@@ -11,7 +11,7 @@
 #include "sampling/philox.h"
 #include "sampling/portable_math.h"
 
-namespace fathom {
+namespace fathom::engine {
 namespace {
 
 using ::testing::AllOf;
@@ -320,4 +320,4 @@ TEST(Draft, HasTheErrorsOfSample) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::engine

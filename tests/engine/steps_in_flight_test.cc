@@ -13,7 +13,7 @@
 #include "model/draft/drafters.h"
 #include "tests/engine/one_request.h"
 
-namespace fathom {
+namespace fathom::engine {
 namespace {
 
 using ::fathom::testing::Answer;
@@ -178,4 +178,4 @@ TEST(StepsInFlight, AStepOfManyRowsEndsBeforeOthersBegin) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::engine

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace fathom {
+namespace fathom::engine {
 namespace {
 
 struct Ending {
@@ -102,4 +102,4 @@ TEST(StopStrings, FlushReturnsWhatWasHeldBack) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::engine

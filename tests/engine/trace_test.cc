@@ -12,7 +12,7 @@
 
 #include "engine/engine_trace.h"
 
-namespace fathom {
+namespace fathom::engine {
 namespace {
 
 using nlohmann::json;
@@ -220,4 +220,4 @@ TEST(EngineTrace, StepsOfOneTrackDoNotOverlap) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::engine

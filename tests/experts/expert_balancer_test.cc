@@ -11,7 +11,7 @@
 
 #include "tests/testing/shared_data.h"
 
-namespace fathom {
+namespace fathom::experts {
 namespace {
 
 using Json = nlohmann::json;
@@ -123,4 +123,4 @@ TEST(ExpertBalancerTest, RefusesCountsThatDoNotDivide) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::experts

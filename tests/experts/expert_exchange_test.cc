@@ -16,7 +16,7 @@
 #include "tests/kernels/kernel_data.h"
 #include "tests/testing/ranks.h"
 
-namespace fathom {
+namespace fathom::experts {
 namespace {
 
 using testing::Owned;
@@ -410,4 +410,4 @@ TEST(ExpertExchangeTest, BytesOfFlash) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::experts

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-namespace fathom {
+namespace fathom::experts {
 namespace {
 
 using Counts = std::vector<std::int64_t>;
@@ -35,4 +35,4 @@ TEST(ExpertLoadsTest, OnlyTheLastStepsCount) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::experts

@@ -12,7 +12,7 @@
 #include "kernels/registry.h"
 #include "tests/testing/locks.h"
 
-namespace fathom {
+namespace fathom::experts {
 namespace {
 
 TEST(ExpertMemoryTest, PiecesAreApartAndAreTakenAgain) {
@@ -82,4 +82,4 @@ TEST(ExpertMemoryDeathTest, WhatCannotBeLockedIsNotTaken) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::experts

@@ -7,7 +7,7 @@
 #include "kernels/reference/quantize.h"
 #include "tests/kernels/kernel_data.h"
 
-namespace fathom {
+namespace fathom::experts {
 namespace {
 
 using testing::Random;
@@ -93,4 +93,4 @@ TEST(ExpertMessageTest, PartsOfAMessageLieBehindEachOther) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::experts

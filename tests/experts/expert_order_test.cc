@@ -10,7 +10,7 @@
 #include "kernels/backend.h"
 #include "tests/kernels/kernel_data.h"
 
-namespace fathom {
+namespace fathom::experts {
 namespace {
 
 using testing::Owned;
@@ -119,4 +119,4 @@ TEST(ExpertOrderTest, FillingTokensAndSingleExpertsHaveAPlace) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::experts

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace fathom {
+namespace fathom::experts {
 namespace {
 
 const PlacementOwner kOwner = {"5f0c", 2, {.n_logical = 4, .n_physical = 6, .n_ranks = 3}};
@@ -55,4 +55,4 @@ TEST(ExpertPlacementFileTest, AFileThatIsDamagedIsRefused) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::experts

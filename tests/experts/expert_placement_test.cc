@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace fathom {
+namespace fathom::experts {
 namespace {
 
 constexpr ExpertCounts kCounts = {.n_logical = 4, .n_physical = 6, .n_ranks = 3};
@@ -58,4 +58,4 @@ TEST(ReplicaMapTest, APlacementOfSomethingElseIsRefused) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::experts

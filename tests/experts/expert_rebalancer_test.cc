@@ -22,7 +22,7 @@
 #include "tests/testing/ranks.h"
 #include "tests/testing/shared_data.h"
 
-namespace fathom {
+namespace fathom::experts {
 namespace {
 
 using testing::ExpertRanks;
@@ -494,4 +494,4 @@ TEST_F(EmbeddedModel, InHugePagesExpertsLeaveTheirMemoryToOthers) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::experts

@@ -10,7 +10,7 @@
 
 #include "tests/testing/ranks.h"
 
-namespace fathom {
+namespace fathom::experts {
 namespace {
 
 constexpr std::int64_t kShippedExperts = 3;
@@ -131,4 +131,4 @@ TEST(ExpertShipmentTest, ARankThatIsGoneIsAnError) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::experts

@@ -8,7 +8,7 @@
 #include <set>
 #include <vector>
 
-namespace fathom {
+namespace fathom::experts {
 namespace {
 
 ReplicaMap TransferMap(const std::vector<std::int32_t>& physical_to_logical, std::int64_t n_logical,
@@ -95,4 +95,4 @@ TEST(ExpertTransferTest, AnExpertLiesInItsMemoryWhole) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::experts

@@ -19,7 +19,7 @@
 #include "tests/testing/ranks.h"
 #include "tests/testing/shared_data.h"
 
-namespace fathom {
+namespace fathom::experts {
 namespace {
 
 constexpr double kAllowed = 1.1;
@@ -287,4 +287,4 @@ TEST(SkewedModel, RanksAreEvenlyBusyAfterRebalancing) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::experts

@@ -19,7 +19,7 @@
 #include "tests/model/sequence.h"
 #include "tests/testing/forwarding_driver.h"
 
-namespace fathom {
+namespace fathom::testing {
 namespace {
 
 struct DriverUse {
@@ -96,18 +96,19 @@ TEST(GpuDriverUse, NoStepWaitsBeforeItsLogits) {
 // Values that differ between steps lie in memory of the device, so that a driver can launch them as
 // graphs: here while an index layer goes from 34 to 36 rows, of which it chooses 32.
 TEST(GpuDriverUse, StepsOfOneSizeLaunchTheSame) {
-  constexpr std::int32_t kPrompt = 136;
+  constexpr std::int32_t kPromptTokens = 136;
   constexpr std::int32_t kSteps = 10;
   const auto directory = testing::kFairy.Directory();
   ASSERT_TRUE(directory);
   DriverUse use;
   const Result<std::unique_ptr<GpuBackend>> gpu = MakeGpu({}, use);
   ASSERT_TRUE(gpu);
-  const Result<std::unique_ptr<Model>> model = Model::Load(
-      *directory, **gpu, {.max_context = kPrompt + kSteps, .max_batch_tokens = kPrompt});
+  const Result<std::unique_ptr<Model>> model =
+      Model::Load(*directory, **gpu,
+                  {.max_context = kPromptTokens + kSteps, .max_batch_tokens = kPromptTokens});
   ASSERT_TRUE(model);
   const std::vector<Token> tokens =
-      testing::RandomTokens((*model)->config(), kPrompt + kSteps, /*seed=*/1);
+      testing::RandomTokens((*model)->config(), kPromptTokens + kSteps, /*seed=*/1);
   const auto step = [&](std::int32_t first, std::size_t n) {
     Batch batch;
     batch.Add(0, first, std::span(tokens).subspan(static_cast<std::size_t>(first), n));
@@ -117,11 +118,11 @@ TEST(GpuDriverUse, StepsOfOneSizeLaunchTheSame) {
     EXPECT_TRUE(ran) << (ran ? "" : ran.error().message);
     return use.launches;
   };
-  step(0, kPrompt);
-  const std::vector<std::string> expected = step(kPrompt, 1);
+  step(0, kPromptTokens);
+  const std::vector<std::string> expected = step(kPromptTokens, 1);
   EXPECT_GT(expected.size(), 100u);
   EXPECT_EQ(use.n_uploads, 2);  // the batch, and its rows of the embedding
-  for (std::int32_t first = kPrompt + 1; first < kPrompt + kSteps; ++first) {
+  for (std::int32_t first = kPromptTokens + 1; first < kPromptTokens + kSteps; ++first) {
     EXPECT_TRUE(step(first, 1) == expected) << "position " << first;
   }
 }
@@ -149,4 +150,4 @@ TEST(GpuDriverUse, LoadingTakesTheMemoryThatWasPlanned) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::testing

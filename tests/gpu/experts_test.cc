@@ -15,7 +15,7 @@
 #include "tests/model/test_model.h"
 #include "tests/testing/shared_data.h"
 
-namespace fathom {
+namespace fathom::testing {
 namespace {
 
 using emulator::Visiting;
@@ -155,4 +155,4 @@ TEST(GpuMemory, WithoutABackendOfTheHostItComputesNoExperts) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::testing

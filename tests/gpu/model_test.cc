@@ -13,7 +13,7 @@
 #include "tests/model/test_model.h"
 #include "tests/testing/shared_data.h"
 
-namespace fathom {
+namespace fathom::testing {
 namespace {
 
 using emulator::Visiting;
@@ -94,22 +94,22 @@ class GpuText : public ::testing::TestWithParam<TestGpu> {};
 
 TEST_P(GpuText, HasTheBitsOfTheCpu) {
   if (const std::string reason = WhySkipped(GetParam()); !reason.empty()) GTEST_SKIP() << reason;
-  constexpr std::int64_t kPrompt = 40;
+  constexpr std::int64_t kPromptTokens = 40;
   constexpr std::int64_t kText = 16;
   const auto directory = testing::kFairy.Directory();
   ASSERT_TRUE(directory);
-  const ModelOptions options = {.max_context = kPrompt + kText,
-                                .max_batch_tokens = kPrompt,
-                                .max_logit_rows = kPrompt,
+  const ModelOptions options = {.max_context = kPromptTokens + kText,
+                                .max_batch_tokens = kPromptTokens,
+                                .max_logit_rows = kPromptTokens,
                                 .with_draft = true};
   testing::TestModel cpu(*directory, options);
   const ModelConfig& config = cpu.model().config();
-  std::vector<Token> tokens = testing::RandomTokens(config, kPrompt, 1);
-  tokens.resize(kPrompt + kText);
+  std::vector<Token> tokens = testing::RandomTokens(config, kPromptTokens, 1);
+  tokens.resize(kPromptTokens + kText);
   testing::Sequence expected(config, 0, tokens);
   const auto write = [&](Model& model, testing::Sequence& sequence) {
     testing::Step(model, {{&sequence, 7}}, testing::NextToken::kKnown);
-    testing::Step(model, {{&sequence, kPrompt - 7}}, testing::NextToken::kUnknown);
+    testing::Step(model, {{&sequence, kPromptTokens - 7}}, testing::NextToken::kUnknown);
     while (sequence.left() > 0) {
       sequence.tokens[static_cast<std::size_t>(sequence.done)] =
           Likeliest(sequence, sequence.done, config.vocab_size);
@@ -121,7 +121,7 @@ TEST_P(GpuText, HasTheBitsOfTheCpu) {
   testing::Sequence found(config, 0, tokens);
   write(gpu.model(), found);
   EXPECT_EQ(found.tokens, expected.tokens);
-  testing::ExpectSameBits(expected, found, kPrompt + kText, GetParam().name);
+  testing::ExpectSameBits(expected, found, kPromptTokens + kText, GetParam().name);
 }
 
 std::string NameOfText(const ::testing::TestParamInfo<TestGpu>& gpu) { return gpu.param.name; }
@@ -129,4 +129,4 @@ INSTANTIATE_TEST_SUITE_P(Emulator, GpuText, ::testing::Values(InOrder(), InAnyOr
 INSTANTIATE_TEST_SUITE_P(OnDevice, GpuText, ::testing::ValuesIn(testing::ChosenGpus()), NameOfText);
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::testing

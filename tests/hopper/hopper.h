@@ -60,7 +60,7 @@
 #error "expected nvcc, or a language included before this header (tests/emulator)"
 #endif
 
-namespace fathom {
+namespace fathom::kernels {
 
 GPU_DEVICE uint64_t PlainTile(uint32_t address, int leading, int stride) {
   return static_cast<uint64_t>(address & 0x3FFFF) >> 4 | static_cast<uint64_t>(leading >> 4) << 16 |
@@ -71,4 +71,4 @@ GPU_DEVICE uint64_t SwizzledTile(uint32_t address) {
   return PlainTile(address, 16, 1024) | uint64_t{1} << 62;
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

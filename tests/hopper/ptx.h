@@ -11,9 +11,9 @@
       const __grid_constant__ argument)
 #define HOPPER_SHARED(name)                                        \
   extern __shared__ __align__(1024) unsigned char hopper_shared[]; \
-  const ::fathom::SharedWindow name(hopper_shared)
+  const ::fathom::kernels::SharedWindow name(hopper_shared)
 
-namespace fathom {
+namespace fathom::kernels {
 
 class SharedWindow {
  public:
@@ -185,4 +185,4 @@ GPU_DEVICE void WaitForFlag(const uint32_t* flag, uint32_t least) {
   } while (found < least);
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

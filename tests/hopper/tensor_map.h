@@ -4,11 +4,13 @@
 // (cuTensorMapEncodeTiled); the emulator has its own (tests/emulator/tensor_tile.h).
 #pragma once
 
-namespace fathom {
+#include "base/namespaces.h"
+
+namespace fathom::kernels {
 
 // CUDA 13 declares CUtensorMap with this alignment.
 struct alignas(128) TensorMap {
   unsigned char content[128];
 };
 
-}  // namespace fathom
+}  // namespace fathom::kernels

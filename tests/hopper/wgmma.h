@@ -46,7 +46,7 @@
   WGMMA(shape, type, n, a, b, predicate, "0", "r"(a_pairs.pairs[0]), "r"(a_pairs.pairs[1]), \
         "r"(a_pairs.pairs[2]), "r"(a_pairs.pairs[3]), "l"(b_tile), "r"(adds_number))
 
-namespace fathom {
+namespace fathom::kernels {
 
 template <int kColumns>
 struct WgmmaSums {
@@ -117,4 +117,4 @@ GPU_DEVICE void Wgmma(WgmmaSums<kN>& sums, const WgmmaOperand& a_pairs, uint64_t
   }
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-namespace fathom {
+namespace fathom::http {
 namespace {
 
 constexpr int kNoSocket = -1;  // shutting it down does nothing
@@ -53,4 +53,4 @@ TEST(ConnectionTable, RefusesWhenAllAreAtWork) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::http

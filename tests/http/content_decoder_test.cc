@@ -12,7 +12,7 @@
 
 #include "tests/http/compressed_body.h"
 
-namespace fathom {
+namespace fathom::http {
 namespace {
 
 using testing::Gzip;
@@ -172,4 +172,4 @@ TEST(ContentDecoderTest, CodingsThatCanBeRead) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::http

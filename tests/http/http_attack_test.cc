@@ -21,7 +21,7 @@ extern "C" const char* __asan_default_options() {
 }
 #endif
 
-namespace fathom {
+namespace fathom::http {
 namespace {
 
 using std::string_literals::operator""s;
@@ -233,4 +233,4 @@ TEST_F(HttpAttackTest, ManyOpenConnectionsAreCheap) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::http

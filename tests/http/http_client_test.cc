@@ -13,7 +13,7 @@
 
 #include "tests/testing/scripted_peer.h"
 
-namespace fathom {
+namespace fathom::http {
 namespace {
 
 using std::chrono::milliseconds;
@@ -365,4 +365,4 @@ TEST(ParseServerUrlTest, RefusesWhatItCannotReach) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::http

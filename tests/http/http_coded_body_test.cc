@@ -10,7 +10,7 @@
 #include "tests/http/compressed_body.h"
 #include "tests/http/http_server_test.h"
 
-namespace fathom {
+namespace fathom::http {
 namespace {
 
 using State = HttpRequestParser::State;
@@ -149,4 +149,4 @@ TEST_F(HttpCodedBodyTest, NoByteIsDecodedForClientsWithoutAKey) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::http

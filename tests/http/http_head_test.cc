@@ -11,7 +11,7 @@
 
 #include "tests/http/http_server_test.h"
 
-namespace fathom {
+namespace fathom::http {
 namespace {
 
 using std::chrono::milliseconds;
@@ -161,4 +161,4 @@ TEST_F(HttpHeadTest, TheReserveIsForNobodyElse) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::http

@@ -9,7 +9,7 @@
 
 #include "tests/http/http_server_test.h"
 
-namespace fathom {
+namespace fathom::http {
 namespace {
 
 using std::chrono::milliseconds;
@@ -322,4 +322,4 @@ TEST_F(HttpLimitsTest, AllConnectionsAreBusy) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::http

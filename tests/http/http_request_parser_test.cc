@@ -8,7 +8,7 @@
 
 #include "tests/http/client_socket.h"
 
-namespace fathom {
+namespace fathom::http {
 namespace {
 
 using State = HttpRequestParser::State;
@@ -110,4 +110,4 @@ TEST_F(HttpRequestParserTest, CanBeRefusedFromOutside) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::http

@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace fathom {
+namespace fathom::http {
 namespace {
 
 constexpr std::time_t kTime = 784111777;  // the example of RFC 9110
@@ -52,4 +52,4 @@ TEST(HttpResponseTextDeathTest, OurOwnNamesAreChecked) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::http

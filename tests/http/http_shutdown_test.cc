@@ -12,7 +12,7 @@
 
 #include "tests/http/http_server_test.h"
 
-namespace fathom {
+namespace fathom::http {
 namespace {
 
 using std::chrono::milliseconds;
@@ -175,4 +175,4 @@ TEST_F(HttpShutdownTest, StopWhileClientsComeAndGo) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::http

@@ -7,7 +7,7 @@
 
 #include "tests/http/http_server_test.h"
 
-namespace fathom {
+namespace fathom::http {
 namespace {
 
 using std::chrono::milliseconds;
@@ -204,4 +204,4 @@ TEST_F(HttpStreamTest, IsPatientWithAClientThatReadsSlowly) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::http

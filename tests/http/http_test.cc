@@ -10,7 +10,7 @@
 
 #include "tests/http/http_server_test.h"
 
-namespace fathom {
+namespace fathom::http {
 namespace {
 
 using testing::ClientResponse;
@@ -270,4 +270,4 @@ TEST_F(HttpTest, ServesManyClientsAtOnce) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::http

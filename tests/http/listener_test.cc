@@ -9,7 +9,7 @@
 
 #include "tests/http/client_socket.h"
 
-namespace fathom {
+namespace fathom::http {
 namespace {
 
 using testing::ClientSocket;
@@ -103,4 +103,4 @@ TEST(ListenerTest, Wakes) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::http

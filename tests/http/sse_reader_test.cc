@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace fathom {
+namespace fathom::http {
 namespace {
 
 using ::testing::ElementsAre;
@@ -104,4 +104,4 @@ TEST(SseReaderTest, RefusesWhatIsTooLong) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::http

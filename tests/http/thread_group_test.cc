@@ -5,7 +5,7 @@
 #include <atomic>
 #include <csignal>
 
-namespace fathom {
+namespace fathom::http {
 namespace {
 
 TEST(ThreadGroupTest, RunsEverythingAndWaitsForIt) {
@@ -41,4 +41,4 @@ TEST(ThreadGroupTest, BlocksSignalsInItsThreadsOnly) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::http

@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace fathom {
+namespace fathom::json {
 namespace {
 
 std::string Canonical(std::string_view text) {
@@ -54,4 +54,4 @@ TEST(CanonicalJson, OtherValuesAreOtherTexts) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::json

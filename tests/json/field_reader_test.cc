@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace fathom {
+namespace fathom::json {
 namespace {
 
 using ::testing::ElementsAre;
@@ -76,4 +76,4 @@ TEST(FieldReaderTest, ParsesTheObjectOfAFile) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::json

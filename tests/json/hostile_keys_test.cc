@@ -13,7 +13,7 @@
 #include "json/json_writer.h"
 #include "tests/json/colliding_keys.h"
 
-namespace fathom {
+namespace fathom::json {
 namespace {
 
 constexpr std::size_t kKeys = 40'000;
@@ -84,4 +84,4 @@ TEST(HostileKeys, RepeatedKeysAreMergedInObjectsOfAnySize) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::json

@@ -41,7 +41,7 @@ void operator delete(void* block) noexcept {
 
 void operator delete(void* block, std::size_t) noexcept { operator delete(block); }
 
-namespace fathom {
+namespace fathom::json {
 namespace {
 
 using ::testing::EndsWith;
@@ -177,4 +177,4 @@ TEST(JsonMemory, ShortTextsAreNotAskedAbout) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::json

@@ -8,7 +8,7 @@
 #include "json/json_value.h"
 #include "tests/chat/golden.h"
 
-namespace fathom {
+namespace fathom::json {
 namespace {
 
 using ::testing::HasSubstr;
@@ -127,4 +127,4 @@ TEST(JsonValue, ManyKeysAreReadInLinearTime) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::json

@@ -10,7 +10,7 @@
 #include "kernels/registry.h"
 #include "tests/testing/chosen_gpu.h"
 
-namespace fathom::conformance {
+namespace fathom::kernels::conformance {
 
 float Data::Number(Kind kind) {
   const float gauss = std::normal_distribution<float>()(random_);
@@ -197,4 +197,4 @@ Angles::Angles(Data& data, std::int64_t rows, std::int64_t pairs)
   }
 }
 
-}  // namespace fathom::conformance
+}  // namespace fathom::kernels::conformance

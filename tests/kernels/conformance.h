@@ -23,7 +23,7 @@
 #include "tests/emulator/emulator_driver.h"
 #include "tests/kernels/shared_memory_resource.h"
 
-namespace fathom::conformance {
+namespace fathom::kernels::conformance {
 
 // n elements behind `offset` unused ones: data that is aligned to its element and no more. In
 // memory that the backends of the test reach: the fixture sets the default memory resource.
@@ -160,4 +160,4 @@ struct Angles {
   std::int64_t pairs_;
 };
 
-}  // namespace fathom::conformance
+}  // namespace fathom::kernels::conformance

@@ -13,7 +13,7 @@
 #include "kernels/rope.h"
 #include "tests/kernels/conformance.h"
 
-namespace fathom::conformance {
+namespace fathom::kernels::conformance {
 namespace {
 
 class ConformanceCache : public Conformance {};
@@ -483,4 +483,4 @@ INSTANTIATE_TEST_SUITE_P(Backends, ConformanceAttention, ::testing::ValuesIn(Sub
                          SubjectName);
 
 }  // namespace
-}  // namespace fathom::conformance
+}  // namespace fathom::kernels::conformance

@@ -7,7 +7,7 @@
 
 #include "tests/kernels/conformance.h"
 
-namespace fathom::conformance {
+namespace fathom::kernels::conformance {
 namespace {
 
 constexpr std::int64_t kRows[] = {0, 1, 2, 3, 5, 16, 17, 33};
@@ -402,4 +402,4 @@ INSTANTIATE_TEST_SUITE_P(Backends, ConformanceTiles, ::testing::ValuesIn(Process
                          SubjectName);
 
 }  // namespace
-}  // namespace fathom::conformance
+}  // namespace fathom::kernels::conformance

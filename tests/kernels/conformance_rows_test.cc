@@ -6,7 +6,7 @@
 
 #include "tests/kernels/conformance.h"
 
-namespace fathom::conformance {
+namespace fathom::kernels::conformance {
 namespace {
 
 constexpr std::int64_t kRowCounts[] = {0, 1, 2, 3, 5, 16, 17, 33};
@@ -233,4 +233,4 @@ TEST_P(ConformanceRows, CombineExperts) {
 INSTANTIATE_TEST_SUITE_P(Backends, ConformanceRows, ::testing::ValuesIn(Subjects()), SubjectName);
 
 }  // namespace
-}  // namespace fathom::conformance
+}  // namespace fathom::kernels::conformance

@@ -10,7 +10,7 @@
 #include "kernels/rope.h"
 #include "tests/kernels/conformance.h"
 
-namespace fathom::conformance {
+namespace fathom::kernels::conformance {
 namespace {
 
 class ConformanceStep : public Conformance {
@@ -340,4 +340,4 @@ TEST_P(ConformanceStep, ChooseTokens) {
 INSTANTIATE_TEST_SUITE_P(Backends, ConformanceStep, ::testing::ValuesIn(Subjects()), SubjectName);
 
 }  // namespace
-}  // namespace fathom::conformance
+}  // namespace fathom::kernels::conformance

@@ -15,7 +15,7 @@
 #include "tests/emulator/emulator_driver.h"
 #include "tests/testing/remote_backend.h"
 
-namespace fathom {
+namespace fathom::kernels {
 namespace {
 
 using testing::TestMemory;
@@ -176,4 +176,4 @@ TEST(RemoteBackendDeathTest, TheHostCannotReachIt) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -12,7 +12,7 @@
 
 #include "tests/kernels/device/fp8_kinds.h"
 
-namespace fathom::gpu {
+namespace fathom::kernels::gpu {
 namespace {
 
 struct CodeNumber {
@@ -152,4 +152,4 @@ TEST(Fp8KindsTogether, FnReadAsFnuzIsHalfTheNumber) {
 }
 
 }  // namespace
-}  // namespace fathom::gpu
+}  // namespace fathom::kernels::gpu

@@ -10,7 +10,7 @@
 #include "kernels/gpu/device/codes.h"
 #include "kernels/gpu/device/quantize.h"
 
-namespace fathom::gpu {
+namespace fathom::kernels::gpu {
 namespace {
 
 TEST(GpuCodes, IntegersAreTheNumbersOfE4m3) {
@@ -52,4 +52,4 @@ TEST(GpuCodes, OfEveryNumber) {
 }
 
 }  // namespace
-}  // namespace fathom::gpu
+}  // namespace fathom::kernels::gpu

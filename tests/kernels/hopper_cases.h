@@ -24,7 +24,8 @@
   X(SharedProduct256) X(WarpProductF16) X(WarpProductBf16) X(ClusterSum) X(TileCopy) \
   X(MoveRegisters) X(PeerSum) X(HopperFaulty) X(EarlyStep) X(EarlyClusterStep)
 // clang-format on
-#define DECLARE_HOPPER_KERNEL(Name) extern "C" fathom::emulator::Kernel fathom_emulated_##Name();
+#define DECLARE_HOPPER_KERNEL(Name) \
+  extern "C" fathom::kernels::emulator::Kernel fathom_emulated_##Name();
 HOPPER_TEST_KERNELS(DECLARE_HOPPER_KERNEL)
 #undef DECLARE_HOPPER_KERNEL
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <limits>
 
-namespace fathom {
+namespace fathom::kernels {
 namespace {
 
 TEST(HostBuffer, IsZeroedAlignedAndWritable) {
@@ -36,4 +36,4 @@ TEST(HostBuffer, TooMuchIsAnErrorThatNamesTheBytes) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-namespace fathom {
+namespace fathom::kernels {
 namespace {
 
 // Distance of `value` from the exact result in units of the last place of the exact result.
@@ -76,4 +76,4 @@ TEST(Math, RouterScoresOfTheSpecification) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::kernels

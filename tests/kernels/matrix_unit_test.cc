@@ -14,7 +14,7 @@
 
 #include "tests/kernels/device/fp8_kinds.h"
 
-namespace fathom::emulator {
+namespace fathom::kernels::emulator {
 namespace {
 
 using Wide = __int128;
@@ -314,4 +314,4 @@ TEST(MatrixUnit, Fp8OfHopperKeepsThirteenBits) {
 }
 
 }  // namespace
-}  // namespace fathom::emulator
+}  // namespace fathom::kernels::emulator

@@ -10,7 +10,7 @@
 
 #include "tests/kernels/kernel_data.h"
 
-namespace fathom {
+namespace fathom::kernels {
 namespace {
 
 using ::testing::ElementsAre;
@@ -219,4 +219,4 @@ TEST(PackFp4, ZeroVectorHasTheFloorScale) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -8,7 +8,7 @@
 #include "kernels/reference/reference_backend.h"
 #include "tests/kernels/kernel_data.h"
 
-namespace fathom {
+namespace fathom::kernels {
 namespace {
 
 using testing::Batch;
@@ -289,4 +289,4 @@ TEST(ReferenceAttention, ProbabilitiesAreRoundedBesideTheValuesOnly) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::kernels

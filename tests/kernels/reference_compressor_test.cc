@@ -8,7 +8,7 @@
 #include "kernels/reference/reference_backend.h"
 #include "tests/kernels/kernel_data.h"
 
-namespace fathom {
+namespace fathom::kernels {
 namespace {
 
 using testing::Batch;
@@ -345,4 +345,4 @@ TEST(ReferenceCompressor, ARollbackAcrossABlockBorder) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::kernels

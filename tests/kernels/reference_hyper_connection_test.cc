@@ -6,7 +6,7 @@
 #include "kernels/reference/reference_backend.h"
 #include "tests/kernels/kernel_data.h"
 
-namespace fathom {
+namespace fathom::kernels {
 namespace {
 
 using testing::Owned;
@@ -180,4 +180,4 @@ TEST(ReferenceHyperConnection, AddToStreamsAddsToEveryStream) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::kernels

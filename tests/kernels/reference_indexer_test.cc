@@ -9,7 +9,7 @@
 #include "kernels/reference/reference_backend.h"
 #include "tests/kernels/kernel_data.h"
 
-namespace fathom {
+namespace fathom::kernels {
 namespace {
 
 using testing::Batch;
@@ -214,4 +214,4 @@ TEST(ReferenceIndexer, ListsOfPiecesMergeToTheChoice) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::kernels

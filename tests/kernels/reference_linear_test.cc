@@ -6,7 +6,7 @@
 #include "kernels/reference/reference_backend.h"
 #include "tests/kernels/kernel_data.h"
 
-namespace fathom {
+namespace fathom::kernels {
 namespace {
 
 using testing::AsBytes;
@@ -425,4 +425,4 @@ TEST(ReferenceLinear, RowsDoNotDependOnTheBatch) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -9,7 +9,7 @@
 #include "kernels/reference/reference_backend.h"
 #include "tests/kernels/kernel_data.h"
 
-namespace fathom {
+namespace fathom::kernels {
 namespace {
 
 using testing::AsBytes;
@@ -188,4 +188,4 @@ TEST(ReferenceMoe, EmptyBatch) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -7,7 +7,7 @@
 #include "kernels/reference/reference_backend.h"
 #include "tests/kernels/kernel_data.h"
 
-namespace fathom {
+namespace fathom::kernels {
 namespace {
 
 using testing::Batch;
@@ -133,4 +133,4 @@ TEST(ReferenceNorm, WindowKeysAreNormalisedRotatedAndSimulated) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::kernels

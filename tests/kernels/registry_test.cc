@@ -8,7 +8,7 @@
 
 #include "kernels/cpu/isa.h"
 
-namespace fathom {
+namespace fathom::kernels {
 namespace {
 
 using ::testing::HasSubstr;
@@ -81,4 +81,4 @@ TEST(Registry, RefusesWhatTheMachineDoesNotHave) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::kernels

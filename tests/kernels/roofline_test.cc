@@ -20,7 +20,7 @@
 #include "kernels/registry.h"
 #include "tests/emulator/emulator_driver.h"
 
-namespace fathom {
+namespace fathom::kernels {
 namespace {
 
 TEST(Roofline, EveryPatternReadsEveryByteOnce) {
@@ -158,4 +158,4 @@ TEST(Roofline, MemoryThatIsNotThereIsAnError) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::kernels

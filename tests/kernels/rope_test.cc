@@ -11,7 +11,7 @@
 #include "checkpoint/safetensors.h"
 #include "tests/testing/shared_data.h"
 
-namespace fathom {
+namespace fathom::kernels {
 namespace {
 
 constexpr YarnScaling kYarn = {
@@ -56,7 +56,7 @@ TEST(Rope, AnglesAreCorrectlyRoundedOverTheWholeContext) {
 using Entry = std::tuple<std::string, std::int64_t, std::size_t>;
 
 // The entries that differ from the official table; each by the last bit, else the test fails.
-std::vector<Entry> Differences(const Checkpoint& official, const std::string& kind,
+std::vector<Entry> Differences(const checkpoint::Checkpoint& official, const std::string& kind,
                                const std::vector<float>& frequencies) {
   const TensorView& positions = *official.Find("positions");
   const auto cos_table = official.Find("cos_" + kind)->As<float>();
@@ -88,7 +88,7 @@ std::vector<Entry> Differences(const Checkpoint& official, const std::string& ki
 TEST(Rope, GoldenTablesOfTheOfficialCode) {
   const auto path = testing::SharedData("oracle/rope.safetensors");
   if (!path) GTEST_SKIP() << testing::kNoSharedData;
-  const auto official = Checkpoint::Open(*path);
+  const auto official = checkpoint::Checkpoint::Open(*path);
   ASSERT_TRUE(official) << official.error().message;
   ASSERT_EQ(official->Find("positions")->shape[0], 14);
   const std::vector<Entry> window = {{"cos", 127, 14},
@@ -105,4 +105,4 @@ TEST(Rope, GoldenTablesOfTheOfficialCode) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-namespace fathom {
+namespace fathom::kv_cache {
 namespace {
 
 constexpr BlockKind kKinds[] = {BlockKind::kHistory, BlockKind::kWindow};
@@ -158,4 +158,4 @@ TEST(BlockArenaDeathTest, AFreeBlockCannotBeReturnedOrShared) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::kv_cache

@@ -12,7 +12,7 @@
 #include "tests/testing/checkpoint_files.h"
 #include "tests/testing/shared_data.h"
 
-namespace fathom {
+namespace fathom::kv_cache {
 namespace {
 
 namespace fs = std::filesystem;
@@ -167,4 +167,4 @@ TEST(BlockDirectory, NamesAreThoseOfTheBlock) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::kv_cache

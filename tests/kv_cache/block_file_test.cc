@@ -20,7 +20,7 @@
 #include "tests/testing/checkpoint_files.h"
 #include "tests/testing/shared_data.h"
 
-namespace fathom {
+namespace fathom::kv_cache {
 namespace {
 
 using testing::BlockOfNumber;
@@ -236,4 +236,4 @@ TEST_F(BlockFile, OnlyAbandonedFilesAreRemoved) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::kv_cache

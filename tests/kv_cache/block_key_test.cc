@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace fathom {
+namespace fathom::kv_cache {
 namespace {
 
 std::string Hex(const BlockKey& key) {
@@ -56,4 +56,4 @@ TEST(BlockKeyDeathTest, ABlockHasAtMost128Tokens) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::kv_cache

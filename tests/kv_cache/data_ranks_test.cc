@@ -12,7 +12,7 @@
 #include "kv_cache/prefix_cache.h"
 #include "kv_cache/sequence_cache.h"
 
-namespace fathom {
+namespace fathom::kv_cache {
 namespace {
 
 constexpr BlockKey kDataRankRoot = {.bytes = {5}};
@@ -152,4 +152,4 @@ TEST_F(DataRanksDeathTest, NoSequenceReadsBlocksThatAnotherRankComputed) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::kv_cache

@@ -11,7 +11,7 @@
 #include "tests/testing/remote_backend.h"
 #include "tests/testing/shared_data.h"
 
-namespace fathom {
+namespace fathom::kv_cache {
 namespace {
 
 class DiskBlocksTest : public ::testing::TestWithParam<testing::TestMemory> {};
@@ -59,4 +59,4 @@ TEST_P(DiskBlocksTest, ABlockComesBackAsItWas) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::kv_cache

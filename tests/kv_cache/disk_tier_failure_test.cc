@@ -16,7 +16,7 @@
 #include "tests/testing/checkpoint_files.h"
 #include "tests/testing/shared_data.h"
 
-namespace fathom {
+namespace fathom::kv_cache {
 namespace {
 
 namespace fs = std::filesystem;
@@ -310,4 +310,4 @@ TEST(DiskTierFailure, ADirectoryThatCannotBeMade) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::kv_cache

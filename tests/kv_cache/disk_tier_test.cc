@@ -14,7 +14,7 @@
 #include "tests/testing/checkpoint_files.h"
 #include "tests/testing/shared_data.h"
 
-namespace fathom {
+namespace fathom::kv_cache {
 namespace {
 
 using testing::BlockOfNumber;
@@ -519,4 +519,4 @@ TEST_F(DiskTierDeathTest, SizesAreThoseOfTheIdentity) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::kv_cache

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-namespace fathom {
+namespace fathom::kv_cache {
 namespace {
 
 constexpr std::int64_t kRowBytes = 584;
@@ -142,4 +142,4 @@ TEST(Layout, RowsOfAnUnevenContextAreTheCompleteOnes) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::kv_cache

@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-namespace fathom {
+namespace fathom::kv_cache {
 namespace {
 
 std::vector<std::int32_t> Items(const LruList& list) {
@@ -55,4 +55,4 @@ TEST(LruList, AgreesWithAVector) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::kv_cache

@@ -13,7 +13,7 @@
 #include "kernels/reference/reference_backend.h"
 #include "tests/kv_cache/letter_blocks.h"
 
-namespace fathom {
+namespace fathom::kv_cache {
 namespace {
 
 using testing::LetterKeys;
@@ -323,4 +323,4 @@ TEST_F(PrefixCacheTest, TellsOfWhatIsWorthStoring) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::kv_cache

@@ -15,7 +15,7 @@
 #include "tests/kv_cache/letter_blocks.h"
 #include "tests/testing/remote_backend.h"
 
-namespace fathom {
+namespace fathom::kv_cache {
 namespace {
 
 using testing::LetterKeys;
@@ -335,4 +335,4 @@ INSTANTIATE_TEST_SUITE_P(Memory, PrefixCacheWalk, ::testing::ValuesIn(testing::k
                          [](const auto& memory) { return testing::Name(memory.param); });
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::kv_cache

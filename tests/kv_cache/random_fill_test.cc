@@ -11,7 +11,7 @@
 #include "kernels/reference/reference_backend.h"
 #include "kv_cache/sequence_cache.h"
 
-namespace fathom {
+namespace fathom::kv_cache {
 namespace {
 
 constexpr std::int64_t kContext = 700;
@@ -161,4 +161,4 @@ TEST_P(RandomFillTest, TakesAnyNumberOfTokens) {
 INSTANTIATE_TEST_SUITE_P(Ratios, RandomFillTest, ::testing::Values(0, 4, 128));
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::kv_cache

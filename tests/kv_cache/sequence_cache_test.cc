@@ -13,7 +13,7 @@
 #include "kernels/reference/reference_backend.h"
 #include "tests/testing/remote_backend.h"
 
-namespace fathom {
+namespace fathom::kv_cache {
 namespace {
 
 struct Extent {
@@ -494,4 +494,4 @@ TEST(SequenceCache, TooMuchMemoryIsAnErrorThatNamesTheShape) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::kv_cache

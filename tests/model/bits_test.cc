@@ -16,7 +16,7 @@
 #include "tests/model/test_model.h"
 #include "tests/testing/shared_data.h"
 
-namespace fathom {
+namespace fathom::model {
 namespace {
 
 using testing::Sequence;
@@ -205,4 +205,4 @@ INSTANTIATE_TEST_SUITE_P(Checkpoints, Bits,
                          testing::NameOfCase);
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::model

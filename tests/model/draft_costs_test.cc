@@ -6,7 +6,7 @@
 #include "tests/model/test_model.h"
 #include "tests/testing/shared_data.h"
 
-namespace fathom {
+namespace fathom::model {
 namespace {
 
 // GB, of docs/drafts.md.
@@ -100,4 +100,4 @@ TEST(DraftCosts, WeighTheTensorsOfACheckpoint) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::model

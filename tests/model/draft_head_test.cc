@@ -11,7 +11,7 @@
 #include "tests/testing/checkpoint_files.h"
 #include "tests/testing/shared_data.h"
 
-namespace fathom {
+namespace fathom::model {
 namespace {
 
 using ::testing::HasSubstr;
@@ -96,4 +96,4 @@ TEST(DraftHead, EmbeddedModelAndOracles) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::model

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace fathom {
+namespace fathom::model {
 namespace {
 
 using ::testing::ElementsAre;
@@ -123,4 +123,4 @@ TEST(DraftRounds, EndWithTheFirstError) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::model

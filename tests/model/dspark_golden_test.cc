@@ -17,7 +17,7 @@
 #include "tests/model/test_model.h"
 #include "tests/testing/shared_data.h"
 
-namespace fathom {
+namespace fathom::model {
 namespace {
 
 // A session of the official code: a prompt, then steps of drafts and their verification.
@@ -251,4 +251,4 @@ INSTANTIATE_TEST_SUITE_P(Sessions, DSparkGolden,
                          [](const auto& test) { return std::string(test.param); });
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::model

@@ -8,7 +8,7 @@
 #include "tests/model/test_model.h"
 #include "tests/testing/shared_data.h"
 
-namespace fathom {
+namespace fathom::model {
 namespace {
 
 const ModelOptions kOptions{.max_sequences = 2, .max_context = 1000, .max_batch_tokens = 16};
@@ -97,4 +97,4 @@ TEST(RoutingObserver, IsToldTheExpertsOfEveryLayer) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::model

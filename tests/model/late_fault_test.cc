@@ -9,7 +9,7 @@
 #include "model/model.h"
 #include "tests/testing/shared_data.h"
 
-namespace fathom {
+namespace fathom::model {
 namespace {
 
 // Finds a fault in every head while `is_broken`.
@@ -65,4 +65,4 @@ TEST(LateFault, EmptiesTheSequencesOfTheStep) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::model

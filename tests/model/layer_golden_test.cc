@@ -9,7 +9,7 @@
 #include "tests/model/test_model.h"
 #include "tests/testing/shared_data.h"
 
-namespace fathom {
+namespace fathom::model {
 namespace {
 
 struct LayerMatch {
@@ -75,4 +75,4 @@ INSTANTIATE_TEST_SUITE_P(Oracle, LayerGolden,
                          });
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::model

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-namespace fathom {
+namespace fathom::model {
 namespace {
 
 TEST(LocalRowsTest, ARankHasTheRowsOfItsSequences) {
@@ -49,4 +49,4 @@ TEST(LocalRowsTest, OneRankHasAllRows) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::model

@@ -7,7 +7,7 @@
 
 #include "base/integer_math.h"
 
-namespace fathom {
+namespace fathom::model {
 namespace {
 
 using ::testing::ElementsAre;
@@ -95,4 +95,4 @@ TEST(MemoryPlanTest, IsDescribedInOneLine) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::model

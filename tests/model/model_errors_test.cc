@@ -17,7 +17,7 @@
 #include "tests/model/test_model.h"
 #include "tests/testing/shared_data.h"
 
-namespace fathom {
+namespace fathom::model {
 namespace {
 
 using ::testing::AllOf;
@@ -456,4 +456,4 @@ TEST(ModelFormats, Fp8ExpertsWithE8m0Scales) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::model

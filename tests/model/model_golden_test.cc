@@ -9,7 +9,7 @@
 #include "tests/model/test_model.h"
 #include "tests/testing/shared_data.h"
 
-namespace fathom {
+namespace fathom::model {
 namespace {
 
 struct Case {
@@ -61,4 +61,4 @@ INSTANTIATE_TEST_SUITE_P(All, ModelGolden,
                          });
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::model

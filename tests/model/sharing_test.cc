@@ -18,7 +18,7 @@
 #include "tests/model/test_model.h"
 #include "tests/testing/shared_data.h"
 
-namespace fathom {
+namespace fathom::model {
 namespace {
 
 using testing::DraftKept;
@@ -489,4 +489,4 @@ INSTANTIATE_TEST_SUITE_P(Checkpoints, ReferenceSharing,
                          ::testing::Values(SharingCase{"fairy", nullptr, Isa::kScalar}), TestName);
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::model

@@ -17,7 +17,7 @@
 #include "tests/model/test_model.h"
 #include "tests/testing/shared_data.h"
 
-namespace fathom {
+namespace fathom::model {
 namespace {
 
 using testing::EditedCheckpoint;
@@ -134,4 +134,4 @@ TEST_F(TensorTypes, WrongOnesNameAllForms) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::model

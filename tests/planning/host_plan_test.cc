@@ -16,7 +16,7 @@
 #include "planning/host_shares.h"
 #include "tests/testing/shared_data.h"
 
-namespace fathom {
+namespace fathom::planning {
 namespace {
 
 using ::testing::AllOf;
@@ -321,4 +321,4 @@ TEST(HostPlanTest, RanksTakeTheLongestStepsThatAllHaveMemoryFor) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::planning

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace fathom {
+namespace fathom::planning {
 namespace {
 
 StreamingCounts Counts() {
@@ -45,4 +45,4 @@ TEST(DescribeStreaming, DividesByNothing) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::planning

@@ -19,7 +19,7 @@
 #include "tests/testing/ranks.h"
 #include "tests/testing/shared_data.h"
 
-namespace fathom {
+namespace fathom::planning {
 namespace {
 
 using ::testing::StartsWith;
@@ -103,4 +103,4 @@ TEST_F(HostSharesTest, HasRoomForThePausesOfRanks) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::planning

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <cstdint>
 
-namespace fathom {
+namespace fathom::planning {
 namespace {
 
 using std::chrono::seconds;
@@ -81,4 +81,4 @@ TEST_F(PoolGovernorTest, GrowsSlowlyAfterAMinuteOfCalm) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::planning

@@ -23,7 +23,7 @@
 #include "runtime/runtime.h"
 #include "tests/testing/shared_data.h"
 
-namespace fathom {
+namespace fathom::runtime {
 namespace {
 
 using ::testing::Contains;
@@ -249,4 +249,4 @@ TEST_F(HostMemoryTest, MoreThanIsUsableIsAWarning) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::runtime

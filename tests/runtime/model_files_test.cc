@@ -11,7 +11,7 @@
 #include "tests/testing/checkpoint_files.h"
 #include "tests/testing/shared_data.h"
 
-namespace fathom {
+namespace fathom::runtime {
 namespace {
 
 using ::testing::ElementsAre;
@@ -50,4 +50,4 @@ TEST(ModelFilesTest, EndTokensOfBothFilesOnceEach) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::runtime

@@ -5,7 +5,7 @@
 #include <array>
 #include <set>
 
-namespace fathom {
+namespace fathom::sampling {
 namespace {
 
 using Block = std::array<std::uint32_t, 4>;
@@ -39,4 +39,4 @@ TEST(Philox, EveryPartOfKeyAndCounterMatters) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::sampling

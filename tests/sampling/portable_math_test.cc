@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-namespace fathom {
+namespace fathom::sampling {
 namespace {
 
 // Numbers between two doubles of the same sign.
@@ -84,4 +84,4 @@ TEST(PortableMath, GumbelMoments) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::sampling

@@ -9,7 +9,7 @@
 #include <set>
 #include <vector>
 
-namespace fathom {
+namespace fathom::sampling {
 namespace {
 
 struct Parameters {
@@ -154,4 +154,4 @@ TEST(Truncate, StepsRenormalise) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::sampling

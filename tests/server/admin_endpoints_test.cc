@@ -11,7 +11,7 @@
 
 #include "tests/http/fake_exchange.h"
 
-namespace fathom {
+namespace fathom::server {
 namespace {
 
 using testing::FakeExchange;
@@ -89,4 +89,4 @@ TEST(AdminEndpointsTest, RequestsComeAndGoWhileTheyAreListed) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::server

@@ -11,7 +11,7 @@
 #include "engine/sampling_fields.h"
 #include "server/openapi_document.h"
 
-namespace fathom {
+namespace fathom::server {
 namespace {
 
 using nlohmann::json;
@@ -82,4 +82,4 @@ TEST(OpenApiLimits, NumbersHaveAnExpression) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::server

@@ -16,7 +16,7 @@
 #include "engine/metrics.h"
 #include "tests/testing/shared_data.h"
 
-namespace fathom {
+namespace fathom::server {
 namespace {
 
 // Samples of the Prometheus text by their names with labels.
@@ -175,4 +175,4 @@ TEST(ServerMetricsTest, WithoutAnEngineThereAreTheServersMetricsAlone) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::server

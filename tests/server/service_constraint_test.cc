@@ -6,7 +6,7 @@
 
 #include "tests/server/service_fixture.h"
 
-namespace fathom {
+namespace fathom::server {
 namespace {
 
 using testing::FakeExchange;
@@ -62,4 +62,4 @@ TEST_F(ServiceConstraintTest, AFormThatCannotBeKeptIsRefused) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::server

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace fathom {
+namespace fathom::server {
 namespace {
 
 std::string FindField(const HttpResponse& response, std::string_view name) {
@@ -63,4 +63,4 @@ TEST(WebFilesTest, EachModuleThatIsImportedIsServed) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::server

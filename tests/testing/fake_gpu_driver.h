@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "base/namespaces.h"
 #include "kernels/gpu/kernel_list.h"
 
 namespace fathom::testing {

@@ -11,7 +11,7 @@
 #include "tests/tokenizer/golden.h"
 #include "tokenizer/byte_level.h"
 
-namespace fathom {
+namespace fathom::tokenizer {
 namespace {
 
 // The parts of a Tokenizer, so that each way of merging can be asked.
@@ -202,4 +202,4 @@ TEST(Bpe, LongPiecesAgreeByScanAndByHeap) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::tokenizer

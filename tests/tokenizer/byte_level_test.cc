@@ -4,7 +4,7 @@
 
 #include <set>
 
-namespace fathom {
+namespace fathom::tokenizer {
 namespace {
 
 TEST(ByteLevel, EveryByteHasASymbolOfItsOwn) {
@@ -44,4 +44,4 @@ TEST(ByteLevel, RefusesWhatIsNoSymbol) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::tokenizer

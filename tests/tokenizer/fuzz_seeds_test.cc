@@ -9,7 +9,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
-namespace fathom {
+namespace fathom::tokenizer {
 namespace {
 
 int Replay(std::string_view input) {
@@ -34,4 +34,4 @@ TEST(TokenizerFuzzSeeds, EveryTruncationReplays) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::tokenizer

@@ -9,7 +9,7 @@
 #include "tests/tokenizer/golden.h"
 #include "tokenizer/tokenizer.h"
 
-namespace fathom {
+namespace fathom::tokenizer {
 namespace {
 
 constexpr std::size_t kBytes = 1'000'000;
@@ -89,4 +89,4 @@ TEST(LongInput, EndsEarlyWhenToldTo) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::tokenizer

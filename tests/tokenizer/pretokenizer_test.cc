@@ -9,7 +9,7 @@
 #include "tests/tokenizer/golden.h"
 #include "tokenizer/tokenizer_file.h"
 
-namespace fathom {
+namespace fathom::tokenizer {
 namespace {
 
 using ::testing::ElementsAre;
@@ -106,4 +106,4 @@ TEST(PreTokenizer, RefusesUnknownPatterns) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::tokenizer

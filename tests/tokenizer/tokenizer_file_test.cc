@@ -9,7 +9,7 @@
 #include "tests/tokenizer/golden.h"
 #include "tokenizer/tokenizer.h"
 
-namespace fathom {
+namespace fathom::tokenizer {
 namespace {
 
 using ::testing::AllOf;
@@ -222,4 +222,4 @@ TEST(TokenizerFile, PreTokenizer) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::tokenizer

@@ -14,7 +14,7 @@
 #include "tests/testing/shared_data.h"
 #include "tests/tokenizer/golden.h"
 
-namespace fathom {
+namespace fathom::tokenizer {
 namespace {
 
 using ::testing::HasSubstr;
@@ -330,4 +330,4 @@ TEST(TokenizerLoad, NamesTheMissingFile) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::tokenizer

@@ -8,7 +8,7 @@
 #include "api/anthropic/messages_request.h"
 #include "json/json_writer.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 ApiResult<ApiReply> CountTokens(const ApiModel& model, const ApiRouteRequest& request) {
@@ -71,4 +71,4 @@ ApiResult<std::int64_t> CountMessageTokens(const ApiBody& body, const ApiModel& 
                            body.is_abandoned);
 }
 
-}  // namespace fathom
+}  // namespace fathom::api

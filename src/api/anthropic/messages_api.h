@@ -5,7 +5,7 @@
 
 #include "api/common/api.h"
 
-namespace fathom {
+namespace fathom::api {
 
 extern const Api kMessages;
 
@@ -13,4 +13,4 @@ extern const Api kMessages;
 // longer than limits.max_context.
 ApiResult<std::int64_t> CountMessageTokens(const ApiBody& body, const ApiModel& model);
 
-}  // namespace fathom
+}  // namespace fathom::api

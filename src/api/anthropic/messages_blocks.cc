@@ -14,7 +14,7 @@
 #include "chat/messages.h"
 #include "json/json_writer.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 // The beginnings of the types of blocks that are not text, but that another model could read.
@@ -257,4 +257,4 @@ std::string ContentBlockReader::ReadType(const JsonValue& block, const std::stri
   return type;
 }
 
-}  // namespace fathom
+}  // namespace fathom::api

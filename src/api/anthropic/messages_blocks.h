@@ -12,7 +12,7 @@
 #include "json/field_reader.h"
 #include "json/json_value.h"
 
-namespace fathom {
+namespace fathom::api {
 
 // The blocks of one message by kind.
 struct Blocks {
@@ -76,4 +76,4 @@ class ContentBlockReader {
   std::size_t n_counted_ = 0;
 };
 
-}  // namespace fathom
+}  // namespace fathom::api

@@ -10,7 +10,7 @@
 #include "api/common/other_endpoint.h"
 #include "chat/literals.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 // The last block that summarizes everything before it.
@@ -165,4 +165,4 @@ std::vector<Message> ReadConversation(FieldReader& reader, std::string_view body
   return ConversationReader(reader, body, rules, *tools).Read();
 }
 
-}  // namespace fathom
+}  // namespace fathom::api

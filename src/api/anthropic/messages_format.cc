@@ -9,7 +9,7 @@
 #include "chat/answer.h"
 #include "json/json_writer.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 constexpr int kOverloaded = 529;
@@ -267,4 +267,4 @@ void MessageBlocks::Close(std::string* out) {
 
 std::unique_ptr<AnswerFormat> MakeMessagesFormat() { return std::make_unique<MessagesFormat>(); }
 
-}  // namespace fathom
+}  // namespace fathom::api

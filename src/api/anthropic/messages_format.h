@@ -14,7 +14,7 @@
 #include "chat/answer_event.h"
 #include "json/json_value.h"
 
-namespace fathom {
+namespace fathom::api {
 
 std::unique_ptr<AnswerFormat> MakeMessagesFormat();
 
@@ -61,4 +61,4 @@ class MessageBlocks {
   std::vector<AnswerEvent> waiting_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::api

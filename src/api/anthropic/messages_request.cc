@@ -8,7 +8,7 @@
 #include "api/common/reasoning_fields.h"
 #include "api/common/sampling_aliases.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 void ReadMessagesGeneration(FieldReader& reader, const RequestLimits& limits,
@@ -82,4 +82,4 @@ Result<ChatCompletionRequest> ParseMessagesRequest(const ApiBody& body, const Re
   return request;
 }
 
-}  // namespace fathom
+}  // namespace fathom::api

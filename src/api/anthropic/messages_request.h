@@ -14,7 +14,7 @@
 #include "json/field_reader.h"
 #include "json/json_value.h"
 
-namespace fathom {
+namespace fathom::api {
 
 // Parses the body, also for POST /v1/messages/count_tokens. max_tokens may be absent; the
 // temperature may go to 2; the engine's own sampling fields are accepted beside Anthropic's.
@@ -59,4 +59,4 @@ struct ConversationRules {
 std::vector<Message> ReadConversation(FieldReader& reader, std::string_view body,
                                       const ConversationRules& rules, OfferedTools* tools);
 
-}  // namespace fathom
+}  // namespace fathom::api

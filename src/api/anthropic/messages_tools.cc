@@ -9,7 +9,7 @@
 #include "base/utf8.h"
 #include "json/json_writer.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 constexpr std::string_view kSearchOfTools = "tool_search_";
@@ -301,4 +301,4 @@ ToolChoice ReadMessagesToolChoice(FieldReader& reader, const MessagesTools& tool
   return read;
 }
 
-}  // namespace fathom
+}  // namespace fathom::api

@@ -13,7 +13,7 @@
 #include "json/field_reader.h"
 #include "json/json_value.h"
 
-namespace fathom {
+namespace fathom::api {
 
 struct MessagesTools {
   std::vector<ToolSpec> tools{};
@@ -39,4 +39,4 @@ ToolSpec MessagesFunction(const JsonValue& tool, std::string_view body, const st
 // satisfy the choice; all tools were dropped.
 ToolChoice ReadMessagesToolChoice(FieldReader& reader, const MessagesTools& tools, bool* parallel);
 
-}  // namespace fathom
+}  // namespace fathom::api

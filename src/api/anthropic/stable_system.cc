@@ -5,7 +5,7 @@
 
 #include "api/anthropic/messages_request.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 constexpr std::string_view kBillingHeader = "x-anthropic-billing-header:";
@@ -59,4 +59,4 @@ std::string StableSystemText(std::string_view text) {
   return WithoutTokensMarkers(WithoutBillingHeader(text));
 }
 
-}  // namespace fathom
+}  // namespace fathom::api

@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 std::unique_ptr<AnswerParser> MakeParser(const AnswerOptions& options,
@@ -166,4 +166,4 @@ std::optional<TokenSection> TokenSections::Decide(const CollectedAnswer& answer)
   return *fits ? TokenSection::kContent : TokenSection::kMarkup;
 }
 
-}  // namespace fathom
+}  // namespace fathom::api

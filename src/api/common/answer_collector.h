@@ -20,7 +20,7 @@
 #include "engine/token_stream.h"
 #include "tokenizer/tokenizer.h"
 
-namespace fathom {
+namespace fathom::api {
 
 // Options for reading an answer.
 struct AnswerOptions {
@@ -115,4 +115,4 @@ class TokenSections {
   std::optional<std::string> piece_;  // the text of the first undecided token
 };
 
-}  // namespace fathom
+}  // namespace fathom::api

@@ -12,7 +12,7 @@
 #include "api/common/openai_rules.h"
 #include "base/utf8.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 using CallKind = ToolConstraint::Kind;
@@ -261,4 +261,4 @@ ApiResult<AnswerConstraint> MakeAnswerConstraint(const ContentForm& form, const 
   return constraint;
 }
 
-}  // namespace fathom
+}  // namespace fathom::api

@@ -14,7 +14,7 @@
 #include "chat/encoder.h"
 #include "constraint/constraint.h"
 
-namespace fathom {
+namespace fathom::api {
 
 // Compiles like ConstraintCompiler::Compile, in the turn of a caller. Error (kStopped): the caller
 // has abandoned it. Any thread may call.
@@ -64,4 +64,4 @@ ApiResult<AnswerConstraint> MakeAnswerConstraint(const ContentForm& form, const 
                                                  const CompileConstraint& compile,
                                                  const Caller& caller);
 
-}  // namespace fathom
+}  // namespace fathom::api

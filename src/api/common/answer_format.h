@@ -10,7 +10,7 @@
 #include "json/json_value.h"
 #include "json/json_writer.h"
 
-namespace fathom {
+namespace fathom::api {
 
 // A comment, which clients ignore.
 inline constexpr std::string_view kSseKeepAlive = ": keep-alive\n\n";
@@ -56,4 +56,4 @@ inline void AppendSse(std::string_view event, const JsonValue& json, std::string
 // Ends a stream of OpenAI's chat completions and completions.
 inline constexpr std::string_view kSseDone = "data: [DONE]\n\n";
 
-}  // namespace fathom
+}  // namespace fathom::api

@@ -14,7 +14,7 @@
 #include "api/common/api_error.h"
 #include "json/json_value.h"
 
-namespace fathom {
+namespace fathom::api {
 
 // A request to a route.
 struct ApiRouteRequest {
@@ -78,4 +78,4 @@ const Api* FindApi(std::string_view path);
 // the error of the call.
 ApiReply WholeReply(const ApiAnswer& answer);
 
-}  // namespace fathom
+}  // namespace fathom::api

@@ -6,7 +6,7 @@
 #include "api/common/api.h"
 #include "base/check.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 // The engine's errors about a constraint begin with one of these (engine/allowed_tokens.h).
@@ -124,4 +124,4 @@ std::optional<ApiError> ApiAnswer::error() const {
   return std::nullopt;
 }
 
-}  // namespace fathom
+}  // namespace fathom::api

@@ -17,7 +17,7 @@
 #include "chat/call_ids.h"
 #include "engine/token_stream.h"
 
-namespace fathom {
+namespace fathom::api {
 
 struct ApiReply {
   int status = 200;  // HTTP status
@@ -113,4 +113,4 @@ class ApiAnswer {
   AnswerTimes times_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::api

@@ -7,7 +7,7 @@
 
 #include "base/stop_check.h"
 
-namespace fathom {
+namespace fathom::api {
 
 struct ApiBody {
   template <class Text, class = std::enable_if_t<std::is_convertible_v<Text, std::string_view>>>
@@ -23,4 +23,4 @@ struct ApiBody {
   StopFunction is_abandoned;
 };
 
-}  // namespace fathom
+}  // namespace fathom::api

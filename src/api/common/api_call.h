@@ -20,7 +20,7 @@
 #include "engine/request.h"
 #include "tokenizer/tokenizer.h"
 
-namespace fathom {
+namespace fathom::api {
 
 struct Api;  // api/common/api.h
 class ResponseStore;
@@ -74,4 +74,4 @@ struct ApiCall {
   std::any context{};          // used only by the API
 };
 
-}  // namespace fathom
+}  // namespace fathom::api

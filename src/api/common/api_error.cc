@@ -7,7 +7,7 @@
 
 #include "json/json_writer.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 // Returns "stop[2]" for "stop[2]: expected ...", or "" if the message does not begin with a field.
@@ -102,4 +102,4 @@ std::string ToJson(const ApiError& error) {
   return WriteJson({{"error", std::move(fields)}});
 }
 
-}  // namespace fathom
+}  // namespace fathom::api

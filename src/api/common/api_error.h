@@ -11,7 +11,7 @@
 #include "constraint/constraint_error.h"
 #include "json/json_value.h"
 
-namespace fathom {
+namespace fathom::api {
 
 // The lengths for a prompt that is too long.
 struct ContextOverflow {
@@ -56,4 +56,4 @@ JsonValue IssuesJson(const ApiError& error);
 // fields are null. A field "errors" is added for issues.
 std::string ToJson(const ApiError& error);
 
-}  // namespace fathom
+}  // namespace fathom::api

@@ -15,7 +15,7 @@
 #include "chat/shown_request.h"
 #include "json/json_value.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 // Returns the tools of the request and of its messages.
@@ -284,4 +284,4 @@ ApiResult<std::int64_t> CountPromptTokens(Result<ChatCompletionRequest> request,
   return static_cast<std::int64_t>(prompt->tokens.size());
 }
 
-}  // namespace fathom
+}  // namespace fathom::api

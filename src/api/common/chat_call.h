@@ -13,7 +13,7 @@
 #include "base/tensor.h"
 #include "chat/chat.h"
 
-namespace fathom {
+namespace fathom::api {
 
 // Decides whether the model may, must or must not call a tool.
 struct ToolChoice {
@@ -71,4 +71,4 @@ std::optional<ApiError> AddConstraint(const AnswerFrame& frame, const Generation
 std::optional<ApiError> AddRequest(std::vector<Token> tokens, const GenerationFields& fields,
                                    const ApiModel& model, ApiCall* call);
 
-}  // namespace fathom
+}  // namespace fathom::api

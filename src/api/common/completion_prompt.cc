@@ -6,7 +6,7 @@
 
 #include "chat/literals.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 Result<std::vector<Token>> EncodeText(const CompletionPrompt& prompt, const Tokenizer& tokenizer,
@@ -72,4 +72,4 @@ ApiResult<EncodedCompletion> EncodeCompletion(const CompletionPrompt& prompt,
   return EncodedCompletion{.tokens = *std::move(tokens), .n_added = n_added};
 }
 
-}  // namespace fathom
+}  // namespace fathom::api

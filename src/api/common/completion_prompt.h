@@ -12,7 +12,7 @@
 #include "base/stop_check.h"
 #include "base/tensor.h"
 
-namespace fathom {
+namespace fathom::api {
 
 // Special tokens written in a text become tokens, because the client writes the whole prompt.
 using CompletionPrompt = std::variant<std::string, std::vector<Token>>;
@@ -34,4 +34,4 @@ ApiResult<EncodedCompletion> EncodeCompletion(const CompletionPrompt& prompt,
                                               const CompletionOptions& options,
                                               const ApiModel& model, const StopFunction& stop);
 
-}  // namespace fathom
+}  // namespace fathom::api

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 using FormKind = ContentConstraint::Kind;
@@ -228,4 +228,4 @@ void ReadFormFields(FieldReader& reader, ContentForm* form) {
   }
 }
 
-}  // namespace fathom
+}  // namespace fathom::api

@@ -8,7 +8,7 @@
 #include "json/field_reader.h"
 #include "json/json_value.h"
 
-namespace fathom {
+namespace fathom::api {
 
 struct ContentForm {
   ContentConstraint constraint{};
@@ -37,4 +37,4 @@ void ReadJsonOrSchema(FieldReader& reader, const std::string& field, ContentForm
 // demand nothing, such as an empty grammar, are not a form. Errors as above.
 void ReadFormFields(FieldReader& reader, ContentForm* form);
 
-}  // namespace fathom
+}  // namespace fathom::api

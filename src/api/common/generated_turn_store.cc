@@ -12,7 +12,7 @@
 #include "json/json_value.h"
 #include "json/json_writer.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 // An estimate of the nodes and tables around the tokens of a turn.
@@ -257,4 +257,4 @@ void RememberTurns(const ApiAnswer& answer) {
   }
 }
 
-}  // namespace fathom
+}  // namespace fathom::api

@@ -19,10 +19,13 @@
 #include "chat/call_ids.h"
 #include "chat/chat.h"
 
-namespace fathom {
+namespace fathom::tokenizer {
+class Tokenizer;  // tokenizer/tokenizer.h
+}  // namespace fathom::tokenizer
+
+namespace fathom::api {
 
 class ApiAnswer;         // api/common/api_answer.h
-class Tokenizer;         // tokenizer/tokenizer.h
 struct CollectedAnswer;  // api/common/answer_collector.h
 
 // Identifies an assistant turn that a client sends back: 128 bits of a hash.
@@ -129,4 +132,4 @@ std::optional<GeneratedTurn> MakeWrittenTurn(const CollectedAnswer& collected,
 // finished.
 void RememberTurns(const ApiAnswer& answer);
 
-}  // namespace fathom
+}  // namespace fathom::api

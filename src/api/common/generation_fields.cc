@@ -9,7 +9,7 @@
 #include "base/parse_text.h"
 #include "engine/sampling_fields.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 // These fields would change the answer.
@@ -245,4 +245,4 @@ Result<JsonValue> ParseBody(const ApiBody& body) {
   return json;
 }
 
-}  // namespace fathom
+}  // namespace fathom::api

@@ -17,7 +17,7 @@
 #include "engine/request.h"
 #include "json/field_reader.h"
 
-namespace fathom {
+namespace fathom::api {
 
 // Limits of one request.
 struct RequestLimits {
@@ -110,4 +110,4 @@ bool IsStrict(const JsonValue& function);
 // (kUnavailable).
 Result<JsonValue> ParseBody(const ApiBody& body);
 
-}  // namespace fathom
+}  // namespace fathom::api

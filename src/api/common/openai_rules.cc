@@ -10,7 +10,7 @@
 
 #include "json/json_pointer.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 bool IsObjectSchema(const JsonValue& schema) {
@@ -90,4 +90,4 @@ std::vector<ConstraintIssue> BrokenOpenAiRules(const JsonValue& schema) {
   return RuleChecker().CheckRoot(schema);
 }
 
-}  // namespace fathom
+}  // namespace fathom::api

@@ -7,10 +7,10 @@
 #include "constraint/constraint_error.h"
 #include "json/json_value.h"
 
-namespace fathom {
+namespace fathom::api {
 
 // Returns at most kMaxIssues places where the schema breaks a rule: the root is an object, and each
 // object has "additionalProperties": false and lists all of its properties as required.
 std::vector<ConstraintIssue> BrokenOpenAiRules(const JsonValue& schema);
 
-}  // namespace fathom
+}  // namespace fathom::api

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 struct Endpoint {
@@ -40,4 +40,4 @@ Error OtherEndpointError(const std::string& field, std::string_view what, std::s
           fmt::format("{}: {} is for POST {}; this path reads {}", field, what, path, reads)};
 }
 
-}  // namespace fathom
+}  // namespace fathom::api

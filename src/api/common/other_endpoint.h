@@ -7,7 +7,7 @@
 #include "base/result.h"
 #include "json/field_reader.h"
 
-namespace fathom {
+namespace fathom::api {
 
 // The APIs whose paths a client knows. Both have messages and prompts, at different paths.
 enum class PathFamily { kOpenAi, kOllama };
@@ -22,4 +22,4 @@ void RefuseOtherEndpoint(FieldReader& reader, std::string_view prompt_field,
 Error OtherEndpointError(const std::string& field, std::string_view what, std::string_view path,
                          std::string_view reads);
 
-}  // namespace fathom
+}  // namespace fathom::api

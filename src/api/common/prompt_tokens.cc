@@ -7,7 +7,7 @@
 
 #include "chat/literals.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 // Encodes the spans as one text and clears them.
@@ -72,4 +72,4 @@ void AddChatTokens(const Tokenizer& tokenizer, SamplingParameters* sampling) {
   for (const TaskToken& task : kTaskTokens) AddToken(tokenizer, task.token, &silent);
 }
 
-}  // namespace fathom
+}  // namespace fathom::api

@@ -11,7 +11,7 @@
 #include "engine/request.h"
 #include "tokenizer/tokenizer.h"
 
-namespace fathom {
+namespace fathom::api {
 
 // Returns the tokens of a prompt. A client's text never becomes special tokens, and replayed turns
 // keep their tokens.
@@ -30,4 +30,4 @@ std::vector<Token> TurnTokens(const Tokenizer& tokenizer);
 // text, by which answers are parsed.
 void AddChatTokens(const Tokenizer& tokenizer, SamplingParameters* sampling);
 
-}  // namespace fathom
+}  // namespace fathom::api

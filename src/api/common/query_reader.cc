@@ -9,7 +9,7 @@
 #include "base/utf8.h"
 #include "json/json_writer.h"
 
-namespace fathom {
+namespace fathom::api {
 
 QueryReader::QueryReader(std::string_view query) {
   while (!query.empty()) {
@@ -64,4 +64,4 @@ void QueryReader::Fail(std::string_view key, std::string_view expected, std::str
                              PythonJsonString(ShortenedUtf8(found, kQuotedBytes)))};
 }
 
-}  // namespace fathom
+}  // namespace fathom::api

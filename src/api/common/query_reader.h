@@ -12,7 +12,7 @@
 #include "base/result.h"
 #include "json/field_reader.h"
 
-namespace fathom {
+namespace fathom::api {
 
 // Keeps the first error, which names the field, and continues; get the error once, at the end.
 // Unknown fields are ignored. `query` must outlive the reader.
@@ -44,4 +44,4 @@ class QueryReader {
   std::optional<Error> error_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::api

@@ -7,7 +7,7 @@
 #include "chat/profile.h"
 #include "json/json_writer.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 constexpr std::string_view kNoEffort = "none";
@@ -112,4 +112,4 @@ std::optional<std::int64_t> ReadReasoningBudget(FieldReader& reader) {
   return budget == kNoBudget ? std::nullopt : std::optional(budget);
 }
 
-}  // namespace fathom
+}  // namespace fathom::api

@@ -8,7 +8,7 @@
 #include "chat/chat.h"
 #include "json/field_reader.h"
 
-namespace fathom {
+namespace fathom::api {
 
 // Sets thinking, effort and drop_thinking of `encoding`, which contains the defaults. Returns
 // whether the client chose anything about the reasoning.
@@ -31,4 +31,4 @@ bool ReadReasoningFields(FieldReader& reader, EncodeOptions* encoding);
 inline constexpr std::int64_t kNoBudget = -1;
 std::optional<std::int64_t> ReadReasoningBudget(FieldReader& reader);
 
-}  // namespace fathom
+}  // namespace fathom::api

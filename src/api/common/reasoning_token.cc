@@ -5,7 +5,7 @@
 
 #include "base/utf8.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 constexpr std::string_view kMark = "fathom1";
@@ -78,4 +78,4 @@ std::optional<std::string> ReadReasoningToken(std::string_view token) {
   return std::string(reasoning);
 }
 
-}  // namespace fathom
+}  // namespace fathom::api

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace fathom {
+namespace fathom::api {
 
 // Returns base64 of a mark, a checksum and the text. Nothing is hidden: the client also has the
 // readable text.
@@ -16,4 +16,4 @@ std::string MakeReasoningToken(std::string_view reasoning);
 // Returns nullopt for a token of another server or a damaged one.
 std::optional<std::string> ReadReasoningToken(std::string_view token);
 
-}  // namespace fathom
+}  // namespace fathom::api

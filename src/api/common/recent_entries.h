@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
-namespace fathom {
+namespace fathom::api {
 
 // A table by key in the order of use; evicts the least recently used entries above the limit. Used
 // by one thread at a time. Pointers to values are valid until the next change.
@@ -75,4 +75,4 @@ class RecentEntries {
   std::size_t bytes_ = 0;
 };
 
-}  // namespace fathom
+}  // namespace fathom::api

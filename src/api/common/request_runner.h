@@ -10,7 +10,7 @@
 #include "engine/request.h"
 #include "engine/token_stream.h"
 
-namespace fathom {
+namespace fathom::api {
 
 class RequestRunner {
  public:
@@ -33,4 +33,4 @@ class EngineRunner final : public RequestRunner {
   Engine& engine_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::api

@@ -5,7 +5,7 @@
 #include "api/common/generation_fields.h"
 #include "engine/sampling_fields.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 // Another server's numeric sampling parameter, and the value with which it changes nothing.
@@ -78,4 +78,4 @@ void RefuseOtherSampling(FieldReader& reader, const SamplingParameters& sampling
   }
 }
 
-}  // namespace fathom
+}  // namespace fathom::api

@@ -6,7 +6,7 @@
 #include "engine/request.h"
 #include "json/field_reader.h"
 
-namespace fathom {
+namespace fathom::api {
 
 // The names on all APIs for the most tokens of an answer, in the order of growing precedence.
 inline constexpr std::string_view kLengthNames[] = {"n_predict", "num_predict", "max_new_tokens",
@@ -19,4 +19,4 @@ void ReadSamplingAliases(FieldReader& reader, SamplingParameters* sampling);
 // nothing: if they were ignored, the client would get a different answer than it asked for.
 void RefuseOtherSampling(FieldReader& reader, const SamplingParameters& sampling);
 
-}  // namespace fathom
+}  // namespace fathom::api

@@ -11,7 +11,7 @@
 #include "api/ollama/ollama_request.h"
 #include "json/json_writer.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 // Prepares a chat, or a call without requests if it has no messages.
@@ -103,4 +103,4 @@ const Api kOllamaGenerate = {
     .prompt_field = "prompt",
 };
 
-}  // namespace fathom
+}  // namespace fathom::api

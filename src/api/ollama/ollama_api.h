@@ -8,7 +8,7 @@
 #include "api/common/api.h"
 #include "json/json_value.h"
 
-namespace fathom {
+namespace fathom::api {
 
 extern const Api kOllamaChat;      // POST /api/chat
 extern const Api kOllamaGenerate;  // POST /api/generate
@@ -27,4 +27,4 @@ std::string OllamaTime(std::int64_t seconds);
 // Returns the details of a model; no client needs their values.
 JsonValue OllamaModelDetails();
 
-}  // namespace fathom
+}  // namespace fathom::api

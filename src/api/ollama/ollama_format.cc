@@ -12,7 +12,7 @@
 #include "chat/answer.h"
 #include "json/json_writer.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 // The part of an answer that one line contains.
@@ -139,4 +139,4 @@ std::unique_ptr<AnswerFormat> MakeOllamaGenerateFormat() {
   return std::make_unique<OllamaFormat>(/*is_chat=*/false);
 }
 
-}  // namespace fathom
+}  // namespace fathom::api

@@ -13,7 +13,7 @@
 #include "chat/messages.h"
 #include "json/json_value.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 // All values below 1 mean no limit: -1 is the default, -2 is the rest of the context.
@@ -140,4 +140,4 @@ Result<OllamaGenerateRequest> ParseOllamaGenerate(const ApiBody& body, const Req
   return request;
 }
 
-}  // namespace fathom
+}  // namespace fathom::api

@@ -10,7 +10,7 @@
 #include "api/common/generation_fields.h"
 #include "base/result.h"
 
-namespace fathom {
+namespace fathom::api {
 
 // Parses the body of /api/chat. A chat without messages asks only whether the model exists. Errors
 // name the field: kInvalidArgument if it is wrong, kUnsupported if this server cannot do it.
@@ -32,4 +32,4 @@ Result<OllamaGenerateRequest> ParseOllamaGenerate(const ApiBody& body, const Req
 // Removes ":latest", which Ollama's clients append to names.
 void RemoveLatest(std::string* name);
 
-}  // namespace fathom
+}  // namespace fathom::api

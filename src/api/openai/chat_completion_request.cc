@@ -16,7 +16,7 @@
 #include "json/json_value.h"
 #include "json/json_writer.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 // Reads the name in {"function": {"name": ...}}, {"custom": {"name": ...}} or, in responses and in
@@ -259,4 +259,4 @@ Result<ChatCompletionRequest> ParseChatCompletionRequest(const ApiBody& body,
   return request;
 }
 
-}  // namespace fathom
+}  // namespace fathom::api

@@ -9,7 +9,7 @@
 #include "api/common/reasoning_fields.h"
 #include "json/json_value.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 constexpr std::string_view kPromptKinds =
@@ -112,4 +112,4 @@ Result<CompletionRequest> ParseCompletionRequest(const ApiBody& body, const Requ
   return request;
 }
 
-}  // namespace fathom
+}  // namespace fathom::api

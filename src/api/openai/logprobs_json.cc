@@ -8,7 +8,7 @@
 #include "base/character_count.h"
 #include "base/check.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 // JSON has no infinity; OpenAI writes this value for a token that cannot be chosen.
@@ -150,4 +150,4 @@ JsonValue PromptLogprobsJson(std::span<const TokenLogprobs> logprobs, int n_top,
   return list;
 }
 
-}  // namespace fathom
+}  // namespace fathom::api

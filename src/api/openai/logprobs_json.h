@@ -10,7 +10,7 @@
 #include "json/json_value.h"
 #include "tokenizer/tokenizer.h"
 
-namespace fathom {
+namespace fathom::api {
 
 // Names tokens in JSON: by their text, or as "token_id:7".
 struct TokenNames {
@@ -67,4 +67,4 @@ class CompletionLogprobs {
 JsonValue PromptLogprobsJson(std::span<const TokenLogprobs> logprobs, int n_top,
                              const Tokenizer& tokenizer);
 
-}  // namespace fathom
+}  // namespace fathom::api

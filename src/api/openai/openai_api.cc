@@ -8,7 +8,7 @@
 #include "api/common/completion_prompt.h"
 #include "api/openai/openai_requests.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 // Returns the prompt as the client wrote it, or the text of its tokens.
@@ -145,4 +145,4 @@ const Api kCompletions = {
     .prompt_field = "prompt",
 };
 
-}  // namespace fathom
+}  // namespace fathom::api

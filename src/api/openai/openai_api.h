@@ -11,7 +11,7 @@
 
 #include "api/common/api.h"
 
-namespace fathom {
+namespace fathom::api {
 
 extern const Api kChatCompletions;
 extern const Api kCompletions;
@@ -46,4 +46,4 @@ ApiReply OpenAiError(const ApiError& error);
 JsonValue OpenAiModelCard(const ModelCard& model);
 JsonValue OpenAiModelList(JsonValue cards);
 
-}  // namespace fathom
+}  // namespace fathom::api

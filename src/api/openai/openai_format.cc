@@ -16,7 +16,7 @@
 #include "json/json_value.h"
 #include "json/json_writer.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 // Returns a response, or a chunk of one, with these choices and without usage.
@@ -436,4 +436,4 @@ std::unique_ptr<AnswerFormat> MakeCompletionFormat() {
   return std::make_unique<CompletionFormat>();
 }
 
-}  // namespace fathom
+}  // namespace fathom::api

@@ -11,7 +11,7 @@
 #include "api/common/generation_fields.h"
 #include "base/result.h"
 
-namespace fathom {
+namespace fathom::api {
 
 // Contains texts or tokens that the model continues.
 struct CompletionRequest {
@@ -32,4 +32,4 @@ Result<ChatCompletionRequest> ParseChatCompletionRequest(const ApiBody& body,
 Result<CompletionRequest> ParseCompletionRequest(const ApiBody& body, const RequestLimits& limits,
                                                  const RequestDefaults& defaults);
 
-}  // namespace fathom
+}  // namespace fathom::api

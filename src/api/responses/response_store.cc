@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 // An estimate of the nodes, strings and tables around one entry or item; without it, many empty
@@ -73,4 +73,4 @@ std::size_t ResponseStore::bytes() const {
   return entries_.bytes();
 }
 
-}  // namespace fathom
+}  // namespace fathom::api

@@ -11,7 +11,7 @@
 
 #include "api/common/recent_entries.h"
 
-namespace fathom {
+namespace fathom::api {
 
 // One item of a conversation: a message, a call, the output of a call, ...
 struct ResponseItem {
@@ -54,4 +54,4 @@ class ResponseStore {
   RecentEntries<std::string, StoredResponse> entries_;  // by id; guarded by mutex_
 };
 
-}  // namespace fathom
+}  // namespace fathom::api

@@ -19,7 +19,7 @@
 #include "base/utf8.h"
 #include "json/json_writer.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 tl::unexpected<ApiError> Unknown(std::string_view id) {
@@ -167,4 +167,4 @@ const Api kResponses = {
     .prompt_field = "input",
 };
 
-}  // namespace fathom
+}  // namespace fathom::api

@@ -5,11 +5,11 @@
 
 #include "api/common/api.h"
 
-namespace fathom {
+namespace fathom::api {
 
 extern const Api kResponses;
 
 // Writes the responses, whole and streamed (responses_format.cc).
 std::unique_ptr<AnswerFormat> MakeResponsesFormat();
 
-}  // namespace fathom
+}  // namespace fathom::api

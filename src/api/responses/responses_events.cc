@@ -5,7 +5,7 @@
 #include "api/common/answer_format.h"
 #include "api/responses/responses_json.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 // The names of the events of a text, and of their fields.
@@ -160,4 +160,4 @@ std::string ReplayEvents(const JsonValue& response, std::int64_t first_number) {
   return out;
 }
 
-}  // namespace fathom
+}  // namespace fathom::api

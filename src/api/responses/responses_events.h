@@ -15,7 +15,7 @@
 
 #include "json/json_value.h"
 
-namespace fathom {
+namespace fathom::api {
 
 // Writes the stream of one response, one item after another. Used by one thread.
 class ResponseEvents {
@@ -48,4 +48,4 @@ class ResponseEvents {
 // events of its stream, with each text in one piece. `response`: from FinishedResponse.
 std::string ReplayEvents(const JsonValue& response, std::int64_t first_number);
 
-}  // namespace fathom
+}  // namespace fathom::api

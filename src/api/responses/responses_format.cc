@@ -29,7 +29,7 @@
 #include "json/json_value.h"
 #include "json/json_writer.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 class ResponsesFormat final : public AnswerFormat {
@@ -137,4 +137,4 @@ class ResponsesFormat final : public AnswerFormat {
 
 std::unique_ptr<AnswerFormat> MakeResponsesFormat() { return std::make_unique<ResponsesFormat>(); }
 
-}  // namespace fathom
+}  // namespace fathom::api

@@ -21,7 +21,7 @@
 #include "chat/messages.h"
 #include "json/json_writer.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 constexpr std::string_view kTextTypes[] = {"input_text", "output_text", "text", "summary_text",
@@ -436,4 +436,4 @@ void ReadResponsesInput(FieldReader& reader, std::string_view body, ResponseStor
   if (request->context.store && store != nullptr) request->context.input = items.TakeItems();
 }
 
-}  // namespace fathom
+}  // namespace fathom::api

@@ -9,7 +9,7 @@
 #include "chat/offered_tools.h"
 #include "json/field_reader.h"
 
-namespace fathom {
+namespace fathom::api {
 
 struct ItemRules {
   MediaPolicy media = MediaPolicy::kEarlier;
@@ -23,4 +23,4 @@ struct ItemRules {
 void ReadResponsesInput(FieldReader& reader, std::string_view body, ResponseStore* store,
                         const ItemRules& rules, OfferedTools* tools, ResponsesRequest* request);
 
-}  // namespace fathom
+}  // namespace fathom::api

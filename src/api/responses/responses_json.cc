@@ -9,7 +9,7 @@
 #include "chat/custom_tool.h"
 #include "json/json_writer.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 const CollectedAnswer& Collected(const ApiAnswer& answer) {
@@ -304,4 +304,4 @@ void StoreResponse(const ApiAnswer& answer, ResponseStore& store) {
   store.Put(std::move(stored));
 }
 
-}  // namespace fathom
+}  // namespace fathom::api

@@ -15,7 +15,7 @@
 #include "api/responses/responses_request.h"
 #include "json/json_value.h"
 
-namespace fathom {
+namespace fathom::api {
 
 // All functions take the answer to a call of kResponses, which has one choice.
 
@@ -68,4 +68,4 @@ JsonValue InputItemJson(const ResponseItem& item);
 // allows it, and it has ended without an error. Call once the answer is complete.
 void StoreResponse(const ApiAnswer& answer, ResponseStore& store);
 
-}  // namespace fathom
+}  // namespace fathom::api

@@ -13,7 +13,7 @@
 #include "api/responses/responses_items.h"
 #include "api/responses/responses_tools.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 // These fields need a server that works without its client, or data that only OpenAI has.
@@ -204,4 +204,4 @@ Result<ResponsesRequest> ParseResponsesRequest(const ApiBody& body, const Reques
   return request;
 }
 
-}  // namespace fathom
+}  // namespace fathom::api

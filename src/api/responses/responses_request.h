@@ -13,7 +13,7 @@
 #include "base/result.h"
 #include "json/json_value.h"
 
-namespace fathom {
+namespace fathom::api {
 
 // The kinds of tools, by the items for their calls. For the model, all of them are functions.
 enum class ToolKind {
@@ -58,4 +58,4 @@ Result<ResponsesRequest> ParseResponsesRequest(const ApiBody& body, const Reques
                                                const RequestDefaults& defaults,
                                                ResponseStore* store);
 
-}  // namespace fathom
+}  // namespace fathom::api

@@ -15,7 +15,7 @@
 #include "json/json_value.h"
 #include "json/json_writer.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 // A tool that OpenAI has defined and the client runs. Its name is its type.
@@ -312,4 +312,4 @@ ToolChoice ReadResponsesToolChoice(FieldReader& reader, const ResponsesTools& to
   return {.kind = Kind::kNamed, .name = std::move(name)};
 }
 
-}  // namespace fathom
+}  // namespace fathom::api

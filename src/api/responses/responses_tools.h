@@ -11,7 +11,7 @@
 #include "chat/chat.h"
 #include "json/field_reader.h"
 
-namespace fathom {
+namespace fathom::api {
 
 // Returns the model's name for a tool in a namespace: ns__name.
 std::string FlatToolName(std::string_view space, std::string_view name);
@@ -37,4 +37,4 @@ ResponsesTools ReadResponsesTools(FieldReader& reader, std::string_view source,
 // Reads "tool_choice".
 ToolChoice ReadResponsesToolChoice(FieldReader& reader, const ResponsesTools& tools);
 
-}  // namespace fathom
+}  // namespace fathom::api

@@ -27,7 +27,7 @@ namespace {
 
 constexpr std::int64_t kMaxTokens = 256;  // the default of --max-tokens
 
-Result<std::vector<Token>> EncodePrompt(const GenerateCommand& command, const ModelFiles& model) {
+Result<std::vector<Token>> PromptTokens(const GenerateCommand& command, const ModelFiles& model) {
   const Result<std::string> text = command.prompt == "-" ? ReadInput("-") : command.prompt;
   if (!text) return Unexpected(text.error());
   Result<std::vector<Token>> tokens = model.tokenizer.Encode(*text, SpecialTokens::kParse);
@@ -166,7 +166,7 @@ Status Finish(const PrintedAnswer& answer, const RequestStats& stats, const Runt
 Status RunCommand(const GenerateCommand& command, RankProcess& ranks, Log& log) {
   const Result<ModelFiles> files = ModelFiles::Read(command.run.model);
   if (!files) return Unexpected(files.error());
-  const Result<std::vector<Token>> prompt = EncodePrompt(command, *files);
+  const Result<std::vector<Token>> prompt = PromptTokens(command, *files);
   if (!prompt) return Unexpected(prompt.error());
   const std::int64_t n_prompt = static_cast<std::int64_t>(prompt->size());
   const Result<std::int64_t> n_context = ContextFor(command, files->config, n_prompt);

@@ -16,9 +16,9 @@
 #include "base/tensor.h"
 #include "cli/options/parser.h"
 
-namespace fathom {
+namespace fathom::model {
 struct DrafterKind;
-}
+}  // namespace fathom::model
 
 namespace fathom::cli {
 

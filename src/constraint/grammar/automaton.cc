@@ -4,7 +4,7 @@
 
 #include "constraint/lists.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 constexpr std::size_t kExpressionsPerState = 8;
@@ -139,4 +139,4 @@ bool Automaton::ListTexts(StateId state, std::size_t most, std::vector<std::stri
   return !exhausted();
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -16,7 +16,7 @@
 #include "constraint/grammar/kind_search.h"
 #include "constraint/work_meter.h"
 
-namespace fathom {
+namespace fathom::constraint {
 
 using StateId = std::uint32_t;
 inline constexpr StateId kDeadState = 0;  // nothing matches any more
@@ -99,4 +99,4 @@ class Automaton {
   KindSearch kinds_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::constraint

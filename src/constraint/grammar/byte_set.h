@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace fathom {
+namespace fathom::constraint {
 
 class ByteSet {
  public:
@@ -54,4 +54,4 @@ class ByteSet {
   std::array<std::uint64_t, 4> words_{};
 };
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <iterator>
 
-namespace fathom {
+namespace fathom::constraint {
 
 // A set of kinds, as bits.
 using CharacterClasses = std::uint64_t;
@@ -48,4 +48,4 @@ constexpr CharacterClasses KindBit(std::uint8_t first_byte) {
 // strings may contain them. Slice n has the plain tokens of at most n code points.
 inline constexpr int kLargestSlice = 30;
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -2,7 +2,7 @@
 #include "constraint/grammar/expression.h"
 #include "constraint/lists.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 constexpr std::uint64_t kStepsPerSet = 8;     // for a set of bytes that refines the classes
@@ -184,4 +184,4 @@ std::vector<Letter> ExpressionPool::FirstLetters(Id id) const {
   return found;
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

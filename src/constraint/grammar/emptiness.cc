@@ -6,7 +6,7 @@
 
 #include "constraint/grammar/expression.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 // Bounds of one search.
@@ -144,4 +144,4 @@ ExpressionId ExpressionPool::Prune(Id id) {
   return meter_.HasEnded() ? kNothing : PruneKnown(id);
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

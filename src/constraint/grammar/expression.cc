@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "constraint/lists.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 constexpr std::uint32_t kMaxLength = 0xFFFFFFFF;
@@ -400,4 +400,4 @@ void ExpressionPool::SetLimit(std::size_t more_expressions) {
   exceeded_ = false;
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

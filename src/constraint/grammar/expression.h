@@ -25,7 +25,7 @@
 #include "constraint/grammar/id_map.h"
 #include "constraint/work_meter.h"
 
-namespace fathom {
+namespace fathom::constraint {
 
 using ExpressionId = std::uint32_t;
 using RuleId = std::uint32_t;
@@ -313,4 +313,4 @@ class ExpressionPool {
   bool exceeded_ = false;
 };
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -2,7 +2,7 @@
 #include "base/check.h"
 #include "constraint/grammar/expression.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 // The continuations of the digits so far, packed into a number.
@@ -80,4 +80,4 @@ ExpressionId ExpressionPool::Multiple(std::uint32_t modulus, int fraction_digits
   return Multiple(modulus, 0, rest.Pack());
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

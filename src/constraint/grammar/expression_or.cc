@@ -10,7 +10,7 @@
 #include "constraint/grammar/expression.h"
 #include "constraint/lists.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 // An alternative as operand{minimum,maximum} rest.
@@ -300,4 +300,4 @@ ExpressionId ExpressionPool::AnyLiteral(std::vector<std::string_view> texts) {
   return close(levels[0]);
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -4,7 +4,7 @@
 
 #include "constraint/lists.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 // Bounds: the frames that are searched for one that equals a frame, and comparisons for a column.
@@ -78,4 +78,4 @@ bool FrameMerger::ReturnsLike(const Return& back, const Return& old,
   return back.frame.column ? back.frame == to : IsLike(back.frame.index, to);
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

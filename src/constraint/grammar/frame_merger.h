@@ -10,7 +10,7 @@
 
 #include "constraint/grammar/matcher_state.h"
 
-namespace fathom {
+namespace fathom::constraint {
 
 // Works on one column, whose frames have all their returns, and on the leaves of its state. Both
 // must outlive the merger.
@@ -47,4 +47,4 @@ class FrameMerger {
   std::size_t steps_ = 0;
 };
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -15,7 +15,7 @@
 #include "constraint/grammar/expression.h"
 #include "constraint/work_meter.h"
 
-namespace fathom {
+namespace fathom::constraint {
 
 // Bounds for the code points of a rule's text. The body is regular, its text is a sequence of code
 // points in any spelling (escapes), every prefix of whole code points matches, and the matcher
@@ -89,4 +89,4 @@ struct Grammar {
   }
 };
 
-}  // namespace fathom
+}  // namespace fathom::constraint

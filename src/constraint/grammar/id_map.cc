@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-namespace fathom {
+namespace fathom::constraint {
 
 // Four consecutive keys are next to each other, because an expression is derived by many symbols.
 // The slot grows with the hash, so that a table is copied to a larger one from front to end.
@@ -40,4 +40,4 @@ void IdMap::Clear() {
   size_ = 0;
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

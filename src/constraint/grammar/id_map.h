@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace fathom {
+namespace fathom::constraint {
 
 class IdMap {
  public:
@@ -35,4 +35,4 @@ class IdMap {
   std::size_t size_ = 0;
 };
 
-}  // namespace fathom
+}  // namespace fathom::constraint

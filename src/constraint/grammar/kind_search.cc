@@ -7,7 +7,7 @@
 #include "constraint/grammar/automaton.h"
 #include "constraint/lists.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 constexpr std::size_t kMaxSearchedStates = 512;  // states that one attempt may search
@@ -201,4 +201,4 @@ bool KindSearch::Follow(Automaton& automaton, std::uint32_t state, int kind) {
   return true;
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -8,7 +8,7 @@
 
 #include "constraint/grammar/character_classes.h"
 
-namespace fathom {
+namespace fathom::constraint {
 
 class Automaton;
 
@@ -67,4 +67,4 @@ class KindSearch {
   std::vector<std::uint32_t> found_;    // states that the last Follow found
 };
 
-}  // namespace fathom
+}  // namespace fathom::constraint

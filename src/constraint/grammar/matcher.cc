@@ -6,7 +6,7 @@
 #include "constraint/grammar/frame_merger.h"
 #include "constraint/lists.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 // Beyond so many leaves, equal ones are found by hashes.
@@ -481,4 +481,4 @@ bool Matcher::IsDeep(const MatcherState& state) const {
   });
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -16,7 +16,7 @@
 #include "constraint/grammar/matcher_state.h"
 #include "constraint/grammar/rule_facts.h"
 
-namespace fathom {
+namespace fathom::constraint {
 
 // Bounds of the work, in units that do not depend on the speed of the machine, so that an answer
 // does not either (docs/spec/constrained.md 3.4).
@@ -179,4 +179,4 @@ class Matcher {
   std::vector<std::size_t> kept_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::constraint

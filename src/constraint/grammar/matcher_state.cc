@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace fathom {
+namespace fathom::constraint {
 
 bool Equal(const SeenText* a, const SeenText* b) {
   for (; a != b; a = a->earlier.get(), b = b->earlier.get()) {
@@ -64,4 +64,4 @@ std::string UniqueText::Text() const {
   return text;
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

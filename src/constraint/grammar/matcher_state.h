@@ -17,7 +17,7 @@
 #include "constraint/grammar/expression.h"
 #include "constraint/grammar/ref.h"
 
-namespace fathom {
+namespace fathom::constraint {
 
 struct Column;
 
@@ -124,4 +124,4 @@ struct MatcherState {
   }
 };
 
-}  // namespace fathom
+}  // namespace fathom::constraint

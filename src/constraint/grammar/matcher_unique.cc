@@ -6,7 +6,7 @@
 #include "constraint/grammar/byte_set.h"
 #include "constraint/grammar/matcher.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 bool HasRests(const Leaf& leaf) {
@@ -153,4 +153,4 @@ bool Matcher::CanDifferAt(const Leaf& leaf, int depth) {
   return differs;
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

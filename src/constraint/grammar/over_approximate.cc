@@ -16,7 +16,7 @@
 #include "constraint/grammar/character_classes.h"
 #include "constraint/grammar/expression.h"
 
-namespace fathom {
+namespace fathom::constraint {
 
 // False only if every text begins with a byte with which no plain character begins.
 bool ExpressionPool::BeginsPlainly(Id id) const {
@@ -65,4 +65,4 @@ ExpressionId ExpressionPool::OverApproximate(Id id) {
   return Concat(LoosenAnd(nodes_[node.a]), node.b);
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace fathom {
+namespace fathom::constraint {
 
 // The count of an object; derive from it. A new object, or a copy, has no owners.
 class RefCounted {
@@ -49,4 +49,4 @@ class Ref {
   T* object_ = nullptr;
 };
 
-}  // namespace fathom
+}  // namespace fathom::constraint

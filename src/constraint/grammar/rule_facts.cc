@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 constexpr int kNoHeight = std::numeric_limits<int>::max() / 4;
@@ -240,4 +240,4 @@ std::vector<RuleProperties> FindRuleProperties(Grammar& grammar) {
   return rules;
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

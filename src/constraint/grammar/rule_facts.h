@@ -5,7 +5,7 @@
 
 #include "constraint/grammar/grammar.h"
 
-namespace fathom {
+namespace fathom::constraint {
 
 struct RuleProperties {
   bool matches = false;       // some text of finite length matches
@@ -18,4 +18,4 @@ struct RuleProperties {
 // calls against the order in which the rules were made.
 std::vector<RuleProperties> FindRuleProperties(Grammar& grammar);
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -4,7 +4,7 @@
 #include <functional>
 #include <string_view>
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 // No token has as many bytes, so larger numbers of rules that may still be opened make no
@@ -93,4 +93,4 @@ bool StateEquivalence::CompareFrames(std::span<const FrameRef> known) {
   return true;
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

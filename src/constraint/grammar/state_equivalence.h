@@ -10,7 +10,7 @@
 #include "constraint/grammar/matcher.h"
 #include "constraint/grammar/matcher_state.h"
 
-namespace fathom {
+namespace fathom::constraint {
 
 // Compares a state whose mask is known with another one, first their leaves, then the frames that
 // the known mask has read. Frames correspond by the way that leads to them, not by their identity.
@@ -35,4 +35,4 @@ class StateEquivalence {
   std::vector<std::pair<FrameRef, FrameRef>> matched_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::constraint

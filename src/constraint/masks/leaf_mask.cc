@@ -5,7 +5,7 @@
 #include <span>
 #include <utility>
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 constexpr std::size_t kFewTokens = 512;
@@ -239,4 +239,4 @@ std::shared_ptr<const LeafMask> LeafMasks::Find(const Leaf& leaf, bool needs_all
   return mask;
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -13,7 +13,7 @@
 #include "constraint/grammar/matcher_state.h"
 #include "constraint/masks/vocabulary.h"
 
-namespace fathom {
+namespace fathom::constraint {
 
 // The nodes of the trie at which texts leave a rule: with `ends`, the rule may end there; without
 // `ends`, the rule is in a state with the edges of `state` there. The leaf's own place is no exit:
@@ -65,4 +65,4 @@ class LeafMasks {
   std::unordered_map<std::uint64_t, std::shared_ptr<const LeafMask>> masks_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::constraint

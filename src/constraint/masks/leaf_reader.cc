@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <memory>
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 // The leaf at a place where it may leave its rule by an exit, with the bytes up to there.
@@ -184,4 +184,4 @@ void LeafReader::ReadNode(const MatcherState& state, std::uint32_t node, TokenSe
   if (node + 1 < of.end) walk_.Run(state, node + 1, of.end, of.depth, tokens);
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

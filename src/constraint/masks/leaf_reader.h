@@ -12,7 +12,7 @@
 #include "constraint/masks/trie_walk.h"
 #include "constraint/masks/vocabulary.h"
 
-namespace fathom {
+namespace fathom::constraint {
 
 // One thread at a time. `matcher` and `vocabulary` must outlive this object. The matcher records
 // frames while leaves are read.
@@ -56,4 +56,4 @@ class LeafReader {
   TokenSet scratch_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -6,7 +6,7 @@
 #include "constraint/grammar/state_equivalence.h"
 #include "constraint/lists.h"
 
-namespace fathom {
+namespace fathom::constraint {
 
 MaskBuilder::MaskBuilder(Matcher& matcher, const ConstraintVocabulary& vocabulary,
                          std::size_t max_cache)
@@ -120,4 +120,4 @@ void MaskBuilder::Keep(Entry entry) {
   by_hash_.emplace(entries_.front().hash, entries_.begin());
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

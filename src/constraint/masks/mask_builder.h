@@ -15,7 +15,7 @@
 #include "constraint/masks/trie_walk.h"
 #include "constraint/masks/vocabulary.h"
 
-namespace fathom {
+namespace fathom::constraint {
 
 // One thread at a time. `matcher` and `vocabulary` must outlive the builder.
 class MaskBuilder {
@@ -74,4 +74,4 @@ class MaskBuilder {
   std::int64_t n_hits_ = 0;
 };
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -5,7 +5,7 @@
 
 #include "base/utf8.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 constexpr std::size_t kLongestText = 255;
@@ -139,4 +139,4 @@ int PlainCodePoints(std::string_view text) {
   return n <= kLargestSlice ? static_cast<int>(n) : 0;
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -11,7 +11,7 @@
 #include "base/tensor.h"
 #include "constraint/grammar/character_classes.h"
 
-namespace fathom {
+namespace fathom::constraint {
 
 // A node stands for the bytes from the root to it. Its children follow it.
 struct TrieNode {
@@ -95,4 +95,4 @@ class TokenSet {
 // Returns the number of code points of a plain text of at most kLargestSlice, or 0.
 int PlainCodePoints(std::string_view text);
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -2,7 +2,7 @@
 
 #include <span>
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 // Parts of a trie with fewer nodes are read without a look at the kinds of their characters.
@@ -121,4 +121,4 @@ bool TrieWalk::TakesAllBelow(std::size_t i) {
   return false;
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -10,7 +10,7 @@
 #include "constraint/grammar/matcher_state.h"
 #include "constraint/masks/token_trie.h"
 
-namespace fathom {
+namespace fathom::constraint {
 
 // One thread at a time. `matcher` and `trie` must outlive the walk.
 class TrieWalk {
@@ -54,4 +54,4 @@ class TrieWalk {
   std::vector<Places> places_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::constraint

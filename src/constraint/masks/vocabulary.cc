@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace fathom {
+namespace fathom::constraint {
 
 ConstraintVocabulary::ConstraintVocabulary(const Tokenizer& tokenizer, std::int64_t vocab_size,
                                            std::span<const Token> end_tokens)
@@ -49,4 +49,4 @@ std::optional<Token> ConstraintVocabulary::Find(std::string_view text) const {
   return found->second;
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

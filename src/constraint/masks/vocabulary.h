@@ -13,7 +13,7 @@
 #include "constraint/masks/token_trie.h"
 #include "tokenizer/tokenizer.h"
 
-namespace fathom {
+namespace fathom::constraint {
 
 // Tokens that the template of V4 gives a meaning; nullopt: the tokenizer lacks the token.
 struct MeaningfulTokens {
@@ -58,4 +58,4 @@ class ConstraintVocabulary {
   MeaningfulTokens meaningful_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -4,7 +4,7 @@
 
 #include "constraint/lists.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 constexpr char32_t kFirstSurrogate = 0xD800;
@@ -65,4 +65,4 @@ bool Contains(const CodePointSet& set, char32_t code_point) {
   return after != set.begin() && std::prev(after)->last >= code_point;
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace fathom {
+namespace fathom::constraint {
 
 inline constexpr char32_t kMaxCodePoint = 0x10FFFF;
 
@@ -32,4 +32,4 @@ bool Contains(const CodePointSet& set, char32_t code_point);
 // "Lu", "Uppercase_Letter" or "L"; nothing if there is no such category. Unicode 14.
 std::optional<CodePointSet> GeneralCategory(std::string_view name);
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -11,7 +11,7 @@
 #include "constraint/readers/gbnf_text.h"
 #include "constraint/readers/regex.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 using Kind = GbnfStep::Kind;
@@ -185,4 +185,4 @@ ConstraintResult<void> ParseGbnf(Grammar& grammar, std::string_view text,
   return {};
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -9,7 +9,7 @@
 #include "constraint/constraint_error.h"
 #include "constraint/grammar/grammar.h"
 
-namespace fathom {
+namespace fathom::constraint {
 
 struct GbnfOptions {
   std::size_t max_bytes = 1 << 20;
@@ -25,4 +25,4 @@ struct GbnfOptions {
 ConstraintResult<void> ParseGbnf(Grammar& grammar, std::string_view text,
                                  const GbnfOptions& options);
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -6,7 +6,7 @@
 
 #include "base/utf8.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 bool IsNameCharacter(char c) {
@@ -78,4 +78,4 @@ tl::unexpected<ConstraintError> GbnfCursor::Error() const {
   return GbnfError(failure_->code, {GbnfIssue(text_, failure_->offset, failure_->reason)});
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -10,7 +10,7 @@
 #include "constraint/constraint_error.h"
 #include "constraint/readers/text_cursor.h"
 
-namespace fathom {
+namespace fathom::constraint {
 
 // "line:column" of an offset. Columns count code points; both numbers begin with 1. Linear in
 // `offset`.
@@ -52,4 +52,4 @@ class GbnfCursor : public TextCursor {
   std::optional<Failure> failure_{};
 };
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -4,7 +4,7 @@
 
 #include "constraint/readers/gbnf_text.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 using Kind = GbnfStep::Kind;
@@ -99,4 +99,4 @@ class ProductiveSearch {
 
 std::vector<bool> ProductiveRules(const GbnfText& text) { return ProductiveSearch(text).Run(); }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -8,7 +8,7 @@
 #include "base/parse_text.h"
 #include "base/utf8.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 constexpr std::size_t kMaxRepetitions = 1'000'000;
@@ -192,4 +192,4 @@ std::optional<GbnfRepeat> ReadGbnfRepeat(GbnfCursor& cursor, bool newlines) {
   return ReadBounds(cursor, newlines);
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -13,7 +13,7 @@
 #include "constraint/readers/gbnf.h"
 #include "constraint/readers/gbnf_cursor.h"
 
-namespace fathom {
+namespace fathom::constraint {
 
 // "...": appends the text as UTF-8.
 void ReadGbnfLiteral(GbnfCursor& cursor, std::string& text);
@@ -31,4 +31,4 @@ struct GbnfRepeat {
 // * + ? {m} {m,} {,n} {m,n}; blanks within braces may have ends of lines if `newlines`.
 std::optional<GbnfRepeat> ReadGbnfRepeat(GbnfCursor& cursor, bool newlines);
 
-}  // namespace fathom
+}  // namespace fathom::constraint

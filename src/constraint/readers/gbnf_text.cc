@@ -12,7 +12,7 @@
 #include "constraint/readers/gbnf_cursor.h"
 #include "constraint/readers/gbnf_symbols.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 using Kind = GbnfStep::Kind;
@@ -287,4 +287,4 @@ ConstraintResult<GbnfText> ReadGbnf(std::string_view source, const GbnfOptions& 
   return GbnfReader(source, options).Read();
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

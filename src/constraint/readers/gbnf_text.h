@@ -15,7 +15,7 @@
 #include "constraint/readers/code_points.h"
 #include "constraint/readers/gbnf.h"
 
-namespace fathom {
+namespace fathom::constraint {
 
 struct GbnfStep {
   enum class Kind : std::uint8_t {
@@ -53,4 +53,4 @@ ConstraintResult<GbnfText> ReadGbnf(std::string_view source, const GbnfOptions& 
 // By index of the rule: true if some text, perhaps the empty one, matches the rule. Linear.
 std::vector<bool> ProductiveRules(const GbnfText& text);
 
-}  // namespace fathom
+}  // namespace fathom::constraint

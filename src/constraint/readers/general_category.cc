@@ -5,7 +5,7 @@
 #include "constraint/readers/code_points.h"
 #include "constraint/readers/general_category_runs.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 constexpr std::size_t kCategories = std::size(kGeneralCategories);
@@ -101,4 +101,4 @@ std::optional<CodePointSet> GeneralCategory(std::string_view name) {
   return MakeCodePointSet(std::move(ranges));
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

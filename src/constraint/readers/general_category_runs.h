@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-namespace fathom {
+namespace fathom::constraint {
 
 // The categories, in the order of their letters in the runs.
 inline constexpr std::string_view kGeneralCategories[] = {
@@ -87,4 +87,4 @@ inline constexpr std::string_view kGeneralCategoryRuns =
     "A3a7A9a29A3a11A5a6A10a10A6a8A8a7A9a147Aa55A37N10A1030H42720A32H4153A7H222A2H5762A14H7473A310"
     "3H542A1506H4939A715958CA30C96A128M240A65040D65534A2D65534A2";
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -10,7 +10,7 @@
 #include "base/utf8.h"
 #include "constraint/readers/regex_syntax.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 using RegexKind = RegexNode::Kind;
@@ -284,4 +284,4 @@ ConstraintResult<ExpressionId> ParseRegex(ExpressionPool& pool, std::string_view
   return RegexTranslator(pool, *syntax, options).Translate();
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -9,7 +9,7 @@
 #include "constraint/grammar/expression.h"
 #include "constraint/readers/spelling.h"
 
-namespace fathom {
+namespace fathom::constraint {
 
 struct RegexOptions {
   bool anchored = false;  // the whole text matches; else some part of it does, as in `pattern`
@@ -26,4 +26,4 @@ struct RegexOptions {
 ConstraintResult<ExpressionId> ParseRegex(ExpressionPool& pool, std::string_view text,
                                           const RegexOptions& options);
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -7,7 +7,7 @@
 #include "base/parse_text.h"
 #include "base/utf8.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 constexpr std::size_t kQuotedRegexBytes = 40;
@@ -216,4 +216,4 @@ void RegexReader::FailTooLarge(std::string_view what) {
   Fail(ConstraintErrorCode::kTooLarge, fmt::format("regular expression: {}", what));
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

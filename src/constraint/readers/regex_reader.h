@@ -10,7 +10,7 @@
 #include "constraint/readers/code_points.h"
 #include "constraint/readers/text_cursor.h"
 
-namespace fathom {
+namespace fathom::constraint {
 
 // After the first error the reader is at the end.
 class RegexReader : public TextCursor {
@@ -46,4 +46,4 @@ class RegexReader : public TextCursor {
   std::optional<ConstraintError> error_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::constraint

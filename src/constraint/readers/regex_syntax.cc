@@ -9,7 +9,7 @@
 #include "constraint/grammar/expression.h"
 #include "constraint/readers/regex_reader.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 using RegexKind = RegexNode::Kind;
@@ -235,4 +235,4 @@ ConstraintResult<RegexSyntax> ParseRegexSyntax(std::string_view text, int max_de
   return RegexParser(text, max_depth).Parse();
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -10,7 +10,7 @@
 #include "constraint/constraint_error.h"
 #include "constraint/readers/code_points.h"
 
-namespace fathom {
+namespace fathom::constraint {
 
 struct RegexNode {
   enum class Kind : std::uint8_t {
@@ -43,4 +43,4 @@ struct RegexSyntax {
 // classes O(length log length).
 ConstraintResult<RegexSyntax> ParseRegexSyntax(std::string_view text, int max_depth);
 
-}  // namespace fathom
+}  // namespace fathom::constraint

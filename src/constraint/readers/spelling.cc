@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 constexpr ByteSet kContinuation = ByteSet::Range(0x80, 0xBF);
@@ -121,4 +121,4 @@ ExpressionId SpellInJson(ExpressionPool& pool, const CodePointSet& set) {
   return pool.Or(alternatives);
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

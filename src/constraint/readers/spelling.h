@@ -6,7 +6,7 @@
 #include "constraint/grammar/expression.h"
 #include "constraint/readers/code_points.h"
 
-namespace fathom {
+namespace fathom::constraint {
 
 // One code point of the set, as UTF-8: no surrogates, nothing overlong, nothing above U+10FFFF.
 ExpressionId Utf8(ExpressionPool& pool, const CodePointSet& set);
@@ -17,4 +17,4 @@ ExpressionId Utf8(ExpressionPool& pool, const CodePointSet& set);
 using SpellCodePoints = std::function<ExpressionId(ExpressionPool&, const CodePointSet&)>;
 ExpressionId SpellInJson(ExpressionPool& pool, const CodePointSet& set);
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -5,7 +5,7 @@
 #include "base/utf8.h"
 #include "constraint/grammar/expression.h"
 
-namespace fathom {
+namespace fathom::constraint {
 
 bool TextCursor::Take(std::string_view text) {
   if (!Rest().starts_with(text)) return false;
@@ -36,4 +36,4 @@ std::optional<std::uint32_t> TextCursor::TakeNumber() {
   return static_cast<std::uint32_t>(number);
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-namespace fathom {
+namespace fathom::constraint {
 
 class TextCursor {
  public:
@@ -33,4 +33,4 @@ class TextCursor {
   std::size_t at_ = 0;
 };
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -4,7 +4,7 @@
 #include "constraint/lists.h"
 #include "constraint/schema/value_algebra.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 template <class Item>
@@ -73,4 +73,4 @@ bool ValueAlgebra::IsWithin(const ObjectShape& a, const ObjectShape& b) const {
   });
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -8,7 +8,7 @@
 #include "constraint/lists.h"
 #include "constraint/schema/schema_reader.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 constexpr std::size_t kMaxAllOf = 256;
@@ -181,4 +181,4 @@ ValueSet SchemaReader::ReadDependentRequired(PlaceId place, std::string_view key
   return values;
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -3,7 +3,7 @@
 #include "constraint/lists.h"
 #include "constraint/schema/value_algebra.h"
 
-namespace fathom {
+namespace fathom::constraint {
 
 std::optional<ArrayShape> ValueAlgebra::Intersect(const ArrayShape& a, const ArrayShape& b) {
   ArrayShape both{.rest = Both(a.rest, b.rest),
@@ -77,4 +77,4 @@ std::optional<std::vector<ArrayShape>> ValueAlgebra::Complement(const ArrayShape
   return rest;
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -5,7 +5,7 @@
 #include "constraint/grammar/automaton.h"
 #include "constraint/schema/container_plans.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 constexpr std::size_t kMaxContains = 3;
@@ -187,4 +187,4 @@ std::optional<ArrayPlan> ContainerPlanner::PlanArray(const ArrayShape& shape, Go
   return plan;
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

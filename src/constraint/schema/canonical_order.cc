@@ -10,7 +10,7 @@
 
 #include "constraint/schema/container_plans.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 // The names that objects of both shapes may have, in the order of `a`.
@@ -155,4 +155,4 @@ bool ContainerPlanner::HasOneText(GoalId goal) {
   return holds;
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

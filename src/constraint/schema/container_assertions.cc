@@ -5,7 +5,7 @@
 #include "constraint/lists.h"
 #include "constraint/schema/schema_reader.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 constexpr std::uint32_t kMaxMinimum = 256;  // the largest minProperties
@@ -167,4 +167,4 @@ void SchemaReader::ReadProperties(PlaceId place, ObjectShape& shape) {
   }
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -16,7 +16,7 @@
 #include "constraint/schema/string_predicates.h"
 #include "constraint/schema/value_set.h"
 
-namespace fathom {
+namespace fathom::constraint {
 
 // Limits of a plan of objects.
 constexpr std::size_t kMaxListedKeys = 256;  // keys that are listed of a finite class
@@ -139,4 +139,4 @@ class ContainerPlanner {
   std::map<std::tuple<GoalId, std::size_t, int>, bool> has_many_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 bool IsDigitText(char c) { return c >= '0' && c <= '9'; }
@@ -98,4 +98,4 @@ std::string PlainText(const Decimal& value) {
   return text;
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

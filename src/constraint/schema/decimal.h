@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace fathom {
+namespace fathom::constraint {
 
 // 0.DIGITS * 10^point, negative or not. No zeros at either end of the digits; zero has none.
 struct Decimal {
@@ -37,4 +37,4 @@ struct DecimalDigits {
 };
 DecimalDigits ToDigits(const Decimal& value, int max_digits);
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 constexpr int kMaxScale = 64;  // digits of numbers before and after the point
@@ -140,4 +140,4 @@ std::optional<std::vector<Decimal>> Divisors::Between(const Decimal& low, const 
   return numbers;
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

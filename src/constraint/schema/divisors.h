@@ -8,7 +8,7 @@
 
 #include "constraint/schema/decimal.h"
 
-namespace fathom {
+namespace fathom::constraint {
 
 inline constexpr std::uint32_t kMaxRemainders = 10'000;  // states of a remainder automaton
 
@@ -55,4 +55,4 @@ class Divisors {
   std::vector<std::uint64_t> excluded_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::constraint

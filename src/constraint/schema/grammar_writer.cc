@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 constexpr int kMaxWritingDepth = 150;  // nested containers; deeper ones are postponed
@@ -165,4 +165,4 @@ ExpressionId GrammarWriter::WriteContainers(GoalId goal) {
   return rules_.grammar().Call(rules_.MakeRule("value", written, std::nullopt, rule));
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

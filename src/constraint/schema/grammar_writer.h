@@ -22,7 +22,7 @@
 #include "constraint/schema/schema_report.h"
 #include "constraint/schema/string_predicates.h"
 
-namespace fathom {
+namespace fathom::constraint {
 
 // The parts that all schemas of a grammar share: layout and rules. Knows no schema.
 class JsonRules {
@@ -147,4 +147,4 @@ class GrammarWriter {
 std::vector<ToolArguments> WriteToolArguments(SchemaReader& reader, GrammarWriter& writer,
                                               SchemaReport& report);
 
-}  // namespace fathom
+}  // namespace fathom::constraint

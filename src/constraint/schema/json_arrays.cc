@@ -4,7 +4,7 @@
 
 #include "constraint/schema/grammar_writer.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 constexpr std::size_t kMaxCountedStates = 20'000;
@@ -149,4 +149,4 @@ ExpressionId GrammarWriter::CountedItems(const ArrayPlan& plan) {
                  plan.minimum == 0 && counter.IsComplete(0));
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -3,7 +3,7 @@
 
 #include "constraint/schema/grammar_writer.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 constexpr std::size_t kMaxUnorderedKeys = 256;
@@ -67,4 +67,4 @@ std::optional<LazyObject> GrammarWriter::Object(const ObjectPlan& plan) {
   return draft;
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

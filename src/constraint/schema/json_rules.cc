@@ -3,7 +3,7 @@
 #include "constraint/readers/regex.h"
 #include "constraint/schema/grammar_writer.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 ExpressionId MakeBlank(ExpressionPool& pool, JsonWhitespace whitespace) {
@@ -207,4 +207,4 @@ ExpressionId JsonRules::RawText(StringPredicates& tests, const StringShape& shap
   return Shared("text", WithoutForbidden(tests.Express(raw_writer_, shape, true)));
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

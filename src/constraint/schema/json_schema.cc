@@ -10,7 +10,7 @@
 #include "constraint/schema/schema_report.h"
 #include "constraint/schema/string_predicates.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 constexpr std::size_t kMaxRelaxedKeywords = 64;
@@ -116,4 +116,4 @@ std::vector<std::string> JsonSchemaCompiler::TakeRelaxed() {
   return std::exchange(impl_->relaxed, {});
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

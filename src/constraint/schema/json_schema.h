@@ -9,7 +9,7 @@
 #include "constraint/grammar/grammar.h"
 #include "json/json_value.h"
 
-namespace fathom {
+namespace fathom::constraint {
 
 enum class JsonWhitespace { kFlexible, kCompact, kPython, kAny };
 enum class JsonKeyOrder { kSchema, kAny };
@@ -77,4 +77,4 @@ class JsonSchemaCompiler {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::constraint

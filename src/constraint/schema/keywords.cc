@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <initializer_list>
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 bool IsOneOf(std::string_view keyword, std::initializer_list<std::string_view> keywords) {
@@ -51,4 +51,4 @@ bool IsKeyword(std::string_view keyword) {
                   "maxProperties", "minContains", "minProperties", "uniqueItems", "x-fathom"});
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

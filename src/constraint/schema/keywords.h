@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-namespace fathom {
+namespace fathom::constraint {
 
 // Keywords that assert nothing about values.
 bool IsAnnotation(std::string_view keyword);
@@ -18,4 +18,4 @@ bool IsKeyword(std::string_view keyword);
 enum class SubschemaKind { kNone, kOne, kList, kOneOrList, kMap };
 SubschemaKind KindOfSubschemas(std::string_view keyword);
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -5,7 +5,7 @@
 #include "base/check.h"
 #include "constraint/lists.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 // A single object with at most so many members is written immediately.
@@ -243,4 +243,4 @@ std::vector<std::uint32_t> ObjectsBody::Key() const {
   return key;
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -13,7 +13,7 @@
 
 #include "constraint/grammar/grammar.h"
 
-namespace fathom {
+namespace fathom::constraint {
 
 // The expressions between keys, values and members.
 struct JsonPunctuation {
@@ -76,4 +76,4 @@ class ObjectsBody : public RuleBody {
   std::vector<LazyObject> objects_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::constraint

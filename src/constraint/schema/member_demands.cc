@@ -5,7 +5,7 @@
 #include "constraint/lists.h"
 #include "constraint/schema/container_plans.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 constexpr std::size_t kMaxWays = 2'000;
@@ -131,4 +131,4 @@ void ContainerPlanner::PlanDemands(const Variant& variant, ObjectPlan& plan) {
   }
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

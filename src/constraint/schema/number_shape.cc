@@ -7,7 +7,7 @@
 #include "constraint/lists.h"
 #include "constraint/schema/divisors.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 // Writes the texts of magnitudes, which are numbers without a sign.
@@ -385,4 +385,4 @@ bool IsEmptyShape(const NumberShape& shape, WorkMeter& meter) {
   return start == kDeadState && !automaton.exhausted();
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -8,7 +8,7 @@
 #include "constraint/grammar/expression.h"
 #include "constraint/schema/decimal.h"
 
-namespace fathom {
+namespace fathom::constraint {
 
 inline constexpr int kMaxNumberDigits = 64;  // before the point, and after it
 inline constexpr const char* kWritableNumbers =
@@ -52,4 +52,4 @@ bool IsWritable(const Decimal& value);
 // True if no number with a text is in the shape. Exact, unless the meter ends the work.
 bool IsEmptyShape(const NumberShape& shape, WorkMeter& meter);
 
-}  // namespace fathom
+}  // namespace fathom::constraint

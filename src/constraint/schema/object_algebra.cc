@@ -5,7 +5,7 @@
 #include "constraint/lists.h"
 #include "constraint/schema/value_algebra.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 using PropertyIndex = std::unordered_map<std::string_view, std::size_t>;
@@ -203,4 +203,4 @@ std::optional<std::vector<ObjectShape>> ValueAlgebra::Complement(const ObjectSha
   return rest;
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -3,7 +3,7 @@
 #include "constraint/lists.h"
 #include "constraint/schema/container_plans.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 constexpr std::size_t kMaxKeyClasses = 64;
@@ -164,4 +164,4 @@ ObjectPlan ContainerPlanner::PlanOne(const Variant& variant) {
   return plan;
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -7,7 +7,7 @@
 #include "constraint/schema/schema_reader.h"
 #include "constraint/schema/string_formats.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 // Adds what the type contains; false for unknown names.
@@ -237,4 +237,4 @@ void SchemaReader::ReadEnum(PlaceId place, ValueSet& values) {
   values = algebra_.Intersect(values, allowed);
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -9,7 +9,7 @@
 #include "constraint/schema/uri_reference.h"
 #include "json/json_pointer.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 bool IsSchemaValue(const JsonValue& value) {
@@ -242,4 +242,4 @@ bool SchemaDocument::RecursesToRoot() const {
          draft->text().find("draft/2019-09/") != std::string_view::npos;
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -13,7 +13,7 @@
 #include "constraint/schema/schema_report.h"
 #include "json/json_value.h"
 
-namespace fathom {
+namespace fathom::constraint {
 
 // A value inside the schema.
 using PlaceId = std::uint32_t;
@@ -93,4 +93,4 @@ class SchemaDocument {
   bool has_unevaluated_ = false;
 };
 
-}  // namespace fathom
+}  // namespace fathom::constraint

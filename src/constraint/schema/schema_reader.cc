@@ -9,7 +9,7 @@
 #include "constraint/schema/string_formats.h"
 #include "json/json_writer.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 // Schemas that apply to the same value, one within another.
@@ -367,4 +367,4 @@ void SchemaReader::Unsupported(PlaceId place, std::string_view keyword, std::str
   values.exact = false;
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -15,7 +15,7 @@
 #include "constraint/schema/value_algebra.h"
 #include "constraint/schema/value_set.h"
 
-namespace fathom {
+namespace fathom::constraint {
 
 class SchemaReader {
  public:
@@ -123,4 +123,4 @@ class SchemaReader {
   int depth_ = 0;
 };
 
-}  // namespace fathom
+}  // namespace fathom::constraint

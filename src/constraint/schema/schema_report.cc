@@ -5,7 +5,7 @@
 #include "constraint/lists.h"
 #include "json/json_pointer.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 constexpr std::size_t kMaxRelaxed = 64;
@@ -68,4 +68,4 @@ void SchemaReport::FailCombinations() {
        "expected a schema whose parts combine in fewer ways, found too many combinations");
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

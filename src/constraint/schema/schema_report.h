@@ -10,7 +10,7 @@
 #include "constraint/constraint_error.h"
 #include "constraint/work_meter.h"
 
-namespace fathom {
+namespace fathom::constraint {
 
 class SchemaReport {
  public:
@@ -55,4 +55,4 @@ class SchemaReport {
 // "pointer/keyword", the keyword escaped as RFC 6901 says.
 std::string PointerTo(const std::string& pointer, std::string_view keyword);
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -4,7 +4,7 @@
 
 #include <map>
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 std::string Group(const std::string& text) { return "(?:" + text + ")"; }
@@ -200,4 +200,4 @@ const StringFormat* FindStringFormat(std::string_view name) {
   return found == formats.end() ? nullptr : &found->second;
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -7,7 +7,7 @@
 
 #include "constraint/schema/string_predicates.h"
 
-namespace fathom {
+namespace fathom::constraint {
 
 struct StringFormat {
   std::string regex{};         // matches the whole text (regex.h)
@@ -33,4 +33,4 @@ ExpressionId JsonContent(TextWriter& writer);
 // classes, ranges whose order is not known, {n,m} with n above 19.
 ExpressionId RegexFormat(TextWriter& writer);
 
-}  // namespace fathom
+}  // namespace fathom::constraint

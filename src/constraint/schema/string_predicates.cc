@@ -8,7 +8,7 @@
 #include "constraint/readers/regex.h"
 #include "json/json_writer.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 // Keeps a survey within the work that a schema may take.
@@ -281,4 +281,4 @@ ExpressionId StringPredicates::Express(TextWriter& writer, const StringShape& sh
   return pool.And(all);
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

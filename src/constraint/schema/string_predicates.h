@@ -21,7 +21,7 @@
 #include "constraint/grammar/expression.h"
 #include "constraint/readers/code_points.h"
 
-namespace fathom {
+namespace fathom::constraint {
 
 // Matches the texts of an entry of StringPredicates, or if `negated` all others.
 struct StringPredicate {
@@ -131,4 +131,4 @@ class StringPredicates {
   std::map<std::pair<StringShape, std::size_t>, TextSurvey> surveys_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::constraint

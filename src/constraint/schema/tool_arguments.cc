@@ -7,7 +7,7 @@
 #include "constraint/lists.h"
 #include "constraint/schema/grammar_writer.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 constexpr std::size_t kMaxForms = 16;
@@ -116,4 +116,4 @@ std::vector<ToolArguments> WriteToolArguments(SchemaReader& reader, GrammarWrite
   return forms;
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -4,7 +4,7 @@
 
 #include "constraint/schema/schema_reader.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 constexpr std::size_t kMaxIntersected = 4;  // branches of anyOf
@@ -120,4 +120,4 @@ void SchemaReader::RestrictUnevaluatedProperties(PlaceId place, ValueSet& values
   values.objects = std::move(restricted);
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

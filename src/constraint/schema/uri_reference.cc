@@ -2,7 +2,7 @@
 
 #include "base/parse_text.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 // The components of a reference (RFC 3986, appendix B), without the fragment.
@@ -100,4 +100,4 @@ std::string ResolveUri(std::string_view base_text, std::string_view reference) {
   return text + path + std::string(parts.query);
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace fathom {
+namespace fathom::constraint {
 
 // The reference resolved against the base, without its fragment.
 std::string ResolveUri(std::string_view base, std::string_view reference);
@@ -12,4 +12,4 @@ std::string ResolveUri(std::string_view base, std::string_view reference);
 std::string UriFragment(std::string_view reference);
 std::string_view WithoutFragment(std::string_view reference);
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -6,7 +6,7 @@
 #include "constraint/lists.h"
 #include "constraint/schema/schema_reader.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 // Shapes that are compared with each other when a list is tidied.
@@ -277,7 +277,7 @@ std::optional<ValueSet> ValueAlgebra::ExactlyOne(const std::vector<const ValueSe
 }
 
 bool ValueAlgebra::AreDisjoint(const NumberShape& a, const NumberShape& b, int /*nesting*/) {
-  const std::optional<NumberShape> both = fathom::Intersect(a, b);
+  const std::optional<NumberShape> both = constraint::Intersect(a, b);
   return !both || IsEmptyShape(*both, report_.meter());
 }
 
@@ -304,4 +304,4 @@ bool ValueAlgebra::AreDisjoint(const ValueSet& a, const ValueSet& b, int nesting
          AreDisjoint(a.objects, b.objects, nesting, 1);
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -11,7 +11,7 @@
 #include "constraint/schema/schema_report.h"
 #include "constraint/schema/value_set.h"
 
-namespace fathom {
+namespace fathom::constraint {
 
 class SchemaReader;
 
@@ -66,7 +66,7 @@ class ValueAlgebra {
   bool AreDisjointGoals(GoalId a, GoalId b, int nesting);
 
   static std::optional<std::vector<NumberShape>> Complement(const NumberShape& shape) {
-    return fathom::Complement(shape);
+    return constraint::Complement(shape);
   }
   static std::optional<std::vector<StringShape>> Complement(const StringShape& shape) {
     return StringPredicates::Complement(shape);
@@ -120,7 +120,7 @@ class ValueAlgebra {
                                                  ComplementOne complement);
 
   static std::optional<NumberShape> Intersect(const NumberShape& a, const NumberShape& b) {
-    return fathom::Intersect(a, b);
+    return constraint::Intersect(a, b);
   }
   std::optional<StringShape> Intersect(const StringShape& a, const StringShape& b) {
     return tests_.Intersect(a, b);
@@ -133,4 +133,4 @@ class ValueAlgebra {
   std::map<std::pair<GoalId, GoalId>, GoalId> both_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::constraint

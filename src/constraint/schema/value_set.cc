@@ -2,7 +2,7 @@
 
 #include "constraint/lists.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 constexpr std::size_t kBytesPerGoal = 160;  // in the table, its index and other caches
@@ -87,4 +87,4 @@ std::size_t BytesOf(const ValueSet& values) {
   return n;
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -16,7 +16,7 @@
 #include "constraint/schema/schema_document.h"
 #include "constraint/schema/string_predicates.h"
 
-namespace fathom {
+namespace fathom::constraint {
 
 // A conjunction of terms, owned by a GoalTable.
 using GoalId = std::uint32_t;
@@ -173,4 +173,4 @@ struct ValueSet {
 // Memory of the set, roughly.
 std::size_t BytesOf(const ValueSet& values);
 
-}  // namespace fathom
+}  // namespace fathom::constraint

@@ -7,7 +7,7 @@
 
 #include "constraint/schema/string_formats.h"
 
-namespace fathom {
+namespace fathom::constraint {
 namespace {
 
 constexpr int kMaxNestedContent = 12;
@@ -150,4 +150,4 @@ ExpressionId RegexFormat(TextWriter& writer) {
   return body;
 }
 
-}  // namespace fathom
+}  // namespace fathom::constraint

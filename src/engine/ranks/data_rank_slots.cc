@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 
-namespace fathom {
+namespace fathom::engine {
 
 void SortOffers(std::span<DataRankOffer> offers) {
   const auto key = [](const DataRankOffer& offer) {
@@ -40,4 +40,4 @@ void DataRankSlots::Return(std::int32_t slot) {
   free_[static_cast<std::size_t>(ranks_.Owner(slot))].push_back(slot);
 }
 
-}  // namespace fathom
+}  // namespace fathom::engine

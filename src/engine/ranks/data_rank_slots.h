@@ -7,7 +7,7 @@
 
 #include "kv_cache/data_ranks.h"
 
-namespace fathom {
+namespace fathom::engine {
 
 // The offer of a data rank to a sequence. The best offer shares most of the text; among equals,
 // shares it now rather than soon; then has the least work.
@@ -50,4 +50,4 @@ class DataRankSlots {
   std::int64_t n_chosen_ = 0;
 };
 
-}  // namespace fathom
+}  // namespace fathom::engine

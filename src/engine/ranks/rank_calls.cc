@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace fathom {
+namespace fathom::engine {
 
 void WriteSizes(const ModelOptions& options, RankMessage& message) {
   message.Write(options.max_sequences, options.max_context, options.max_batch_tokens,
@@ -118,4 +118,4 @@ void ReadChanges(RankMessage& message, SequenceCache& cache) {
   }
 }
 
-}  // namespace fathom
+}  // namespace fathom::engine

@@ -16,7 +16,7 @@
 #include "model/batch.h"
 #include "model/model.h"
 
-namespace fathom {
+namespace fathom::engine {
 
 // The first number of a message. The comments list the arguments.
 enum class RankCall : std::int64_t {
@@ -72,4 +72,4 @@ class CacheShadow {
 // Applies the changes to the cache of another rank.
 void ReadChanges(RankMessage& message, SequenceCache& cache);
 
-}  // namespace fathom
+}  // namespace fathom::engine

@@ -8,7 +8,7 @@
 
 #include "base/check.h"
 
-namespace fathom {
+namespace fathom::engine {
 namespace {
 
 using FinishedLoad = DiskTier::FinishedLoad;
@@ -292,4 +292,4 @@ Status FollowerDisk::Run(RankMessage& message) {
                    static_cast<std::int64_t>(call));
 }
 
-}  // namespace fathom
+}  // namespace fathom::engine

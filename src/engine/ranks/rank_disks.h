@@ -22,7 +22,7 @@
 #include "kv_cache/disk_blocks.h"
 #include "kv_cache/sequence_cache.h"
 
-namespace fathom {
+namespace fathom::engine {
 
 // The disk operation that follows RankCall::kDisk. The comments list the arguments.
 enum class DiskCall : std::int64_t {
@@ -115,4 +115,4 @@ class FollowerDisk {
   std::vector<DiskTier::FinishedLoad> finished_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::engine

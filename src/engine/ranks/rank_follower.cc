@@ -9,7 +9,7 @@
 #include "engine/ranks/rank_calls.h"
 #include "engine/ranks/rank_disks.h"
 
-namespace fathom {
+namespace fathom::engine {
 namespace {
 
 class Follower {
@@ -171,4 +171,4 @@ Status FollowCalls(Model& model, Communicator& all, const AfterForward& after_fo
   }
 }
 
-}  // namespace fathom
+}  // namespace fathom::engine

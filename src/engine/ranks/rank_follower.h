@@ -9,7 +9,7 @@
 #include "engine/ranks/rank_calls.h"
 #include "model/model.h"
 
-namespace fathom {
+namespace fathom::engine {
 
 // Runs the calls that rank 0 of `all` sends (rank_leader.h) until kEnd. An error ends the ranks'
 // work: a call failed here, or the other ranks are gone. warn: as in DiskTier::Open, if the first
@@ -17,4 +17,4 @@ namespace fathom {
 Status FollowCalls(Model& model, Communicator& all, const AfterForward& after_forward = {},
                    const std::function<void(const std::string&)>& warn = {});
 
-}  // namespace fathom
+}  // namespace fathom::engine

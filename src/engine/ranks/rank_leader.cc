@@ -5,7 +5,7 @@
 
 #include "engine/ranks/rank_disks.h"
 
-namespace fathom {
+namespace fathom::engine {
 
 RankLeader::RankLeader(Model& model, Communicator& all, OnFailure on_failure,
                        AfterForward after_forward)
@@ -157,4 +157,4 @@ Result<std::unique_ptr<BlockStore>> RankLeader::OpenDisk(
                            [this](const Error& error) { Checked(Status(Unexpected(error))); });
 }
 
-}  // namespace fathom
+}  // namespace fathom::engine

@@ -16,7 +16,7 @@
 #include "model/language_model.h"
 #include "model/model.h"
 
-namespace fathom {
+namespace fathom::engine {
 
 // Checks a batch before sending it to the other ranks. A later failure leaves the ranks in
 // different states, so every further call returns kUnavailable with the reason. One thread at a
@@ -73,4 +73,4 @@ class RankLeader : public LanguageModel {
   std::optional<Error> failure_;  // the error that the engine receives
 };
 
-}  // namespace fathom
+}  // namespace fathom::engine

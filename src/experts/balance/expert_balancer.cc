@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 
-namespace fathom {
+namespace fathom::experts {
 namespace {
 
 // The pack of an item, and its position there.
@@ -185,4 +185,4 @@ double RankImbalance(std::span<const float> load, const ExpertPlacement& placeme
   return sum > 0 ? most * static_cast<double>(n_ranks) / sum : 1;
 }
 
-}  // namespace fathom
+}  // namespace fathom::experts

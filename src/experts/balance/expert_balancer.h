@@ -7,7 +7,7 @@
 
 #include "distributed/model_ranks.h"
 
-namespace fathom {
+namespace fathom::experts {
 
 // The placement of one layer's experts; the two members are the inverse of each other.
 struct ExpertPlacement {
@@ -33,4 +33,4 @@ ExpertPlacement BalanceExperts(std::span<const float> load, const ExpertCounts& 
 double RankImbalance(std::span<const float> load, const ExpertPlacement& placement,
                      std::int64_t n_ranks);
 
-}  // namespace fathom
+}  // namespace fathom::experts

@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 
-namespace fathom {
+namespace fathom::experts {
 
 Result<ExpertLoads> ExpertLoads::Create(std::int64_t n_blocks, std::int64_t n_experts,
                                         std::int64_t n_steps) {
@@ -37,4 +37,4 @@ void ExpertLoads::BeginStep() {
   ++n_begun_;
 }
 
-}  // namespace fathom
+}  // namespace fathom::experts

@@ -9,7 +9,7 @@
 #include "base/pages.h"
 #include "base/result.h"
 
-namespace fathom {
+namespace fathom::experts {
 
 // Counts per block and logical expert. A rank counts the tokens that it computes itself, so the sum
 // over the ranks covers the choices of all tokens. Counts belong to experts, not to replicas, and
@@ -45,4 +45,4 @@ class ExpertLoads {
   std::vector<std::int64_t> sums_;  // [blocks, experts], over all steps
 };
 
-}  // namespace fathom
+}  // namespace fathom::experts

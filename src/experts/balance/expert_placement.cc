@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 
-namespace fathom {
+namespace fathom::experts {
 
 ReplicaMap::ReplicaMap(std::int64_t block, const ExpertCounts& counts, ExpertPlacement placement)
     : block_(block), counts_(counts), placement_(std::move(placement)) {
@@ -97,4 +97,4 @@ void DropOtherExperts(std::span<const ReplicaMap> maps, int expert_rank, ModelWe
   }
 }
 
-}  // namespace fathom
+}  // namespace fathom::experts

@@ -15,7 +15,7 @@
 #include "experts/balance/expert_balancer.h"
 #include "model/weights.h"
 
-namespace fathom {
+namespace fathom::experts {
 
 // The replicas of one block's routed experts. A value; any thread may read it.
 class ReplicaMap {
@@ -73,4 +73,4 @@ std::vector<ReplicaMap> MakeReplicaMaps(const BlockPlacements& placements, std::
 // one map for each block; the draft block follows the layers.
 void DropOtherExperts(std::span<const ReplicaMap> maps, int expert_rank, ModelWeights& weights);
 
-}  // namespace fathom
+}  // namespace fathom::experts

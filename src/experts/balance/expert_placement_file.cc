@@ -5,7 +5,7 @@
 
 #include "checkpoint/config_fields.h"
 
-namespace fathom {
+namespace fathom::experts {
 namespace {
 
 constexpr std::string_view kFormat = "fathom experts 1";
@@ -66,4 +66,4 @@ Result<BlockPlacements> ParsePlacement(std::string_view text, std::string_view f
   return placements;
 }
 
-}  // namespace fathom
+}  // namespace fathom::experts

@@ -15,7 +15,7 @@
 #include "base/result.h"
 #include "experts/balance/expert_placement.h"
 
-namespace fathom {
+namespace fathom::experts {
 
 // The checkpoint and counts that a placement belongs to.
 struct PlacementOwner {
@@ -31,4 +31,4 @@ std::string PlacementText(const BlockPlacements& placements, const PlacementOwne
 Result<BlockPlacements> ParsePlacement(std::string_view text, std::string_view file,
                                        const PlacementOwner& owner);
 
-}  // namespace fathom
+}  // namespace fathom::experts

@@ -12,7 +12,7 @@
 #include "base/time_spent.h"
 #include "kv_cache/block_key.h"
 
-namespace fathom {
+namespace fathom::experts {
 namespace {
 
 // A block moves only if the load of its busiest rank falls below this share of the present load:
@@ -323,4 +323,4 @@ void RebalanceSchedule::End() {
   on_end_(rebalancer_.report());
 }
 
-}  // namespace fathom
+}  // namespace fathom::experts

@@ -22,7 +22,7 @@
 #include "experts/balance/expert_shipment.h"
 #include "experts/store/placed_experts.h"
 
-namespace fathom {
+namespace fathom::experts {
 
 // The result of one rebalancing, for the blocks of this rank's stage.
 struct RebalanceReport {
@@ -119,4 +119,4 @@ class RebalanceSchedule {
   bool has_begun_ = false;
 };
 
-}  // namespace fathom
+}  // namespace fathom::experts

@@ -8,7 +8,7 @@
 #include "base/integer_math.h"
 #include "base/time_spent.h"
 
-namespace fathom {
+namespace fathom::experts {
 namespace {
 
 // Returns the bytes of the largest expert of the round.
@@ -110,4 +110,4 @@ Status ExpertShipment::Wait() {
   return waited;
 }
 
-}  // namespace fathom
+}  // namespace fathom::experts

@@ -19,7 +19,7 @@
 #include "comm/communicator.h"
 #include "experts/balance/expert_transfer.h"
 
-namespace fathom {
+namespace fathom::experts {
 
 // One expert to send to another rank.
 struct ExpertMove {
@@ -79,4 +79,4 @@ class ExpertShipment {
   double seconds_ = 0;
 };
 
-}  // namespace fathom
+}  // namespace fathom::experts

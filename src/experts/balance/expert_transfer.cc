@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "base/integer_math.h"
 
-namespace fathom {
+namespace fathom::experts {
 namespace {
 
 constexpr std::int64_t kWeightAlignment = 64;
@@ -116,4 +116,4 @@ std::array<std::span<const std::byte>, 6> DataPieces(const ExpertWeights& expert
           expert.w2.Bytes(),      expert.w3.ScaleBytes(), expert.w3.Bytes()};
 }
 
-}  // namespace fathom
+}  // namespace fathom::experts

@@ -10,7 +10,7 @@
 #include "experts/balance/expert_placement.h"
 #include "kernels/weight_format.h"
 
-namespace fathom {
+namespace fathom::experts {
 
 // The transfer of one expert from a rank that has it to a rank that needs it.
 struct ExpertTransfer {
@@ -49,4 +49,4 @@ std::span<std::byte> PlacedBytes(const ExpertWeights& expert, std::span<std::byt
 // Returns the bytes of an expert's data, in the order of MakeExpertLayout.
 std::array<std::span<const std::byte>, 6> DataPieces(const ExpertWeights& expert);
 
-}  // namespace fathom
+}  // namespace fathom::experts

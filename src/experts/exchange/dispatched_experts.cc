@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "base/integer_math.h"
 
-namespace fathom {
+namespace fathom::experts {
 namespace {
 
 constexpr std::int64_t kMessageAlignment = 64;  // alignment of messages in the buffer
@@ -336,4 +336,4 @@ Status DispatchedExperts::ComputeGroup(const ExpertWork& work, std::span<const i
   return {};
 }
 
-}  // namespace fathom
+}  // namespace fathom::experts

@@ -18,7 +18,7 @@
 #include "experts/exchange/expert_order.h"
 #include "kernels/laid_out_buffer.h"
 
-namespace fathom {
+namespace fathom::experts {
 
 class DispatchedExperts : public ExpertExchange {
  public:
@@ -84,4 +84,4 @@ class DispatchedExperts : public ExpertExchange {
   std::vector<int> group_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::experts

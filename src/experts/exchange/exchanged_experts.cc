@@ -4,7 +4,7 @@
 
 #include "kernels/staging.h"
 
-namespace fathom {
+namespace fathom::experts {
 namespace {
 
 ExchangeShape MakeExchangeShape(const ModelConfig& config, const ModelShard& shard,
@@ -123,4 +123,4 @@ Status ExchangedExperts::RunExchange(const ExpertInput& input, ExpertWork work) 
   return exchange_->Run(work);
 }
 
-}  // namespace fathom
+}  // namespace fathom::experts

@@ -17,7 +17,7 @@
 #include "model/model.h"
 #include "model/model_parts.h"
 
-namespace fathom {
+namespace fathom::experts {
 
 // Backend and store must outlive this object.
 class ExchangedExperts : public ExpertLayer {
@@ -89,4 +89,4 @@ Status ExchangeExperts(Backend& backend, std::unique_ptr<Store> store, const Mod
   return {};
 }
 
-}  // namespace fathom
+}  // namespace fathom::experts

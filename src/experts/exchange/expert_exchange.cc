@@ -7,7 +7,7 @@
 #include "experts/exchange/gathered_experts.h"
 #include "experts/exchange/sliced_experts.h"
 
-namespace fathom {
+namespace fathom::experts {
 namespace {
 
 template <class Experts>
@@ -53,4 +53,4 @@ ExpertHome ContiguousHomes(std::int64_t n_experts, int n_ranks) {
   return [per_rank](std::int32_t, std::int32_t expert) { return expert / per_rank; };
 }
 
-}  // namespace fathom
+}  // namespace fathom::experts

@@ -39,7 +39,7 @@
 #include "distributed/model_ranks.h"
 #include "kernels/backend.h"
 
-namespace fathom {
+namespace fathom::experts {
 
 // Properties of all calls, the same on all ranks.
 struct ExchangeShape {
@@ -100,4 +100,4 @@ std::int64_t ExchangeBytes(const ExchangeShape& shape, int n_ranks);
 // Divides the logical experts into contiguous pieces, rank by rank.
 ExpertHome ContiguousHomes(std::int64_t n_experts, int n_ranks);
 
-}  // namespace fathom
+}  // namespace fathom::experts

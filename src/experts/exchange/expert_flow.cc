@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-namespace fathom {
+namespace fathom::experts {
 namespace {
 
 void CopyRow(const Bf16* from, std::int64_t cols, Bf16* to) {
@@ -160,4 +160,4 @@ Status RowReceiver::Finish() {
   return {};
 }
 
-}  // namespace fathom
+}  // namespace fathom::experts

@@ -17,7 +17,7 @@
 #include "experts/exchange/expert_exchange.h"
 #include "experts/exchange/expert_order.h"
 
-namespace fathom {
+namespace fathom::experts {
 
 // With this many tokens per expert, on average, a processor needs longer to compute than to read
 // the expert's weights.
@@ -115,4 +115,4 @@ class RowReceiver {
   std::unique_ptr<Exchange> exchange_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::experts

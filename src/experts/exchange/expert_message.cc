@@ -4,7 +4,7 @@
 
 #include "kernels/reference/quantize.h"
 
-namespace fathom {
+namespace fathom::experts {
 
 DispatchView ViewDispatch(std::byte* message, const DispatchCounts& counts, std::int64_t hidden) {
   DispatchView view;
@@ -33,4 +33,4 @@ void UnpackToken(const std::uint8_t* codes, const std::uint8_t* scales, std::spa
   }
 }
 
-}  // namespace fathom
+}  // namespace fathom::experts

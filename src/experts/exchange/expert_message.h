@@ -18,9 +18,10 @@
 #include <span>
 
 #include "base/float_types.h"
+#include "base/namespaces.h"
 #include "kernels/weight_format.h"
 
-namespace fathom {
+namespace fathom::experts {
 
 struct DispatchCounts {
   std::int32_t n_tokens = 0;
@@ -53,4 +54,4 @@ DispatchView ViewDispatch(std::byte* message, const DispatchCounts& counts, std:
 void PackToken(std::span<const Bf16> x, std::uint8_t* codes, std::uint8_t* scales);
 void UnpackToken(const std::uint8_t* codes, const std::uint8_t* scales, std::span<Bf16> x);
 
-}  // namespace fathom
+}  // namespace fathom::experts

@@ -5,7 +5,7 @@
 
 #include "experts/exchange/expert_flow.h"
 
-namespace fathom {
+namespace fathom::experts {
 namespace {
 
 // Returns the chunk of an expert when `left` of a rank's work is not done yet. After chunk c of n,
@@ -75,4 +75,4 @@ void ExpertOrder::ByFirstUse(Matrix<const std::int32_t> ids, Matrix<const std::i
   }
 }
 
-}  // namespace fathom
+}  // namespace fathom::experts

@@ -11,7 +11,7 @@
 
 #include "base/tensor.h"
 
-namespace fathom {
+namespace fathom::experts {
 
 inline constexpr int kMaxExpertChunks = 16;
 
@@ -53,4 +53,4 @@ class ExpertOrder {
   std::vector<Share> shares_;        // by rank
 };
 
-}  // namespace fathom
+}  // namespace fathom::experts

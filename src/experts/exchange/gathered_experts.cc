@@ -7,7 +7,7 @@
 #include "distributed/rank_exchange.h"
 #include "experts/exchange/expert_flow.h"
 
-namespace fathom {
+namespace fathom::experts {
 
 GatheredExperts::Views GatheredExperts::LayOut(BufferLayout& memory, const ExchangeShape& shape,
                                                int /*n_ranks*/) {
@@ -89,4 +89,4 @@ Result<GatheredExperts::Tokens> GatheredExperts::GatherTokens(const ExpertWork& 
       .rows = views_.rows.Rows(0, n_all * k)};
 }
 
-}  // namespace fathom
+}  // namespace fathom::experts

@@ -9,7 +9,7 @@
 #include "experts/exchange/expert_exchange.h"
 #include "kernels/laid_out_buffer.h"
 
-namespace fathom {
+namespace fathom::experts {
 
 class GatheredExperts : public ExpertExchange {
  public:
@@ -47,4 +47,4 @@ class GatheredExperts : public ExpertExchange {
   std::vector<std::span<std::byte>> pieces_;  // pieces to gather
 };
 
-}  // namespace fathom
+}  // namespace fathom::experts

@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace fathom {
+namespace fathom::experts {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -173,4 +173,4 @@ Status SharedFailures::Unpack(int from, std::span<const std::byte> bytes, std::v
   return {};
 }
 
-}  // namespace fathom
+}  // namespace fathom::experts

@@ -19,7 +19,7 @@
 #include "model/forward_pass.h"
 #include "model/streaming_counts.h"
 
-namespace fathom {
+namespace fathom::experts {
 
 // Allocates when something fails. One thread; all ranks call Share at the same time.
 class SharedFailures {
@@ -66,4 +66,4 @@ class SharedFailures {
   std::vector<StreamingCounts> counts_of_others_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::experts

@@ -5,7 +5,7 @@
 
 #include "base/integer_math.h"
 
-namespace fathom {
+namespace fathom::experts {
 
 SlicedExperts::Views SlicedExperts::LayOut(BufferLayout& memory, const ExchangeShape& shape,
                                            int n_ranks) {
@@ -207,4 +207,4 @@ Status SlicedExperts::Finish(const ExpertWork& work) {
   return status;
 }
 
-}  // namespace fathom
+}  // namespace fathom::experts

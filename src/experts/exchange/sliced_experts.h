@@ -21,7 +21,7 @@
 #include "experts/exchange/expert_order.h"
 #include "kernels/laid_out_buffer.h"
 
-namespace fathom {
+namespace fathom::experts {
 
 class SlicedExperts : public ExpertExchange {
  public:
@@ -90,4 +90,4 @@ class SlicedExperts : public ExpertExchange {
   std::unique_ptr<Exchange> sums_;  // sums to receive
 };
 
-}  // namespace fathom
+}  // namespace fathom::experts

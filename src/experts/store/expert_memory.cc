@@ -6,7 +6,7 @@
 #include "base/integer_math.h"
 #include "base/pages.h"
 
-namespace fathom {
+namespace fathom::experts {
 namespace {
 
 constexpr std::int64_t kPieces = 16;  // pieces in a buffer
@@ -58,4 +58,4 @@ void ExpertMemory::ReleaseFree() const {
   }
 }
 
-}  // namespace fathom
+}  // namespace fathom::experts

@@ -11,7 +11,7 @@
 #include "base/result.h"
 #include "kernels/backend.h"
 
-namespace fathom {
+namespace fathom::experts {
 
 // Allocates pieces of large buffers, so that huge pages are full: a buffer with a single expert of
 // Flash would waste a tenth of its memory. Free pieces are used first, among them the memory of
@@ -49,4 +49,4 @@ class ExpertMemory {
   std::vector<std::span<std::byte>> free_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::experts

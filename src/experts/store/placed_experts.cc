@@ -10,7 +10,7 @@
 #include "model/draft/drafters.h"
 #include "model/weight_pieces.h"
 
-namespace fathom {
+namespace fathom::experts {
 
 Result<std::unique_ptr<PlacedExperts>> PlacedExperts::Create(Backend& backend,
                                                              const ModelConfig& config,
@@ -163,4 +163,4 @@ Result<BlockPlacements> GatherPlacements(const PlacedExperts& experts) {
   return placements;
 }
 
-}  // namespace fathom
+}  // namespace fathom::experts

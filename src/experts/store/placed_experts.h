@@ -21,7 +21,7 @@
 #include "model/mapped_experts.h"
 #include "model/model.h"
 
-namespace fathom {
+namespace fathom::experts {
 
 // Options of a model whose experts several ranks divide.
 struct ExpertOptions {
@@ -101,4 +101,4 @@ class PlacedExperts : public MappedExperts {
 // Returns the replicas of all blocks of all stages. Called by all ranks.
 Result<BlockPlacements> GatherPlacements(const PlacedExperts& experts);
 
-}  // namespace fathom
+}  // namespace fathom::experts

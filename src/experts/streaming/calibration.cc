@@ -15,7 +15,7 @@
 #include "checkpoint/mirrored_block_reader.h"
 #include "experts/streaming/read_queue.h"
 
-namespace fathom {
+namespace fathom::experts {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -195,4 +195,4 @@ Result<OpenedReader> OpenReader(const Checkpoint& checkpoint, const ExpertFiles&
   return Calibrate(FileBlockReader::Open(checkpoint, options.warn), files, options);
 }
 
-}  // namespace fathom
+}  // namespace fathom::experts

@@ -10,7 +10,7 @@
 #include "experts/streaming/expert_files.h"
 #include "experts/streaming/streaming_options.h"
 
-namespace fathom {
+namespace fathom::experts {
 
 // A way to read, and its speed.
 struct Calibration {
@@ -42,4 +42,4 @@ struct OpenedReader {
 Result<OpenedReader> OpenReader(const Checkpoint& checkpoint, const ExpertFiles& files,
                                 const StreamingOptions& options);
 
-}  // namespace fathom
+}  // namespace fathom::experts

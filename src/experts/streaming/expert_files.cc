@@ -8,7 +8,7 @@
 #include "checkpoint/block_reader.h"
 #include "experts/balance/expert_transfer.h"
 
-namespace fathom {
+namespace fathom::experts {
 namespace {
 
 std::int64_t BlockAt(std::int64_t offset) { return offset / kReadBlockBytes * kReadBlockBytes; }
@@ -97,4 +97,4 @@ ExpertWeights ExpertFiles::InSlot(std::size_t key, ExpertWeights expert,
   return expert;
 }
 
-}  // namespace fathom
+}  // namespace fathom::experts

@@ -20,7 +20,7 @@
 #include "checkpoint/safetensors.h"
 #include "kernels/weight_format.h"
 
-namespace fathom {
+namespace fathom::experts {
 
 // Blocks of a shard that are read into consecutive memory.
 struct FileRange {
@@ -70,4 +70,4 @@ class ExpertFiles {
   std::int64_t slot_bytes_ = 0;
 };
 
-}  // namespace fathom
+}  // namespace fathom::experts

@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 
-namespace fathom {
+namespace fathom::experts {
 
 ExpertGuesses::ExpertGuesses(GuessMode mode, const ModelConfig& config, SlotDirectory& directory,
                              ChangeGuesses change)
@@ -178,4 +178,4 @@ void ExpertGuesses::Expire(std::int64_t block) {
   });
 }
 
-}  // namespace fathom
+}  // namespace fathom::experts

@@ -22,7 +22,7 @@
 #include "model/expert_store.h"
 #include "model/streaming_counts.h"
 
-namespace fathom {
+namespace fathom::experts {
 
 // Changes the experts [t, experts per token] that are guessed for a block.
 using ChangeGuesses = std::function<void(Matrix<std::int32_t> ids)>;
@@ -120,4 +120,4 @@ class ExpertGuesses {
   GuessCounts counts_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::experts

@@ -1,6 +1,6 @@
 #include "experts/streaming/guess_policy.h"
 
-namespace fathom {
+namespace fathom::experts {
 namespace {
 
 // The first state by mode: auto, off, on.
@@ -40,4 +40,4 @@ void GuessPolicy::EndStep(std::int64_t n_tokens, double seconds, double busy_sec
   window_ = {};
 }
 
-}  // namespace fathom
+}  // namespace fathom::experts

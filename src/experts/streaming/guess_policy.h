@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace fathom {
+namespace fathom::experts {
 
 enum class GuessMode : std::uint8_t { kAuto, kOff, kOn };
 
@@ -57,4 +57,4 @@ class GuessPolicy {
   Window window_;  // counts since the last evaluation
 };
 
-}  // namespace fathom
+}  // namespace fathom::experts

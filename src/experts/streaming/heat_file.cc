@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "kv_cache/block_key.h"
 
-namespace fathom {
+namespace fathom::experts {
 namespace {
 
 static_assert(std::endian::native == std::endian::little);
@@ -80,4 +80,4 @@ Result<std::vector<std::uint32_t>> ReadHeat(const std::filesystem::path& path,
   return uses;
 }
 
-}  // namespace fathom
+}  // namespace fathom::experts

@@ -18,7 +18,7 @@
 
 #include "base/result.h"
 
-namespace fathom {
+namespace fathom::experts {
 
 // Replaces the file, atomically. `fingerprint` has 32 characters; the size of `uses` is a multiple
 // of n_experts. Errors: as WriteFile.
@@ -30,4 +30,4 @@ Status WriteHeat(const std::filesystem::path& path, std::string_view fingerprint
 Result<std::vector<std::uint32_t>> ReadHeat(const std::filesystem::path& path,
                                             std::string_view fingerprint, std::int64_t n_experts);
 
-}  // namespace fathom
+}  // namespace fathom::experts

@@ -1,6 +1,6 @@
 #include "experts/streaming/policy_race.h"
 
-namespace fathom {
+namespace fathom::experts {
 
 void PolicyRace::Hits::Add(const Hits& other, std::int64_t factor) {
   tokens += factor * other.tokens;
@@ -72,4 +72,4 @@ bool PolicyRace::EndStep(std::int64_t n_tokens) {
   return true;
 }
 
-}  // namespace fathom
+}  // namespace fathom::experts

@@ -11,7 +11,7 @@
 
 #include "experts/streaming/use_orders.h"
 
-namespace fathom {
+namespace fathom::experts {
 
 enum class EvictionPolicy : std::uint8_t { kLeastRecent, kLeastFrequent };
 
@@ -65,4 +65,4 @@ class PolicyRace {
   std::int64_t n_switches_ = 0;
 };
 
-}  // namespace fathom
+}  // namespace fathom::experts

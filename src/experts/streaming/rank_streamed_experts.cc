@@ -5,7 +5,7 @@
 
 #include "model/draft/drafters.h"
 
-namespace fathom {
+namespace fathom::experts {
 namespace {
 
 // Adds the counts of a rank to the counts of others. The ranks run the same steps at the same time
@@ -81,4 +81,4 @@ bool RankStreamedExperts::FailUsers(ForwardPass& pass, std::int64_t block, std::
   return false;
 }
 
-}  // namespace fathom
+}  // namespace fathom::experts

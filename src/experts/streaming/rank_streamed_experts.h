@@ -15,7 +15,7 @@
 #include "experts/balance/expert_placement.h"
 #include "experts/streaming/streamed_experts.h"
 
-namespace fathom {
+namespace fathom::experts {
 
 // An expert that cannot be read is recorded, and the rank continues: other ranks may compute tokens
 // that do not need it (experts/exchange/shared_failures.h).
@@ -56,4 +56,4 @@ class RankStreamedExperts : public StreamedExperts {
   std::vector<StreamingCounts> others_;  // guarded by the mutex
 };
 
-}  // namespace fathom
+}  // namespace fathom::experts

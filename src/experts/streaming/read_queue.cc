@@ -7,7 +7,7 @@
 #include "base/guarded.h"
 #include "base/signal_mask.h"
 
-namespace fathom {
+namespace fathom::experts {
 ReadQueue::ReadQueue(BlockReader& reader, std::size_t n_slots)
     : reader_(reader), reads_(n_slots), waiting_(n_slots) {
   ended_.reserve(n_slots);
@@ -166,4 +166,4 @@ bool ReadQueue::Stop(std::chrono::nanoseconds longest) {
   return stopped;
 }
 
-}  // namespace fathom
+}  // namespace fathom::experts

@@ -22,7 +22,7 @@
 #include "experts/streaming/expert_files.h"
 #include "experts/streaming/use_orders.h"
 
-namespace fathom {
+namespace fathom::experts {
 
 // Bytes of one read: large enough for the full speed of a disk, and small enough that an expert of
 // Flash keeps seven threads busy.
@@ -127,4 +127,4 @@ class ReadQueue {
   bool stops_ = false;
 };
 
-}  // namespace fathom
+}  // namespace fathom::experts

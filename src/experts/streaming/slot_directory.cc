@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 
-namespace fathom {
+namespace fathom::experts {
 
 SlotDirectory::SlotDirectory(std::size_t n_keys, std::size_t n_slots)
     : slot_of_(n_keys, kNone),
@@ -157,4 +157,4 @@ void SlotDirectory::EndStep(std::int64_t n_tokens) {
   if (race_.EndStep(n_tokens)) frequent_.Halve();
 }
 
-}  // namespace fathom
+}  // namespace fathom::experts

@@ -8,7 +8,7 @@
 #include "experts/streaming/policy_race.h"
 #include "experts/streaming/use_orders.h"
 
-namespace fathom {
+namespace fathom::experts {
 
 // Experts have keys 0 to n_keys - 1; smaller keys are earlier layers. A slot is free, is being
 // filled, or is ready; a leased slot keeps its expert. All operations take constant time, and
@@ -100,4 +100,4 @@ class SlotDirectory {
   PolicyRace race_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::experts

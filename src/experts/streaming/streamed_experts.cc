@@ -8,7 +8,7 @@
 #include "model/draft/drafters.h"
 #include "model/weight_values.h"
 
-namespace fathom {
+namespace fathom::experts {
 namespace {
 
 // A segment with more tokens than a step with drafts can have is a piece of a prompt.
@@ -562,4 +562,4 @@ StreamingCounts StreamedExperts::counts() const {
   return counts;
 }
 
-}  // namespace fathom
+}  // namespace fathom::experts

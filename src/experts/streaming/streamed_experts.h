@@ -30,7 +30,7 @@
 #include "model/expert_store.h"
 #include "model/model.h"
 
-namespace fathom {
+namespace fathom::experts {
 
 // For a backend that computes when its operations are called, in memory of the host. Allocates in
 // Create and Bind only.
@@ -216,4 +216,4 @@ class StreamedExperts : public ExpertStore {
   Clock::time_point last_failures_[3];  // by number modulo 3
 };
 
-}  // namespace fathom
+}  // namespace fathom::experts

@@ -6,7 +6,7 @@
 
 #include "experts/streaming/streamed_experts.h"
 
-namespace fathom {
+namespace fathom::experts {
 
 void StreamedExperts::WarmUp() {
   const std::vector<std::uint32_t>& heat = options_.heat;
@@ -48,4 +48,4 @@ void StreamedExperts::SaveHeat() {
   options_.save_heat(heat_);
 }
 
-}  // namespace fathom
+}  // namespace fathom::experts

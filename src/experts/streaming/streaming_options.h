@@ -16,7 +16,7 @@
 #include "experts/streaming/expert_guesses.h"
 #include "experts/streaming/guess_policy.h"
 
-namespace fathom {
+namespace fathom::experts {
 
 // Returns the smallest pool: for a token's experts that are computed, for experts that are read
 // meanwhile, and for some that stay: 24 experts of Flash or Pro.
@@ -59,4 +59,4 @@ struct StreamingOptions {
   std::function<Result<std::unique_ptr<BlockReader>>(const Checkpoint& checkpoint)> open{};
 };
 
-}  // namespace fathom
+}  // namespace fathom::experts

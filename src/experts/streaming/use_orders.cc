@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-namespace fathom {
+namespace fathom::experts {
 
 void KeyLists::Append(List& list, std::uint32_t key) {
   links_[key] = {.before = list.last, .behind = kNone};
@@ -69,4 +69,4 @@ void FrequencyOrder::Halve() {
   }
 }
 
-}  // namespace fathom
+}  // namespace fathom::experts

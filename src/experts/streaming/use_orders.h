@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace fathom {
+namespace fathom::experts {
 
 // Lists of keys 0 to n_keys - 1; a key is in one list at most.
 class KeyLists {
@@ -90,4 +90,4 @@ class FrequencyOrder {
   std::uint64_t any_ = 0;
 };
 
-}  // namespace fathom
+}  // namespace fathom::experts

@@ -6,7 +6,7 @@
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/rope.h"
 
-namespace fathom {
+namespace fathom::kernels {
 namespace {
 
 constexpr std::int64_t kExpWork = 64;
@@ -267,4 +267,4 @@ bool CpuBackend::ComputeAttention(const Operation& operation) {
   return ComputeBy(AttentionOperations{*this}, operation);
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -9,7 +9,7 @@
 #include "kernels/host_buffer.h"
 #include "kernels/host_roofline.h"
 
-namespace fathom {
+namespace fathom::kernels {
 namespace {
 
 constexpr std::int64_t kSinkhornWork = 16 * 1024;
@@ -22,7 +22,7 @@ CpuBackend::CpuBackend(Isa isa, int n_threads, std::span<const int> processors)
       kernels_(cpu::KernelsFor(isa)),
       processors_(processors.begin(), processors.end()),
       team_(n_threads, processors),
-      name_(fmt::format("cpu {}, {} thread{}", fathom::Name(isa), n_threads,
+      name_(fmt::format("cpu {}, {} thread{}", kernels::Name(isa), n_threads,
                         n_threads == 1 ? "" : "s")) {}
 
 Status CpuBackend::Reserve(const StepLimits& limits) {
@@ -191,4 +191,4 @@ bool CpuBackend::ComputeRow(const Operation& operation) {
   return ComputeBy(RowOperations{*this}, operation);
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

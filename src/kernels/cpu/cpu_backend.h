@@ -21,7 +21,7 @@
 #include "kernels/reference/reference_backend.h"
 #include "sampling/token_chooser.h"
 
-namespace fathom {
+namespace fathom::kernels {
 
 // Work of an elementwise operation per number, in multiply-adds of a product.
 inline constexpr std::int64_t kElementWork = 8;
@@ -109,4 +109,4 @@ inline cpu::RotaryRow RotaryRowAt(const RopeRows& rope, std::int64_t row) {
 // true if FP8 weights take quantised activations.
 cpu::Product MakeProduct(const Weight& w, bool quantize);
 
-}  // namespace fathom
+}  // namespace fathom::kernels

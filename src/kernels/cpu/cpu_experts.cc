@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "kernels/cpu/cpu_backend.h"
 
-namespace fathom {
+namespace fathom::kernels {
 namespace {
 
 // Finds the ids.size() largest of choice [n], ties lowest id; in ascending order. Overwrites
@@ -205,4 +205,4 @@ bool CpuBackend::ComputeExpert(const Operation& operation) {
   return ComputeBy(ExpertOperations{*this}, operation);
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "kernels/cpu/cpu_backend.h"
 
-namespace fathom {
+namespace fathom::kernels {
 namespace {
 
 constexpr std::int64_t kGroups = 4;         // groups of 32 numbers that share a scale
@@ -237,4 +237,4 @@ bool CpuBackend::ComputeIndexer(const Operation& operation) {
   return ComputeBy(IndexerOperations{*this}, operation);
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

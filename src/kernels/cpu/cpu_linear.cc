@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "kernels/cpu/cpu_backend.h"
 
-namespace fathom {
+namespace fathom::kernels {
 namespace {
 
 // Returns the multiply-adds of one output column, including the cost of expanding its weights.
@@ -200,4 +200,4 @@ void CpuBackend::Prepare(cpu::ProductFormat format, const Bf16* x, std::int64_t 
   });
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

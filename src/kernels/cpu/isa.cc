@@ -13,7 +13,7 @@
 #include "base/check.h"
 #include "kernels/cpu/kernels.h"
 
-namespace fathom {
+namespace fathom::kernels {
 namespace {
 
 // Requests the tile registers, which Linux grants to a process on request. May be called
@@ -120,4 +120,4 @@ const cpu::Kernels& cpu::KernelsFor(Isa isa) {
   }
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

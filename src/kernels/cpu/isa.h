@@ -7,7 +7,7 @@
 
 #include "base/result.h"
 
-namespace fathom {
+namespace fathom::kernels {
 
 enum class Isa {
   kScalar,      // the reference backend
@@ -44,4 +44,4 @@ const Kernels& KernelsFor(Isa isa);
 
 }  // namespace cpu
 
-}  // namespace fathom
+}  // namespace fathom::kernels

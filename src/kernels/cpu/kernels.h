@@ -11,7 +11,7 @@
 
 #include "kernels/key_layout.h"
 
-namespace fathom::cpu {
+namespace fathom::kernels::cpu {
 
 // --- Matrix products
 
@@ -218,18 +218,18 @@ struct Kernels {
   float (*operand_multiply_adds)(int64_t count);
 };
 
-}  // namespace fathom::cpu
+}  // namespace fathom::kernels::cpu
 
 // The tables, one per build of the kernels.
-namespace fathom::avx2 {
+namespace fathom::kernels::avx2 {
 const cpu::Kernels& Table();
 }
-namespace fathom::avx512 {
+namespace fathom::kernels::avx512 {
 const cpu::Kernels& Table();
 }
-namespace fathom::avx512_bf16 {
+namespace fathom::kernels::avx512_bf16 {
 const cpu::Kernels& Table();
 }
-namespace fathom::amx {
+namespace fathom::kernels::amx {
 const cpu::Kernels& Table();
 }

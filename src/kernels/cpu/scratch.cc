@@ -7,7 +7,7 @@
 #include "kernels/cpu/scratch_bytes.h"
 #include "kernels/host_buffer.h"
 
-namespace fathom {
+namespace fathom::kernels {
 namespace {
 
 constexpr std::int64_t kMaxTileRows = 512;
@@ -72,4 +72,4 @@ Result<Scratch> Scratch::Make(const StepLimits& limits, int n_threads) {
   return scratch;
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

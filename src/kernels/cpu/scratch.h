@@ -10,7 +10,7 @@
 #include "kernels/backend.h"
 #include "kernels/cpu/kernels.h"
 
-namespace fathom {
+namespace fathom::kernels {
 
 // Owns the buffer; the spans are its pieces. Longer batches are processed in tiles of tile_rows,
 // which bounds the size. "Per thread" pieces consist of n_threads equal parts.
@@ -52,4 +52,4 @@ std::span<T> Piece(std::span<T> all, int index, int count) {
   return all.subspan(static_cast<std::size_t>(index) * size, size);
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

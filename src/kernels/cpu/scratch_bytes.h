@@ -5,9 +5,9 @@
 
 #include "kernels/backend.h"
 
-namespace fathom {
+namespace fathom::kernels {
 
 // Returns the bytes that Backend::Reserve takes with these limits and threads.
 std::int64_t CpuScratchBytes(const StepLimits& limits, int n_threads);
 
-}  // namespace fathom
+}  // namespace fathom::kernels

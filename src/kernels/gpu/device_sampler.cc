@@ -8,7 +8,7 @@
 #include "base/integer_math.h"
 #include "kernels/gpu/limits.h"
 
-namespace fathom {
+namespace fathom::kernels {
 namespace {
 
 constexpr std::int64_t kMaxChanges = std::int64_t{1} << 14;  // changes of one launch
@@ -152,4 +152,4 @@ const TokenChoice* DeviceSampler::Choose(GpuDriver& driver, Matrix<const float> 
   return m.choices.data;
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -13,7 +13,7 @@
 #include "kernels/laid_out_buffer.h"
 #include "sampling/sampling_row.h"
 
-namespace fathom {
+namespace fathom::kernels {
 
 // The driver must be the driver of the backend passed to Reserve. One thread at a time.
 class DeviceSampler {
@@ -55,4 +55,4 @@ class DeviceSampler {
   std::vector<gpu::LogitChange> changes_;  // changes of the next launch
 };
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -17,7 +17,7 @@
 #include "kernels/gpu/kernel_list.h"
 #include "kernels/memory.h"
 
-namespace fathom {
+namespace fathom::kernels {
 
 struct GpuDevice {
   std::string name;          // name from the driver: "NVIDIA H200"
@@ -103,4 +103,4 @@ void LaunchWith(GpuDriver& driver, GpuKernel kernel, const GpuGrid& grid, Argume
   driver.Launch(kernel, grid, std::as_bytes(std::span(&arguments, 1)));
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

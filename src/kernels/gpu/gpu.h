@@ -27,6 +27,7 @@
 
 #include <stdint.h>
 
+#include "base/namespaces.h"
 #include "kernels/gpu/limits.h"
 
 #if defined(__CUDACC__)
@@ -41,7 +42,7 @@
   extern __shared__ uint4 gpu_dynamic_shared[];    \
   T* const name = reinterpret_cast<T*>(reinterpret_cast<char*>(gpu_dynamic_shared) + (offset))
 
-namespace fathom {
+namespace fathom::kernels {
 
 GPU_DEVICE int ThreadX() { return static_cast<int>(threadIdx.x); }
 GPU_DEVICE int BlockThreads() { return static_cast<int>(blockDim.x); }
@@ -73,7 +74,7 @@ GPU_DEVICE uint64_t CompareExchange(uint64_t* word, uint64_t expected, uint64_t 
   return atomicCAS(reinterpret_cast<unsigned long long*>(word), expected, desired);
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels
 
 #elif defined(__HIP__)
 
@@ -88,7 +89,7 @@ GPU_DEVICE uint64_t CompareExchange(uint64_t* word, uint64_t expected, uint64_t 
   extern __attribute__((shared)) __attribute__((aligned(16))) char gpu_dynamic_shared[]; \
   T* const name = reinterpret_cast<T*>(gpu_dynamic_shared + (offset))
 
-namespace fathom {
+namespace fathom::kernels {
 
 GPU_DEVICE int ThreadX() { return static_cast<int>(__builtin_amdgcn_workitem_id_x()); }
 GPU_DEVICE int BlockThreads() { return static_cast<int>(__builtin_amdgcn_workgroup_size_x()); }
@@ -126,7 +127,7 @@ GPU_DEVICE uint64_t CompareExchange(uint64_t* word, uint64_t expected, uint64_t 
   return expected;
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels
 
 #elif !defined(GPU_KERNEL)
 #error "expected nvcc, clang for AMD, or a language included before this header (tests/emulator)"

@@ -11,7 +11,7 @@
 #include "kernels/gpu/device/norm.h"
 #include "kernels/gpu/gpu_backend.h"
 
-namespace fathom {
+namespace fathom::kernels {
 namespace {
 
 constexpr std::int64_t kSharedAlignment = 16;
@@ -191,4 +191,4 @@ bool GpuBackend::ComputeAttention(const Operation& operation) {
   return ComputeBy(AttentionOperations{*this}, operation);
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -6,7 +6,7 @@
 #include "kernels/gpu/device/elementwise.h"
 #include "kernels/gpu/gpu_roofline.h"
 
-namespace fathom {
+namespace fathom::kernels {
 namespace {
 
 constexpr std::int64_t kBytesOfBlock = std::int64_t{64} << 10;  // bytes that one block copies
@@ -202,4 +202,4 @@ void GpuBackend::Compute(const Operation& operation) {
         "an operation of a backend that does not have it");
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

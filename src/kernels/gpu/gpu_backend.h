@@ -32,7 +32,7 @@
 #include "kernels/gpu/profiled_driver.h"
 #include "kernels/gpu/step_batch.h"
 
-namespace fathom {
+namespace fathom::kernels {
 
 // Contracts of the operations: kernels/backend.h.
 class GpuBackend final : public Backend {
@@ -181,4 +181,4 @@ class GpuBackend final : public Backend {
   std::array<MarkedPoint, kTickets> marks_{};  // by number of the ticket
 };
 
-}  // namespace fathom
+}  // namespace fathom::kernels

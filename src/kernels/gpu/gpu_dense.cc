@@ -9,7 +9,7 @@
 #include "kernels/gpu/device/norm.h"
 #include "kernels/gpu/gpu_backend.h"
 
-namespace fathom {
+namespace fathom::kernels {
 
 struct GpuBackend::DenseOperations {
   GpuBackend& self;
@@ -177,4 +177,4 @@ void GpuBackend::Quantize(Matrix<const Bf16> x) {
                      .x = x, .codes = Codes(x.rows, x.cols), .scales = CodeScales(x.rows, x.cols)});
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

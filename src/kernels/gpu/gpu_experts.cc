@@ -12,7 +12,7 @@
 #include "kernels/gpu/gpu_backend.h"
 #include "kernels/gpu/memory_sizes.h"
 
-namespace fathom {
+namespace fathom::kernels {
 namespace {
 
 // Bytes of weights in memory of the host that are copied to one buffer, one after the other.
@@ -247,4 +247,4 @@ Status GpuBackend::CopyExperts(std::int64_t block, std::span<const ExpertWeights
   return {};
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -10,7 +10,7 @@
 #include "kernels/gpu/device/roofline.h"
 #include "kernels/gpu/limits.h"
 
-namespace fathom {
+namespace fathom::kernels {
 namespace {
 
 // Blocks per multiprocessor: the number that reads fastest differs between devices.
@@ -179,4 +179,4 @@ Result<std::unique_ptr<RooflineProbe>> MakeGpuRooflineProbe(GpuDriver& driver,
   return probe;
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

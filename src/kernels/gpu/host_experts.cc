@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 
-namespace fathom {
+namespace fathom::kernels {
 namespace {
 
 // Returns the first rows of a buffer as a matrix.
@@ -91,4 +91,4 @@ Status HostExperts::End(GpuDriver& driver, std::int64_t block, float clamp, Matr
   return {};
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -15,7 +15,7 @@
 #include "kernels/backend.h"
 #include "kernels/gpu/driver.h"
 
-namespace fathom {
+namespace fathom::kernels {
 
 class HostExperts {
  public:
@@ -56,4 +56,4 @@ class HostExperts {
   Ticket arrived_;   // the inputs have arrived
 };
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -19,7 +19,7 @@
 #include "kernels/gpu/device/route.h"
 #include "kernels/matrix_bytes.h"
 
-namespace fathom {
+namespace fathom::kernels {
 namespace gpu {
 namespace {
 
@@ -256,4 +256,4 @@ KernelBytes BytesOfKernel(GpuDriver& driver, GpuKernel kernel, const GpuGrid& gr
   return {bytes, device.has_waited()};
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

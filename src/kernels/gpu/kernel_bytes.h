@@ -6,7 +6,7 @@
 
 #include "kernels/gpu/driver.h"
 
-namespace fathom {
+namespace fathom::kernels {
 
 struct KernelBytes {
   std::optional<double> bytes;  // missing: not known for this kernel, or the device failed
@@ -19,4 +19,4 @@ struct KernelBytes {
 KernelBytes BytesOfKernel(GpuDriver& driver, GpuKernel kernel, const GpuGrid& grid,
                           const std::byte* arguments);
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace fathom {
+namespace fathom::kernels {
 
 // Calls X(Name) for every kernel. GPU_KERNEL uses this name in the code object.
 // clang-format off
@@ -35,4 +35,4 @@ inline constexpr std::string_view kGpuKernelNames[] = {
 #undef FATHOM_NAME
 };
 
-}  // namespace fathom
+}  // namespace fathom::kernels

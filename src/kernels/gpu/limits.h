@@ -3,10 +3,10 @@
 
 #include <stdint.h>
 
-namespace fathom {
+namespace fathom::kernels {
 
 inline constexpr int kMaxBlockThreads = 256;
 inline constexpr int kGroupThreads = 16;  // threads of a wave that sum together; each has a lane
 inline constexpr int64_t kMaxSharedBytes = int64_t{48} << 10;  // per block, dynamic or not
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace fathom {
+namespace fathom::kernels {
 
 class MemoryLedger::KnownBuffer : public Buffer {
  public:
@@ -30,4 +30,4 @@ bool MemoryLedger::Has(const void* address) const {
   return static_cast<const std::byte*>(address) - begin < bytes;
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -8,7 +8,7 @@
 
 #include "kernels/memory.h"
 
-namespace fathom {
+namespace fathom::kernels {
 
 class MemoryLedger {
  public:
@@ -23,4 +23,4 @@ class MemoryLedger {
   std::map<const std::byte*, std::int64_t> ranges_;  // address to bytes
 };
 
-}  // namespace fathom
+}  // namespace fathom::kernels

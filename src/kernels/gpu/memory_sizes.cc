@@ -5,7 +5,7 @@
 #include "kernels/gpu/device_sampler.h"
 #include "kernels/gpu/step_batch.h"
 
-namespace fathom {
+namespace fathom::kernels {
 namespace {
 
 constexpr std::int64_t kScoreBytes = std::int64_t{64} << 20;  // the most for scores of rows
@@ -68,4 +68,4 @@ std::int64_t GpuListBytes(std::span<const std::int64_t> block_experts, std::int6
   return bytes;
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

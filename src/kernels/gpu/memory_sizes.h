@@ -8,7 +8,7 @@
 #include "base/integer_math.h"
 #include "kernels/backend.h"
 
-namespace fathom {
+namespace fathom::kernels {
 
 // Alignment of the pieces that share an allocation.
 inline constexpr std::int64_t kGpuPieceAlignment = 256;
@@ -52,4 +52,4 @@ GpuScratchSizes GpuScratchFor(const StepLimits& limits);
 // GpuExpertBytes. block_experts: the bytes of all experts of each block.
 std::int64_t GpuListBytes(std::span<const std::int64_t> block_experts, std::int64_t n_experts);
 
-}  // namespace fathom
+}  // namespace fathom::kernels

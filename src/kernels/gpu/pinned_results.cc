@@ -7,7 +7,7 @@
 
 #include "base/integer_math.h"
 
-namespace fathom {
+namespace fathom::kernels {
 namespace {
 
 constexpr std::int64_t kCopyAlignment = 64;  // alignment of copies in pinned memory
@@ -56,4 +56,4 @@ void PinnedResults::Drop() {
   used_ = 0;
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -15,7 +15,7 @@
 #include "base/result.h"
 #include "kernels/gpu/driver.h"
 
-namespace fathom {
+namespace fathom::kernels {
 
 // One thread at a time.
 class PinnedResults {
@@ -44,4 +44,4 @@ class PinnedResults {
   std::vector<Copy> copies_;  // in the order of their tickets
 };
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -4,7 +4,7 @@
 
 #include "kernels/gpu/kernel_bytes.h"
 
-namespace fathom {
+namespace fathom::kernels {
 namespace {
 
 constexpr std::size_t kMaxPieces = 2048;  // pieces whose marks are stored
@@ -81,4 +81,4 @@ void ProfiledDriver::Launch(GpuKernel kernel, const GpuGrid& grid,
           [&] { driver_->Launch(kernel, grid, arguments); });
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -18,7 +18,7 @@
 #include "kernels/profile.h"
 #include "kernels/profile_recorder.h"
 
-namespace fathom {
+namespace fathom::kernels {
 
 class ProfiledDriver final : public GpuDriver {
  public:
@@ -72,4 +72,4 @@ class ProfiledDriver final : public GpuDriver {
   Status status_;  // the first error of the timer
 };
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "base/integer_math.h"
 
-namespace fathom {
+namespace fathom::kernels {
 namespace {
 
 constexpr std::int64_t kArrayAlignment = 256;
@@ -88,4 +88,4 @@ gpu::DeviceBatch StepBatch::View(const BatchView& batch) const {
           .segments = whole_.segments};
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

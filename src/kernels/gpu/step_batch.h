@@ -11,7 +11,7 @@
 #include "kernels/gpu/driver.h"
 #include "kernels/layer_cache.h"
 
-namespace fathom {
+namespace fathom::kernels {
 
 class StepBatch {
  public:
@@ -33,4 +33,4 @@ class StepBatch {
   BatchView host_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -13,7 +13,7 @@
 #include "kernels/reference/reference_backend.h"
 #include "kernels/reference/vectors.h"
 
-namespace fathom {
+namespace fathom::kernels {
 namespace {
 
 constexpr std::int64_t kBlock = 64;        // slots that share one maximum
@@ -213,4 +213,4 @@ bool ReferenceBackend::ComputeAttention(const Operation& operation) {
   return ComputeBy(AttentionOperations{*this}, operation);
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

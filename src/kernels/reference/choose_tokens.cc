@@ -2,7 +2,7 @@
 #include "kernels/reference/reference_backend.h"
 #include "sampling/token_chooser.h"
 
-namespace fathom {
+namespace fathom::kernels {
 
 struct ReferenceBackend::TokenOperations {
   ReferenceBackend& self;
@@ -16,4 +16,4 @@ bool ReferenceBackend::ComputeTokens(const Operation& operation) {
   return ComputeBy(TokenOperations{*this}, operation);
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -10,7 +10,7 @@
 #include "kernels/reference/vectors.h"
 #include "kernels/rope.h"
 
-namespace fathom {
+namespace fathom::kernels {
 namespace {
 
 // The compressor's inputs of one token: value and score per channel [overlap * width]. Null for the
@@ -132,4 +132,4 @@ bool ReferenceBackend::ComputeCompressor(const Operation& operation) {
   return ComputeBy(CompressorOperations{*this}, operation);
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

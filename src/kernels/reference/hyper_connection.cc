@@ -7,7 +7,7 @@
 #include "kernels/reference/lanes.h"
 #include "kernels/reference/reference_backend.h"
 
-namespace fathom {
+namespace fathom::kernels {
 namespace {
 
 constexpr std::int64_t kMixChain = 192;  // numbers per fma chain
@@ -167,4 +167,4 @@ bool ReferenceBackend::ComputeHyper(const Operation& operation) {
   return ComputeBy(HyperOperations{*this}, operation);
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -12,7 +12,7 @@
 #include "kernels/reference/reference_backend.h"
 #include "kernels/reference/vectors.h"
 
-namespace fathom {
+namespace fathom::kernels {
 namespace {
 
 // Returns number `i` of a packed vector, times 2: an integer.
@@ -141,4 +141,4 @@ bool ReferenceBackend::ComputeIndexer(const Operation& operation) {
   return ComputeBy(IndexerOperations{*this}, operation);
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

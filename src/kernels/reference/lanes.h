@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstdint>
 
-namespace fathom {
+namespace fathom::kernels {
 
 inline constexpr std::int64_t kLanes = 16;
 
@@ -61,4 +61,4 @@ static inline float ChainProduct(std::int64_t n, std::int64_t block, const X& x,
   return sum;
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -9,7 +9,7 @@
 #include "kernels/reference/quantize.h"
 #include "kernels/reference/reference_backend.h"
 
-namespace fathom {
+namespace fathom::kernels {
 namespace {
 
 // One row of activations quantised for FP8 or FP4 weights: the E4M3 values, and a scale per 128
@@ -225,4 +225,4 @@ bool ReferenceBackend::ComputeLinear(const Operation& operation) {
   return ComputeBy(LinearOperations{*this}, operation);
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -10,7 +10,7 @@
 #include "kernels/math.h"
 #include "kernels/reference/reference_backend.h"
 
-namespace fathom {
+namespace fathom::kernels {
 namespace {
 
 float RouterScore(float logit) { return std::sqrt(Softplus<ScalarOps>(logit)); }
@@ -144,4 +144,4 @@ ExpertSet ReferenceBackend::BindExperts(std::int64_t block,
   return {.block = block, .experts = experts, .is_uniform = AreUniform(experts)};
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -8,7 +8,7 @@
 #include "kernels/reference/vectors.h"
 #include "kernels/rope.h"
 
-namespace fathom {
+namespace fathom::kernels {
 namespace {
 
 // Computes the unweighted norm of one query head, rounded to bf16 at every step.
@@ -81,4 +81,4 @@ bool ReferenceBackend::ComputeNorm(const Operation& operation) {
   return ComputeBy(NormOperations{*this}, operation);
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

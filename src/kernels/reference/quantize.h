@@ -14,7 +14,7 @@
 #include "kernels/key_layout.h"
 #include "kernels/layer_cache.h"
 
-namespace fathom {
+namespace fathom::kernels {
 
 inline constexpr std::int64_t kIndexGroup = 32;  // numbers that share a scale of index vectors
 
@@ -116,4 +116,4 @@ static inline void PackFp4(const Bf16* x, std::uint8_t* packed) {
   }
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -6,7 +6,7 @@
 #include "kernels/host_buffer.h"
 #include "kernels/host_roofline.h"
 
-namespace fathom {
+namespace fathom::kernels {
 
 Result<std::unique_ptr<Buffer>> ReferenceBackend::Allocate(std::int64_t bytes, MemoryKind) {
   return AllocateHostBuffer(bytes);
@@ -60,4 +60,4 @@ void ReferenceBackend::Compute(const Operation& operation) {
         "an operation of a backend that does not have it");
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -15,7 +15,7 @@
 #include "kernels/backend.h"
 #include "kernels/fault.h"
 
-namespace fathom {
+namespace fathom::kernels {
 
 // Contracts of the operations: kernels/backend.h.
 class ReferenceBackend : public Backend {
@@ -66,4 +66,4 @@ class ReferenceBackend : public Backend {
   bool ComputeTokens(const Operation& operation);
 };
 
-}  // namespace fathom
+}  // namespace fathom::kernels

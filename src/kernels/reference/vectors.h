@@ -11,7 +11,7 @@
 #include "base/float_types.h"
 #include "kernels/reference/lanes.h"
 
-namespace fathom {
+namespace fathom::kernels {
 
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
@@ -39,4 +39,4 @@ static inline void RotatePairs(Bf16* x, std::int64_t pairs, const float* cos, co
   }
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -6,7 +6,7 @@
 #include <span>
 #include <string_view>
 
-namespace fathom {
+namespace fathom::kernels {
 
 struct CodeObject {
   std::string_view architecture;  // empty: all; the driver selects fitting code
@@ -22,4 +22,4 @@ struct CodeObjects {
 // Returns the code objects of the module that this function is linked into.
 CodeObjects EmbeddedCodeObjects();
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -6,7 +6,7 @@
 
 #include "kernels/vendor/gpu_vendor.h"
 
-namespace fathom {
+namespace fathom::kernels {
 namespace {
 
 // CUdevice_attribute
@@ -84,4 +84,4 @@ GpuVendor CudaVendor() {
           .choose_architecture = ChooseCudaArchitecture};
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

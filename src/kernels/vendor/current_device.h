@@ -3,7 +3,7 @@
 
 #include "kernels/vendor/driver_api.h"
 
-namespace fathom {
+namespace fathom::kernels {
 
 // Owns the driver's state for the device. Any thread may use it, and sets the device before its
 // calls.
@@ -35,4 +35,4 @@ class CurrentDevice {
   void* context_ = nullptr;
 };
 
-}  // namespace fathom
+}  // namespace fathom::kernels

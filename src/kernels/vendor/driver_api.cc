@@ -5,7 +5,7 @@
 
 #include <type_traits>
 
-namespace fathom {
+namespace fathom::kernels {
 namespace {
 
 // Calls load(function, name in CUDA, name in HIP) for each function; nullptr: the vendor has none.
@@ -77,4 +77,4 @@ std::string ErrorText(const DriverApi& api, int error) {
   return fmt::format("{} (error {})", text == nullptr ? "unknown" : text, error);
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <string>
 
-namespace fathom {
+namespace fathom::kernels {
 
 enum class GpuVendorName { kCuda, kHip };
 
@@ -93,4 +93,4 @@ DriverApi FindDriverApi(void* library, GpuVendorName vendor);
 // Returns "unspecified launch failure (error 719)".
 std::string ErrorText(const DriverApi& api, int error);
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -11,7 +11,7 @@
 #include "base/result.h"
 #include "kernels/vendor/driver_api.h"
 
-namespace fathom {
+namespace fathom::kernels {
 
 // A version number as a driver encodes it: major * per_major + minor * per_minor.
 struct DriverVersionUnits {
@@ -49,4 +49,4 @@ struct GpuVendor {
 GpuVendor CudaVendor();
 GpuVendor HipVendor();
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -8,7 +8,7 @@
 
 #include "kernels/vendor/gpu_vendor.h"
 
-namespace fathom {
+namespace fathom::kernels {
 namespace {
 
 // hipDeviceAttribute_t
@@ -71,4 +71,4 @@ GpuVendor HipVendor() {
           .choose_architecture = ChooseHipArchitecture};
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -7,7 +7,7 @@
 
 #include "base/integer_math.h"
 
-namespace fathom {
+namespace fathom::kernels {
 namespace {
 
 // Graphs of marks that are kept until the device has run them.
@@ -193,4 +193,4 @@ LaunchGraphs::Failure LaunchGraphs::LaunchEach(void* stream, bool is_captured) c
   return {};
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -19,7 +19,7 @@
 #include "kernels/gpu/kernel_list.h"
 #include "kernels/vendor/driver_api.h"
 
-namespace fathom {
+namespace fathom::kernels {
 
 // One thread at a time, with the device set.
 class LaunchGraphs {
@@ -105,4 +105,4 @@ class LaunchGraphs {
   std::vector<void*> graphs_of_marks_;  // graphs that the device may still run
 };
 
-}  // namespace fathom
+}  // namespace fathom::kernels

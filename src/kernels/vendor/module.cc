@@ -9,10 +9,11 @@
 extern "C" __attribute__((visibility("default"))) const char fathom_module_interface[] =
     FATHOM_MODULE_INTERFACE;
 
-extern "C" __attribute__((visibility("default"))) fathom::GpuModule* fathom_make_gpu_module(
-    std::string* error) {
-  fathom::Result<std::unique_ptr<fathom::GpuModule>> module =
-      fathom::MakeVendorModule(fathom::GPU_VENDOR(), fathom::EmbeddedCodeObjects());
+extern "C" __attribute__((visibility("default"))) fathom::kernels::GpuModule*
+fathom_make_gpu_module(std::string* error) {
+  fathom::Result<std::unique_ptr<fathom::kernels::GpuModule>> module =
+      fathom::kernels::MakeVendorModule(fathom::kernels::GPU_VENDOR(),
+                                        fathom::kernels::EmbeddedCodeObjects());
   if (module) return module->release();
   *error = std::move(module.error().message);
   return nullptr;

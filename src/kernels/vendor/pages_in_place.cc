@@ -9,7 +9,7 @@
 #include <iterator>
 #include <vector>
 
-namespace fathom {
+namespace fathom::kernels {
 namespace {
 
 struct Range {
@@ -86,4 +86,4 @@ int PagesInPlace::Register(std::byte* begin, std::byte* end) {
   return error;
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -10,7 +10,7 @@
 
 #include "kernels/vendor/driver_api.h"
 
-namespace fathom {
+namespace fathom::kernels {
 
 // One thread at a time, with the device set.
 class PagesInPlace {
@@ -36,4 +36,4 @@ class PagesInPlace {
   std::map<std::byte*, std::byte*> ranges_;  // registered: begin to end, of whole pages
 };
 
-}  // namespace fathom
+}  // namespace fathom::kernels

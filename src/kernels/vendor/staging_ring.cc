@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace fathom {
+namespace fathom::kernels {
 
 StagingRing::~StagingRing() {
   for (void* const event : ended_) {
@@ -46,4 +46,4 @@ int StagingRing::NextSegment(void* stream) {
   return api_.wait_for_event(ended_[segment_]);
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -8,7 +8,7 @@
 
 #include "kernels/vendor/driver_api.h"
 
-namespace fathom {
+namespace fathom::kernels {
 
 // The memory is divided into segments that fill one after the other. A segment is written again
 // when the copies from it have ended. One thread at a time, with the device set.
@@ -40,4 +40,4 @@ class StagingRing {
   std::size_t used_ = 0;  // used bytes of the segment
 };
 
-}  // namespace fathom
+}  // namespace fathom::kernels

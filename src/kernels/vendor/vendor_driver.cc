@@ -17,7 +17,7 @@
 #include "kernels/vendor/pages_in_place.h"
 #include "kernels/vendor/staging_ring.h"
 
-namespace fathom {
+namespace fathom::kernels {
 namespace {
 
 constexpr std::size_t kKernels = std::size(kGpuKernelNames);
@@ -449,4 +449,4 @@ Result<std::unique_ptr<GpuDriver>> OpenVendorDriver(const GpuVendor& vendor, con
   return driver;
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -10,7 +10,7 @@
 #include "kernels/vendor/driver_api.h"
 #include "kernels/vendor/gpu_vendor.h"
 
-namespace fathom {
+namespace fathom::kernels {
 
 struct DeviceToOpen {
   int number = 0;
@@ -25,4 +25,4 @@ Result<std::unique_ptr<GpuDriver>> OpenVendorDriver(const GpuVendor& vendor, con
                                                     const DeviceToOpen& device,
                                                     const GpuDriverOptions& options);
 
-}  // namespace fathom
+}  // namespace fathom::kernels

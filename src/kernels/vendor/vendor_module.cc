@@ -11,7 +11,7 @@
 #include "kernels/vendor/driver_api.h"
 #include "kernels/vendor/vendor_driver.h"
 
-namespace fathom {
+namespace fathom::kernels {
 namespace {
 
 // Opens the driver library of this process, which stays open.
@@ -149,4 +149,4 @@ Result<std::unique_ptr<GpuModule>> MakeVendorModule(const GpuVendor& vendor,
   return module;
 }
 
-}  // namespace fathom
+}  // namespace fathom::kernels

@@ -8,11 +8,11 @@
 #include "kernels/vendor/code_objects.h"
 #include "kernels/vendor/gpu_vendor.h"
 
-namespace fathom {
+namespace fathom::kernels {
 
 // The code objects must outlive the module. Errors: no driver library, a driver that is too old,
 // no device.
 Result<std::unique_ptr<GpuModule>> MakeVendorModule(const GpuVendor& vendor,
                                                     const CodeObjects& code);
 
-}  // namespace fathom
+}  // namespace fathom::kernels

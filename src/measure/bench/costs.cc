@@ -11,7 +11,7 @@
 #include "kv_cache/layout.h"
 #include "model/model_tensors.h"
 
-namespace fathom::bench {
+namespace fathom::measure::bench {
 namespace {
 
 double Number(std::int64_t x) { return static_cast<double>(x); }
@@ -230,4 +230,4 @@ std::vector<std::string> ModelCosts::Differences(const Checkpoint& checkpoint) c
   return lines;
 }
 
-}  // namespace fathom::bench
+}  // namespace fathom::measure::bench

@@ -19,7 +19,7 @@
 #include "model/draft/drafters.h"
 #include "model/model_tensors.h"
 
-namespace fathom::bench {
+namespace fathom::measure::bench {
 
 using Component = ModelTensor::Component;
 inline constexpr std::size_t kComponents = 8;
@@ -116,4 +116,4 @@ class ModelCosts {
   double embed_row_bytes_ = 0;  // bytes of one token
 };
 
-}  // namespace fathom::bench
+}  // namespace fathom::measure::bench

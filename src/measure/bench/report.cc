@@ -12,7 +12,7 @@
 #include "json/json_writer.h"
 #include "measure/chart.h"
 
-namespace fathom::bench {
+namespace fathom::measure::bench {
 namespace {
 
 using measure::ChartLine;
@@ -312,4 +312,4 @@ std::string ToSvg(const Report& report) {
   return measure::ToSvg(chart);
 }
 
-}  // namespace fathom::bench
+}  // namespace fathom::measure::bench

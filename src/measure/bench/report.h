@@ -8,7 +8,7 @@
 #include "kernels/roofline.h"
 #include "measure/bench/runner.h"
 
-namespace fathom::bench {
+namespace fathom::measure::bench {
 
 struct Report {
   std::string model;  // name of its directory
@@ -43,4 +43,4 @@ std::string ToCsv(const Report& report);
 // point is the median, with a bar from the slowest to the fastest repetition.
 std::string ToSvg(const Report& report);
 
-}  // namespace fathom::bench
+}  // namespace fathom::measure::bench

@@ -5,7 +5,7 @@
 
 #include "base/parse_text.h"
 
-namespace fathom::bench {
+namespace fathom::measure::bench {
 namespace {
 
 constexpr std::int64_t kMaxNumber = std::int64_t{1} << 40;  // two of them can be added
@@ -102,4 +102,4 @@ std::vector<RowSpec> DefaultRows(std::int64_t max_positions) {
   return rows;
 }
 
-}  // namespace fathom::bench
+}  // namespace fathom::measure::bench

@@ -15,7 +15,7 @@
 
 #include "base/result.h"
 
-namespace fathom::bench {
+namespace fathom::measure::bench {
 
 struct RowSpec {
   enum class Kind { kPrefill, kDecode };
@@ -50,4 +50,4 @@ Status CheckRows(const std::vector<RowSpec>& rows, std::int64_t max_positions);
 // tg128x4 tg128x8, or else tg1.
 std::vector<RowSpec> DefaultRows(std::int64_t max_positions);
 
-}  // namespace fathom::bench
+}  // namespace fathom::measure::bench

@@ -15,7 +15,7 @@
 #include "distributed/logit_queue.h"
 #include "model/batch.h"
 
-namespace fathom::bench {
+namespace fathom::measure::bench {
 namespace {
 
 constexpr std::uint64_t kSeed = 20;  // arbitrary; for tokens and caches
@@ -272,4 +272,4 @@ Result<std::vector<RowResult>> RunRows(Model& model, const ModelCosts& costs, co
   return results;
 }
 
-}  // namespace fathom::bench
+}  // namespace fathom::measure::bench

@@ -23,7 +23,7 @@
 #include "measure/bench/row_spec.h"
 #include "model/model.h"
 
-namespace fathom::bench {
+namespace fathom::measure::bench {
 
 // The median of an even number is the mean of the two middle values.
 struct Spread {
@@ -68,4 +68,4 @@ using RowProgress = std::function<void(std::size_t n_done, const RowSpec& row)>;
 Result<std::vector<RowResult>> RunRows(Model& model, const ModelCosts& costs, const Plan& plan,
                                        RooflineProbe& probe, const RowProgress& progress);
 
-}  // namespace fathom::bench
+}  // namespace fathom::measure::bench

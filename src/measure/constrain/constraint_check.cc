@@ -4,7 +4,7 @@
 
 #include "base/this_thread.h"
 
-namespace fathom {
+namespace fathom::measure {
 
 std::string_view ConstraintCheck::Outcome() const {
   if (!error) return "ok";
@@ -70,4 +70,4 @@ TextResult ConstraintChecker::Test(std::string_view text) const {
   return result;
 }
 
-}  // namespace fathom
+}  // namespace fathom::measure

@@ -13,7 +13,7 @@
 #include "json/json_value.h"
 #include "tokenizer/tokenizer.h"
 
-namespace fathom {
+namespace fathom::measure {
 
 // The result for one text: its tokens, one after another, and then the end of the answer.
 struct TextResult {
@@ -69,4 +69,4 @@ class ConstraintChecker {
 // (docs/spec/constrained.md 2.1).
 JsonValue InSchemaOrder(const JsonValue& schema, const JsonValue& value);
 
-}  // namespace fathom
+}  // namespace fathom::measure

@@ -6,7 +6,7 @@
 #include "json/json_writer.h"
 #include "measure/constrain/constraint_check.h"
 
-namespace fathom {
+namespace fathom::measure {
 namespace {
 
 // The most members and items that are tried.
@@ -259,4 +259,4 @@ OrderedText ConstraintChecker::Write(const JsonValue& value) const {
   return {.text = WriteJson(value), .is_decided = !search.is_used_up()};
 }
 
-}  // namespace fathom
+}  // namespace fathom::measure

@@ -9,7 +9,7 @@
 #include "json/json_writer.h"
 #include "measure/constrain/constraint_check.h"
 
-namespace fathom {
+namespace fathom::measure {
 namespace {
 
 constexpr int kMaxSchemaDepth = 64;       // depth of schemas that apply to one value
@@ -194,4 +194,4 @@ JsonValue InSchemaOrder(const JsonValue& schema, const JsonValue& value) {
   return Ordered(schema, applying, value);
 }
 
-}  // namespace fathom
+}  // namespace fathom::measure

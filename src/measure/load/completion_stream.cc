@@ -7,7 +7,7 @@
 #include "json/field_reader.h"
 #include "json/json_value.h"
 
-namespace fathom::load {
+namespace fathom::measure::load {
 namespace {
 
 // Counts of tokens; none: the event has no such count.
@@ -239,4 +239,4 @@ void CompletionStream::Finish(RequestRecord* record) {
   record->chunks = std::move(chunks_);
 }
 
-}  // namespace fathom::load
+}  // namespace fathom::measure::load

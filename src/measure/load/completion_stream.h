@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace fathom::load {
+namespace fathom::measure::load {
 
 // The API of the server that receives the requests.
 // /v1/completions accepts token ids: prompts have exactly the drawn number of tokens. The other
@@ -74,4 +74,4 @@ class CompletionStream {
 // Returns the message of an OpenAI or Anthropic error body; the start of any other body.
 std::string FindErrorMessage(std::string_view body);
 
-}  // namespace fathom::load
+}  // namespace fathom::measure::load

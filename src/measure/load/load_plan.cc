@@ -9,7 +9,7 @@
 
 #include "base/parse_text.h"
 
-namespace fathom::load {
+namespace fathom::measure::load {
 namespace {
 
 // Common words, which are one token in the tokenizers of most models.
@@ -138,4 +138,4 @@ std::string FormatWords(const std::vector<Token>& tokens) {
   return text;
 }
 
-}  // namespace fathom::load
+}  // namespace fathom::measure::load

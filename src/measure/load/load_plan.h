@@ -13,7 +13,7 @@
 #include "base/result.h"
 #include "base/tensor.h"
 
-namespace fathom::load {
+namespace fathom::measure::load {
 
 // The purpose of a stream: streams of one seed with different purpose or index are independent.
 enum class RandomPurpose : std::uint32_t { kArrivals, kPrefix, kRequest };
@@ -148,4 +148,4 @@ std::vector<Turn> MakeConversation(const WorkloadOptions& options, std::int64_t 
 // token ids.
 std::string FormatWords(const std::vector<Token>& tokens);
 
-}  // namespace fathom::load
+}  // namespace fathom::measure::load

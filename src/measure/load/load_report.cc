@@ -15,7 +15,7 @@
 #include "json/json_writer.h"
 #include "measure/chart.h"
 
-namespace fathom::load {
+namespace fathom::measure::load {
 namespace {
 
 constexpr double kMilliseconds = 1000;
@@ -401,4 +401,4 @@ std::string ToSvg(const LoadReport& report) {
                   MakeLines(report, &LoadSummary::tpot)}}});
 }
 
-}  // namespace fathom::load
+}  // namespace fathom::measure::load

@@ -14,7 +14,7 @@
 #include "measure/load/load_runner.h"
 #include "measure/load/load_target.h"
 
-namespace fathom::load {
+namespace fathom::measure::load {
 
 // Returns the value that `percent` of the values do not exceed, interpolated linearly (like
 // numpy.percentile). `sorted` ascends and is not empty.
@@ -98,4 +98,4 @@ std::string ToCsv(const LoadReport& report);
 // The times have a line for the median and one for the 99th percentile.
 std::string ToSvg(const LoadReport& report);
 
-}  // namespace fathom::load
+}  // namespace fathom::measure::load

@@ -15,7 +15,7 @@
 #include "json/json_value.h"
 #include "measure/load/completion_stream.h"
 
-namespace fathom::load {
+namespace fathom::measure::load {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -221,4 +221,4 @@ LoadResult RunLoad(const LoadJob& job, const LoadWatch& watch) {
   return Run(job).Execute(watch);
 }
 
-}  // namespace fathom::load
+}  // namespace fathom::measure::load

@@ -11,7 +11,7 @@
 #include "measure/load/load_plan.h"
 #include "measure/load/load_target.h"
 
-namespace fathom::load {
+namespace fathom::measure::load {
 
 // The most running requests of an open loop. Due requests beyond them wait, and their wait is part
 // of their measured time.
@@ -48,4 +48,4 @@ struct LoadResult {
 // A failed request ends its conversation and nothing else.
 LoadResult RunLoad(const LoadJob& job, const LoadWatch& watch);
 
-}  // namespace fathom::load
+}  // namespace fathom::measure::load

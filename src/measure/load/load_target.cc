@@ -7,7 +7,7 @@
 #include "json/json_writer.h"
 #include "measure/load/completion_stream.h"
 
-namespace fathom::load {
+namespace fathom::measure::load {
 namespace {
 
 HttpFields MakeFields(const LoadTarget& target) {
@@ -90,4 +90,4 @@ Result<std::string> FetchFirstModel(const LoadTarget& target) {
   return std::string(id->text());
 }
 
-}  // namespace fathom::load
+}  // namespace fathom::measure::load

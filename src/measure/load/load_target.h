@@ -12,7 +12,7 @@
 #include "json/json_value.h"
 #include "measure/load/completion_stream.h"
 
-namespace fathom::load {
+namespace fathom::measure::load {
 
 struct LoadTarget {
   std::string url;  // a URL that ParseServerUrl accepts
@@ -33,4 +33,4 @@ HttpCall MakeCompletionCall(const LoadTarget& target, const std::vector<Token>& 
 // not 200; a list without a model.
 Result<std::string> FetchFirstModel(const LoadTarget& target);
 
-}  // namespace fathom::load
+}  // namespace fathom::measure::load

@@ -12,7 +12,7 @@
 #include "json/field_reader.h"
 #include "json/json_value.h"
 
-namespace fathom::plan {
+namespace fathom::measure::plan {
 namespace {
 
 constexpr double kLargest = 1e15;  // counts that are exact as doubles
@@ -172,4 +172,4 @@ Result<ExpertLoad> ParseExpertTrace(std::string_view text, std::string_view file
   return trace.Take();
 }
 
-}  // namespace fathom::plan
+}  // namespace fathom::measure::plan

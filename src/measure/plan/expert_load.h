@@ -7,7 +7,7 @@
 #include "base/result.h"
 #include "checkpoint/model_config.h"
 
-namespace fathom::plan {
+namespace fathom::measure::plan {
 
 // [layer][expert]: the share of tokens that choose an expert. The shares of a layer add up to the
 // number of experts of a token, and none is above 1.
@@ -25,4 +25,4 @@ ExpertLoad ZipfLoad(const ModelConfig& config, double exponent);
 Result<ExpertLoad> ParseExpertTrace(std::string_view text, std::string_view file_name,
                                     const ModelConfig& config);
 
-}  // namespace fathom::plan
+}  // namespace fathom::measure::plan

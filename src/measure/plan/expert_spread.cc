@@ -3,7 +3,7 @@
 #include <cmath>
 #include <numbers>
 
-namespace fathom::plan {
+namespace fathom::measure::plan {
 namespace {
 
 std::vector<float> Floats(std::span<const double> shares) {
@@ -67,4 +67,4 @@ double ComputeImbalance(std::span<const double> shares, const ExpertPlacement& p
   return RankImbalance(Floats(shares), placement, n_ranks);
 }
 
-}  // namespace fathom::plan
+}  // namespace fathom::measure::plan

@@ -9,7 +9,7 @@
 
 #include "experts/balance/expert_balancer.h"
 
-namespace fathom::plan {
+namespace fathom::measure::plan {
 
 // Returns the mean of the largest of n independent normal numbers with mean 0 and deviation 1; 0
 // for n = 1.
@@ -45,4 +45,4 @@ ExpertPlacement PlaceExperts(std::span<const double> shares,
 double ComputeImbalance(std::span<const double> shares, const ExpertPlacement& placement,
                         std::int64_t n_ranks);
 
-}  // namespace fathom::plan
+}  // namespace fathom::measure::plan

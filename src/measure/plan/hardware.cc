@@ -5,7 +5,7 @@
 #include "json/field_reader.h"
 #include "json/json_value.h"
 
-namespace fathom::plan {
+namespace fathom::measure::plan {
 namespace {
 
 constexpr double kMicro = 1e-6;
@@ -131,4 +131,4 @@ Result<Hardware> ParseHardware(std::string_view text, std::string_view file_name
   return hardware;
 }
 
-}  // namespace fathom::plan
+}  // namespace fathom::measure::plan

@@ -15,7 +15,7 @@
 
 #include "base/result.h"
 
-namespace fathom::plan {
+namespace fathom::measure::plan {
 
 inline constexpr double kGiga = 1e9;
 
@@ -60,4 +60,4 @@ struct Hardware {
 // Errors (kInvalidData) name the file and the field that is missing, unknown or out of range.
 Result<Hardware> ParseHardware(std::string_view text, std::string_view file_name);
 
-}  // namespace fathom::plan
+}  // namespace fathom::measure::plan

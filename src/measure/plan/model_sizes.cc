@@ -12,7 +12,7 @@
 #include "model/cache_shape.h"
 #include "model/workspace.h"
 
-namespace fathom::plan {
+namespace fathom::measure::plan {
 namespace {
 
 namespace fs = std::filesystem;
@@ -197,4 +197,4 @@ std::int64_t ModelSizes::WorkspaceOfRank(const ParallelLayout& layout, std::int6
                             {.max_tokens = n_tokens, .max_logit_rows = n_logit_rows});
 }
 
-}  // namespace fathom::plan
+}  // namespace fathom::measure::plan

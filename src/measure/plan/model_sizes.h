@@ -16,7 +16,7 @@
 #include "model/memory_plan.h"
 #include "planning/host_needs.h"
 
-namespace fathom::plan {
+namespace fathom::measure::plan {
 
 // Immutable; any thread.
 class ModelSizes {
@@ -86,4 +86,4 @@ class ModelSizes {
   StageWeights stage_weights_;
 };
 
-}  // namespace fathom::plan
+}  // namespace fathom::measure::plan

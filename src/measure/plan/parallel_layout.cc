@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-namespace fathom::plan {
+namespace fathom::measure::plan {
 namespace {
 
 // Returns the divisors of n, ascending.
@@ -63,4 +63,4 @@ std::string Flags(const ParallelLayout& layout) {
                      layout.decode_context_parallel ? " --decode-context-parallel" : "");
 }
 
-}  // namespace fathom::plan
+}  // namespace fathom::measure::plan

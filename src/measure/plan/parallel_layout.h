@@ -16,7 +16,7 @@
 #include "checkpoint/model_config.h"
 #include "distributed/model_ranks.h"
 
-namespace fathom::plan {
+namespace fathom::measure::plan {
 
 struct ParallelLayout {
   int n_tensor = 1;
@@ -53,4 +53,4 @@ std::optional<ParallelLayout> WithDividedRows(const ModelConfig& config,
 // are the remaining devices of a stage.
 std::string Flags(const ParallelLayout& layout);
 
-}  // namespace fathom::plan
+}  // namespace fathom::measure::plan

@@ -10,7 +10,7 @@
 #include "json/json_writer.h"
 #include "measure/plan/hardware.h"
 
-namespace fathom::plan {
+namespace fathom::measure::plan {
 namespace {
 
 constexpr double kKilo = 1e3;
@@ -197,9 +197,9 @@ std::string ToJson(const ModelSizes& model, const HostPrediction& hosts) {
     rates.push_back({{"disk_gb_s", disk}, {"tokens_per_s", RateWithDisk(hosts, disk)}});
   }
   JsonValue json = {{"model", model.name()}, {"model_bytes", model.bytes()}};
-  json.Update(fathom::ToJson(hosts));
+  json.Update(measure::ToJson(hosts));
   json["by_disk"] = std::move(rates);
   return WriteJson(json, 2) + "\n";
 }
 
-}  // namespace fathom::plan
+}  // namespace fathom::measure::plan

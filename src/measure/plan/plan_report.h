@@ -8,7 +8,7 @@
 #include "measure/plan/planner.h"
 #include "planning/host_report.h"
 
-namespace fathom::plan {
+namespace fathom::measure::plan {
 
 // Writes the first n_rows; 0: all.
 std::string ToTable(const ModelSizes& model, const PlannedLayouts& plan, std::int64_t n_rows);
@@ -22,4 +22,4 @@ inline constexpr double kComparedDisks[] = {0.5, 3, 6, 12};
 std::string ToTable(const ModelSizes& model, const HostPrediction& hosts);
 std::string ToJson(const ModelSizes& model, const HostPrediction& hosts);
 
-}  // namespace fathom::plan
+}  // namespace fathom::measure::plan

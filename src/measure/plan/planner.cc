@@ -13,7 +13,7 @@
 #include "measure/plan/hardware.h"
 #include "model/memory_plan.h"
 
-namespace fathom::plan {
+namespace fathom::measure::plan {
 namespace {
 
 // Fills in one row.
@@ -265,4 +265,4 @@ Result<PlannedLayouts> PlanLayouts(const ModelSizes& model, const Hardware& hard
   return plan;
 }
 
-}  // namespace fathom::plan
+}  // namespace fathom::measure::plan

@@ -13,7 +13,7 @@
 #include "measure/plan/step_time.h"
 #include "measure/plan/wire.h"
 
-namespace fathom::plan {
+namespace fathom::measure::plan {
 
 // The work to plan for.
 struct Workload {
@@ -69,4 +69,4 @@ struct PlannedLayouts {
 Result<PlannedLayouts> PlanLayouts(const ModelSizes& model, const Hardware& hardware,
                                    const ExpertLoad& load, const Workload& workload);
 
-}  // namespace fathom::plan
+}  // namespace fathom::measure::plan

@@ -9,7 +9,7 @@
 #include "measure/plan/expert_spread.h"
 #include "measure/plan/hardware.h"
 
-namespace fathom::plan {
+namespace fathom::measure::plan {
 namespace {
 
 using bench::Component;
@@ -264,4 +264,4 @@ StageTime StepTimes::Compute(int stage, const StepWork& work) {
   return time;
 }
 
-}  // namespace fathom::plan
+}  // namespace fathom::measure::plan

@@ -14,7 +14,7 @@
 #include "measure/plan/parallel_layout.h"
 #include "measure/plan/wire.h"
 
-namespace fathom::plan {
+namespace fathom::measure::plan {
 
 // The work of one data rank in a step.
 struct StepWork {
@@ -93,4 +93,4 @@ class StepTimes {
   double imbalance_ = 1;
 };
 
-}  // namespace fathom::plan
+}  // namespace fathom::measure::plan

@@ -10,7 +10,7 @@
 #include "kernels/weight_format.h"
 #include "measure/plan/hardware.h"
 
-namespace fathom::plan {
+namespace fathom::measure::plan {
 namespace {
 
 constexpr double kBf16Bytes = 2;
@@ -141,4 +141,4 @@ double RoundSeconds(const Hardware& hardware, const Peers& peers, double bytes) 
   return std::max(over(hardware.node, peers.in_node), over(hardware.network, peers.in_network));
 }
 
-}  // namespace fathom::plan
+}  // namespace fathom::measure::plan

@@ -7,7 +7,7 @@
 #include "measure/plan/hardware.h"
 #include "measure/plan/parallel_layout.h"
 
-namespace fathom::plan {
+namespace fathom::measure::plan {
 
 // Bytes that all ranks of a replica send for one token of one data rank, over all layers, by
 // purpose.
@@ -60,4 +60,4 @@ Peers MakePeers(const Hardware& hardware, int size);
 // receives as much.
 double RoundSeconds(const Hardware& hardware, const Peers& peers, double bytes);
 
-}  // namespace fathom::plan
+}  // namespace fathom::measure::plan

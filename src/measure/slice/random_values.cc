@@ -9,7 +9,7 @@
 #include "base/check.h"
 #include "base/float_types.h"
 
-namespace fathom {
+namespace fathom::measure {
 namespace {
 
 // The finaliser of SplitMix64 (Steele, Lea, Flood 2014): every bit of x decides every bit.
@@ -188,4 +188,4 @@ void RandomValues::Fill(const SliceTensor& tensor, std::int64_t first_byte,
   }
 }
 
-}  // namespace fathom
+}  // namespace fathom::measure

@@ -8,7 +8,7 @@
 
 #include "measure/slice/tensors.h"
 
-namespace fathom {
+namespace fathom::measure {
 
 // Each value is a function of the seed, the name of its tensor and its index. So a layer is equal
 // in every slice made with one seed, and threads need no shared state. Immutable; any thread.
@@ -29,4 +29,4 @@ class RandomValues {
   std::array<std::uint8_t, kSixteenBits> e4m3_codes_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::measure

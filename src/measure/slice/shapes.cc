@@ -10,7 +10,7 @@
 #include "json/json_writer.h"
 #include "model/draft/drafters.h"
 
-namespace fathom {
+namespace fathom::measure {
 namespace {
 
 // Returns the published ratios: two layers with special ratios, then 4 and 128 in turn; the last is
@@ -177,4 +177,4 @@ std::string ConfigJson(const ModelConfig& config) {
   return WriteJson(json, 2) + "\n";
 }
 
-}  // namespace fathom
+}  // namespace fathom::measure

@@ -8,9 +8,11 @@
 
 #include "checkpoint/model_config.h"
 
-namespace fathom {
-
+namespace fathom::model {
 struct DrafterKind;
+}  // namespace fathom::model
+
+namespace fathom::measure {
 
 // Returns the configuration of the published checkpoint (docs/spec/model.md 1.1).
 ModelConfig FlashConfig();
@@ -32,4 +34,4 @@ ModelConfig SliceConfig(ModelConfig whole, const SliceSizes& sizes);
 // Returns the text of config.json, with the fields in the order of the published files.
 std::string ConfigJson(const ModelConfig& config);
 
-}  // namespace fathom
+}  // namespace fathom::measure

@@ -14,7 +14,7 @@
 #include "model/draft/drafters.h"
 #include "model/model_tensors.h"
 
-namespace fathom {
+namespace fathom::measure {
 namespace {
 
 // Weights of 1 / sqrt(inputs) keep the root mean square of the inputs.
@@ -156,4 +156,4 @@ std::vector<std::vector<SliceTensor>> SliceParts(const ModelConfig& config) {
   return parts;
 }
 
-}  // namespace fathom
+}  // namespace fathom::measure

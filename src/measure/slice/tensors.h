@@ -9,7 +9,7 @@
 #include "base/tensor.h"
 #include "checkpoint/model_config.h"
 
-namespace fathom {
+namespace fathom::measure {
 
 // The values by type:
 //   F32, BF16  normal with this mean and deviation
@@ -41,4 +41,4 @@ std::int64_t ByteCount(const SliceTensor& tensor);
 // first, then by name.
 std::vector<std::vector<SliceTensor>> SliceParts(const ModelConfig& config);
 
-}  // namespace fathom
+}  // namespace fathom::measure

@@ -11,7 +11,7 @@
 #include "json/json_writer.h"
 #include "tokenizer/byte_level.h"
 
-namespace fathom {
+namespace fathom::measure {
 namespace {
 
 constexpr std::int64_t kBytes = 256;
@@ -203,4 +203,4 @@ std::string GenerationConfigJson() {
   return WriteJson(json, 2) + "\n";
 }
 
-}  // namespace fathom
+}  // namespace fathom::measure

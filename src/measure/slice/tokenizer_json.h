@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-namespace fathom {
+namespace fathom::measure {
 
 // The smallest vocabulary has the bytes and the added tokens; the largest has all merges, too.
 std::int64_t SmallestVocabulary();
@@ -21,4 +21,4 @@ std::string TokenizerJson(std::int64_t vocab_size);
 std::string TokenizerConfigJson(std::int64_t max_positions);
 std::string GenerationConfigJson();
 
-}  // namespace fathom
+}  // namespace fathom::measure

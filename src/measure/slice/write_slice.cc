@@ -19,7 +19,7 @@
 #include "measure/slice/tensors.h"
 #include "measure/slice/tokenizer_json.h"
 
-namespace fathom {
+namespace fathom::measure {
 namespace {
 
 namespace fs = std::filesystem;
@@ -282,4 +282,4 @@ Result<SliceSummary> WriteSlice(const fs::path& path, const SliceOptions& option
   return summary;
 }
 
-}  // namespace fathom
+}  // namespace fathom::measure

@@ -9,7 +9,7 @@
 #include "base/thread_team.h"
 #include "checkpoint/model_config.h"
 
-namespace fathom {
+namespace fathom::measure {
 
 struct SliceOptions {
   ModelConfig config;  // FP4 experts
@@ -35,4 +35,4 @@ using SliceProgress = std::function<bool(double share)>;
 Result<SliceSummary> WriteSlice(const std::filesystem::path& directory, const SliceOptions& options,
                                 ThreadTeam& team, const SliceProgress& progress);
 
-}  // namespace fathom
+}  // namespace fathom::measure

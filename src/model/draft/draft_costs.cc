@@ -9,7 +9,7 @@
 #include "model/weight_pieces.h"
 #include "model/weights.h"
 
-namespace fathom {
+namespace fathom::model {
 namespace {
 
 double Number(std::int64_t n) { return static_cast<double>(n); }
@@ -88,4 +88,4 @@ DraftCosts ComputeDraftCosts(const ModelWeights& weights, const ModelConfig& con
   return costs;
 }
 
-}  // namespace fathom
+}  // namespace fathom::model

@@ -15,7 +15,7 @@
 
 #include "checkpoint/model_config.h"
 
-namespace fathom {
+namespace fathom::model {
 
 struct DrafterKind;
 struct ModelWeights;
@@ -49,4 +49,4 @@ struct DraftCosts {
 DraftCosts ComputeDraftCosts(const ModelWeights& weights, const ModelConfig& config,
                              const DrafterKind* drafter);
 
-}  // namespace fathom
+}  // namespace fathom::model

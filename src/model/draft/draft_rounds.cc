@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 
-namespace fathom {
+namespace fathom::model {
 
 DraftRounds::DraftRounds(std::int64_t max_requests, std::int64_t max_sequences,
                          std::int64_t max_logit_rows)
@@ -91,4 +91,4 @@ void DraftRounds::PrepareNext() {
   }
 }
 
-}  // namespace fathom
+}  // namespace fathom::model

@@ -14,7 +14,7 @@
 #include "model/token_choices.h"
 #include "model/token_position.h"
 
-namespace fathom {
+namespace fathom::model {
 
 // Keeps its memory when it is reused. One thread at a time.
 class DraftRounds {
@@ -55,4 +55,4 @@ class DraftRounds {
   std::vector<Token> tokens_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::model

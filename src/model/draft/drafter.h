@@ -18,7 +18,7 @@
 #include "model/batch.h"
 #include "sampling/sampling_row.h"
 
-namespace fathom {
+namespace fathom::model {
 
 struct DSparkTrace;
 struct Step;
@@ -94,4 +94,4 @@ class Drafter {
   virtual void set_trace(DSparkTrace* /*trace*/) {}
 };
 
-}  // namespace fathom
+}  // namespace fathom::model

@@ -14,7 +14,7 @@
 #include "model/draft/dspark.h"
 #include "model/draft/mtp.h"
 
-namespace fathom {
+namespace fathom::model {
 namespace {
 
 // A new drafter is a file of its own and a line here.
@@ -139,4 +139,4 @@ std::string DescribeDraftHeads() {
   return text;
 }
 
-}  // namespace fathom
+}  // namespace fathom::model

@@ -11,11 +11,14 @@
 
 #include "base/result.h"
 
-namespace fathom {
-
+namespace fathom::checkpoint {
 class Checkpoint;
-class Drafter;
 struct ModelConfig;
+}  // namespace fathom::checkpoint
+
+namespace fathom::model {
+
+class Drafter;
 struct ModelState;
 struct ModelTensor;
 
@@ -104,4 +107,4 @@ int GreatestDraftDepth();
 // Returns "an A head (...) or a B head (...)": all heads of the table.
 std::string DescribeDraftHeads();
 
-}  // namespace fathom
+}  // namespace fathom::model

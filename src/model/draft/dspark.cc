@@ -8,7 +8,7 @@
 #include "model/model_state.h"
 #include "model/model_tensors.h"
 
-namespace fathom {
+namespace fathom::model {
 namespace {
 
 // Indices, in the order of DSparkTensors.
@@ -478,4 +478,4 @@ Status DSparkDrafter::RunStage(std::int64_t stage, const Batch& blocks, Matrix<B
   return step->backend.Synchronize();
 }
 
-}  // namespace fathom
+}  // namespace fathom::model

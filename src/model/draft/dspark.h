@@ -23,7 +23,7 @@
 #include "model/draft/dspark_trace.h"
 #include "model/token_position.h"
 
-namespace fathom {
+namespace fathom::model {
 
 extern const DrafterKind kDSparkDrafter;
 
@@ -101,4 +101,4 @@ class DSparkDrafter : public Drafter {
   std::vector<float> confidences_;
 };
 
-}  // namespace fathom
+}  // namespace fathom::model

@@ -9,7 +9,7 @@
 #include "base/tensor.h"
 #include "kernels/backend.h"
 
-namespace fathom {
+namespace fathom::model {
 
 // In host memory; for one process, and blocks of one request at a time. Slow: every call waits for
 // the backend.
@@ -49,4 +49,4 @@ struct DSparkTrace {
   }
 };
 
-}  // namespace fathom
+}  // namespace fathom::model

@@ -11,7 +11,7 @@
 #include "model/model_state.h"
 #include "model/model_tensors.h"
 
-namespace fathom {
+namespace fathom::model {
 namespace {
 
 // Indices, in the order of MtpTensors.
@@ -326,4 +326,4 @@ Result<ChosenTokens> MtpDrafter::ChooseFrom(std::span<const std::int32_t> rows,
   return model_.tokens->Finish(0);
 }
 
-}  // namespace fathom
+}  // namespace fathom::model

@@ -12,7 +12,7 @@
 #include "model/draft/drafter.h"
 #include "model/draft/drafters.h"
 
-namespace fathom {
+namespace fathom::model {
 
 extern const DrafterKind kMtpDrafter;
 
@@ -66,4 +66,4 @@ class MtpDrafter : public Drafter {
   std::vector<KeptStream> kept_streams_;  // scratch of Tap
 };
 
-}  // namespace fathom
+}  // namespace fathom::model

@@ -2,7 +2,7 @@
 
 #include "base/check.h"
 
-namespace fathom {
+namespace fathom::model {
 
 Status CheckStreams(const ModelState& model, const BatchView& next,
                     std::span<const std::int32_t> stream_rows, StreamSource source) {
@@ -31,4 +31,4 @@ Status CheckStreams(const ModelState& model, const BatchView& next,
   return {};
 }
 
-}  // namespace fathom
+}  // namespace fathom::model

@@ -9,7 +9,7 @@
 #include "api/anthropic/messages_api.h"
 #include "tests/api/api_model.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 using ::testing::ElementsAre;
@@ -159,4 +159,4 @@ TEST_F(DeferredToolsTest, CountedTokensAreThoseOfThePrompt) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::api

@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 using ::testing::ElementsAre;
@@ -243,4 +243,4 @@ TEST(MessagesContentTest, ErrorsNameTheField) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::api

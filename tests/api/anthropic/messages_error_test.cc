@@ -5,7 +5,7 @@
 #include "api/openai/openai_api.h"
 #include "api/responses/responses_api.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 TEST(MessagesErrorTest, TheTypeFollowsFromTheStatus) {
@@ -68,4 +68,4 @@ TEST(MessagesErrorTest, ContextLengthHasTheWordsThatClaudeCodeLooksFor) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::api

@@ -15,7 +15,7 @@
 #include "tests/api/api_model.h"
 #include "tests/api/golden_answers.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 using ::testing::HasSubstr;
@@ -511,4 +511,4 @@ TEST_F(MessagesFormatTest, EveryCutTellsTheSame) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::api

@@ -7,7 +7,7 @@
 
 #include "api/anthropic/messages_request.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 using ::testing::SizeIs;
@@ -137,4 +137,4 @@ TEST(MessagesHistoryTest, CountersOfTokensGoEverywhere) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::api

@@ -10,7 +10,7 @@
 #include "chat/literals.h"
 #include "tests/api/api_model.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 using ::testing::ElementsAre;
@@ -466,4 +466,4 @@ TEST_F(MessagesBodiesTest, Errors) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::api

@@ -6,7 +6,7 @@
 #include "api/ollama/ollama_api.h"
 #include "tests/api/api_model.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 using ::testing::HasSubstr;
@@ -172,4 +172,4 @@ TEST_F(OllamaRequestTest, NothingToAnswerIsACallWithoutRequests) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::api

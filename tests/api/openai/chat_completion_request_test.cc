@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 using ::testing::ElementsAre;
@@ -477,4 +477,4 @@ TEST(ChatCompletionRequestTest, MessagesAndBodies) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::api

@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 using ::testing::ElementsAre;
@@ -117,4 +117,4 @@ TEST(CompletionRequestTest, LogprobsOfThePrompt) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::api

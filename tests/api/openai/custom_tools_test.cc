@@ -8,7 +8,7 @@
 #include "api/openai/openai_api.h"
 #include "tests/api/api_streams.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -96,4 +96,4 @@ TEST_F(CustomToolsTest, AChoiceMayNameOne) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::api

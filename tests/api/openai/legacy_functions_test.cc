@@ -7,7 +7,7 @@
 #include "api/openai/openai_api.h"
 #include "tests/api/api_streams.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -68,4 +68,4 @@ TEST_F(LegacyFunctionsTest, WithoutACallNothingDiffers) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::api

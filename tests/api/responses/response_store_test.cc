@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 StoredResponse Response(const std::string& id, std::size_t n_bytes = 10) {
@@ -90,4 +90,4 @@ TEST(ResponseStoreTest, ManyThreads) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::api

@@ -10,7 +10,7 @@
 #include "api/common/reasoning_token.h"
 #include "tests/api/responses/responses_fixture.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 using ::testing::ElementsAre;
@@ -595,4 +595,4 @@ TEST_F(ResponsesFormatTest, HoweverAnAnswerIsCutTheResponseIsTheSame) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::api

@@ -8,7 +8,7 @@
 #include "api/responses/responses_events.h"
 #include "tests/api/responses/responses_fixture.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 using ::testing::ElementsAre;
@@ -185,4 +185,4 @@ TEST_F(ResponsesHistoryTest, AdditionalToolsAreShownAndCalled) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::api

@@ -12,7 +12,7 @@
 #include "api/responses/responses_api.h"
 #include "tests/api/responses/responses_fixture.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 using ::testing::HasSubstr;
@@ -192,4 +192,4 @@ TEST_F(ResponsesConversationTest, ErrorsNameTheFieldsOfThisApi) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::api

@@ -10,7 +10,7 @@
 #include "json/json_writer.h"
 #include "tests/api/responses/responses_fixture.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 using ::testing::HasSubstr;
@@ -437,4 +437,4 @@ TEST(ResponsesRequestTest, WhatIsNotThereYetSaysSo) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::api

@@ -10,7 +10,7 @@
 #include "api/responses/responses_events.h"
 #include "tests/api/responses/responses_fixture.h"
 
-namespace fathom {
+namespace fathom::api {
 namespace {
 
 using ::testing::ElementsAre;
@@ -303,4 +303,4 @@ TEST(QueryReaderTest, RefusesEmptyTexts) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::api

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-namespace fathom {
+namespace fathom::engine {
 namespace {
 
 std::vector<int> Order(std::vector<DataRankOffer> offers) {
@@ -69,4 +69,4 @@ TEST(DataRankSlots, RanksWithoutWorkTakeTurns) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::engine

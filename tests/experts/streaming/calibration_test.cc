@@ -14,7 +14,7 @@
 #include "tests/model/test_model.h"
 #include "tests/testing/shared_data.h"
 
-namespace fathom {
+namespace fathom::experts {
 namespace {
 
 using Ways = std::vector<Calibration>;
@@ -84,4 +84,4 @@ TEST_F(CachedCheckpoint, DirectReadsAreChosen) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::experts

@@ -15,7 +15,7 @@
 #include "tests/testing/checkpoint_files.h"
 #include "tests/testing/shared_data.h"
 
-namespace fathom {
+namespace fathom::experts {
 namespace {
 
 using testing::TensorSpec;
@@ -160,4 +160,4 @@ TEST(ExpertFiles, AnExpertThatIsNotInTheFilesStays) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::experts

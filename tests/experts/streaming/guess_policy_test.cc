@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace fathom {
+namespace fathom::experts {
 namespace {
 
 constexpr std::int64_t kWindow = GuessPolicy::kWindowTokens;
@@ -63,4 +63,4 @@ TEST(GuessPolicy, KeepsTheModeThatIsAskedFor) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::experts

@@ -16,7 +16,7 @@
 #include "tests/model/test_model.h"
 #include "tests/testing/shared_data.h"
 
-namespace fathom {
+namespace fathom::experts {
 namespace {
 
 using ::testing::ElementsAre;
@@ -132,4 +132,4 @@ TEST(StreamedHeat, ChangesNoBit) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::experts

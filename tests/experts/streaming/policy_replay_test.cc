@@ -16,7 +16,7 @@
 
 #include "experts/streaming/slot_directory.h"
 
-namespace fathom {
+namespace fathom::experts {
 namespace {
 
 constexpr std::uint32_t kTraceExperts = 64;  // of a layer
@@ -140,4 +140,4 @@ TEST(PolicyReplay, ThePoolIsCloseToTheBetterPolicy) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::experts

@@ -12,7 +12,7 @@
 #include <mutex>
 #include <vector>
 
-namespace fathom {
+namespace fathom::experts {
 namespace {
 
 constexpr std::int64_t kLarge = std::int64_t{3} << 20;  // two pieces
@@ -152,4 +152,4 @@ TEST_F(ReadQueueTest, StopsWhenReadsHaveEnded) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::experts

@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-namespace fathom {
+namespace fathom::experts {
 namespace {
 
 constexpr std::uint32_t kNoSlot = SlotDirectory::kNone;
@@ -267,4 +267,4 @@ TEST(SlotDirectory, AGuessThatIsNeededTakesTheRoomOfADemandRead) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::experts

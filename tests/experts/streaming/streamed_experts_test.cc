@@ -24,7 +24,7 @@
 #include "tests/testing/checkpoint_files.h"
 #include "tests/testing/shared_data.h"
 
-namespace fathom {
+namespace fathom::experts {
 namespace {
 
 using ::testing::AllOf;
@@ -597,4 +597,4 @@ TEST_F(StreamedFaults, EndsWhileReadsAreUnderWay) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::experts

@@ -25,7 +25,7 @@
 #include "tests/testing/ranks.h"
 #include "tests/testing/shared_data.h"
 
-namespace fathom {
+namespace fathom::experts {
 namespace {
 
 using ::testing::AllOf;
@@ -362,4 +362,4 @@ INSTANTIATE_TEST_SUITE_P(Fairy, StreamedRankFaults, ::testing::Values(testing::k
                          testing::NameOfCase);
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::experts

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/namespaces.h"
 #include "tests/emulator/matrix_unit.h"
 #include "tests/gpu/arithmetic/arithmetic.h"
 

@@ -2,7 +2,7 @@
 #include "fp8_kinds.h"
 #include "kernels/gpu/gpu.h"
 
-namespace fathom::gpu {
+namespace fathom::kernels::gpu {
 
 struct Fp8KindsArguments {
   const float* x = nullptr;
@@ -16,4 +16,4 @@ GPU_KERNEL(Fp8Kinds, Fp8KindsArguments a) {
   a.out[2 * i + 1] = Fp8ToFloat<E4m3Fnuz>(FnToHalfFnuz(code));
 }
 
-}  // namespace fathom::gpu
+}  // namespace fathom::kernels::gpu

@@ -8,7 +8,7 @@
 
 #include "kernels/gpu/gpu.h"
 
-namespace fathom::gpu {
+namespace fathom::kernels::gpu {
 
 struct E4m3Fn {
   static constexpr int32_t kBias = 7;
@@ -79,4 +79,4 @@ constexpr uint8_t FnToHalfFnuz(uint8_t code) {
   return code == 0x80 ? uint8_t{0} : code;
 }
 
-}  // namespace fathom::gpu
+}  // namespace fathom::kernels::gpu

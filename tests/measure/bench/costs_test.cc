@@ -8,7 +8,7 @@
 #include "tests/testing/checkpoint_files.h"
 #include "tests/testing/shared_data.h"
 
-namespace fathom::bench {
+namespace fathom::measure::bench {
 namespace {
 
 using ::testing::ElementsAre;
@@ -177,4 +177,4 @@ TEST(CheckedCosts, DifferencesNameTheLayer) {
 }
 
 }  // namespace
-}  // namespace fathom::bench
+}  // namespace fathom::measure::bench

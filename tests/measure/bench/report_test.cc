@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-namespace fathom::bench {
+namespace fathom::measure::bench {
 namespace {
 
 using ::testing::ElementsAre;
@@ -241,4 +241,4 @@ TEST(Plot, NamesAreEscaped) {
 }
 
 }  // namespace
-}  // namespace fathom::bench
+}  // namespace fathom::measure::bench

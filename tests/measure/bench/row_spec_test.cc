@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace fathom::bench {
+namespace fathom::measure::bench {
 namespace {
 
 using ::testing::ElementsAre;
@@ -73,4 +73,4 @@ TEST(RowSpec, DefaultRowsAreThoseThatFit) {
 }
 
 }  // namespace
-}  // namespace fathom::bench
+}  // namespace fathom::measure::bench

@@ -13,7 +13,7 @@
 #include "kernels/registry.h"
 #include "tests/testing/shared_data.h"
 
-namespace fathom::bench {
+namespace fathom::measure::bench {
 namespace {
 
 TEST(Spread, IsOfAllValues) {
@@ -141,4 +141,4 @@ TEST_F(RunnerTest, PrefillReadsTheWeightsOncePerChunk) {
 }
 
 }  // namespace
-}  // namespace fathom::bench
+}  // namespace fathom::measure::bench

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace fathom::load {
+namespace fathom::measure::load {
 namespace {
 
 using ::testing::HasSubstr;
@@ -180,4 +180,4 @@ TEST(ErrorMessageTest, FindsTheMessageOfBothApis) {
 }
 
 }  // namespace
-}  // namespace fathom::load
+}  // namespace fathom::measure::load

@@ -9,7 +9,7 @@
 
 #include "measure/load/load_plan.h"
 
-namespace fathom::load {
+namespace fathom::measure::load {
 namespace {
 
 using ::testing::HasSubstr;
@@ -211,4 +211,4 @@ TEST(LoadLevelTest, HasAName) {
 }
 
 }  // namespace
-}  // namespace fathom::load
+}  // namespace fathom::measure::load

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-namespace fathom::load {
+namespace fathom::measure::load {
 namespace {
 
 using ::testing::ContainsRegex;
@@ -119,4 +119,4 @@ TEST(LoadChartTest, DrawsNothingOfNothing) {
 }
 
 }  // namespace
-}  // namespace fathom::load
+}  // namespace fathom::measure::load

@@ -15,7 +15,7 @@
 
 #include "tests/testing/scripted_peer.h"
 
-namespace fathom::load {
+namespace fathom::measure::load {
 namespace {
 
 using nlohmann::json;
@@ -312,4 +312,4 @@ TEST(LoadRunnerTest, TheWatchCancelsWhatRuns) {
 }
 
 }  // namespace
-}  // namespace fathom::load
+}  // namespace fathom::measure::load

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace fathom::load {
+namespace fathom::measure::load {
 namespace {
 
 using ::testing::HasSubstr;
@@ -124,4 +124,4 @@ TEST(ObjectivesTest, RefusesWhatIsNone) {
 }
 
 }  // namespace
-}  // namespace fathom::load
+}  // namespace fathom::measure::load

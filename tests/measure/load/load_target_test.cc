@@ -9,7 +9,7 @@
 #include "json/json_writer.h"
 #include "tests/testing/scripted_peer.h"
 
-namespace fathom::load {
+namespace fathom::measure::load {
 namespace {
 
 using nlohmann::json;
@@ -111,4 +111,4 @@ TEST(LoadTargetTest, SaysWhyThereIsNoModel) {
 }
 
 }  // namespace
-}  // namespace fathom::load
+}  // namespace fathom::measure::load

@@ -9,7 +9,7 @@
 
 #include "measure/slice/shapes.h"
 
-namespace fathom::plan {
+namespace fathom::measure::plan {
 namespace {
 
 // Two layers of four experts; a token chooses two.
@@ -98,4 +98,4 @@ TEST(ExpertLoadTest, ErrorsNameFileLineAndField) {
 }
 
 }  // namespace
-}  // namespace fathom::plan
+}  // namespace fathom::measure::plan

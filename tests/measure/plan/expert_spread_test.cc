@@ -9,7 +9,7 @@
 #include "measure/plan/expert_load.h"
 #include "measure/slice/shapes.h"
 
-namespace fathom::plan {
+namespace fathom::measure::plan {
 namespace {
 
 TEST(ExpertSpreadTest, ExpectedMaximumOfNormalNumbers) {
@@ -82,4 +82,4 @@ TEST(ExpertSpreadTest, BalancingEvensOut) {
 }
 
 }  // namespace
-}  // namespace fathom::plan
+}  // namespace fathom::measure::plan

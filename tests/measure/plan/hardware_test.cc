@@ -6,7 +6,7 @@
 
 #include "tests/testing/shared_data.h"
 
-namespace fathom::plan {
+namespace fathom::measure::plan {
 namespace {
 
 constexpr const char* kDevice =
@@ -104,4 +104,4 @@ TEST(HardwareTest, TheExamplesAreRight) {
 }
 
 }  // namespace
-}  // namespace fathom::plan
+}  // namespace fathom::measure::plan

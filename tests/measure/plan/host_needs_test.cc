@@ -19,7 +19,7 @@
 #include "tests/testing/checkpoint_files.h"
 #include "tests/testing/shared_data.h"
 
-namespace fathom::plan {
+namespace fathom::measure::plan {
 namespace {
 
 // The needs by the configuration alone.
@@ -168,4 +168,4 @@ TEST(HostNeedsTest, StepsGrowWhereExpertsAreStreamed) {
 }
 
 }  // namespace
-}  // namespace fathom::plan
+}  // namespace fathom::measure::plan

@@ -22,7 +22,7 @@
 #include "tests/testing/checkpoint_files.h"
 #include "tests/testing/shared_data.h"
 
-namespace fathom::plan {
+namespace fathom::measure::plan {
 namespace {
 
 namespace fs = std::filesystem;
@@ -196,4 +196,4 @@ TEST(ModelSizesErrors, NameTheFile) {
 }
 
 }  // namespace
-}  // namespace fathom::plan
+}  // namespace fathom::measure::plan

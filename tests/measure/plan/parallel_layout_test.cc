@@ -9,7 +9,7 @@
 #include "measure/slice/shapes.h"
 #include "tests/testing/shared_data.h"
 
-namespace fathom::plan {
+namespace fathom::measure::plan {
 namespace {
 
 TEST(ParallelLayoutTest, FairyOnTwoDevices) {
@@ -72,4 +72,4 @@ TEST(ParallelLayoutTest, LegalIsWhatTheProgramTakes) {
 }
 
 }  // namespace
-}  // namespace fathom::plan
+}  // namespace fathom::measure::plan

@@ -11,7 +11,7 @@
 #include "measure/slice/shapes.h"
 #include "tests/measure/plan/machines.h"
 
-namespace fathom::plan {
+namespace fathom::measure::plan {
 namespace {
 
 using testing::FlashSizes;
@@ -212,4 +212,4 @@ TEST(PlannerTest, RefusesMoreThanTheModelHas) {
 }
 
 }  // namespace
-}  // namespace fathom::plan
+}  // namespace fathom::measure::plan

@@ -7,7 +7,7 @@
 #include "measure/slice/shapes.h"
 #include "tests/measure/plan/machines.h"
 
-namespace fathom::plan {
+namespace fathom::measure::plan {
 namespace {
 
 using testing::FlashSizes;
@@ -205,4 +205,4 @@ TEST(StepTimeTest, ImbalanceSlowsTheExpertsAndBalancingHelps) {
 }
 
 }  // namespace
-}  // namespace fathom::plan
+}  // namespace fathom::measure::plan

@@ -5,7 +5,7 @@
 #include "measure/slice/shapes.h"
 #include "tests/measure/plan/machines.h"
 
-namespace fathom::plan {
+namespace fathom::measure::plan {
 namespace {
 
 using testing::RoundMachine;
@@ -108,4 +108,4 @@ TEST(WireTest, ARoundEndsWithItsSlowerLink) {
 }
 
 }  // namespace
-}  // namespace fathom::plan
+}  // namespace fathom::measure::plan

@@ -16,7 +16,7 @@
 #include "tests/testing/ranks.h"
 #include "tests/testing/shared_data.h"
 
-namespace fathom::plan {
+namespace fathom::measure::plan {
 namespace {
 
 constexpr std::array<Token, 5> kTokens = {0, 17, 42, 99, 7};
@@ -115,4 +115,4 @@ TEST(WireTrafficTest, DividedRowsTravelToTheOtherTensorRanks) {
 }
 
 }  // namespace
-}  // namespace fathom::plan
+}  // namespace fathom::measure::plan

@@ -12,7 +12,7 @@
 #include "tests/model/test_model.h"
 #include "tests/testing/shared_data.h"
 
-namespace fathom {
+namespace fathom::measure {
 namespace {
 
 constexpr std::int64_t kKeysVocabulary = 300;
@@ -122,4 +122,4 @@ TEST_F(DSparkKeys, OfPositionsThatAreTakenBack) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::measure

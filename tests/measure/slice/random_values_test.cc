@@ -12,7 +12,7 @@
 
 #include "base/float_types.h"
 
-namespace fathom {
+namespace fathom::measure {
 namespace {
 
 constexpr DType kTypes[] = {DType::kF32, DType::kBF16, DType::kF8E4M3, DType::kI8, DType::kF8E8M0};
@@ -192,4 +192,4 @@ TEST(RandomValuesTest, ScalesHaveTheirRootMeanSquare) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::measure

@@ -10,7 +10,7 @@
 #include "tests/measure/slice/tiny.h"
 #include "tests/testing/shared_data.h"
 
-namespace fathom {
+namespace fathom::measure {
 namespace {
 
 using nlohmann::json;
@@ -85,4 +85,4 @@ TEST(ShapesTest, TheTextIsAValidConfiguration) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::measure

@@ -15,7 +15,7 @@
 #include "model/draft/mtp.h"
 #include "tests/testing/checkpoint_files.h"
 
-namespace fathom {
+namespace fathom::measure {
 namespace {
 
 constexpr std::int64_t kVocabulary = 129'280;
@@ -156,4 +156,4 @@ TEST(TensorsTest, PartsBeginWithTheWidestTypes) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::measure

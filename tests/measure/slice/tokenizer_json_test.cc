@@ -11,7 +11,7 @@
 #include "tests/testing/shared_data.h"
 #include "tokenizer/tokenizer.h"
 
-namespace fathom {
+namespace fathom::measure {
 namespace {
 
 using nlohmann::json;
@@ -106,4 +106,4 @@ TEST(TokenizerJsonTest, TheFilesBesideItNameTheSameTokens) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::measure

@@ -21,7 +21,7 @@
 #include "tests/testing/checkpoint_files.h"
 #include "tests/testing/shared_data.h"
 
-namespace fathom {
+namespace fathom::measure {
 namespace {
 
 namespace fs = std::filesystem;
@@ -326,4 +326,4 @@ TEST(WriteSliceTest, ProgressEndsWithAll) {
 }
 
 }  // namespace
-}  // namespace fathom
+}  // namespace fathom::measure

@@ -19,7 +19,8 @@
   X(ClusterRead16) X(PrefetchWeights) X(ReadHostBy4) X(ReadHostBy8) X(ReadHostBy16) \
   X(AnswerFlags) X(Delay)
 // clang-format on
-#define DECLARE_PROBE_KERNEL(Name) extern "C" fathom::emulator::Kernel fathom_emulated_##Name();
+#define DECLARE_PROBE_KERNEL(Name) \
+  extern "C" fathom::kernels::emulator::Kernel fathom_emulated_##Name();
 PROBE_KERNELS(DECLARE_PROBE_KERNEL)
 #undef DECLARE_PROBE_KERNEL
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "base/namespaces.h"
 #include "tests/hopper/tensor_map.h"
 
 namespace fathom::probe {

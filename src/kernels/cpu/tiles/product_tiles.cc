@@ -12,7 +12,7 @@
 #include "kernels/cpu/tiles/tile_formats.h"
 #include "kernels/cpu/vector/isa_functions.h"
 
-namespace fathom::KERNEL_ISA {
+namespace fathom::kernels::KERNEL_ISA {
 namespace {
 
 constexpr int kLaneCount = 16;
@@ -541,4 +541,4 @@ const cpu::Kernels& Table() {
   return kTable;
 }
 
-}  // namespace fathom::KERNEL_ISA
+}  // namespace fathom::kernels::KERNEL_ISA

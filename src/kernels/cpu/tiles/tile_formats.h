@@ -22,7 +22,7 @@
 #include "kernels/cpu/vector/product_integers.h"
 #include "kernels/cpu/vector/product_rows.h"
 
-namespace fathom::KERNEL_ISA {
+namespace fathom::kernels::KERNEL_ISA {
 namespace {
 
 constexpr int kTileSide = 16;  // rows of weights, and tokens, of a tile
@@ -233,4 +233,4 @@ struct Fp8Tiles {
 };
 
 }  // namespace
-}  // namespace fathom::KERNEL_ISA
+}  // namespace fathom::kernels::KERNEL_ISA

@@ -7,7 +7,7 @@
 #include "kernels/cpu/vector/simd.h"
 #include "kernels/math.h"
 
-namespace fathom::KERNEL_ISA {
+namespace fathom::kernels::KERNEL_ISA {
 namespace {
 
 constexpr int64_t kBlock = cpu::kAttentionBlock;
@@ -275,4 +275,4 @@ void Attend(const cpu::AttentionTask& task) {
   }
 }
 
-}  // namespace fathom::KERNEL_ISA
+}  // namespace fathom::kernels::KERNEL_ISA

@@ -4,7 +4,7 @@
 
 #include "kernels/cpu/vector/simd.h"
 
-namespace fathom::KERNEL_ISA {
+namespace fathom::kernels::KERNEL_ISA {
 namespace {
 
 // Rows that share a load of columns: with two vectors of columns, as many sums as registers hold.
@@ -86,4 +86,4 @@ void AddAllChains(const float* rows, int64_t n_rows, const float* columns, int64
 }
 
 }  // namespace
-}  // namespace fathom::KERNEL_ISA
+}  // namespace fathom::kernels::KERNEL_ISA

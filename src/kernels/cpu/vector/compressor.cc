@@ -3,7 +3,7 @@
 #include "kernels/cpu/vector/simd.h"
 #include "kernels/math.h"
 
-namespace fathom::KERNEL_ISA {
+namespace fathom::kernels::KERNEL_ISA {
 namespace {
 
 constexpr int64_t kMaxSlots = 128;
@@ -30,4 +30,4 @@ void Pool(const cpu::PoolTask& task) {
   });
 }
 
-}  // namespace fathom::KERNEL_ISA
+}  // namespace fathom::kernels::KERNEL_ISA

@@ -3,7 +3,7 @@
 #include "kernels/cpu/vector/simd.h"
 #include "kernels/math.h"
 
-namespace fathom::KERNEL_ISA {
+namespace fathom::kernels::KERNEL_ISA {
 
 void SwiGluRow(const uint16_t* gate, const uint16_t* up, float clamp, const float* factor,
                int64_t n, uint16_t* out) {
@@ -65,4 +65,4 @@ void RouterScores(const float* logits, int64_t n, float* scores) {
   });
 }
 
-}  // namespace fathom::KERNEL_ISA
+}  // namespace fathom::kernels::KERNEL_ISA

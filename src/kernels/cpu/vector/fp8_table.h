@@ -3,7 +3,7 @@
 
 #include <stdint.h>
 
-namespace fathom::KERNEL_ISA {
+namespace fathom::kernels::KERNEL_ISA {
 namespace {
 
 // The upper and lower bytes of the bf16 numbers of codes 0 ... 127.
@@ -32,4 +32,4 @@ constexpr Fp8Table MakeFp8Table(int exponent) {
 }
 
 }  // namespace
-}  // namespace fathom::KERNEL_ISA
+}  // namespace fathom::kernels::KERNEL_ISA

@@ -5,7 +5,7 @@
 #include "kernels/cpu/vector/simd.h"
 #include "kernels/math.h"
 
-namespace fathom::KERNEL_ISA {
+namespace fathom::kernels::KERNEL_ISA {
 namespace {
 
 constexpr int64_t kStreams = 4;
@@ -361,4 +361,4 @@ void HyperPost(const uint16_t* y, const float* post, const float* comb, int64_t 
   });
 }
 
-}  // namespace fathom::KERNEL_ISA
+}  // namespace fathom::kernels::KERNEL_ISA

@@ -3,7 +3,7 @@
 #include "kernels/cpu/vector/isa_functions.h"
 #include "kernels/cpu/vector/simd.h"
 
-namespace fathom::KERNEL_ISA {
+namespace fathom::kernels::KERNEL_ISA {
 namespace {
 
 constexpr int64_t kIndexDim = 128;
@@ -118,4 +118,4 @@ int64_t CountAtLeast(const float* x, int64_t n, float threshold) {
   return count;
 }
 
-}  // namespace fathom::KERNEL_ISA
+}  // namespace fathom::kernels::KERNEL_ISA

@@ -3,7 +3,7 @@
 
 #include "kernels/cpu/kernels.h"
 
-namespace fathom::KERNEL_ISA {
+namespace fathom::kernels::KERNEL_ISA {
 
 // prepare.cc
 void Prepare(cpu::ProductFormat format, const uint16_t* x, int64_t k, float* out, float* scales);
@@ -44,4 +44,4 @@ int32_t ReadMemory(const void* data, int64_t bytes, const cpu::ReadPattern& patt
 float MultiplyAdds(int64_t count);
 float OperandMultiplyAdds(int64_t count);
 
-}  // namespace fathom::KERNEL_ISA
+}  // namespace fathom::kernels::KERNEL_ISA

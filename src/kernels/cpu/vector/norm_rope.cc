@@ -3,7 +3,7 @@
 #include "kernels/cpu/vector/rotary.h"
 #include "kernels/cpu/vector/simd.h"
 
-namespace fathom::KERNEL_ISA {
+namespace fathom::kernels::KERNEL_ISA {
 namespace {
 
 inline float ScalarSquareRoot(float x) { return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(x))); }
@@ -206,4 +206,4 @@ void PackIndex(const uint16_t* x, uint8_t* packed) {
   }
 }
 
-}  // namespace fathom::KERNEL_ISA
+}  // namespace fathom::kernels::KERNEL_ISA

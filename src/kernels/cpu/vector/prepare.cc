@@ -23,7 +23,7 @@
 #include "kernels/cpu/vector/product_integers.h"
 #include "kernels/cpu/vector/simd.h"
 
-namespace fathom::KERNEL_ISA {
+namespace fathom::kernels::KERNEL_ISA {
 namespace {
 
 constexpr int64_t kBlock = cpu::kProductBlock;
@@ -202,4 +202,4 @@ void Prepare(cpu::ProductFormat format, const uint16_t* x, int64_t k, float* out
   }
 }
 
-}  // namespace fathom::KERNEL_ISA
+}  // namespace fathom::kernels::KERNEL_ISA

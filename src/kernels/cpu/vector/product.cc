@@ -9,7 +9,7 @@
 #include "kernels/cpu/vector/product_rows.h"
 #include "kernels/cpu/vector/simd.h"
 
-namespace fathom::KERNEL_ISA {
+namespace fathom::kernels::KERNEL_ISA {
 namespace {
 
 constexpr int64_t kTileBytes = 128 * 1024;  // weights that stay in the second-level cache while
@@ -360,4 +360,4 @@ void MultiplyRows(const cpu::Product& product, int64_t first, int64_t end) {
   }
 }
 
-}  // namespace fathom::KERNEL_ISA
+}  // namespace fathom::kernels::KERNEL_ISA

@@ -13,7 +13,7 @@
 #include "kernels/cpu/vector/product_panel.h"
 #include "kernels/cpu/vector/product_rows.h"
 
-namespace fathom::KERNEL_ISA {
+namespace fathom::kernels::KERNEL_ISA {
 namespace {
 
 constexpr int kFoldedGroups = kBlock / kGroup;
@@ -185,4 +185,4 @@ void MultiplyManyFolded(const cpu::Product& product, int64_t first, int64_t end)
 }
 
 }  // namespace
-}  // namespace fathom::KERNEL_ISA
+}  // namespace fathom::kernels::KERNEL_ISA

@@ -6,7 +6,7 @@
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/vector/simd.h"
 
-namespace fathom::KERNEL_ISA {
+namespace fathom::kernels::KERNEL_ISA {
 namespace {
 
 // One row of a weight.
@@ -442,4 +442,4 @@ struct Plain : Bf16Pairs {
 };
 
 }  // namespace
-}  // namespace fathom::KERNEL_ISA
+}  // namespace fathom::kernels::KERNEL_ISA

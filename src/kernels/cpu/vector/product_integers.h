@@ -21,7 +21,7 @@
 
 #include "kernels/cpu/vector/product_formats.h"
 
-namespace fathom::KERNEL_ISA {
+namespace fathom::kernels::KERNEL_ISA {
 namespace {
 
 struct Fp4Integers : CommonFormat<> {
@@ -332,4 +332,4 @@ template <class Value>
 using Fp4 = typename ChooseFp4<Value>::Format;
 
 }  // namespace
-}  // namespace fathom::KERNEL_ISA
+}  // namespace fathom::kernels::KERNEL_ISA

@@ -13,7 +13,7 @@
 #include "kernels/cpu/vector/product_integers.h"
 #include "kernels/cpu/vector/product_rows.h"
 
-namespace fathom::KERNEL_ISA {
+namespace fathom::kernels::KERNEL_ISA {
 namespace {
 
 // The number of rows, or parts of rows, whose sums wait.
@@ -199,4 +199,4 @@ class OneRow {
 };
 
 }  // namespace
-}  // namespace fathom::KERNEL_ISA
+}  // namespace fathom::kernels::KERNEL_ISA

@@ -8,7 +8,7 @@
 #include "kernels/cpu/vector/product_rows.h"
 #include "kernels/cpu/vector/product_scaled.h"
 
-namespace fathom::KERNEL_ISA {
+namespace fathom::kernels::KERNEL_ISA {
 namespace {
 
 constexpr int kPanelRows = 64;  // rows of activations that share an expansion
@@ -356,4 +356,4 @@ void MultiplyManyRows(const cpu::Product& product, int64_t first, int64_t end, i
 }
 
 }  // namespace
-}  // namespace fathom::KERNEL_ISA
+}  // namespace fathom::kernels::KERNEL_ISA

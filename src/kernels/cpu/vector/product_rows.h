@@ -4,7 +4,7 @@
 #include "kernels/cpu/vector/product_formats.h"
 #include "kernels/cpu/vector/product_integers.h"
 
-namespace fathom::KERNEL_ISA {
+namespace fathom::kernels::KERNEL_ISA {
 namespace {
 
 constexpr int64_t kBlock = cpu::kProductBlock;
@@ -144,4 +144,4 @@ inline void WriteValues(const cpu::Product& product, int64_t i, int64_t column, 
 }
 
 }  // namespace
-}  // namespace fathom::KERNEL_ISA
+}  // namespace fathom::kernels::KERNEL_ISA

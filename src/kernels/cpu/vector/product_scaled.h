@@ -6,7 +6,7 @@
 #include "kernels/cpu/vector/product_rows.h"
 #include "kernels/cpu/vector/scaled_formats.h"
 
-namespace fathom::KERNEL_ISA {
+namespace fathom::kernels::KERNEL_ISA {
 namespace {
 
 // True if the format has a scaled format, and the scales of `blocks` blocks of the weights, at
@@ -58,4 +58,4 @@ void SumScaledBlocks(const WeightRow (&weights)[kGroup], int64_t row_bytes, int6
 }
 
 }  // namespace
-}  // namespace fathom::KERNEL_ISA
+}  // namespace fathom::kernels::KERNEL_ISA

@@ -2,7 +2,7 @@
 #include "kernels/cpu/vector/isa_functions.h"
 #include "kernels/cpu/vector/simd.h"
 
-namespace fathom::KERNEL_ISA {
+namespace fathom::kernels::KERNEL_ISA {
 namespace {
 
 constexpr int64_t kCacheLine = 64;
@@ -83,4 +83,4 @@ float OperandMultiplyAdds(int64_t count) {
   return RunChains(count, kLanes * kOperandColumns, [&](F32 chain) { return MulAdd(a, b, chain); });
 }
 
-}  // namespace fathom::KERNEL_ISA
+}  // namespace fathom::kernels::KERNEL_ISA

@@ -4,7 +4,7 @@
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/vector/simd.h"
 
-namespace fathom::KERNEL_ISA {
+namespace fathom::kernels::KERNEL_ISA {
 namespace {
 
 // x [2 * pairs], in place; direction 1 or, to rotate back, -1.
@@ -27,4 +27,4 @@ inline void RotatePairs(uint16_t* x, const cpu::RotaryRow& rope, float direction
 }
 
 }  // namespace
-}  // namespace fathom::KERNEL_ISA
+}  // namespace fathom::kernels::KERNEL_ISA

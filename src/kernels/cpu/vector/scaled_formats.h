@@ -15,7 +15,7 @@
 #include "kernels/cpu/vector/product_formats.h"
 #include "kernels/cpu/vector/product_integers.h"
 
-namespace fathom::KERNEL_ISA {
+namespace fathom::kernels::KERNEL_ISA {
 namespace {
 
 // Adds the chains of one row of activations and kColumns weight rows to their sums; with kStarts
@@ -103,4 +103,4 @@ template <class Format>
 concept ScalesInRegisters = HasScaledFormat<Format> && kOperandColumns == 2;
 
 }  // namespace
-}  // namespace fathom::KERNEL_ISA
+}  // namespace fathom::kernels::KERNEL_ISA

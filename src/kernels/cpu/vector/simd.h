@@ -19,7 +19,7 @@
 #include "kernels/cpu/vector/simd_avx2.h"
 #endif
 
-namespace fathom::KERNEL_ISA {
+namespace fathom::kernels::KERNEL_ISA {
 namespace {
 
 inline constexpr int kParts = 16 / kLanes;
@@ -223,7 +223,7 @@ inline constexpr uint8_t kSmallestScale = 127 - 60;
 inline constexpr uint8_t kLargestScale = 127;
 
 }  // namespace
-}  // namespace fathom::KERNEL_ISA
+}  // namespace fathom::kernels::KERNEL_ISA
 
 #if defined(__AVX512BF16__)
 #include "kernels/cpu/vector/simd_bf16_operands.h"

@@ -2,7 +2,7 @@
 // contract of every function is in simd_avx512.h.
 #pragma once
 
-namespace fathom::KERNEL_ISA {
+namespace fathom::kernels::KERNEL_ISA {
 namespace {
 
 inline constexpr int kLanes = 8;
@@ -247,4 +247,4 @@ inline I32 LookUpBytes(const uint8_t (&table)[16], I32 index) {
 }
 
 }  // namespace
-}  // namespace fathom::KERNEL_ISA
+}  // namespace fathom::kernels::KERNEL_ISA

@@ -1,7 +1,7 @@
 // Vector functions on AVX-512 (F, BW, VL, DQ): a register is the 16 lanes. Included by simd.h only.
 #pragma once
 
-namespace fathom::KERNEL_ISA {
+namespace fathom::kernels::KERNEL_ISA {
 namespace {
 
 inline constexpr int kLanes = 16;
@@ -263,4 +263,4 @@ inline I32 LookUpBytes(const uint8_t (&table)[16], I32 index) {
 }
 
 }  // namespace
-}  // namespace fathom::KERNEL_ISA
+}  // namespace fathom::kernels::KERNEL_ISA

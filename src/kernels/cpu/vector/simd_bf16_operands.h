@@ -9,7 +9,7 @@
 
 #include "kernels/cpu/vector/fp8_table.h"
 
-namespace fathom::KERNEL_ISA {
+namespace fathom::kernels::KERNEL_ISA {
 namespace {
 
 struct Operand {
@@ -144,4 +144,4 @@ inline Operand ScaledFp8(Operand w, float factor) {
 }
 
 }  // namespace
-}  // namespace fathom::KERNEL_ISA
+}  // namespace fathom::kernels::KERNEL_ISA

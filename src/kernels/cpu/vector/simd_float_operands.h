@@ -2,7 +2,7 @@
 // lane. Included by simd.h only.
 #pragma once
 
-namespace fathom::KERNEL_ISA {
+namespace fathom::kernels::KERNEL_ISA {
 namespace {
 
 using Operand = F32;
@@ -27,4 +27,4 @@ inline Operand ScaledFp8(Operand w, float factor) {
 }
 
 }  // namespace
-}  // namespace fathom::KERNEL_ISA
+}  // namespace fathom::kernels::KERNEL_ISA

@@ -1,7 +1,7 @@
 #include "kernels/cpu/vector/isa_functions.h"
 #include "kernels/cpu/vector/simd.h"
 
-namespace fathom::KERNEL_ISA {
+namespace fathom::kernels::KERNEL_ISA {
 
 const cpu::Kernels& Table() {
   static constexpr cpu::Kernels kTable = {
@@ -35,4 +35,4 @@ const cpu::Kernels& Table() {
   return kTable;
 }
 
-}  // namespace fathom::KERNEL_ISA
+}  // namespace fathom::kernels::KERNEL_ISA

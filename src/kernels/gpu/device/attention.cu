@@ -7,7 +7,7 @@
 #include "kernels/gpu/device/rotate.h"
 #include "kernels/gpu/gpu.h"
 
-namespace fathom::gpu {
+namespace fathom::kernels::gpu {
 namespace {
 
 // The key of a slot, which is also its value: numbers of the batch, or a cached key; neither if the
@@ -241,4 +241,4 @@ GPU_KERNEL(CopyRows, CopyRowsArguments a) {
   }
 }
 
-}  // namespace fathom::gpu
+}  // namespace fathom::kernels::gpu

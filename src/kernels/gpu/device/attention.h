@@ -8,7 +8,7 @@
 #include "kernels/gpu/device/batch_view.h"
 #include "kernels/layer_cache.h"
 
-namespace fathom::gpu {
+namespace fathom::kernels::gpu {
 
 inline constexpr int kAttentionBlock = 64;        // slots that share one maximum
 inline constexpr std::int64_t kScoreChain = 128;  // dimensions per fma chain of a score
@@ -48,4 +48,4 @@ struct CopyRowsArguments {
   Matrix<std::uint8_t> out;
 };
 
-}  // namespace fathom::gpu
+}  // namespace fathom::kernels::gpu

@@ -7,7 +7,7 @@
 #include "kernels/gpu/device/batch_view.h"
 #include "kernels/gpu/gpu.h"
 
-namespace fathom::gpu {
+namespace fathom::kernels::gpu {
 
 GPU_DEVICE const Segment& FindSegment(const DeviceBatch& batch, int64_t row) {
   return batch.segments[batch.segment_of_row[row]];
@@ -26,4 +26,4 @@ GPU_DEVICE void SetFault(uint64_t* word, Fault fault, int64_t row) {
   }
 }
 
-}  // namespace fathom::gpu
+}  // namespace fathom::kernels::gpu

@@ -5,7 +5,7 @@
 
 #include "kernels/layer_cache.h"
 
-namespace fathom::gpu {
+namespace fathom::kernels::gpu {
 
 // BatchView in memory of the device.
 struct DeviceBatch {
@@ -15,4 +15,4 @@ struct DeviceBatch {
   const Segment* segments = nullptr;
 };
 
-}  // namespace fathom::gpu
+}  // namespace fathom::kernels::gpu

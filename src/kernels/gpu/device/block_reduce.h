@@ -5,7 +5,7 @@
 
 #include "kernels/gpu/gpu.h"
 
-namespace fathom::gpu {
+namespace fathom::kernels::gpu {
 
 // Replaces each of n numbers by the combination of the numbers of all threads. `combine` must be
 // associative and commutative. The block has kMaxBlockThreads threads; `shared` is memory for the
@@ -52,4 +52,4 @@ GPU_DEVICE void SumOfBlock(uint64_t (&numbers)[n], Shared& shared) {
   ReduceOfBlock(numbers, shared, [](uint64_t a, uint64_t b) { return a + b; });
 }
 
-}  // namespace fathom::gpu
+}  // namespace fathom::kernels::gpu

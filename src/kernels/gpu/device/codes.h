@@ -3,7 +3,7 @@
 
 #include "kernels/gpu/gpu.h"
 
-namespace fathom::gpu {
+namespace fathom::kernels::gpu {
 
 // Returns the number of an E4M3 code times 2^9: an integer below 2^18.
 GPU_DEVICE int32_t E4m3Integer(uint32_t code) {
@@ -21,4 +21,4 @@ GPU_DEVICE int32_t E2m1Integer(uint32_t code) {
   return (code & 8) != 0 ? -magnitude : magnitude;
 }
 
-}  // namespace fathom::gpu
+}  // namespace fathom::kernels::gpu

@@ -10,7 +10,7 @@
 #include "kernels/gpu/gpu.h"
 #include "kernels/rope_angle.h"
 
-namespace fathom::gpu {
+namespace fathom::kernels::gpu {
 namespace {
 
 // The rows of a compressor's inputs for one position; nulls where there are none.
@@ -166,4 +166,4 @@ GPU_KERNEL(KeepInputs, CompressArguments a) {
   }
 }
 
-}  // namespace fathom::gpu
+}  // namespace fathom::kernels::gpu

@@ -8,7 +8,7 @@
 #include "kernels/gpu/device/batch_view.h"
 #include "kernels/layer_cache.h"
 
-namespace fathom::gpu {
+namespace fathom::kernels::gpu {
 
 inline constexpr int kMaxSpan = 128;  // tokens that one row is made of
 
@@ -29,4 +29,4 @@ struct CompressArguments {
   std::uint64_t* fault = nullptr;
 };
 
-}  // namespace fathom::gpu
+}  // namespace fathom::kernels::gpu

@@ -5,7 +5,7 @@
 #include "kernels/gpu/device/functions.h"
 #include "kernels/gpu/gpu.h"
 
-namespace fathom::gpu {
+namespace fathom::kernels::gpu {
 namespace {
 
 // Copies every BlockThreads() * splits-th T, from the thread's own on.
@@ -58,4 +58,4 @@ GPU_KERNEL(ChangeTables, ChangeTablesArguments a) {
   *a.changes[i].entry = a.changes[i].block;
 }
 
-}  // namespace fathom::gpu
+}  // namespace fathom::kernels::gpu

@@ -7,7 +7,7 @@
 #include "base/tensor.h"
 #include "kernels/memory.h"
 
-namespace fathom::gpu {
+namespace fathom::kernels::gpu {
 
 // out [t, c * d]: the row of each token, c times. Runs a thread per number.
 struct EmbedArguments {
@@ -38,4 +38,4 @@ struct ChangeTablesArguments {
   std::int64_t n = 0;
 };
 
-}  // namespace fathom::gpu
+}  // namespace fathom::kernels::gpu

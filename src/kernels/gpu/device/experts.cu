@@ -6,7 +6,7 @@
 #include "kernels/gpu/device/product.h"
 #include "kernels/gpu/gpu.h"
 
-namespace fathom::gpu {
+namespace fathom::kernels::gpu {
 namespace {
 
 // The work of a group: an output of one expert for one token.
@@ -90,4 +90,4 @@ GPU_KERNEL(CombineExperts, CombineArguments a) {
   a.out.data[i] = ToBf16(sum + ToFloat(a.shared.data[i]));
 }
 
-}  // namespace fathom::gpu
+}  // namespace fathom::kernels::gpu

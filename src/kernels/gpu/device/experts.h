@@ -8,7 +8,7 @@
 #include "base/tensor.h"
 #include "kernels/weight_format.h"
 
-namespace fathom::gpu {
+namespace fathom::kernels::gpu {
 
 struct ExpertArguments {
   Matrix<const Bf16> x;        // [tokens, d]
@@ -33,4 +33,4 @@ struct CombineArguments {
   Matrix<Bf16> out;
 };
 
-}  // namespace fathom::gpu
+}  // namespace fathom::kernels::gpu

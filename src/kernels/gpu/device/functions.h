@@ -5,14 +5,14 @@
 #include "kernels/gpu/gpu.h"
 #include "kernels/math.h"
 
-namespace fathom::gpu {
+namespace fathom::kernels::gpu {
 
 struct GpuOps : ScalarOps {
   GPU_ANYWHERE static F MulAdd(F a, F b, F c) { return Fma(a, b, c); }
 };
 
 struct GpuDoubleOps {
-  GPU_ANYWHERE static double Floor(double x) { return ::fathom::Floor(x); }
+  GPU_ANYWHERE static double Floor(double x) { return ::fathom::kernels::Floor(x); }
   GPU_ANYWHERE static double MulAdd(double a, double b, double c) { return Fma(a, b, c); }
 };
 
@@ -31,4 +31,4 @@ GPU_DEVICE float Activate(Bf16 gate, Bf16 up, float clamp) {
   return Silu<GpuOps>(g) * v;
 }
 
-}  // namespace fathom::gpu
+}  // namespace fathom::kernels::gpu

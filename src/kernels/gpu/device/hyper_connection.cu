@@ -5,7 +5,7 @@
 #include "kernels/gpu/device/lanes.h"
 #include "kernels/gpu/gpu.h"
 
-namespace fathom::gpu {
+namespace fathom::kernels::gpu {
 namespace {
 
 constexpr int kMixes = 2 * kStreams + kStreams * kStreams;  // rows of fn
@@ -178,4 +178,4 @@ GPU_KERNEL(Add, AddArguments a) {
   a.out.data[i] = a.x.data[i] + a.y.data[i];
 }
 
-}  // namespace fathom::gpu
+}  // namespace fathom::kernels::gpu

@@ -8,7 +8,7 @@
 #include "kernels/layer_cache.h"
 #include "kernels/weight_format.h"
 
-namespace fathom::gpu {
+namespace fathom::kernels::gpu {
 
 inline constexpr std::int64_t kMixChain = 192;  // numbers per fma chain
 
@@ -54,4 +54,4 @@ struct AddArguments {
   Matrix<float> out;
 };
 
-}  // namespace fathom::gpu
+}  // namespace fathom::kernels::gpu

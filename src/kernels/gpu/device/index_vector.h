@@ -6,7 +6,7 @@
 #include "kernels/gpu/gpu.h"
 #include "kernels/layer_cache.h"
 
-namespace fathom::gpu {
+namespace fathom::kernels::gpu {
 
 inline constexpr int kIndexGroupNumbers = 32;  // numbers that share a scale
 
@@ -46,4 +46,4 @@ GPU_DEVICE void PackIndexVector(const X& x, V& v, uint8_t* packed) {
   }
 }
 
-}  // namespace fathom::gpu
+}  // namespace fathom::kernels::gpu

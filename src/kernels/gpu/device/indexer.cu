@@ -9,7 +9,7 @@
 #include "kernels/gpu/device/rotate.h"
 #include "kernels/gpu/gpu.h"
 
-namespace fathom::gpu {
+namespace fathom::kernels::gpu {
 namespace {
 
 // Returns the product of two packed vectors.
@@ -212,4 +212,4 @@ GPU_KERNEL(ChooseRows, ChooseRowsArguments a) {
   }
 }
 
-}  // namespace fathom::gpu
+}  // namespace fathom::kernels::gpu

@@ -9,7 +9,7 @@
 #include "kernels/layer_cache.h"
 #include "kernels/row_choice.h"
 
-namespace fathom::gpu {
+namespace fathom::kernels::gpu {
 
 // Runs a block of at least 64 threads per head of a row.
 struct IndexQueriesArguments {
@@ -38,4 +38,4 @@ struct ChooseRowsArguments {
   Matrix<ScoredRow> best;       // or BestRows: [t, top]
 };
 
-}  // namespace fathom::gpu
+}  // namespace fathom::kernels::gpu

@@ -8,7 +8,7 @@
 
 #include "kernels/gpu/gpu.h"
 
-namespace fathom::gpu {
+namespace fathom::kernels::gpu {
 
 // Returns the thread's lane in its group.
 GPU_DEVICE int GroupLane() { return ThreadX() % kGroupThreads; }
@@ -61,4 +61,4 @@ GPU_DEVICE float InverseRoot(float sum, int64_t n, float eps) {
   return Div(1.0f, Sqrt(Div(sum, static_cast<float>(n)) + eps));
 }
 
-}  // namespace fathom::gpu
+}  // namespace fathom::kernels::gpu

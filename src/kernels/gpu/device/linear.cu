@@ -6,7 +6,7 @@
 #include "kernels/gpu/device/quantize.h"
 #include "kernels/gpu/gpu.h"
 
-namespace fathom::gpu {
+namespace fathom::kernels::gpu {
 namespace {
 
 // The work of a group: kProductTokens rows of x from first_row, row i of w.
@@ -95,4 +95,4 @@ GPU_KERNEL(LinearByBlocks, LinearArguments a) {
   Multiply<BlockProduct>(a, item, MakePlainRows(a, item));
 }
 
-}  // namespace fathom::gpu
+}  // namespace fathom::kernels::gpu

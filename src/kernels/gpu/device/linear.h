@@ -7,7 +7,7 @@
 #include "base/tensor.h"
 #include "kernels/weight_format.h"
 
-namespace fathom::gpu {
+namespace fathom::kernels::gpu {
 
 // Quantises rows for FP8 and FP4 weights: runs a group of 16 threads per 128 columns.
 struct QuantizeRowsArguments {
@@ -31,4 +31,4 @@ struct LinearArguments {
   Matrix<float> exact;
 };
 
-}  // namespace fathom::gpu
+}  // namespace fathom::kernels::gpu

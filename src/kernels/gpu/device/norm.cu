@@ -8,7 +8,7 @@
 #include "kernels/gpu/gpu.h"
 #include "kernels/rope_angle.h"
 
-namespace fathom::gpu {
+namespace fathom::kernels::gpu {
 
 GPU_KERNEL(RmsNorm, RmsNormArguments a) {
   GPU_SHARED(float, factor, 1);
@@ -92,4 +92,4 @@ GPU_KERNEL(FillRopeRows, RopeRowsArguments a) {
                           a.cos.data + i, a.sin.data + i);
 }
 
-}  // namespace fathom::gpu
+}  // namespace fathom::kernels::gpu

@@ -7,7 +7,7 @@
 #include "base/tensor.h"
 #include "kernels/layer_cache.h"
 
-namespace fathom::gpu {
+namespace fathom::kernels::gpu {
 
 // Runs a block per row.
 struct RmsNormArguments {
@@ -41,4 +41,4 @@ struct RopeRowsArguments {
   Matrix<float> sin;
 };
 
-}  // namespace fathom::gpu
+}  // namespace fathom::kernels::gpu

@@ -13,7 +13,7 @@
 #include "kernels/gpu/gpu.h"
 #include "kernels/weight_format.h"
 
-namespace fathom::gpu {
+namespace fathom::kernels::gpu {
 
 // Activations as E4M3 codes [rows, k], and a scale per 128 columns. The scale of a group with a NaN
 // is NaN.
@@ -257,4 +257,4 @@ GPU_DEVICE void Products(const typename Format::Input& x, int64_t first_row, con
   }
 }
 
-}  // namespace fathom::gpu
+}  // namespace fathom::kernels::gpu

@@ -7,7 +7,7 @@
 #include "kernels/gpu/gpu.h"
 #include "kernels/key_layout.h"
 
-namespace fathom::gpu {
+namespace fathom::kernels::gpu {
 
 // Returns the magnitude of x, 0 for NaN: numbers that are ordered like magnitudes.
 GPU_DEVICE int32_t Magnitude(Bf16 x) {
@@ -85,4 +85,4 @@ GPU_DEVICE Bf16 KeyNumber(const uint8_t* packed, const KeyLayout& layout, int64_
   return ToBf16(E4m3ToFloat(packed[i]) * __builtin_bit_cast(float, exponent << 23));
 }
 
-}  // namespace fathom::gpu
+}  // namespace fathom::kernels::gpu

@@ -3,7 +3,7 @@
 
 #include "kernels/gpu/gpu.h"
 
-namespace fathom::gpu {
+namespace fathom::kernels::gpu {
 namespace {
 
 constexpr int kInFlight = 4;  // vectors that a thread reads before it uses one
@@ -54,4 +54,4 @@ GPU_KERNEL(MultiplyAdds, MultiplyAddsArguments a) {
   a.sums[ThreadOfGrid()] = sum;
 }
 
-}  // namespace fathom::gpu
+}  // namespace fathom::kernels::gpu

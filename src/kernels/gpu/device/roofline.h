@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace fathom::gpu {
+namespace fathom::kernels::gpu {
 
 // The bytes that one thread reads in one load.
 struct alignas(16) MemoryVector {
@@ -32,4 +32,4 @@ struct MultiplyAddsArguments {
   float* sums = nullptr;
 };
 
-}  // namespace fathom::gpu
+}  // namespace fathom::kernels::gpu

@@ -4,7 +4,7 @@
 #include "base/float_types.h"
 #include "kernels/gpu/gpu.h"
 
-namespace fathom::gpu {
+namespace fathom::kernels::gpu {
 
 struct RotatedPair {
   Bf16 x;
@@ -17,4 +17,4 @@ GPU_DEVICE RotatedPair Rotate(Bf16 x, Bf16 y, float cos, float sin) {
   return {ToBf16(a * cos - b * sin), ToBf16(a * sin + b * cos)};
 }
 
-}  // namespace fathom::gpu
+}  // namespace fathom::kernels::gpu

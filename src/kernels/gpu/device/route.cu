@@ -5,7 +5,7 @@
 #include "kernels/gpu/device/functions.h"
 #include "kernels/gpu/gpu.h"
 
-namespace fathom::gpu {
+namespace fathom::kernels::gpu {
 namespace {
 
 GPU_DEVICE float RouterScore(float logit) { return Sqrt(Softplus<GpuOps>(logit)); }
@@ -114,4 +114,4 @@ GPU_KERNEL(RouteByToken, RouteByTokenArguments a) {
   WeighExperts(a.logits.Row(row), ids, a.table.cols, a.scale, a.weights.Row(row));
 }
 
-}  // namespace fathom::gpu
+}  // namespace fathom::kernels::gpu

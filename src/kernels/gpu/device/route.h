@@ -5,7 +5,7 @@
 
 #include "base/tensor.h"
 
-namespace fathom::gpu {
+namespace fathom::kernels::gpu {
 
 // Runs a block per token. Dynamic shared memory: a float and an int32_t per expert, the latter from
 // a multiple of 16 bytes on.
@@ -28,4 +28,4 @@ struct RouteByTokenArguments {
   std::uint64_t* fault = nullptr;
 };
 
-}  // namespace fathom::gpu
+}  // namespace fathom::kernels::gpu

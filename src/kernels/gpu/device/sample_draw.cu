@@ -5,7 +5,7 @@
 #include "kernels/gpu/gpu.h"
 #include "sampling/gumbel_noise.h"
 
-namespace fathom::gpu {
+namespace fathom::kernels::gpu {
 namespace {
 
 // Smaller for a larger score; zeros of both signs are equal.
@@ -119,4 +119,4 @@ GPU_KERNEL(TakeTokens, SamplingArguments a) {
   a.choices[i] = {ChoiceOutcome::kToken, draw.token, 0.0f};
 }
 
-}  // namespace fathom::gpu
+}  // namespace fathom::kernels::gpu

@@ -7,7 +7,7 @@
 #include "kernels/gpu/device/sampling.h"
 #include "kernels/gpu/gpu.h"
 
-namespace fathom::gpu {
+namespace fathom::kernels::gpu {
 
 inline constexpr uint32_t kDroppedKey = 0xFFFFFFFFu;
 inline constexpr OrderedToken kLastOfAll = 0x7F800000FFFFFFFFu;  // after z = -inf
@@ -61,4 +61,4 @@ GPU_DEVICE SampledRow FindRow(const SamplingArguments& a, int64_t row) {
 // Returns true if min-p, top-k or top-p drop tokens of the row.
 GPU_DEVICE bool Truncates(const SamplingRule& rule) { return rule.truncates && !rule.is_greedy; }
 
-}  // namespace fathom::gpu
+}  // namespace fathom::kernels::gpu

@@ -4,7 +4,7 @@
 #include "kernels/gpu/device/sampling.h"
 #include "kernels/gpu/gpu.h"
 
-namespace fathom::gpu {
+namespace fathom::kernels::gpu {
 
 // Runs a block per tile. The first scan, over all rows, also finds logits that are not finite, and
 // copies rows that will be changed; the second scan, over the changed rows, only finds the largest
@@ -52,4 +52,4 @@ GPU_KERNEL(ChangeLogits, ChangeLogitsArguments a) {
   }
 }
 
-}  // namespace fathom::gpu
+}  // namespace fathom::kernels::gpu

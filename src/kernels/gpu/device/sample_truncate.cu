@@ -8,7 +8,7 @@
 #include "kernels/gpu/gpu.h"
 #include "sampling/probability_weight.h"
 
-namespace fathom::gpu {
+namespace fathom::kernels::gpu {
 namespace {
 
 constexpr int kDigits = 3;  // sums for the values 0 ... 3 of two bits; the last needs none
@@ -188,4 +188,4 @@ GPU_KERNEL(KeepTopP, SamplingArguments a) {
   }
 }
 
-}  // namespace fathom::gpu
+}  // namespace fathom::kernels::gpu

@@ -10,7 +10,7 @@
 #include "kernels/row_choice.h"
 #include "sampling/sampling_row.h"
 
-namespace fathom::gpu {
+namespace fathom::kernels::gpu {
 
 inline constexpr std::int64_t kTileTokens = 4096;  // tokens of a row that one block reads
 
@@ -69,4 +69,4 @@ struct ChangeLogitsArguments {
   Matrix<float> logits;
 };
 
-}  // namespace fathom::gpu
+}  // namespace fathom::kernels::gpu
