@@ -40,14 +40,15 @@ set(standard_headers <algorithm> <filesystem> <functional> <map> <memory> <mutex
 # The optimisation of folders that run once per request, of loops that take most of the time of tests,
 # and of the tests: compiling matters more than running, but for the loops. With sanitizers gcc takes
 # twice as long for the tests' own code with -O1 as without; the address sanitizer's build has -Og
-# (CMakePresets.json), a third of the time less than -O1.
+# (CMakePresets.json), a third of the time less than -O1. Undefined behaviour is looked for in src alone:
+# without it the tests' own code compiles in two thirds of the time.
 set(cold_options -O1)
 set(loop_options "")
 set(test_options -O1)
 if(CMAKE_CXX_FLAGS MATCHES -fsanitize)
   set(cold_options "")
   set(loop_options -O1)
-  set(test_options -O0)
+  set(test_options -O0 -fno-sanitize=undefined)
 endif()
 
 fathom_precompile(headers HEADERS ${standard_headers})
