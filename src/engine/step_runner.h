@@ -186,7 +186,7 @@ class StepRunner {
   std::vector<Owner> owners_;
   TokenLogprobs logprobs_;
   std::vector<Token> tokens_;
-  std::vector<SequenceFailure> failed_;  // failures in one call of ForwardEach
+  std::vector<SequenceFailure> failed_;  // failures in one call of Forward
   // The rows of one call of the model.
   std::vector<SamplingRow> sampling_;
   std::vector<std::vector<TokenCount>> counts_;  // by row, for its views
