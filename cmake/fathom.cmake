@@ -174,16 +174,40 @@ function(fathom_fuzz name)
   target_link_libraries(${name}_fuzz PRIVATE ${ARG_LINKS} fathom_options ${ARG_LIBRARIES})
 endfunction()
 
-# fathom_embed(FOLDER FUNCTION file): the bytes of a file as `std::string_view FUNCTION()` of
-# FOLDER/embedded_files.h, in the library of that folder. Follows changes of the file.
-function(fathom_embed name function file)
-  set(script ${CMAKE_SOURCE_DIR}/cmake/embed_file.cmake)
-  set(output ${CMAKE_CURRENT_BINARY_DIR}/embedded_${function}.cc)
-  cmake_path(ABSOLUTE_PATH file)
-  add_custom_command(OUTPUT ${output}
-    COMMAND ${CMAKE_COMMAND} -DFUNCTION=${function} -DHEADER=${name}/embedded_files.h
-      -DFILE=${file} -DOUTPUT=${output} -P ${script}
-    DEPENDS ${file} ${script} VERBATIM)
+# fathom_embed(FOLDER FUNCTION file ...): the bytes of each file as `std::string_view FUNCTION()` of
+# FOLDER/embedded_files.h, in the library of that folder. The assembler includes the files, which takes
+# no time, and follows their changes.
+function(fathom_embed name)
+  set(assembly "")
+  set(declarations "")
+  set(functions "")
+  set(files "")
+  while(ARGN)
+    list(POP_FRONT ARGN function file)
+    cmake_path(ABSOLUTE_PATH file)
+    list(APPEND files ${file})
+    string(APPEND assembly
+      "    \"${name}_${function}: .incbin \\\"${file}\\\"\\n${name}_${function}_end:\\n\"\n")
+    string(APPEND declarations "extern const char ${name}_${function}[], ${name}_${function}_end[];\n")
+    string(APPEND functions "std::string_view ${function}() {\n"
+      "  return {${name}_${function}, ${name}_${function}_end};\n}\n")
+  endwhile()
+  set(output ${CMAKE_CURRENT_BINARY_DIR}/embedded_files.cc)
+  file(CONFIGURE OUTPUT ${output} @ONLY CONTENT
+"#include \"@name@/embedded_files.h\"
+
+asm(\".pushsection .rodata\\n\"
+@assembly@    \".popsection\");
+
+extern \"C\" {
+@declarations@}
+
+namespace fathom::@name@ {
+
+@functions@
+}  // namespace fathom::@name@
+")
   target_sources(fathom_${name} PRIVATE ${output})
+  set_source_files_properties(${output} PROPERTIES OBJECT_DEPENDS "${files}")
   fathom_compile_alone(FILES ${output})
 endfunction()
