@@ -85,7 +85,7 @@ void ExpertBalance::Begin(Model& model, const RuntimeEvents& events) {
   model_ = &model;
   events_ = events;
   if (interval_ == 0) return;
-  rebalancer_ = std::make_unique<ExpertRebalancer>(PlacedExperts::Of(model));
+  rebalancer_ = std::make_unique<ExpertRebalancer>(PlacedExperts::FindIn(model));
   schedule_ = std::make_unique<RebalanceSchedule>(
       *rebalancer_, interval_, [this](const RebalanceReport& report) { End(report); });
 }
@@ -124,7 +124,7 @@ Status ExpertBalance::Finish() {
 
 // Gathers the text of all stages.
 Result<std::string> ExpertBalance::GatherText() const {
-  const Result<BlockPlacements> placements = GatherPlacements(PlacedExperts::Of(*model_));
+  const Result<BlockPlacements> placements = GatherPlacements(PlacedExperts::FindIn(*model_));
   if (!placements) return Unexpected(placements.error());
   return PlacementText(*placements, owner_);
 }

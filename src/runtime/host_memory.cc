@@ -84,7 +84,7 @@ double MeasureMemorySpeed(const Backend& backend, std::int64_t budget) {
 
 HostSpeeds SpeedsOfRun(double memory_speed, Model& model) {
   HostSpeeds speeds;
-  const StreamedExperts* const streamed = StreamedExperts::Of(model);
+  const StreamedExperts* const streamed = StreamedExperts::FindIn(model);
   const double disk = streamed == nullptr ? 0 : streamed->counts().measured_bytes_per_second;
   if (memory_speed > 0) speeds.memory = memory_speed;
   if (disk > 0) speeds.disk = disk;
@@ -109,7 +109,7 @@ Status ReportHostPlan(const HostPlan& plan, const HostSpeeds& speeds, const Mode
 
 std::unique_ptr<PoolWatch> WatchPool(const HostPlan& plan, Model& model,
                                      const RuntimeEvents& events) {
-  StreamedExperts* const streamed = StreamedExperts::Of(model);
+  StreamedExperts* const streamed = StreamedExperts::FindIn(model);
   if (streamed == nullptr) return nullptr;
   // A full pool leaves exactly the reserve free: only much less than the reserve is pressure.
   const Result<UsableMemory> found = FindUsableMemory();

@@ -92,7 +92,7 @@ Result<LoadedModel> LoadedModel::Load(ModelConfig config, Checkpoint checkpoint,
 
 LoadedModel::~LoadedModel() {
   if (model_ != nullptr && ranks_ != nullptr) {
-    const StreamedExperts* const streamed = StreamedExperts::Of(*model_);
+    const StreamedExperts* const streamed = StreamedExperts::FindIn(*model_);
     if (streamed != nullptr) events_.Info("{}{}", rank_, Describe(streamed->counts()));
   }
   if (model_ != nullptr && events_.info) {

@@ -52,7 +52,7 @@ ModelOptions Options(const ModelRanks* ranks) {
 
 // A block that is half moved would have experts that the map does not know, or lack some.
 void ExpectWeightsWhereMapsSay(Model& model) {
-  const PlacedExperts& experts = PlacedExperts::Of(model);
+  const PlacedExperts& experts = PlacedExperts::FindIn(model);
   for (const std::int64_t block : experts.Blocks()) {
     for (std::int32_t e = 0; e < model.config().n_routed_experts; ++e) {
       EXPECT_EQ(experts.Weights(block, e).w1.data != nullptr,
@@ -66,8 +66,8 @@ void ExpectWeightsWhereMapsSay(Model& model) {
 Sequence RunWhileMoving(Model& model, const std::vector<Token>& tokens, Moved& moved) {
   Sequence sequence(model.config(), 0, tokens);
   // The fewer blocks a stage has, the more each must carry until the tokens end.
-  ExpertRebalancer rebalancer(PlacedExperts::Of(model),
-                              kBytes * PlacedExperts::Of(model).ranks().shard.n_stages);
+  ExpertRebalancer rebalancer(PlacedExperts::FindIn(model),
+                              kBytes * PlacedExperts::FindIn(model).ranks().shard.n_stages);
   while (sequence.left() > 0 && !::testing::Test::HasFatalFailure()) {
     testing::Step(model, {{&sequence, std::min(kChunk, sequence.left())}});
     ExpectWeightsWhereMapsSay(model);
@@ -76,7 +76,7 @@ Sequence RunWhileMoving(Model& model, const std::vector<Token>& tokens, Moved& m
       EXPECT_TRUE(started) << started.error().message;
       continue;
     }
-    moved.n_within += PlacedExperts::Of(model).shipment().is_done() ? 0 : 1;
+    moved.n_within += PlacedExperts::FindIn(model).shipment().is_done() ? 0 : 1;
     const Result<bool> advanced = rebalancer.Advance();
     EXPECT_TRUE(advanced) << advanced.error().message;
     moved.n_between += rebalancer.report().n_moved_blocks > 0 && !*advanced ? 1 : 0;
@@ -211,7 +211,7 @@ class EmbeddedModel : public ::testing::Test {
   }
 
   BlockPlacements MakePlacement(Model& model) {
-    Result<BlockPlacements> placements = GatherPlacements(PlacedExperts::Of(model));
+    Result<BlockPlacements> placements = GatherPlacements(PlacedExperts::FindIn(model));
     EXPECT_TRUE(placements.has_value());
     return *std::move(placements);
   }
@@ -231,7 +231,7 @@ TEST_F(EmbeddedModel, WhereOneRankHasNoMemoryAllKeepTheOldPlacement) {
         Sequence sequence(model.config(), 0, tokens_);
         const BlockPlacements before = MakePlacement(model);
         testing::Step(model, {{&sequence, 60}});
-        ExpertRebalancer rebalancer(PlacedExperts::Of(model));
+        ExpertRebalancer rebalancer(PlacedExperts::FindIn(model));
         ASSERT_TRUE(rebalancer.Start());
         for (bool finished = false; !finished;) {
           testing::Step(model, {{&sequence, 2}});
@@ -267,12 +267,12 @@ TEST_F(EmbeddedModelDeathTest, WhereOneRankMayNotLockAllKeepTheOldPlacement) {
   const auto rebalance = [&](Model& model, int rank) {
     Sequence sequence(model.config(), 0, tokens_);
     testing::Step(model, {{&sequence, 60}});
-    Communicator& ranks = *PlacedExperts::Of(model).ranks().expert;
+    Communicator& ranks = *PlacedExperts::FindIn(model).ranks().expert;
     ASSERT_TRUE(ranks.Barrier());
     ASSERT_TRUE(rank != 0 || testing::LimitLocks(65536));
     ASSERT_TRUE(ranks.Barrier());
     const BlockPlacements before = MakePlacement(model);
-    ExpertRebalancer rebalancer(PlacedExperts::Of(model));
+    ExpertRebalancer rebalancer(PlacedExperts::FindIn(model));
     ASSERT_TRUE(rebalancer.Start());
     while (rebalancer.is_running()) {
       ASSERT_TRUE(rebalancer.Advance());
@@ -300,10 +300,10 @@ TEST_F(EmbeddedModel, ARankThatGoesWhileExpertsMoveLeavesTheOldPlacement) {
         Sequence sequence(model.config(), 0, tokens_);
         testing::Step(model, {{&sequence, 60}});
         const BlockPlacements before = MakePlacement(model);
-        ExpertRebalancer rebalancer(PlacedExperts::Of(model), kBytes);
+        ExpertRebalancer rebalancer(PlacedExperts::FindIn(model), kBytes);
         ASSERT_TRUE(rebalancer.Start());
         testing::Step(model, {{&sequence, 3}});
-        ASSERT_FALSE(PlacedExperts::Of(model).shipment().is_done());
+        ASSERT_FALSE(PlacedExperts::FindIn(model).shipment().is_done());
         if (rank == 1) {
           return;
         }
@@ -325,12 +325,12 @@ TEST_F(EmbeddedModel, PiecesTravelBesideTheSteps) {
       [&](Model& model, int rank) {
         Sequence sequence(model.config(), 0, tokens_);
         testing::Step(model, {{&sequence, 60}});
-        Communicator& ranks = *PlacedExperts::Of(model).ranks().expert;
+        Communicator& ranks = *PlacedExperts::FindIn(model).ranks().expert;
         std::int64_t n_within = 0, n_between = 0;  // bytes sent
         const auto add_since = [&](std::int64_t& sum, std::int64_t before) {
           sum += ranks.traffic().n_bytes - before;
         };
-        ExpertRebalancer rebalancer(PlacedExperts::Of(model), kBytes);
+        ExpertRebalancer rebalancer(PlacedExperts::FindIn(model), kBytes);
         ASSERT_TRUE(rebalancer.Start());
         while (rebalancer.is_running()) {
           const std::int64_t begin = ranks.traffic().n_bytes;
@@ -363,11 +363,11 @@ TEST_F(EmbeddedModel, TheEndComesWhileABlockIsOnItsWay) {
           Sequence sequence(model.config(), 0, tokens_);
           testing::Step(model, {{&sequence, 60}});
           const BlockPlacements before = MakePlacement(model);
-          ExpertRebalancer rebalancer(PlacedExperts::Of(model), kBytes);
+          ExpertRebalancer rebalancer(PlacedExperts::FindIn(model), kBytes);
           ASSERT_TRUE(rebalancer.Start());
           testing::Step(model, {{&sequence, 5}});
           ASSERT_TRUE(rebalancer.Advance());
-          ASSERT_FALSE(PlacedExperts::Of(model).shipment().is_done());
+          ASSERT_FALSE(PlacedExperts::FindIn(model).shipment().is_done());
           if (finishes) {
             ASSERT_TRUE(rebalancer.Finish());
             EXPECT_FALSE(rebalancer.is_running());
@@ -379,7 +379,7 @@ TEST_F(EmbeddedModel, TheEndComesWhileABlockIsOnItsWay) {
           } else {
             EXPECT_EQ(MakePlacement(model), before);
           }
-          ASSERT_TRUE(PlacedExperts::Of(model).ranks().expert->Barrier());
+          ASSERT_TRUE(PlacedExperts::FindIn(model).ranks().expert->Barrier());
         });
   }
 }
@@ -391,13 +391,13 @@ TEST_F(EmbeddedModel, WhatNoStepCarriedMovesInTheEnd) {
       [&](Model& model, int rank) {
         Sequence sequence(model.config(), 0, tokens_);
         testing::Step(model, {{&sequence, 60}});
-        ExpertRebalancer rebalancer(PlacedExperts::Of(model), kBytes);
+        ExpertRebalancer rebalancer(PlacedExperts::FindIn(model), kBytes);
         ASSERT_TRUE(rebalancer.Start());
         while (rebalancer.is_running()) {
           ASSERT_TRUE(rebalancer.Advance());
         }
         EXPECT_GT(rebalancer.report().n_moved_blocks, 1);
-        EXPECT_TRUE(PlacedExperts::Of(model).shipment().is_done());
+        EXPECT_TRUE(PlacedExperts::FindIn(model).shipment().is_done());
         testing::Step(model, {{&sequence, sequence.left()}});
         testing::ExpectSameBits(*expected_, sequence, kTokens, "rank " + std::to_string(rank));
       });
@@ -413,7 +413,7 @@ TEST_F(EmbeddedModel, RanksWithDifferentMapsAreFoundBeforeAnythingMoves) {
         if (rank == 1) options.placement = other;
       },
       [&](Model& model, int) {
-        ExpertRebalancer rebalancer(PlacedExperts::Of(model));
+        ExpertRebalancer rebalancer(PlacedExperts::FindIn(model));
         const Status started = rebalancer.Start();
         ASSERT_FALSE(started.has_value());
         EXPECT_EQ(started.error().message,
@@ -433,7 +433,7 @@ TEST_F(EmbeddedModel, ASavedPlacementIsWhereTheNextRunBegins) {
         Sequence sequence(model.config(), 0, tokens_);
         testing::Step(model, {{&sequence, 60}});
         int n_ended = 0;
-        ExpertRebalancer rebalancer(PlacedExperts::Of(model));
+        ExpertRebalancer rebalancer(PlacedExperts::FindIn(model));
         RebalanceSchedule schedule(rebalancer, 120, [&](const RebalanceReport& report) {
           ++n_ended;
           EXPECT_GT(report.n_moved_blocks, 0);
@@ -471,7 +471,7 @@ TEST_F(EmbeddedModel, ARankKeepsItsShareOfTheWeights) {
         Moved moved;
         RunWhileMoving(model, tokens_, moved);
         EXPECT_GT(moved.n_blocks, 0);
-        const PlacedExperts& experts = PlacedExperts::Of(model);
+        const PlacedExperts& experts = PlacedExperts::FindIn(model);
         const std::int64_t n_places = 12 / 4 * (config_.num_hidden_layers + 2);
         EXPECT_LE(experts.memory().bytes(), n_places * SizeInBytes(experts.Weights(0, 0)));
       });
@@ -488,7 +488,7 @@ TEST_F(EmbeddedModel, InHugePagesExpertsLeaveTheirMemoryToOthers) {
         const Sequence found = RunWhileMoving(model, tokens_, moved);
         EXPECT_GT(moved.n_blocks, 1);
         testing::ExpectSameBits(*expected_, found, kTokens, "rank " + std::to_string(rank));
-        const PlacedExperts& experts = PlacedExperts::Of(model);
+        const PlacedExperts& experts = PlacedExperts::FindIn(model);
         EXPECT_LE(experts.memory().bytes(), 12 / 4 * SizeInBytes(experts.Weights(0, 0)));
       });
 }

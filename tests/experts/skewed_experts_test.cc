@@ -206,7 +206,7 @@ using Loads = std::vector<std::vector<std::int64_t>>;  // [layer][expert]
 Loads MeasureLoads(Model& model) {
   Loads loads;
   for (std::int64_t layer = 0; layer < model.config().num_hidden_layers; ++layer) {
-    const auto of_layer = PlacedExperts::Of(model).Loads(layer);
+    const auto of_layer = PlacedExperts::FindIn(model).Loads(layer);
     loads.emplace_back(of_layer.begin(), of_layer.end());
   }
   return loads;
@@ -223,7 +223,7 @@ struct RankRecord {
 RankRecord RunHalves(Model& model, std::span<const Token> tokens) {
   constexpr std::size_t kBatch = 128;
   RankRecord record;
-  ExpertRebalancer rebalancer(PlacedExperts::Of(model));
+  ExpertRebalancer rebalancer(PlacedExperts::FindIn(model));
   Batch batch;
   for (std::size_t position = 0; position < tokens.size(); position += kBatch) {
     if (position == tokens.size() / 2) {

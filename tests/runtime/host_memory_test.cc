@@ -103,7 +103,7 @@ class HostMemoryTest : public ::testing::Test {
 TEST_F(HostMemoryTest, StreamedExpertsGiveTheSameBits) {
   Result<LoadedModel> mapped = Load(std::int64_t{1} << 30);
   ASSERT_TRUE(mapped) << mapped.error().message;
-  EXPECT_EQ(StreamedExperts::Of(mapped->model()), nullptr);
+  EXPECT_EQ(StreamedExperts::FindIn(mapped->model()), nullptr);
   const std::vector<float> expected = ComputeLogits(mapped->model());
   const std::int64_t least = WholePlan(false).needs.LeastSlots();
   for (const auto& [n_slots, n_threads] :
@@ -111,7 +111,7 @@ TEST_F(HostMemoryTest, StreamedExpertsGiveTheSameBits) {
     SCOPED_TRACE(n_slots);
     const Result<LoadedModel> streamed = Load(MemoryFor(n_slots, n_threads), n_threads);
     ASSERT_TRUE(streamed) << streamed.error().message;
-    const StreamedExperts* const store = StreamedExperts::Of(streamed->model());
+    const StreamedExperts* const store = StreamedExperts::FindIn(streamed->model());
     ASSERT_NE(store, nullptr);
     EXPECT_EQ(store->counts().slots, n_slots);
     const std::vector<float> found = ComputeLogits(streamed->model());
@@ -129,7 +129,7 @@ TEST_F(HostMemoryTest, PressureShrinksThePoolAndChangesNoBit) {
   const std::vector<float> expected = ComputeLogits(mapped->model());
   const Result<LoadedModel> streamed = Load(MemoryFor(30));
   ASSERT_TRUE(streamed) << streamed.error().message;
-  StreamedExperts* const store = StreamedExperts::Of(streamed->model());
+  StreamedExperts* const store = StreamedExperts::FindIn(streamed->model());
   ASSERT_NE(store, nullptr);
   EXPECT_EQ(ComputeLogits(streamed->model()), expected);
 

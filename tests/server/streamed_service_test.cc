@@ -160,7 +160,7 @@ class StreamedServiceTest : public ApiModelTest {
     }
   }
 
-  StreamedExperts& experts() { return *StreamedExperts::Of(loaded_->model()); }
+  StreamedExperts& experts() { return *StreamedExperts::FindIn(loaded_->model()); }
   int HealthStatus() { return Ask("GET", "/health").status; }
 
   std::vector<std::string> warnings() {

@@ -42,7 +42,7 @@ PlacedExperts::PlacedExperts(Backend& backend, const ModelConfig& config, const 
   }
 }
 
-PlacedExperts& PlacedExperts::Of(Model& model) {
+PlacedExperts& PlacedExperts::FindIn(Model& model) {
   auto* const placed = dynamic_cast<PlacedExperts*>(&model.expert_store());
   Check(placed != nullptr, "a model whose experts several ranks divide");
   return *placed;

@@ -44,7 +44,7 @@ class PlacedExperts : public MappedExperts {
                                                        const ModelRanks& ranks,
                                                        ExpertOptions options);
   // Returns the store of a model with these experts (experts/expert_parts.h).
-  static PlacedExperts& Of(Model& model);
+  static PlacedExperts& FindIn(Model& model);
 
   void ShardWeights(ModelWeights& weights) const override;
   Status Bind(ModelWeights& weights, const BoundWeights& bound) override;

@@ -73,7 +73,7 @@ StreamedExperts::StreamedExperts(Backend& backend, const ModelConfig& config, co
   ended_.reserve(Index(options_.slots));
 }
 
-StreamedExperts* StreamedExperts::Of(Model& model) {
+StreamedExperts* StreamedExperts::FindIn(Model& model) {
   return dynamic_cast<StreamedExperts*>(&model.expert_store());
 }
 

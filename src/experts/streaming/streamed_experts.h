@@ -44,7 +44,7 @@ class StreamedExperts : public ExpertStore {
                                                          std::int64_t max_tokens,
                                                          StreamingOptions options);
   // Returns the store of a model whose experts are streamed; nullptr: they are not.
-  static StreamedExperts* Of(Model& model);
+  static StreamedExperts* FindIn(Model& model);
   // Returns within seconds, even if a read never does.
   ~StreamedExperts() override;
 

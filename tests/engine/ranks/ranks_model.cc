@@ -47,7 +47,7 @@ class RunningRanks::Rank {
     if (groups_->ranks().shard.n_redundant_experts == 0 || model().expert_store().ReadsExperts()) {
       return {};
     }
-    rebalancer_.emplace(PlacedExperts::Of(model()), 50'001);
+    rebalancer_.emplace(PlacedExperts::FindIn(model()), 50'001);
     schedule_.emplace(*rebalancer_, 1, [](const RebalanceReport&) {});
     return [this](std::int64_t n_tokens) { return schedule_->AfterStep(n_tokens); };
   }

@@ -57,7 +57,7 @@ class CachedCheckpoint : public ::testing::Test {
     for (const std::span<const std::byte> bytes : checkpoint_.Memory()) TouchPages(bytes);
   }
   Calibration Calibrate(ReadMode mode) {
-    const auto found = CalibrateReads(*reader_, StreamedExperts::Of(model_->model())->files(),
+    const auto found = CalibrateReads(*reader_, StreamedExperts::FindIn(model_->model())->files(),
                                       {.mode = mode, .calibration_seconds = 0.05});
     EXPECT_TRUE(found);
     return found.value_or(Calibration());

@@ -42,7 +42,7 @@ ModelOptions Guessing(StreamingOptions streaming) {
 }
 
 StreamingCounts ReadCounts(TestModel& loaded) {
-  return StreamedExperts::Of(loaded.model())->counts();
+  return StreamedExperts::FindIn(loaded.model())->counts();
 }
 
 // Experts at random, some of them twice.
@@ -125,7 +125,7 @@ TEST(ExpertGuesses, AreMadeForFewTokensOnly) {
 // Memory is short: nothing is guessed, and no slots are kept for guesses.
 TEST(ExpertGuesses, RestWhileTheyAreNotAllowed) {
   TestModel streamed(Fairy(), Guessing({.slots = 12, .guesses = GuessMode::kOn}));
-  StreamedExperts& experts = *StreamedExperts::Of(streamed.model());
+  StreamedExperts& experts = *StreamedExperts::FindIn(streamed.model());
   const auto tokens = RandomTokens(streamed.model().config(), kGuessTokens, 1);
   for (const bool allowed : {true, false, true}) {
     experts.AllowGuesses(allowed);
@@ -146,7 +146,7 @@ TEST(ExpertGuesses, KeepTheirRoomWhenThePoolChanges) {
   TestModel streamed(Fairy(), Guessing({.slots = 40, .guesses = GuessMode::kOn}));
   const auto tokens = RandomTokens(in_memory.model().config(), kGuessTokens, 1);
   const Sequence expected = RunAlone(in_memory.model(), tokens, {kGuessTokens});
-  StreamedExperts& experts = *StreamedExperts::Of(streamed.model());
+  StreamedExperts& experts = *StreamedExperts::FindIn(streamed.model());
   for (const std::int64_t slots : {40, 8, 13, 40, 9}) {
     experts.SetSlots(slots);
     const std::int64_t n_before = experts.counts().guesses.reads;
@@ -179,7 +179,7 @@ class BrokenGuess {
                            return is_broken ? -EIO : kReadFile;
                          })})) {
     const std::int64_t key = block * model_.model().config().n_routed_experts + expert;
-    const FileRange& range = StreamedExperts::Of(model_.model())
+    const FileRange& range = StreamedExperts::FindIn(model_.model())
                                  ->files()
                                  .Ranges(static_cast<std::uint32_t>(key))
                                  .front();

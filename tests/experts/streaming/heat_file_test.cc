@@ -87,7 +87,7 @@ std::unique_ptr<TestModel> LoadWith(StreamingOptions streaming) {
 // The counts of a run of the tokens.
 StreamingCounts CountRun(TestModel& loaded, const std::vector<Token>& tokens) {
   testing::RunAlone(loaded.model(), tokens, {1});
-  return StreamedExperts::Of(loaded.model())->counts();
+  return StreamedExperts::FindIn(loaded.model())->counts();
 }
 
 TEST(StreamedHeat, TheNextRunBeginsWithTheExpertsThatWereUsedMost) {

@@ -132,7 +132,7 @@ TEST_P(PausedPass, LeavesLittleRoomForOthers) {
 TEST_P(PausedPass, StopsWithinALayer) {
   TestModel streamed(*directory_, Streamed({.prefetch = false}));
   Model& model = streamed.model();
-  const auto n_read = [&] { return StreamedExperts::Of(model)->counts().read_experts; };
+  const auto n_read = [&] { return StreamedExperts::FindIn(model)->counts().read_experts; };
   Sequence other = Make(1);
   Step(model, {{&other, 10}});
   Batch batch;

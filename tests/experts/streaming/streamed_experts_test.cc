@@ -53,7 +53,7 @@ ModelOptions Streamed(StreamingOptions streaming) {
 }
 
 StreamingCounts ReadStreamingCounts(TestModel& loaded) {
-  StreamedExperts* const experts = StreamedExperts::Of(loaded.model());
+  StreamedExperts* const experts = StreamedExperts::FindIn(loaded.model());
   Check(experts != nullptr, "a model whose experts are streamed");
   return experts->counts();
 }
@@ -203,7 +203,7 @@ TEST(StreamedExperts, ReadsWhatItMissesAndNothingElse) {
   EXPECT_EQ(counts.read_experts, counts.uses() - counts.hits());
   EXPECT_EQ(counts.failed_reads, 0);
   EXPECT_EQ(counts.read_bytes, read_bytes);
-  const ExpertFiles& files = StreamedExperts::Of(streamed.model())->files();
+  const ExpertFiles& files = StreamedExperts::FindIn(streamed.model())->files();
   EXPECT_LE(counts.read_bytes, counts.read_experts * files.slot_bytes());
   EXPECT_GE(counts.read_bytes, counts.read_experts * (files.slot_bytes() - 2 * kReadBlockBytes));
   EXPECT_GT(counts.hits(), 0);
@@ -262,7 +262,7 @@ TEST(StreamedExperts, ThePoolShrinksAndGrowsBetweenSteps) {
   TestModel streamed(Fairy(), Streamed({.slots = 40, .n_read_threads = 4}));
   const auto tokens = testing::RandomTokens(in_memory.model().config(), kStreamedTokens, 1);
   const Sequence expected = testing::RunAlone(in_memory.model(), tokens, {kStreamedTokens});
-  StreamedExperts& experts = *StreamedExperts::Of(streamed.model());
+  StreamedExperts& experts = *StreamedExperts::FindIn(streamed.model());
   for (const auto& [asked, slots] : {std::pair(40, 40), {1, 8}, {13, 13}, {1000, 40}, {9, 9}}) {
     experts.SetSlots(asked);
     testing::ExpectSameBits(expected, testing::RunAlone(streamed.model(), tokens, {20, 1}),
@@ -366,7 +366,7 @@ TEST_F(StreamedFaults, OnlyWhatNeedsTheBrokenPlaceFails) {
   Load([&broken](const ReadCall& call, std::span<std::byte>&) {
     return call.file == 2 && call.offset == broken ? -EIO : kReadFile;
   });
-  broken = StreamedExperts::Of(streamed_->model())->files().Ranges(2 * 8 + 3).front().offset;
+  broken = StreamedExperts::FindIn(streamed_->model())->files().Ranges(2 * 8 + 3).front().offset;
   int n_failed = 0;
   for (Token token = 0; token < 40; ++token)
     n_failed += streamed_->model().Forward(One(token)) ? 0 : 1;
@@ -427,7 +427,7 @@ class StreamedCompany : public StreamedFaults {
   }
   void LoadBroken(std::int64_t block, Fault fault, StreamingOptions streaming) {
     Load(std::move(fault), std::move(streaming));
-    const FileRange& range = StreamedExperts::Of(streamed_->model())
+    const FileRange& range = StreamedExperts::FindIn(streamed_->model())
                                  ->files()
                                  .Ranges(static_cast<std::size_t>(block * 8 + kBrokenExpert))
                                  .front();

@@ -124,7 +124,7 @@ TEST_P(StreamedRanks, AnyLayoutAndPoolGivesTheSameBits) {
               testing::ExpectSameBits(*expected_, found, kRankTokens,
                                       fmt::format("{}, 1/{}", LayoutName(counts), part));
             }
-            const StreamingCounts read = StreamedExperts::Of(model)->counts();
+            const StreamingCounts read = StreamedExperts::FindIn(model)->counts();
             EXPECT_GT(read.read_bytes, 0) << LayoutName(counts) << ", rank " << rank;
             EXPECT_EQ(read.read_experts,
                       read.uses() - read.hits() - read.ahead_used + read.ahead_experts);
@@ -180,7 +180,7 @@ TEST_P(StreamedRankSteps, ALongStepReadsEachExpertOnceOnTheRankThatComputesIt) {
             ASSERT_EQ(found.size(), expected.size());
             EXPECT_EQ(std::memcmp(found.data(), expected.data(), found.size() * sizeof(float)), 0);
           }
-          const StreamingCounts counts = StreamedExperts::Of(model)->counts();
+          const StreamingCounts counts = StreamedExperts::FindIn(model)->counts();
           n_read += counts.read_experts;
           n_bytes += counts.read_bytes;
           expert_bytes = counts.slot_bytes;
@@ -259,7 +259,7 @@ class StreamedRankFaults : public StreamedRanks {
   }
   void Break(Model& model, Communicator& all, std::int64_t block) {
     const auto key = static_cast<std::size_t>(block * config_.n_routed_experts + kBrokenExpert);
-    const auto ranges = StreamedExperts::Of(model)->files().Ranges(key);
+    const auto ranges = StreamedExperts::FindIn(model)->files().Ranges(key);
     if (!ranges.empty()) {  // the same on every rank that has the expert
       file_ = ranges.front().file;
       offset_ = ranges.front().offset;
