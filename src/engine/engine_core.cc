@@ -31,7 +31,7 @@ std::int64_t EventsPerStep(const EngineOptions& options, const ModelLimits& limi
   return 1 + MostDrafted(options.draft, limits);
 }
 
-// Limits the tokens of a step to those that the model can compute.
+// Limits the tokens of a step to as many as the model can compute.
 EngineOptions WithStepTokens(EngineOptions options, const ModelLimits& limits) {
   std::int64_t& most = options.max_step_tokens;
   most = most > 0 ? std::min(most, limits.max_batch_tokens) : limits.max_batch_tokens;

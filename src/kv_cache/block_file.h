@@ -27,9 +27,9 @@ namespace fathom::kv_cache {
 
 inline constexpr std::int64_t kBlockHeaderBytes = 616;
 
-// Both functions wait for the disk. A file does not hold the data rank and the number of its block,
-// which are not read. Further errors: kResourceExhausted: the process has no
-// descriptor or memory left; kIo: anything else, with the reason.
+// Both functions wait for the disk. They ignore KeptBlock::data_rank and KeptBlock::block, which no
+// file holds. Further errors: kResourceExhausted: the process has no descriptor or memory left;
+// kIo: anything else, with the reason.
 
 // Writes `temporary`, locked and readable by its owner only, and renames it to `path`, replacing an
 // existing file; on any error, `temporary` is removed. Does not wait until the disk has the bytes:
