@@ -7,12 +7,14 @@
 #include <cmath>
 #include <type_traits>
 
+#include "base/float_types.h"
 #include "tests/emulator/block.h"
 #include "tests/emulator/shared_array.h"
 
 #define GPU_DEVICE inline
 #define GPU_ANYWHERE inline
 #define GPU_UNROLL
+#define GPU_UNROLL_BY(n) static_cast<void>(n);
 // The emulator finds the kernel as fathom_emulated_Name().
 #define GPU_KERNEL(Name, argument)                                          \
   static void Name(argument);                                               \
@@ -20,6 +22,7 @@
     return ::fathom::kernels::emulator::KernelMaker<&Name>::Make();         \
   }                                                                         \
   static void Name(argument)
+#define GPU_RESIDENT_KERNEL(Name, n, argument) GPU_KERNEL(Name, argument)
 #define GPU_SHARED(T, name, count)                                                                \
   static constexpr char name##_site = 0;                                                          \
   const ::fathom::kernels::emulator::SharedArray<T> name(::fathom::kernels::emulator::FindShared( \
@@ -75,6 +78,27 @@ inline double Fma(double a, double b, double c) { return std::fma(a, b, c); }
 inline float Div(float a, float b) { return a / b; }
 inline float Sqrt(float a) { return std::sqrt(a); }
 inline double Floor(double a) { return std::floor(a); }
+
+// Waves of 32 convert E4M3, waves of 64 do not: tests run both ways.
+inline bool ConvertsE4m3() { return WaveSize() == 32; }
+inline void ConvertE4m3(uint32_t codes, float (&four)[4]) {
+  for (int i = 0; i < 4; ++i) {
+    four[i] = E4m3ToFloat(static_cast<uint8_t>(codes >> (8 * i)));
+  }
+}
+inline int32_t DotBytes(uint32_t a, uint32_t b, int32_t sum) {
+  for (int i = 0; i < 32; i += 8) {
+    sum += static_cast<int8_t>(a >> i) * static_cast<int8_t>(b >> i);
+  }
+  return sum;
+}
+inline void WidenE2m1(uint32_t codes, uint32_t& low, uint32_t& high) {
+  low = high = 0;
+  for (int i = 0; i < 8; ++i) {
+    const float number = E2m1ToFloat(static_cast<uint8_t>(codes >> (4 * i) & 15));
+    (i < 4 ? low : high) |= static_cast<uint32_t>(64.0f + 2.0f * number) << (8 * (i % 4));
+  }
+}
 
 // Atomic, because threads take turns.
 inline uint64_t CompareExchange(uint64_t* word, uint64_t expected, uint64_t desired) {

@@ -77,7 +77,7 @@ arguments = sys.argv[1:]
 if "--import" in arguments:
     print("==PROF== read")
     print('"ID","Kernel Name","Grid Size","Section Name","Metric Name","Metric Unit","Metric Value"')
-    print('"0","LinearFp8","(128, 1, 1)","GPU Speed Of Light","Duration","us","12.5"')
+    print('"0","LinearFp8Row","(128, 1, 1)","GPU Speed Of Light","Duration","us","12.5"')
     sys.exit(0)
 if os.environ.get("NCU_REFUSES"):
     print("==ERROR== ERR_NVGPUCTRPERM - no permission to read the counters of the GPU")
@@ -471,10 +471,10 @@ class VendorToolsTest(GpuCheckTest):
         code, results = self.run_steps("--step", "ncu")
         self.assertEqual(code, 0)
         kernels = results["steps"]["ncu"]["kernels"]
-        self.assertEqual(list(kernels), ["LinearFp8", "ExpertHidden", "SparseAttention", "HcPre"])
-        self.assertEqual(kernels["LinearFp8"]["figures"],
+        self.assertEqual(list(kernels), ["LinearFp8Row", "ExpertHidden", "SparseAttention", "HcPre"])
+        self.assertEqual(kernels["LinearFp8Row"]["figures"],
                          {"grid": "(128, 1, 1)", "GPU Speed Of Light": {"Duration": "12.5 us"}})
-        self.assertTrue((self.out.parent / kernels["LinearFp8"]["report"]).exists())
+        self.assertTrue((self.out.parent / kernels["LinearFp8Row"]["report"]).exists())
         self.assertEqual(kernels["HcPre"]["report"], "left out: 17.0 MiB, more than 16")
 
     def test_tools_that_may_not_work(self):

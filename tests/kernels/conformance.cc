@@ -144,7 +144,7 @@ void Conformance::AddGpu() {
 
 void Conformance::Add(std::unique_ptr<Backend> backend) {
   const Status reserved = backend->Reserve({.max_tokens = 300,
-                                            .max_linear_inputs = 2048,
+                                            .max_linear_inputs = kFp8Block * 129,
                                             .hidden = 1024,
                                             .head_dim = 512,
                                             .experts_per_token = 6,

@@ -4,13 +4,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <utility>
 
 #include "tests/kernels/conformance.h"
 
 namespace fathom::kernels::conformance {
 namespace {
 
-constexpr std::int64_t kRows[] = {0, 1, 2, 3, 5, 16, 17, 33};
+constexpr std::int64_t kRows[] = {0, 1, 2, 3, 5, 8, 9, 16, 17, 33};
 
 // A weight of any format with the memory it points into.
 struct OwnedWeight {
@@ -65,6 +67,17 @@ OwnedWeight MakeWeight(Data& data, WeightFormat format, ScaleFormat scale_format
       break;
   }
   return w;
+}
+
+// Moves the codes of a weight to an address that is a multiple of 8, and of 16 or not.
+void AlignCodes(OwnedWeight& w, bool to_16) {
+  const std::span<const std::byte> codes = w.view.Bytes();
+  Array<std::uint8_t> moved(std::ssize(codes) + 16);
+  std::uint8_t* to = moved.data();
+  while (reinterpret_cast<std::uintptr_t>(to) % 16 != (to_16 ? 0 : 8)) ++to;
+  std::memcpy(to, codes.data(), codes.size());
+  w.bytes = std::move(moved);
+  w.view.data = reinterpret_cast<const std::byte*>(to);
 }
 
 class ConformanceLinear : public Conformance {
@@ -126,6 +139,29 @@ TEST_P(ConformanceLinear, ManyRows) {
     const OwnedWeight w =
         MakeWeight(data, format, ScaleFormat::kE8m0, {.n = 19, .k = 256}, Kind::kNormal);
     Compare(data, w.view, 299, Kind::kNormal);
+  }
+}
+
+// Codes that are read 16 or 8 bytes at a time; each number of rows for which there may be a kernel,
+// and blocks of all sizes.
+TEST_P(ConformanceLinear, AlignedCodes) {
+  Data data(8);
+  constexpr std::pair<WeightFormat, ScaleFormat> kFormats[] = {
+      {WeightFormat::kFp8, ScaleFormat::kE8m0},
+      {WeightFormat::kFp8, ScaleFormat::kF32},
+      {WeightFormat::kFp4, ScaleFormat::kE8m0}};
+  for (const auto& [format, scale_format] : kFormats) {
+    for (const Kind kind : kKinds) {
+      for (const std::int64_t n : {5, 30, 50, 300}) {
+        OwnedWeight w = MakeWeight(data, format, scale_format, {.n = n, .k = 1280}, kind);
+        AlignCodes(w, n != 30);
+        for (const std::int64_t t : {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 64, 129}) {
+          if (n * t <= 600) Compare(data, w.view, t, kind);
+        }
+        w.view.k_parts = 2;
+        Compare(data, w.view, 2, kind);
+      }
+    }
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include "kernels/gpu/device/codes.h"
 #include "kernels/gpu/device/quantize.h"
+#include "kernels/gpu/device/widen.h"
 
 namespace fathom::kernels::gpu {
 namespace {
@@ -27,6 +28,40 @@ TEST(GpuCodes, IntegersAreTheNumbersOfE2m1) {
     EXPECT_EQ(static_cast<float>(E2m1Integer(code)) * 0.5f,
               E2m1ToFloat(static_cast<std::uint8_t>(code)))
         << code;
+  }
+}
+
+TEST(GpuCodes, ShiftedE4m3IsTheNumberTimesAPower) {
+  for (std::uint32_t code = 0; code < 256; ++code) {
+    const float number = E4m3ToFloat(static_cast<std::uint8_t>(code));
+    for (int i = 0; i < 4 && !std::isnan(number); ++i) {
+      const std::uint32_t others = 0xA57E9133u & ~(0xFFu << (8 * i));
+      const float shifted = ShiftE4m3(others | code << (8 * i), i);
+      EXPECT_EQ(std::bit_cast<std::uint32_t>(shifted * 0x1p120f),
+                std::bit_cast<std::uint32_t>(number))
+          << code << " " << i;
+    }
+  }
+}
+
+TEST(GpuCodes, DigitsAddUpToTheIntegers) {
+  for (int code = 0; code < 256; ++code) {
+    std::uint8_t codes[8];
+    std::int64_t sum = 0;
+    for (int j = 0; j < 8; ++j) {
+      codes[j] = static_cast<std::uint8_t>(code + 37 * j);
+      sum += E4m3Integer(codes[j]);
+    }
+    const LaneDigits digits = MakeDigits(codes);
+    for (int j = 0; j < 8; ++j) {
+      std::int32_t integer = 0;
+      for (int i = 2; i >= 0; --i) {
+        const auto digit = static_cast<std::int8_t>(digits.words[2 * i + j / 4] >> (8 * (j % 4)));
+        integer = 256 * integer + digit;
+      }
+      EXPECT_EQ(integer, E4m3Integer(codes[j])) << code << " " << j;
+    }
+    EXPECT_EQ(static_cast<std::int32_t>(digits.words[6]), -64 * sum) << code;
   }
 }
 

@@ -37,11 +37,27 @@ def fp4(kernel, name, rows=1):
                 lambda n: n["convert"] == rows and n["fma"] == rows)
 
 
+def few_rows(kernel, name):
+    """The lanes of a block of columns, then their sums: an fma for eight weights."""
+    format = "convert" if "Fp4" in kernel else "fma"
+    each = 8 if format == "convert" else 1
+    return [Loop(kernel, f"{name}, lanes", "weight and row", lambda n: each * n[format],
+                 lambda n: n[format] >= 32 // each and n["load"] > 0 and n["shared load"] == 0),
+            Loop(kernel, f"{name}, sums", "weight and row", lambda n: 8 * n["fma"],
+                 lambda n: n["fma"] > 0 and n["shared load"] > 0 and n["shuffle"] == 0)]
+
+
 LOOPS = [
-    fp8("LinearFp8", "1 row"),
-    fp8("LinearFp8", "4 rows", rows=4),
-    fp4("LinearFp4", "1 row"),
-    fp4("LinearFp4", "4 rows", rows=4),
+    *few_rows("LinearFp8Row", "1 row"),
+    *few_rows("LinearFp8Rows2", "2 rows"),
+    *few_rows("LinearFp8Rows4", "4 rows"),
+    *few_rows("LinearFp8Rows8", "8 rows"),
+    *few_rows("LinearFp4Row", "1 row"),
+    *few_rows("LinearFp4Rows2", "2 rows"),
+    *few_rows("LinearFp4Rows4", "4 rows"),
+    *few_rows("LinearFp4Rows8", "8 rows"),
+    fp8("LinearFp8", "more", rows=4),
+    fp4("LinearFp4", "more", rows=4),
     # A weight is loaded as F32 or as BF16.
     Loop("LinearPlain", "1 row", "weight and row", lambda n: n["fma"],
          lambda n: n["load"] == 3 * n["fma"] > 0),

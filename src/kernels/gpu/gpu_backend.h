@@ -22,6 +22,7 @@
 #include "base/integer_math.h"
 #include "kernels/backend.h"
 #include "kernels/fault.h"
+#include "kernels/gpu/device/lane_rows.h"
 #include "kernels/gpu/device_sampler.h"
 #include "kernels/gpu/driver.h"
 #include "kernels/gpu/host_experts.h"
@@ -148,6 +149,11 @@ class GpuBackend final : public Backend {
   std::int64_t RowsOfCodes(std::int64_t cols) const;
   // Quantises at most RowsOfCodes rows into codes_ and scales_.
   void Quantize(Matrix<const Bf16> x);
+  // Quantises at most gpu::kFewRows rows into lane_rows_ and scales_, for weights of the format.
+  gpu::LaneRows QuantizeFew(Matrix<const Bf16> x, WeightFormat format);
+  // Returns how many rows of a weight of n rows a block multiplies with `rows` rows, as a power of
+  // two: fewer where the device would have less than two blocks for each multiprocessor.
+  int ProductShift(std::int64_t n, std::int64_t rows) const;
   Matrix<std::uint8_t> Codes(std::int64_t rows, std::int64_t cols) const;
   Matrix<float> CodeScales(std::int64_t rows, std::int64_t cols) const;
   std::uint64_t* fault() const { return reinterpret_cast<std::uint64_t*>(fault_->address()); }
@@ -160,14 +166,15 @@ class GpuBackend final : public Backend {
   StepBatch batch_;
   DeviceSampler sampler_;
   PinnedResults results_;
-  std::unique_ptr<Buffer> fault_;     // the fault word
-  std::unique_ptr<Buffer> faults_;    // pinned: the fault word of each of marks_
-  std::unique_ptr<Buffer> staged_;    // lists from the host, for the next kernel
-  std::unique_ptr<Buffer> codes_;     // codes of quantised activations
-  std::unique_ptr<Buffer> scales_;    // scales of the codes
-  std::unique_ptr<Buffer> embedded_;  // rows of an embedding in host memory: [max_tokens, hidden]
-  std::unique_ptr<Buffer> hidden_;    // [rows, moe_intermediate] of experts
-  std::unique_ptr<Buffer> scores_;    // scores of compressed rows, for some tokens
+  std::unique_ptr<Buffer> fault_;      // the fault word
+  std::unique_ptr<Buffer> faults_;     // pinned: the fault word of each of marks_
+  std::unique_ptr<Buffer> staged_;     // lists from the host, for the next kernel
+  std::unique_ptr<Buffer> codes_;      // codes of quantised activations
+  std::unique_ptr<Buffer> scales_;     // scales of the codes
+  std::unique_ptr<Buffer> lane_rows_;  // few quantised activations, in the order of lane_rows.h
+  std::unique_ptr<Buffer> embedded_;   // rows of an embedding in host memory: [max_tokens, hidden]
+  std::unique_ptr<Buffer> hidden_;     // [rows, moe_intermediate] of experts
+  std::unique_ptr<Buffer> scores_;     // scores of compressed rows, for some tokens
   std::vector<std::unique_ptr<Buffer>> imported_;
   ExpertPlaces places_;
   std::optional<HostExperts> host_experts_;  // set if the host computes some

@@ -1,5 +1,6 @@
 // Dense operations and hyper-connections.
 #include <algorithm>
+#include <bit>
 
 #include "base/check.h"
 #include "base/integer_math.h"
@@ -69,12 +70,31 @@ struct GpuBackend::DenseOperations {
     self.Launch(kernel, tiles * DivideUp(arguments.n_rows, gpu::kProductTokens), arguments);
   }
 
+  // Launches the product of at most kFewRows rows with a quantised weight. Either out or exact has
+  // data.
+  void MultiplyFew(Matrix<const Bf16> x, const Weight& w, Matrix<Bf16> out, Matrix<float> exact) {
+    using enum GpuKernel;
+    constexpr GpuKernel kFp8[] = {kLinearFp8Row, kLinearFp8Rows2, kLinearFp8Rows4, kLinearFp8Rows8};
+    constexpr GpuKernel kFp4[] = {kLinearFp4Row, kLinearFp4Rows2, kLinearFp4Rows4, kLinearFp4Rows8};
+    const auto size = static_cast<std::size_t>(std::bit_width(std::uint64_t(x.rows - 1)));
+    const int shift = self.ProductShift(w.n, x.rows);
+    self.Launch((w.format == WeightFormat::kFp8 ? kFp8 : kFp4)[size],
+                DivideUp(w.n, std::int64_t{1} << shift),
+                gpu::FewRowsArguments{.x = self.QuantizeFew(x, w.format),
+                                      .w = w,
+                                      .shift = shift,
+                                      .out = out,
+                                      .exact = exact});
+  }
+
   // Either out or exact has data.
   void Multiply(Matrix<const Bf16> x, const Weight& w, Matrix<Bf16> out, Matrix<float> exact) {
     if (!w.IsQuantized()) {
       return LaunchLinear(GpuKernel::kLinearPlain,
                           {.x = x, .w = w, .n_rows = x.rows, .out = out, .exact = exact});
     }
+    if (x.rows == 0) return;
+    if (x.rows <= gpu::kFewRows && gpu::HasVectors(w)) return MultiplyFew(x, w, out, exact);
     const std::int64_t tile = self.RowsOfCodes(w.k);
     for (std::int64_t first = 0; first < x.rows; first += tile) {
       const std::int64_t n = std::min(tile, x.rows - first);
@@ -172,9 +192,36 @@ std::int64_t GpuBackend::RowsOfCodes(std::int64_t cols) const {
 }
 
 void GpuBackend::Quantize(Matrix<const Bf16> x) {
-  LaunchOnGroups(GpuKernel::kQuantizeRows, x.rows * (x.cols / kFp8Block),
-                 gpu::QuantizeRowsArguments{
-                     .x = x, .codes = Codes(x.rows, x.cols), .scales = CodeScales(x.rows, x.cols)});
+  LaunchOnGroups(
+      GpuKernel::kQuantizeRows, x.rows * (x.cols / kFp8Block),
+      gpu::QuantizeRowsArguments{
+          .x = x, .codes = Codes(x.rows, x.cols).data, .scales = CodeScales(x.rows, x.cols)});
+}
+
+gpu::LaneRows GpuBackend::QuantizeFew(Matrix<const Bf16> x, WeightFormat format) {
+  Check(lane_rows_ != nullptr && GpuLaneRowBytes(x.rows, x.cols) <= lane_rows_->bytes(),
+        "more inputs than Reserve announced, or Reserve was not called");
+  std::byte* const address = lane_rows_->address();
+  gpu::QuantizeRowsArguments arguments = {.x = x, .scales = CodeScales(x.rows, x.cols)};
+  if (format == WeightFormat::kFp8) {
+    arguments.numbers = reinterpret_cast<gpu::Floats4*>(address);
+  } else {
+    arguments.digits = reinterpret_cast<gpu::Vector4*>(address);
+  }
+  LaunchOnGroups(GpuKernel::kQuantizeRows, x.rows * (x.cols / kFp8Block), arguments);
+  return {.numbers = arguments.numbers,
+          .digits = arguments.digits,
+          .scales = arguments.scales.data,
+          .rows = x.rows};
+}
+
+int GpuBackend::ProductShift(std::int64_t n, std::int64_t rows) const {
+  int shift = gpu::MostProductShift(rows);
+  while (shift > gpu::kLeastProductShift &&
+         DivideUp(n, std::int64_t{1} << shift) < 2 * device().n_multiprocessors) {
+    --shift;
+  }
+  return shift;
 }
 
 }  // namespace fathom::kernels

@@ -75,7 +75,18 @@ std::int64_t Bytes(Call, const WindowKeysArguments& a) {
 }
 std::int64_t Bytes(Call, const RopeRowsArguments& a) { return SumOfSizes(a.cos, a.sin); }
 std::int64_t Bytes(Call, const QuantizeRowsArguments& a) {
-  return SumOfSizes(a.x, a.codes, a.scales);
+  const std::int64_t blocks = a.scales.rows * a.scales.cols;
+  const std::int64_t codes = a.codes == nullptr ? 0 : blocks * kFp8Block;
+  const std::int64_t vectors = a.numbers != nullptr  ? kNumberVectors
+                               : a.digits != nullptr ? kDigitVectors
+                                                     : 0;
+  return SumOfSizes(a.x, a.scales) + codes + blocks * kQuadThreads * vectors * kVectorBytes;
+}
+std::int64_t Bytes(Call, const FewRowsArguments& a) {
+  const std::int64_t vectors = a.x.numbers != nullptr ? kNumberVectors : kDigitVectors;
+  const std::int64_t block =
+      kQuadThreads * vectors * kVectorBytes + static_cast<std::int64_t>(sizeof(float));
+  return SumOfSizes(a.w, a.out, a.exact) + a.x.rows * a.w.k / kFp8Block * block;
 }
 std::int64_t Bytes(Call, const LinearArguments& a) {
   return SumOfSizes(a.x, a.codes, a.scales, a.w, a.out, a.exact);
@@ -214,6 +225,14 @@ constexpr struct {
     {GpuKernel::kWindowKeys, Count<WindowKeysArguments>},
     {GpuKernel::kFillRopeRows, Count<RopeRowsArguments>},
     {GpuKernel::kQuantizeRows, Count<QuantizeRowsArguments>},
+    {GpuKernel::kLinearFp8Row, Count<FewRowsArguments>},
+    {GpuKernel::kLinearFp8Rows2, Count<FewRowsArguments>},
+    {GpuKernel::kLinearFp8Rows4, Count<FewRowsArguments>},
+    {GpuKernel::kLinearFp8Rows8, Count<FewRowsArguments>},
+    {GpuKernel::kLinearFp4Row, Count<FewRowsArguments>},
+    {GpuKernel::kLinearFp4Rows2, Count<FewRowsArguments>},
+    {GpuKernel::kLinearFp4Rows4, Count<FewRowsArguments>},
+    {GpuKernel::kLinearFp4Rows8, Count<FewRowsArguments>},
     {GpuKernel::kLinearFp8, Count<LinearArguments>},
     {GpuKernel::kLinearFp4, Count<LinearArguments>},
     {GpuKernel::kLinearPlain, Count<LinearArguments>},

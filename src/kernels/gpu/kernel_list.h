@@ -12,7 +12,8 @@ namespace fathom::kernels {
 #define FATHOM_GPU_KERNELS(X) \
   X(Embed) X(SwiGlu) X(CopyPieces) X(ChangeTables) \
   X(RmsNorm) X(QueryHeads) X(WindowKeys) X(FillRopeRows) \
-  X(QuantizeRows) X(LinearFp8) X(LinearFp4) X(LinearPlain) X(LinearByBlocks) \
+  X(QuantizeRows) X(LinearFp8Row) X(LinearFp8Rows2) X(LinearFp8Rows4) X(LinearFp8Rows8) \
+  X(LinearFp4Row) X(LinearFp4Rows2) X(LinearFp4Rows4) X(LinearFp4Rows8) X(LinearFp8) X(LinearFp4) X(LinearPlain) X(LinearByBlocks) \
   X(HcPre) X(HcPost) X(AddToStreams) X(MeanOfStreams) X(Add) \
   X(AddPositionScores) X(CompressRows) X(KeepInputs) \
   X(IndexQueries) X(IndexScores) X(ChooseRows) \

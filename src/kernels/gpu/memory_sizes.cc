@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/gpu/device/lane_rows.h"
 #include "kernels/gpu/device_sampler.h"
 #include "kernels/gpu/step_batch.h"
 
@@ -21,6 +22,11 @@ std::int64_t GpuExpertBytes(const ExpertWeights& expert) {
   return bytes;
 }
 
+std::int64_t GpuLaneRowBytes(std::int64_t rows, std::int64_t columns) {
+  constexpr std::int64_t kVectors = std::max(gpu::kNumberVectors, gpu::kDigitVectors);
+  return rows * (columns / kFp8Block) * gpu::kQuadThreads * kVectors * gpu::kVectorBytes;
+}
+
 std::int64_t GpuPieceBytes(std::span<const std::span<const std::byte>> pieces) {
   std::int64_t bytes = 0;
   for (const std::span<const std::byte> piece : pieces) {
@@ -31,7 +37,8 @@ std::int64_t GpuPieceBytes(std::span<const std::span<const std::byte>> pieces) {
 
 std::int64_t GpuScratchSizes::Total() const {
   std::int64_t total = 0;
-  for (const std::int64_t bytes : {codes, scales, embedded, hidden, scores, batch, sampler}) {
+  for (const std::int64_t bytes :
+       {codes, scales, lane_rows, embedded, hidden, scores, batch, sampler}) {
     total += GpuAllocationBytes(bytes);
   }
   return total;
@@ -47,7 +54,9 @@ GpuScratchSizes GpuScratchFor(const StepLimits& limits) {
   const std::int64_t scored_tokens = std::clamp<std::int64_t>(
       kScoreBytes / row_bytes, 1, std::max<std::int64_t>(1, limits.max_tokens));
   return {.codes = codes,
-          .scales = codes / kFp8Block * static_cast<std::int64_t>(sizeof(float)),
+          .scales = std::max(codes, gpu::kFewRows * limits.max_linear_inputs) / kFp8Block *
+                    static_cast<std::int64_t>(sizeof(float)),
+          .lane_rows = GpuLaneRowBytes(gpu::kFewRows, limits.max_linear_inputs),
           .embedded = limits.max_tokens * limits.hidden * kBf16,
           .hidden = hidden * kBf16,
           .scores = scored_tokens * row_bytes,

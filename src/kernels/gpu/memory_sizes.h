@@ -27,6 +27,9 @@ constexpr std::int64_t GpuAllocationBytes(std::int64_t bytes) {
   return RoundUp(bytes, kGpuPieceAlignment) + kGpuPieceAlignment;
 }
 
+// Returns the most bytes of rows in the order of device/lane_rows.h.
+std::int64_t GpuLaneRowBytes(std::int64_t rows, std::int64_t columns);
+
 // Returns the bytes of one buffer that holds all pieces.
 std::int64_t GpuPieceBytes(std::span<const std::span<const std::byte>> pieces);
 
@@ -35,13 +38,14 @@ std::int64_t GpuExpertBytes(const ExpertWeights& expert);
 
 // The buffers of Reserve, in bytes.
 struct GpuScratchSizes {
-  std::int64_t codes = 0;     // codes of quantised activations
-  std::int64_t scales = 0;    // scales of the codes
-  std::int64_t embedded = 0;  // rows of an embedding in host memory
-  std::int64_t hidden = 0;    // hidden activations of experts
-  std::int64_t scores = 0;    // scores of compressed rows
-  std::int64_t batch = 0;     // the batch of a step
-  std::int64_t sampler = 0;   // sampler for rows of logits
+  std::int64_t codes = 0;      // codes of quantised activations
+  std::int64_t scales = 0;     // scales of the codes
+  std::int64_t lane_rows = 0;  // few quantised activations
+  std::int64_t embedded = 0;   // rows of an embedding in host memory
+  std::int64_t hidden = 0;     // hidden activations of experts
+  std::int64_t scores = 0;     // scores of compressed rows
+  std::int64_t batch = 0;      // the batch of a step
+  std::int64_t sampler = 0;    // sampler for rows of logits
 
   std::int64_t Total() const;
 };

@@ -6,7 +6,7 @@
 namespace fathom::kernels::gpu {
 
 // Returns the number of an E4M3 code times 2^9: an integer below 2^18.
-GPU_DEVICE int32_t E4m3Integer(uint32_t code) {
+GPU_ANYWHERE int32_t E4m3Integer(uint32_t code) {
   const int32_t exponent = static_cast<int32_t>(code >> 3 & 15);
   const int32_t fraction = static_cast<int32_t>(code & 7);
   const int32_t magnitude = exponent == 0 ? fraction : (8 + fraction) << (exponent - 1);

@@ -4,6 +4,7 @@
 #include "kernels/gpu/device/functions.h"
 #include "kernels/gpu/device/product.h"
 #include "kernels/gpu/device/quantize.h"
+#include "kernels/gpu/device/row_product.h"
 #include "kernels/gpu/gpu.h"
 
 namespace fathom::kernels::gpu {
@@ -55,6 +56,56 @@ GPU_DEVICE PlainRows MakePlainRows(const LinearArguments& a, const LinearItem& i
   return {a.x, item.i / (a.w.n / a.groups) * a.w.k};
 }
 
+// Stores the rows' columns 8 g ... 8 g + 7 of a block of 128, where g is the lane of the group.
+GPU_DEVICE void StoreCodes(const QuantizeRowsArguments& a, int64_t block,
+                           const uint8_t (&codes)[8]) {
+  const int lane = GroupLane();
+  if (a.codes != nullptr) {
+    GPU_UNROLL
+    for (int j = 0; j < 8; ++j) {
+      a.codes[block * kFp8Block + 8 * lane + j] = codes[j];
+    }
+  }
+  if (a.numbers != nullptr) {
+    Floats4* const vectors = a.numbers + block * kNumberVectors * kQuadThreads;
+    GPU_UNROLL
+    for (int four = 0; four < 2; ++four) {
+      const int half = lane / 8;
+      const int of_lane = 2 * lane % 16 + four;
+      Floats4 numbers;
+      GPU_UNROLL
+      for (int j = 0; j < 4; ++j) {
+        numbers.numbers[j] = E4m3ToFloat(codes[4 * four + j]) * E4m3Factor();
+      }
+      vectors[(4 * half + of_lane % kQuadLanes) * kQuadThreads + of_lane / kQuadLanes] = numbers;
+    }
+  }
+  if (a.digits != nullptr) {
+    Vector4* const vectors = a.digits + block * kDigitVectors * kQuadThreads + lane / kQuadLanes;
+    const LaneDigits digits = MakeDigits(codes);
+    GPU_UNROLL
+    for (int i = 0; i < kDigitWords; ++i) {
+      const int word = lane % kQuadLanes * kDigitWords + i;
+      vectors[word / 4 * kQuadThreads].words[word % 4] = digits.words[i];
+    }
+  }
+}
+
+template <class Format, int kTokens>
+GPU_DEVICE void MultiplyFew(const FewRowsArguments& a) {
+  const auto row_of = [&](int t) { return t < a.x.rows ? t : a.x.rows - 1; };
+  RowProduct<Format, kTokens>::Multiply(a.x, row_of, {a.w, BlockX() << a.shift, a.shift},
+                                        [&](int t, int i, float sum) {
+                                          const int64_t column = (BlockX() << a.shift) + i;
+                                          if (t >= a.x.rows || column >= a.w.n) return;
+                                          if (a.exact.data != nullptr) {
+                                            a.exact.Row(t)[column] = sum;
+                                          } else {
+                                            a.out.Row(t)[column] = ToBf16(sum);
+                                          }
+                                        });
+}
+
 }  // namespace
 
 GPU_KERNEL(QuantizeRows, QuantizeRowsArguments a) {
@@ -72,13 +123,25 @@ GPU_KERNEL(QuantizeRows, QuantizeRowsArguments a) {
   has_nan = LargestOfGroup(has_nan);
   if (!item.is_real) return;
   const float inverse = Div(1.0f, scale);
-  for (int64_t i = first; i < first + kEach; ++i) {
-    a.codes.data[i] = E4m3Code(a.x.data[i], inverse);
+  uint8_t codes[kEach];
+  GPU_UNROLL
+  for (int j = 0; j < kEach; ++j) {
+    codes[j] = E4m3Code(a.x.data[first + j], inverse);
   }
+  StoreCodes(a, item.index, codes);
   if (GroupLane() == 0) {
     a.scales.data[item.index] = has_nan != 0 ? __builtin_bit_cast(float, 0x7FC00000u) : scale;
   }
 }
+
+GPU_RESIDENT_KERNEL(LinearFp8Row, 4, FewRowsArguments a) { MultiplyFew<Fp8Rows, 1>(a); }
+GPU_RESIDENT_KERNEL(LinearFp8Rows2, 2, FewRowsArguments a) { MultiplyFew<Fp8Rows, 2>(a); }
+GPU_RESIDENT_KERNEL(LinearFp8Rows4, 1, FewRowsArguments a) { MultiplyFew<Fp8Rows, 4>(a); }
+GPU_RESIDENT_KERNEL(LinearFp8Rows8, 1, FewRowsArguments a) { MultiplyFew<Fp8Rows, 8>(a); }
+GPU_RESIDENT_KERNEL(LinearFp4Row, 4, FewRowsArguments a) { MultiplyFew<Fp4Rows, 1>(a); }
+GPU_RESIDENT_KERNEL(LinearFp4Rows2, 2, FewRowsArguments a) { MultiplyFew<Fp4Rows, 2>(a); }
+GPU_RESIDENT_KERNEL(LinearFp4Rows4, 1, FewRowsArguments a) { MultiplyFew<Fp4Rows, 4>(a); }
+GPU_RESIDENT_KERNEL(LinearFp4Rows8, 1, FewRowsArguments a) { MultiplyFew<Fp4Rows, 8>(a); }
 
 GPU_KERNEL(LinearFp8, LinearArguments a) {
   Multiply<Fp8Product>(a, MakeItem(a), {a.codes, a.scales});

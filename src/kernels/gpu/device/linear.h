@@ -5,6 +5,7 @@
 
 #include "base/float_types.h"
 #include "base/tensor.h"
+#include "kernels/gpu/device/lane_rows.h"
 #include "kernels/weight_format.h"
 
 namespace fathom::kernels::gpu {
@@ -12,8 +13,20 @@ namespace fathom::kernels::gpu {
 // Quantises rows for FP8 and FP4 weights: runs a group of 16 threads per 128 columns.
 struct QuantizeRowsArguments {
   Matrix<const Bf16> x;
-  Matrix<std::uint8_t> codes;
+  // One of these forms of the quantised rows, the others null: codes, or what LaneRows has.
+  std::uint8_t* codes = nullptr;  // [rows, cols]
+  Floats4* numbers = nullptr;
+  Vector4* digits = nullptr;
   Matrix<float> scales;  // [rows, cols / 128]; NaN where a column is NaN
+};
+
+// Products of few rows of x and w (row_product.h): runs a block for 2^shift rows of w.
+struct FewRowsArguments {
+  LaneRows x;  // of as many rows as the kernel's name says, or fewer
+  Weight w;
+  int shift = 0;
+  Matrix<Bf16> out;  // either out or the next member has data
+  Matrix<float> exact;
 };
 
 // Rows of activations that a group multiplies with its row of weights.

@@ -10,6 +10,7 @@
 #include "base/tensor.h"
 #include "kernels/gpu/device/codes.h"
 #include "kernels/gpu/device/lanes.h"
+#include "kernels/gpu/device/weight_scale.h"
 #include "kernels/gpu/gpu.h"
 #include "kernels/weight_format.h"
 
@@ -45,14 +46,6 @@ GPU_DEVICE uint32_t LoadWord(const uint8_t* bytes) {
 
 GPU_DEVICE const uint8_t* WeightRow(const Weight& w, int64_t i) {
   return reinterpret_cast<const uint8_t*>(w.data) + i * w.RowBytes();
-}
-
-// Returns the scale of kFp8 block (row / 128, block).
-GPU_DEVICE float Fp8Scale(const Weight& w, int64_t row, int64_t block) {
-  const int64_t i = row / kFp8Block * w.ScaleColumns() + block;
-  return w.scale_format == ScaleFormat::kE8m0
-             ? E8m0ToFloat(reinterpret_cast<const uint8_t*>(w.scales)[i])
-             : reinterpret_cast<const float*>(w.scales)[i];
 }
 
 // Returns column j of the eight that lane c owns in the block of 128 columns from `first` on.
