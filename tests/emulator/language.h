@@ -13,6 +13,7 @@
 #define GPU_DEVICE inline
 #define GPU_ANYWHERE inline
 #define GPU_UNROLL
+#define GPU_NO_UNROLL
 // The emulator finds the kernel as fathom_emulated_Name().
 #define GPU_KERNEL(Name, argument)                                          \
   static void Name(argument);                                               \

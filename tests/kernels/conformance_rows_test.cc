@@ -73,17 +73,21 @@ TEST_P(ConformanceRows, Add) {
 // The weights of hyper-connections of width d.
 struct HyperData {
   HyperData(Data& data, std::int64_t width)
-      : d(width), fn(data.Floats(24 * 4 * d)), base(data.Floats(24)), scale(data.Floats(3)) {}
+      : d(width),
+        offset(data.offset()),
+        fn(data.Floats(24 * 4 * d)),
+        base(data.Floats(24)),
+        scale(data.Floats(3)) {}
   HcWeights weights() const { return {fn.data(), base.data(), scale.data()}; }
 
   // Runs all operations of hyper-connections on random rows.
   auto Operations(Data& data, std::int64_t t, Kind kind) const {
     return [this, t, streams = data.Bf16s(t * 4 * d, kind),
             y = data.Bf16s(t * d, kind)](Backend& backend) {
-      Array<Bf16> pre(t * d);
-      Array<Bf16> head(t * d);
-      Array<float> post(t * 4);
-      Array<float> comb(t * 16);
+      Array<Bf16> pre(t * d, offset);
+      Array<Bf16> head(t * d, offset);
+      Array<float> post(t * 4, offset);
+      Array<float> comb(t * 16, offset);
       const HcMix mix = {post.As(t, 4), comb.As(t, 16)};
       Array<Bf16> mixed = streams;
       Array<Bf16> added = streams;
@@ -99,33 +103,45 @@ struct HyperData {
   }
 
   std::int64_t d;
+  std::int64_t offset;
   Array<float> fn;
   Array<float> base;
   Array<float> scale;
 };
 
 TEST_P(ConformanceRows, HyperConnections) {
-  Data data(3);
-  for (const Kind kind : {Kind::kNormal, Kind::kTiny, Kind::kLarge}) {
-    for (const std::int64_t d : {1, 4, 13, 20, 100, 256, 1020}) {
-      const HyperData hyper(data, d);
-      for (const std::int64_t t : kRowCounts) {
-        ExpectSame(fmt::format("d {} t {}", d, t), hyper.Operations(data, t, kind));
+  for (const std::int64_t offset : {0, 1}) {
+    Data data(3, offset);
+    for (const Kind kind : {Kind::kNormal, Kind::kTiny, Kind::kLarge}) {
+      for (const std::int64_t d : {1, 4, 13, 20, 100, 256, 1020}) {
+        const HyperData hyper(data, d);
+        for (const std::int64_t t : kRowCounts) {
+          ExpectSame(fmt::format("d {} t {} offset {}", d, t, offset),
+                     hyper.Operations(data, t, kind));
+        }
       }
     }
+    // More columns of a row than a block mixes.
+    const HyperData hyper(data, 2056);
+    ExpectSame("d 2056", hyper.Operations(data, 2, Kind::kNormal));
   }
 }
 
-// Threads share the rows' chains by blocks of columns; 128 rows are a pass.
-TEST_P(ConformanceRows, HyperConnectionsOfFewerRowsThanThreads) {
+// Threads share the rows' chains by blocks of columns; 128 rows are a pass. A GPU's block computes
+// the chains of up to 32 rows, and its memory holds the chains of all rows, or of some wide ones.
+TEST_P(ConformanceRows, HyperConnectionsOfManyRowCounts) {
   AddBackend(17);
-  Data data(13);
-  for (const std::int64_t d : {256, 1020}) {
-    const HyperData hyper(data, d);
-    for (const std::int64_t t : {1, 2, 4, 5, 7, 8, 9, 11, 15, 16, 24, 31, 33, 127, 128, 129}) {
-      ExpectSame(fmt::format("d {} t {}", d, t), hyper.Operations(data, t, Kind::kNormal));
-    }
+  Data data(13, 0);
+  const HyperData narrow(data, 256);
+  for (std::int64_t t = 1; t <= 17; ++t) {
+    ExpectSame(fmt::format("t {}", t), narrow.Operations(data, t, Kind::kNormal));
   }
+  const HyperData wide(data, 1020);
+  for (const std::int64_t t : {1, 2, 4, 5, 7, 8, 9, 11, 15, 16, 24, 31, 33, 64, 127, 128, 129}) {
+    ExpectSame(fmt::format("d 1020 t {}", t), wide.Operations(data, t, Kind::kNormal));
+  }
+  const HyperData wider(data, 1100);
+  ExpectSame("d 1100 t 299", wider.Operations(data, 299, Kind::kNormal));
 }
 
 TEST_P(ConformanceRows, QueryHeads) {

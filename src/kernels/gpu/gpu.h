@@ -10,6 +10,7 @@
 //   GPU_DYNAMIC_SHARED(T, name, offset, count)  the same in GpuGrid::shared_bytes, at an offset of
 //                                         16 * n bytes; arrays of one kernel do not overlap
 //   GPU_UNROLL                            before a loop over registers
+//   GPU_NO_UNROLL                         before a loop whose copies would take registers
 //   ThreadX() BlockThreads() BlockX() BlockY() GridX()   where a thread is; a block has at most
 //                                         kMaxBlockThreads threads
 //   SyncBlock()                           all threads of the block meet
@@ -35,6 +36,7 @@
 #define GPU_DEVICE __device__ inline
 #define GPU_ANYWHERE __host__ __device__ inline
 #define GPU_UNROLL _Pragma("unroll")
+#define GPU_NO_UNROLL _Pragma("unroll 1")
 #define GPU_KERNEL(Name, argument) \
   extern "C" __global__ __launch_bounds__(256, 1) void Name(const __grid_constant__ argument)
 #define GPU_SHARED(T, name, count) __shared__ T name[count]
@@ -81,6 +83,7 @@ GPU_DEVICE uint64_t CompareExchange(uint64_t* word, uint64_t expected, uint64_t 
 #define GPU_DEVICE __attribute__((device)) inline
 #define GPU_ANYWHERE __attribute__((host, device)) inline
 #define GPU_UNROLL _Pragma("unroll")
+#define GPU_NO_UNROLL _Pragma("unroll 1")
 #define GPU_KERNEL(Name, argument)                                                             \
   extern "C" __attribute__((global)) __attribute__((amdgpu_flat_work_group_size(1, 256))) void \
   Name(argument)

@@ -13,7 +13,7 @@ namespace fathom::kernels {
   X(Embed) X(SwiGlu) X(CopyPieces) X(ChangeTables) \
   X(RmsNorm) X(QueryHeads) X(WindowKeys) X(FillRopeRows) \
   X(QuantizeRows) X(LinearFp8) X(LinearFp4) X(LinearPlain) X(LinearByBlocks) \
-  X(HcPre) X(HcPost) X(AddToStreams) X(MeanOfStreams) X(Add) \
+  X(HcChains) X(HcPre) X(HcPost) X(AddToStreams) X(MeanOfStreams) X(Add) \
   X(AddPositionScores) X(CompressRows) X(KeepInputs) \
   X(IndexQueries) X(IndexScores) X(ChooseRows) \
   X(SparseAttention) X(BlockAttention) X(AppendWindow) X(CopyRows) \
