@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "tests/kernels/conformance.h"
 
@@ -204,24 +205,36 @@ TEST_P(ConformanceRows, IndexQueries) {
 
 TEST_P(ConformanceRows, Route) {
   Data data(7);
+  const auto expect_same = [&](const Array<float>& logits, const Array<float>& bias,
+                               std::int64_t n_experts, std::int64_t t, std::int64_t k) {
+    ExpectSame(fmt::format("experts {} t {} k {}", n_experts, t, k), [&](Backend& backend) {
+      Array<std::int32_t> ids(t * k);
+      Array<float> weights(t * k);
+      backend.Route(logits.As(t, n_experts), bias.all(), 1.5f, {ids.As(t, k), weights.As(t, k)});
+      return ReadBytes(backend, ids, weights);
+    });
+  };
   for (const Kind kind : {Kind::kNormal, Kind::kMixed, Kind::kLarge}) {
     for (const std::int64_t n_experts : {6, 8, 33, 384}) {
       for (const std::int64_t t : kRowCounts) {
-        constexpr std::int64_t kChosen = 6;
         Array<float> logits = data.Floats(t * n_experts, kind);
         const Array<float> bias = data.Floats(n_experts);
         for (std::int64_t i = 0; i < t * n_experts; i += 3) {
           logits.data()[i] = 1.0f;  // ties
         }
-        ExpectSame(fmt::format("experts {} t {}", n_experts, t), [&](Backend& backend) {
-          Array<std::int32_t> ids(t * kChosen);
-          Array<float> weights(t * kChosen);
-          backend.Route(logits.As(t, n_experts), bias.all(), 1.5f,
-                        {ids.As(t, kChosen), weights.As(t, kChosen)});
-          return ReadBytes(backend, ids, weights);
-        });
+        expect_same(logits, bias, n_experts, t, 6);
       }
     }
+  }
+  // Scores of NaN and -infinity are equal, and worse than others.
+  for (const std::int64_t k : {1, 8, 40, 64}) {
+    const Array<float> logits = data.Floats(3 * 64);
+    Array<float> bias = data.Floats(64);
+    for (std::int64_t i = 0; i < 64; i += 2) {
+      bias.data()[i] = i % 3 == 0 ? std::numeric_limits<float>::quiet_NaN()
+                                  : -std::numeric_limits<float>::infinity();
+    }
+    expect_same(logits, bias, 64, 3, k);
   }
 }
 
