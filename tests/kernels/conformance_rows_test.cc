@@ -15,21 +15,26 @@ constexpr std::int64_t kRowCounts[] = {0, 1, 2, 3, 5, 16, 17, 33};
 class ConformanceRows : public Conformance {};
 
 TEST_P(ConformanceRows, RmsNorm) {
-  Data data(1);
-  for (const Kind kind : kKinds) {
-    for (const std::int64_t d : {1, 7, 16, 31, 128, 1000}) {
-      for (const std::int64_t t : kRowCounts) {
-        const Array<Bf16> x = data.Bf16s(t * d, kind);
-        const Array<Bf16> weight = data.Bf16s(d);
-        ExpectSame(fmt::format("d {} t {}", d, t), [&](Backend& backend) {
-          Array<Bf16> out(t * d);
-          Array<Bf16> in_place = x;
-          backend.RmsNorm(x.As(t, d), weight.all(), 1e-6f, out.As(t, d));
-          backend.RmsNorm(in_place.As(t, d), weight.all(), 1e-6f, in_place.As(t, d));
-          return ReadBytes(backend, out, in_place);
-        });
+  const auto expect_same = [&](Data& data, Kind kind, std::int64_t d, std::int64_t t) {
+    const Array<Bf16> x = data.Bf16s(t * d, kind);
+    const Array<Bf16> weight = data.Bf16s(d);
+    ExpectSame(fmt::format("d {} t {} offset {}", d, t, data.offset()), [&](Backend& backend) {
+      Array<Bf16> out(t * d, data.offset());
+      Array<Bf16> in_place = x;
+      backend.RmsNorm(x.As(t, d), weight.all(), 1e-6f, out.As(t, d));
+      backend.RmsNorm(in_place.As(t, d), weight.all(), 1e-6f, in_place.As(t, d));
+      return ReadBytes(backend, out, in_place);
+    });
+  };
+  for (const std::int64_t offset : {0, 1}) {
+    Data data(1, offset);
+    for (const Kind kind : kKinds) {
+      for (const std::int64_t d : {1, 7, 16, 31, 128, 520, 1000}) {
+        for (const std::int64_t t : kRowCounts) expect_same(data, kind, d, t);
       }
     }
+    // Rows that a block reads in several parts.
+    for (const std::int64_t d : {4096, 4097, 8200}) expect_same(data, Kind::kMixed, d, 2);
   }
 }
 
@@ -148,10 +153,11 @@ TEST_P(ConformanceRows, HyperConnectionsOfManyRowCounts) {
 TEST_P(ConformanceRows, QueryHeads) {
   Data data(4);
   for (const Kind kind : kKinds) {
-    for (const std::int64_t head_dim : {10, 33, 128, 512}) {
+    for (const std::int64_t head_dim : {10, 33, 128, 512, 1030}) {
       for (const std::int64_t t : {0, 1, 2, 17}) {
         constexpr std::int64_t kHeads = 3;
-        const std::int64_t pairs = std::min<std::int64_t>(head_dim / 2, t == 2 ? 5 : 32);
+        const std::int64_t most_pairs = t == 2 ? 5 : t == 1 ? 40 : 32;
+        const std::int64_t pairs = std::min(head_dim / 2, most_pairs);
         const Angles angles(data, t, pairs);
         const Array<Bf16> q = data.Bf16s(t * kHeads * head_dim, kind);
         ExpectSame(fmt::format("head_dim {} t {}", head_dim, t), [&](Backend& backend) {
@@ -165,23 +171,29 @@ TEST_P(ConformanceRows, QueryHeads) {
 }
 
 TEST_P(ConformanceRows, WindowKeys) {
-  Data data(5);
-  for (const Kind kind : kKinds) {
-    for (const std::int64_t pairs : {0, 3, 16, 32}) {
-      for (const std::int64_t plain : {0, 64, 448}) {
-        for (const std::int64_t t : {0, 1, 5, 19}) {
-          const std::int64_t width = plain + 2 * pairs;
-          const Angles angles(data, t, pairs);
-          const Array<Bf16> kv = data.Bf16s(t * width, kind);
-          const Array<Bf16> norm = data.Bf16s(width);
-          ExpectSame(fmt::format("plain {} pairs {} t {}", plain, pairs, t), [&](Backend& backend) {
-            Array<Bf16> out = kv;
-            backend.WindowKeys(out.As(t, width), norm.all(), 1e-6f, angles.View());
-            return ReadBytes(backend, out);
-          });
+  const auto expect_same = [&](Data& data, Kind kind, std::int64_t plain, std::int64_t pairs,
+                               std::int64_t t) {
+    const std::int64_t width = plain + 2 * pairs;
+    const Angles angles(data, t, pairs);
+    const Array<Bf16> kv = data.Bf16s(t * width, kind);
+    const Array<Bf16> norm = data.Bf16s(width);
+    ExpectSame(fmt::format("plain {} pairs {} t {}", plain, pairs, t), [&](Backend& backend) {
+      Array<Bf16> out = kv;
+      backend.WindowKeys(out.As(t, width), norm.all(), 1e-6f, angles.View());
+      return ReadBytes(backend, out);
+    });
+  };
+  for (const std::int64_t offset : {0, 1}) {
+    Data data(5, offset);
+    for (const Kind kind : kKinds) {
+      for (const std::int64_t pairs : {0, 3, 16, 32}) {
+        for (const std::int64_t plain : {0, 64, 448}) {
+          for (const std::int64_t t : {0, 1, 5, 19}) expect_same(data, kind, plain, pairs, t);
         }
       }
     }
+    // More groups and pairs than a block has groups and threads.
+    expect_same(data, Kind::kNormal, 17 * 64, 270, 2);
   }
 }
 

@@ -70,5 +70,6 @@ LOOPS = [
     # AMD loads two numbers of shared memory at once.
     Loop("HcPre", "sums of chains", "chain", lambda n: n["add"],
          lambda n: n["add"] in (n["shared load"], 2 * n["shared load"]) and n["add"] > 0),
-    Loop("RmsNorm", "sum", "number", lambda n: n["fma"], lambda n: n["load"] == n["fma"] > 0),
+    Loop("RmsNorm", "sum", "number", lambda n: n["fma"],
+         lambda n: n["fma"] in (n["shared load"], 2 * n["shared load"]) and n["fma"] > 0),
 ]
