@@ -143,7 +143,7 @@ struct GpuBackend::DenseOperations {
 
   void Compute(const HcPostOp& op) {
     self.LaunchOnNumbers(
-        GpuKernel::kHcPost, op.y.rows * op.y.cols,
+        GpuKernel::kHcPost, op.y.rows * DivideUp(op.y.cols, gpu::kPostNumbers),
         gpu::HcPostArguments{
             .y = op.y, .post = op.mix.post, .comb = op.mix.comb, .streams = op.streams});
   }

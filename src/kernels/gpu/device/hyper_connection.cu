@@ -291,25 +291,40 @@ GPU_KERNEL(HcPre, HcPreArguments a) {
 }
 
 GPU_KERNEL(HcPost, HcPostArguments a) {
-  const int64_t item = BlockX() * BlockThreads() + ThreadX();
   const int64_t d = a.y.cols;
-  if (item >= a.y.rows * d) return;
-  const int64_t row = item / d;
-  const int64_t i = item % d;
-  const float* const post = a.post.Row(row);
-  const float* const comb = a.comb.Row(row);
-  Bf16* const s = a.streams.Row(row);
-  const float value = ToFloat(a.y.Row(row)[i]);
-  const float source[kStreams] = {ToFloat(s[i]), ToFloat(s[d + i]), ToFloat(s[2 * d + i]),
-                                  ToFloat(s[3 * d + i])};
+  const int64_t n_vectors = TileCount(d, kPostNumbers);
+  const int64_t item = BlockX() * BlockThreads() + ThreadX();
+  if (item >= a.y.rows * n_vectors) return;
+  const auto [row, vector] = DivideIndex(item, n_vectors);
+  const int64_t column = vector * kPostNumbers;
+  const int64_t n = d - column;
+  static_assert(kPostNumbers == FourBf16::kNumbers);
+  const bool is_aligned =
+      d % kPostNumbers == 0 && IsAligned<FourBf16>(a.y.data) && IsAligned<FourBf16>(a.streams.data);
+  Bf16* const streams = a.streams.Row(row) + column;
+  const auto y = LoadBf16<FourBf16>(a.y.Row(row) + column, n, is_aligned);
+  const auto load = [&](int s) { return LoadBf16<FourBf16>(streams + s * d, n, is_aligned); };
+  const FourBf16 source[kStreams] = {load(0), load(1), load(2), load(3)};
+  const FourFloats post = LoadFour(a.post.Row(row), IsAligned<FourFloats>(a.post.data));
+  FourFloats comb[kStreams];
   GPU_UNROLL
-  for (int j = 0; j < kStreams; ++j) {
-    float sum = comb[j] * source[0];
+  for (int s = 0; s < kStreams; ++s) {
+    comb[s] = LoadFour(a.comb.Row(row) + s * kStreams, IsAligned<FourFloats>(a.comb.data));
+  }
+  const auto mix = [&](int j, int i) {
+    float sum = comb[0].numbers[j] * Number(source[0], i);
     GPU_UNROLL
     for (int from = 1; from < kStreams; ++from) {
-      sum = sum + comb[kStreams * from + j] * source[from];
+      sum = sum + comb[from].numbers[j] * Number(source[from], i);
     }
-    s[j * d + i] = ToBf16(post[j] * value + sum);
+    return ToBf16(post.numbers[j] * Number(y, i) + sum);
+  };
+  GPU_UNROLL
+  for (int j = 0; j < kStreams; ++j) {
+    FourBf16 mixed = {};
+    GPU_UNROLL
+    for (int i = 0; i < kPostNumbers; ++i) SetNumber(mixed, i, mix(j, i));
+    StoreBf16(mixed, streams + j * d, n, is_aligned);
   }
 }
 

@@ -68,7 +68,9 @@ constexpr std::int64_t MixSumBytes(std::int64_t n_chains) {
   return (n_chains + kMixBatch - 1) / kMixBatch * kMixBatch * kChainFloats * 4;
 }
 
-// Runs a thread per number of y.
+// Runs a thread per kPostNumbers neighbouring numbers of y, of which the last of a row can be
+// fewer. Eight would take twice the registers and leave half of the threads to a row of a step.
+inline constexpr std::int64_t kPostNumbers = 4;
 struct HcPostArguments {
   Matrix<const Bf16> y;
   Matrix<const float> post;
