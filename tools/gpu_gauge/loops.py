@@ -70,6 +70,9 @@ LOOPS = [
     # AMD loads two numbers of shared memory at once.
     Loop("HcPre", "sums of chains", "chain", lambda n: n["add"],
          lambda n: n["add"] in (n["shared load"], 2 * n["shared load"]) and n["add"] > 0),
+    # The sums of a row and of a column, each of four numbers and eps.
+    Loop("HcPre", "Sinkhorn", "iteration", lambda n: n["add"] // 8,
+         lambda n: n["shuffle"] > 0 and n["add"] > 0 and n["add"] % 8 == 0),
     Loop("RmsNorm", "sum", "number", lambda n: n["fma"],
          lambda n: n["fma"] in (n["shared load"], 2 * n["shared load"]) and n["fma"] > 0),
 ]
