@@ -15,6 +15,7 @@
 #define GPU_ANYWHERE inline
 #define GPU_UNROLL
 #define GPU_UNROLL_BY(n) static_cast<void>(n);
+#define GPU_NO_UNROLL
 // The emulator finds the kernel as fathom_emulated_Name().
 #define GPU_KERNEL(Name, argument)                                          \
   static void Name(argument);                                               \

@@ -40,7 +40,7 @@ std::int64_t Data::Integer(std::int64_t first, std::int64_t last) {
 }
 
 Array<Bf16> Data::Bf16s(std::int64_t n, Kind kind) {
-  Array<Bf16> numbers(n);
+  Array<Bf16> numbers(n, offset_);
   for (Bf16& x : numbers.all()) {
     x = ToBf16(Number(kind));
   }
@@ -48,7 +48,7 @@ Array<Bf16> Data::Bf16s(std::int64_t n, Kind kind) {
 }
 
 Array<float> Data::Floats(std::int64_t n, Kind kind) {
-  Array<float> numbers(n);
+  Array<float> numbers(n, offset_);
   for (float& x : numbers.all()) {
     x = Number(kind);
   }
@@ -64,7 +64,7 @@ Array<std::uint8_t> Data::Fp8(std::int64_t n) {
 }
 
 Array<std::uint8_t> Data::Bytes(std::int64_t n, int first, int last) {
-  Array<std::uint8_t> bytes(n);
+  Array<std::uint8_t> bytes(n, offset_);
   for (std::uint8_t& byte : bytes.all()) {
     byte = static_cast<std::uint8_t>(Integer(first, last));
   }

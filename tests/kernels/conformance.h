@@ -25,25 +25,31 @@
 
 namespace fathom::kernels::conformance {
 
-// n elements behind `offset` unused ones: data that is aligned to its element and no more. In
-// memory that the backends of the test reach: the fixture sets the default memory resource.
+// n elements, `offset` elements beyond a multiple of 16 bytes: data that is aligned to its element
+// and no more, or with offset 0 to vectors. In memory that the backends of the test reach: the
+// fixture sets the default memory resource.
 template <class T>
 class Array {
  public:
   explicit Array(std::int64_t n, std::int64_t offset = 1)
-      : elements_(static_cast<std::size_t>(n + offset)), offset_(offset) {}
+      : chunks_(static_cast<std::size_t>(n + offset) * sizeof(T) / kChunk + 1),
+        n_(n),
+        offset_(offset) {}
 
-  T* data() { return elements_.data() + offset_; }
-  const T* data() const { return elements_.data() + offset_; }
-  std::span<T> all() { return std::span<T>(elements_).subspan(static_cast<std::size_t>(offset_)); }
-  std::span<const T> all() const {
-    return std::span<const T>(elements_).subspan(static_cast<std::size_t>(offset_));
-  }
+  T* data() { return reinterpret_cast<T*>(chunks_.data()) + offset_; }
+  const T* data() const { return reinterpret_cast<const T*>(chunks_.data()) + offset_; }
+  std::span<T> all() { return {data(), static_cast<std::size_t>(n_)}; }
+  std::span<const T> all() const { return {data(), static_cast<std::size_t>(n_)}; }
   Matrix<T> As(std::int64_t rows, std::int64_t cols) { return {data(), rows, cols}; }
   Matrix<const T> As(std::int64_t rows, std::int64_t cols) const { return {data(), rows, cols}; }
 
  private:
-  std::pmr::vector<T> elements_;
+  static constexpr std::size_t kChunk = 16;
+  struct alignas(kChunk) Chunk {
+    std::byte bytes[kChunk];
+  };
+  std::pmr::vector<Chunk> chunks_;
+  std::int64_t n_;
   std::int64_t offset_;
 };
 
@@ -56,10 +62,12 @@ enum class Kind {
 };
 inline constexpr Kind kKinds[] = {Kind::kNormal, Kind::kMixed, Kind::kTiny, Kind::kLarge};
 
-// Random data; the same for the same seed.
+// Random data; the same for the same seed. offset: of the arrays.
 class Data {
  public:
-  explicit Data(std::uint32_t seed) : random_(seed) {}
+  explicit Data(std::uint32_t seed, std::int64_t offset = 1) : random_(seed), offset_(offset) {}
+
+  std::int64_t offset() const { return offset_; }
 
   float Number(Kind kind);
   std::int64_t Integer(std::int64_t first, std::int64_t last);
@@ -71,6 +79,7 @@ class Data {
 
  private:
   std::mt19937 random_;
+  std::int64_t offset_;
 };
 
 // A backend that is compared with the reference.

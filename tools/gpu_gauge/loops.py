@@ -78,6 +78,17 @@ LOOPS = [
          lambda n: n["load"] == 5 * n["fma"] > 0 and n["shared load"] > 0),
     Loop("IndexScores", "scores", "dimension of a key", lambda n: n["integer multiply"],
          lambda n: n["integer multiply"] > 0 and n["load"] > 0),
-    Loop("HcPre", "chains", "weight", lambda n: n["fma"], lambda n: n["load"] >= 2 * n["fma"] > 0),
-    Loop("RmsNorm", "sum", "number", lambda n: n["fma"], lambda n: n["load"] == n["fma"] > 0),
+    # Four weights are a vector of shared memory, and so are four numbers of a row.
+    Loop("HcChains", "1 row", "weight and row", lambda n: n["fma"],
+         lambda n: n["fma"] == 2 * n["shared load"] > 0),
+    Loop("HcChains", "4 rows", "weight and row", lambda n: n["fma"],
+         lambda n: 5 * n["fma"] == 16 * n["shared load"] > 0),
+    # AMD loads two numbers of shared memory at once.
+    Loop("HcPre", "sums of chains", "chain", lambda n: n["add"],
+         lambda n: n["add"] in (n["shared load"], 2 * n["shared load"]) and n["add"] > 0),
+    # The sums of a row and of a column, each of four numbers and eps.
+    Loop("HcPre", "Sinkhorn", "iteration", lambda n: n["add"] // 8,
+         lambda n: n["shuffle"] > 0 and n["add"] > 0 and n["add"] % 8 == 0),
+    Loop("RmsNorm", "sum", "number", lambda n: n["fma"],
+         lambda n: n["fma"] in (n["shared load"], 2 * n["shared load"]) and n["fma"] > 0),
 ]

@@ -13,6 +13,7 @@
 //   GPU_DYNAMIC_SHARED(T, name, offset, count)  the same in GpuGrid::shared_bytes, at an offset of
 //                                         16 * n bytes; arrays of one kernel do not overlap
 //   GPU_UNROLL GPU_UNROLL_BY(n)           before a loop over registers
+//   GPU_NO_UNROLL                         before a loop whose copies would take registers
 //   ThreadX() BlockThreads() BlockX() BlockY() GridX()   where a thread is; a block has at most
 //                                         kMaxBlockThreads threads
 //   SyncBlock()                           all threads of the block meet
@@ -45,6 +46,7 @@
 #define GPU_DEVICE __device__ inline
 #define GPU_ANYWHERE __host__ __device__ inline
 #define GPU_UNROLL _Pragma("unroll")
+#define GPU_NO_UNROLL _Pragma("unroll 1")
 #define GPU_UNROLL_BY(n) GPU_PRAGMA(unroll n)
 #define GPU_PRAGMA(text) _Pragma(#text)
 #define GPU_KERNEL(Name, argument) GPU_RESIDENT_KERNEL(Name, 1, argument)
@@ -134,6 +136,7 @@ GPU_DEVICE void ConvertE4m3(uint32_t, float (&)[4]) {}
 #define GPU_UNROLL _Pragma("unroll")
 #define GPU_UNROLL_BY(n) GPU_PRAGMA(unroll n)
 #define GPU_PRAGMA(text) _Pragma(#text)
+#define GPU_NO_UNROLL _Pragma("unroll 1")
 #define GPU_KERNEL(Name, argument)                                                             \
   extern "C" __attribute__((global)) __attribute__((amdgpu_flat_work_group_size(1, 256))) void \
   Name(argument)

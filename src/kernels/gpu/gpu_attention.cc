@@ -31,9 +31,10 @@ struct GpuBackend::AttentionOperations {
   }
 
   void Compute(const WindowKeysOp& op) {
-    self.LaunchOnGroups(GpuKernel::kWindowKeys, op.kv.rows,
-                        gpu::WindowKeysArguments{
-                            .kv = op.kv, .norm = op.norm.data(), .eps = op.eps, .rope = op.rope});
+    Check(op.kv.cols <= gpu::kMostKeyNumbers, "WindowKeys: wider rows than kMostKeyNumbers");
+    self.Launch(GpuKernel::kWindowKeys, op.kv.rows,
+                gpu::WindowKeysArguments{
+                    .kv = op.kv, .norm = op.norm.data(), .eps = op.eps, .rope = op.rope});
   }
 
   void Compute(const CompressOp& op) {

@@ -175,6 +175,7 @@ class GpuBackend final : public Backend {
   std::unique_ptr<Buffer> embedded_;   // rows of an embedding in host memory: [max_tokens, hidden]
   std::unique_ptr<Buffer> hidden_;     // [rows, moe_intermediate] of experts
   std::unique_ptr<Buffer> scores_;     // scores of compressed rows, for some tokens
+  std::unique_ptr<Buffer> chains_;     // chains of the gates of hyper-connections, for some rows
   std::vector<std::unique_ptr<Buffer>> imported_;
   ExpertPlaces places_;
   std::optional<HostExperts> host_experts_;  // set if the host computes some

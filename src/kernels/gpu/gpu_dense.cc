@@ -129,18 +129,32 @@ struct GpuBackend::DenseOperations {
 
   void LaunchHcPre(Matrix<const Bf16> streams, const HcWeights& w, const HcOptions& options,
                    Matrix<Bf16> out, const HcMix& mix) {
-    const std::int64_t rows_of_fn = mix.post.data == nullptr ? kStreams : kHcGates;
-    const std::int64_t chains = DivideUp(streams.cols, gpu::kMixChain) * (rows_of_fn + 1);
-    self.Launch(GpuKernel::kHcPre, out.rows,
-                gpu::HcPreArguments{.streams = streams,
-                                    .w = w,
-                                    .sinkhorn_iterations = options.sinkhorn_iterations,
-                                    .eps = options.eps,
-                                    .norm_eps = options.norm_eps,
-                                    .out = out,
-                                    .post = mix.post,
-                                    .comb = mix.comb},
-                chains * static_cast<std::int64_t>(sizeof(float)));
+    const bool has_mix = mix.post.data != nullptr;
+    const std::int64_t n_mixes = has_mix ? kHcGates : kStreams;
+    const std::int64_t n_chains = gpu::MixChains(streams.cols);
+    const std::int64_t row_bytes = gpu::RowOfChainsBytes(streams.cols);
+    const std::int64_t tile = self.chains_ == nullptr ? 0 : self.chains_->bytes() / row_bytes;
+    Check(tile > 0, "HcPre: wider streams than Reserve announced, or Reserve was not called");
+    auto* const chains = reinterpret_cast<float*>(self.chains_->address());
+    for (std::int64_t first = 0; first < out.rows; first += tile) {
+      const std::int64_t n = std::min(tile, out.rows - first);
+      self.Launch(
+          GpuKernel::kHcChains, n_chains * DivideUp(n, gpu::kChainRows),
+          gpu::HcChainsArguments{
+              .streams = streams.Rows(first, n), .fn = w.fn, .n_mixes = n_mixes, .chains = chains},
+          gpu::ChainTileBytes(n_mixes, n));
+      self.Launch(GpuKernel::kHcPre, n * gpu::PreBlocks(out.cols, has_mix),
+                  gpu::HcPreArguments{.streams = streams.Rows(first, n),
+                                      .chains = chains,
+                                      .w = w,
+                                      .sinkhorn_iterations = options.sinkhorn_iterations,
+                                      .eps = options.eps,
+                                      .norm_eps = options.norm_eps,
+                                      .out = out.Rows(first, n),
+                                      .post = has_mix ? mix.post.Rows(first, n) : mix.post,
+                                      .comb = has_mix ? mix.comb.Rows(first, n) : mix.comb},
+                  gpu::MixSumBytes(n_chains));
+    }
   }
 
   void Compute(const HcPreOp& op) { LaunchHcPre(op.streams, op.w, op.options, op.out, op.mix); }
@@ -149,7 +163,7 @@ struct GpuBackend::DenseOperations {
 
   void Compute(const HcPostOp& op) {
     self.LaunchOnNumbers(
-        GpuKernel::kHcPost, op.y.rows * op.y.cols,
+        GpuKernel::kHcPost, op.y.rows * DivideUp(op.y.cols, gpu::kPostNumbers),
         gpu::HcPostArguments{
             .y = op.y, .post = op.mix.post, .comb = op.mix.comb, .streams = op.streams});
   }
@@ -204,9 +218,9 @@ gpu::LaneRows GpuBackend::QuantizeFew(Matrix<const Bf16> x, WeightFormat format)
   std::byte* const address = lane_rows_->address();
   gpu::QuantizeRowsArguments arguments = {.x = x, .scales = CodeScales(x.rows, x.cols)};
   if (format == WeightFormat::kFp8) {
-    arguments.numbers = reinterpret_cast<gpu::Floats4*>(address);
+    arguments.numbers = reinterpret_cast<gpu::FourFloats*>(address);
   } else {
-    arguments.digits = reinterpret_cast<gpu::Vector4*>(address);
+    arguments.digits = reinterpret_cast<gpu::FourWords*>(address);
   }
   LaunchOnGroups(GpuKernel::kQuantizeRows, x.rows * (x.cols / kFp8Block), arguments);
   return {.numbers = arguments.numbers,

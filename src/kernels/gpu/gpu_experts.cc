@@ -69,7 +69,12 @@ void TakeData(ExpertWeights& expert) {
 struct GpuBackend::ExpertOperations {
   GpuBackend& self;
 
+  static void CheckChosen(const Routing& routing) {
+    Check(routing.ids.cols <= gpu::kMostChosen, "Route: more experts of a token than kMostChosen");
+  }
+
   void Compute(const RouteOp& op) {
+    CheckChosen(op.out);
     const std::int64_t scores = RoundUp(4 * op.logits.cols, 16);
     self.Launch(GpuKernel::kRoute, op.logits.rows,
                 gpu::RouteArguments{.logits = op.logits,
@@ -81,14 +86,15 @@ struct GpuBackend::ExpertOperations {
   }
 
   void Compute(const RouteByTokenOp& op) {
-    self.LaunchOnNumbers(GpuKernel::kRouteByToken, op.logits.rows,
-                         gpu::RouteByTokenArguments{.tokens = self.batch_.View(op.batch).tokens,
-                                                    .logits = op.logits,
-                                                    .table = op.table,
-                                                    .scale = op.scale,
-                                                    .ids = op.out.ids,
-                                                    .weights = op.out.weights,
-                                                    .fault = self.fault()});
+    CheckChosen(op.out);
+    self.Launch(GpuKernel::kRouteByToken, op.logits.rows,
+                gpu::RouteByTokenArguments{.tokens = self.batch_.View(op.batch).tokens,
+                                           .logits = op.logits,
+                                           .table = op.table,
+                                           .scale = op.scale,
+                                           .ids = op.out.ids,
+                                           .weights = op.out.weights,
+                                           .fault = self.fault()});
   }
 
   void Compute(const ExpertRowsOp& op) {

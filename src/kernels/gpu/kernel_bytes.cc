@@ -91,10 +91,14 @@ std::int64_t Bytes(Call, const FewRowsArguments& a) {
 std::int64_t Bytes(Call, const LinearArguments& a) {
   return SumOfSizes(a.x, a.codes, a.scales, a.w, a.out, a.exact);
 }
+std::int64_t Bytes(Call, const HcChainsArguments& a) {
+  return SumOfSizes(a.streams) +
+         a.n_mixes * a.streams.cols * static_cast<std::int64_t>(sizeof(float)) +
+         a.streams.rows * RowOfChainsBytes(a.streams.cols);
+}
 std::int64_t Bytes(Call, const HcPreArguments& a) {
-  const std::int64_t rows_of_fn = a.post.data == nullptr ? kStreams : kHcGates;
   return SumOfSizes(a.streams, a.out, a.post, a.comb) +
-         rows_of_fn * a.streams.cols * static_cast<std::int64_t>(sizeof(float));
+         a.streams.rows * RowOfChainsBytes(a.streams.cols);
 }
 std::int64_t Bytes(Call, const HcPostArguments& a) {
   return SumOfSizes(a.y, a.post, a.comb, a.streams, a.streams);
@@ -237,6 +241,7 @@ constexpr struct {
     {GpuKernel::kLinearFp4, Count<LinearArguments>},
     {GpuKernel::kLinearPlain, Count<LinearArguments>},
     {GpuKernel::kLinearByBlocks, Count<LinearArguments>},
+    {GpuKernel::kHcChains, Count<HcChainsArguments>},
     {GpuKernel::kHcPre, Count<HcPreArguments>},
     {GpuKernel::kHcPost, Count<HcPostArguments>},
     {GpuKernel::kAddToStreams, Count<AddToStreamsArguments>},

@@ -13,8 +13,9 @@ namespace fathom::kernels {
   X(Embed) X(SwiGlu) X(CopyPieces) X(ChangeTables) \
   X(RmsNorm) X(QueryHeads) X(WindowKeys) X(FillRopeRows) \
   X(QuantizeRows) X(LinearFp8Row) X(LinearFp8Rows2) X(LinearFp8Rows4) X(LinearFp8Rows8) \
-  X(LinearFp4Row) X(LinearFp4Rows2) X(LinearFp4Rows4) X(LinearFp4Rows8) X(LinearFp8) X(LinearFp4) X(LinearPlain) X(LinearByBlocks) \
-  X(HcPre) X(HcPost) X(AddToStreams) X(MeanOfStreams) X(Add) \
+  X(LinearFp4Row) X(LinearFp4Rows2) X(LinearFp4Rows4) X(LinearFp4Rows8) \
+  X(LinearFp8) X(LinearFp4) X(LinearPlain) X(LinearByBlocks) \
+  X(HcChains) X(HcPre) X(HcPost) X(AddToStreams) X(MeanOfStreams) X(Add) \
   X(AddPositionScores) X(CompressRows) X(KeepInputs) \
   X(IndexQueries) X(IndexScores) X(ChooseRows) \
   X(SparseAttention) X(BlockAttention) X(AppendWindow) X(CopyRows) \

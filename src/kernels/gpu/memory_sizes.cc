@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/gpu/device/hyper_connection.h"
 #include "kernels/gpu/device/lane_rows.h"
 #include "kernels/gpu/device_sampler.h"
 #include "kernels/gpu/step_batch.h"
@@ -10,6 +11,7 @@ namespace fathom::kernels {
 namespace {
 
 constexpr std::int64_t kScoreBytes = std::int64_t{64} << 20;  // the most for scores of rows
+constexpr std::int64_t kMostChainRows = 512;  // enough for all multiprocessors, even of the head
 
 }  // namespace
 
@@ -38,7 +40,7 @@ std::int64_t GpuPieceBytes(std::span<const std::span<const std::byte>> pieces) {
 std::int64_t GpuScratchSizes::Total() const {
   std::int64_t total = 0;
   for (const std::int64_t bytes :
-       {codes, scales, lane_rows, embedded, hidden, scores, batch, sampler}) {
+       {codes, scales, lane_rows, embedded, hidden, scores, chains, batch, sampler}) {
     total += GpuAllocationBytes(bytes);
   }
   return total;
@@ -60,6 +62,8 @@ GpuScratchSizes GpuScratchFor(const StepLimits& limits) {
           .embedded = limits.max_tokens * limits.hidden * kBf16,
           .hidden = hidden * kBf16,
           .scores = scored_tokens * row_bytes,
+          .chains = std::min(limits.max_tokens, kMostChainRows) *
+                    gpu::RowOfChainsBytes(kStreams * limits.hidden),
           .batch = StepBatch::BytesFor(limits.max_tokens),
           .sampler = DeviceSampler::BytesFor(limits.max_logit_rows, limits.vocabulary)};
 }

@@ -44,6 +44,7 @@ struct GpuScratchSizes {
   std::int64_t embedded = 0;   // rows of an embedding in host memory
   std::int64_t hidden = 0;     // hidden activations of experts
   std::int64_t scores = 0;     // scores of compressed rows
+  std::int64_t chains = 0;     // chains of the gates of hyper-connections
   std::int64_t batch = 0;      // the batch of a step
   std::int64_t sampler = 0;    // sampler for rows of logits
 

@@ -7,6 +7,7 @@
 
 #include <stdint.h>
 
+#include "kernels/gpu/device/vector_types.h"
 #include "kernels/gpu/limits.h"
 #include "kernels/weight_format.h"
 
@@ -30,30 +31,19 @@ inline constexpr int kNumberVectors = 8;
 inline constexpr int kDigitWords = 7;
 inline constexpr int kDigitVectors = kDigitWords;  // of a thread
 
-// Words that are loaded at once.
-struct alignas(8) Vector2 {
-  uint32_t words[2];
-};
-struct alignas(16) Vector4 {
-  uint32_t words[4];
-};
-struct alignas(16) Floats4 {
-  float numbers[4];
-};
-
-inline constexpr int64_t kVectorBytes = sizeof(Vector4);
-static_assert(sizeof(Floats4) == kVectorBytes);
+inline constexpr int64_t kVectorBytes = sizeof(FourWords);
+static_assert(sizeof(FourFloats) == kVectorBytes);
 
 // Returns true if the codes of a weight can be read as vectors. Other addresses are legal and slow.
 inline bool HasVectors(const Weight& w) {
-  return reinterpret_cast<uintptr_t>(w.data) % sizeof(Vector2) == 0;
+  return reinterpret_cast<uintptr_t>(w.data) % sizeof(TwoWords) == 0;
 }
 
 // Rows of the vectors of k columns.
 struct LaneRows {
-  const Floats4* numbers = nullptr;  // [rows, k / 128, kNumberVectors, kQuadThreads]
-  const Vector4* digits = nullptr;   // [rows, k / 128, kDigitVectors, kQuadThreads]
-  const float* scales = nullptr;     // [rows, k / 128]
+  const FourFloats* numbers = nullptr;  // [rows, k / 128, kNumberVectors, kQuadThreads]
+  const FourWords* digits = nullptr;    // [rows, k / 128, kDigitVectors, kQuadThreads]
+  const float* scales = nullptr;        // [rows, k / 128]
   int64_t rows = 0;
 };
 

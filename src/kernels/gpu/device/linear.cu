@@ -67,12 +67,12 @@ GPU_DEVICE void StoreCodes(const QuantizeRowsArguments& a, int64_t block,
     }
   }
   if (a.numbers != nullptr) {
-    Floats4* const vectors = a.numbers + block * kNumberVectors * kQuadThreads;
+    FourFloats* const vectors = a.numbers + block * kNumberVectors * kQuadThreads;
     GPU_UNROLL
     for (int four = 0; four < 2; ++four) {
       const int half = lane / 8;
       const int of_lane = 2 * lane % 16 + four;
-      Floats4 numbers;
+      FourFloats numbers;
       GPU_UNROLL
       for (int j = 0; j < 4; ++j) {
         numbers.numbers[j] = E4m3ToFloat(codes[4 * four + j]) * E4m3Factor();
@@ -81,7 +81,7 @@ GPU_DEVICE void StoreCodes(const QuantizeRowsArguments& a, int64_t block,
     }
   }
   if (a.digits != nullptr) {
-    Vector4* const vectors = a.digits + block * kDigitVectors * kQuadThreads + lane / kQuadLanes;
+    FourWords* const vectors = a.digits + block * kDigitVectors * kQuadThreads + lane / kQuadLanes;
     const LaneDigits digits = MakeDigits(codes);
     GPU_UNROLL
     for (int i = 0; i < kDigitWords; ++i) {

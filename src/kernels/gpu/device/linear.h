@@ -15,8 +15,8 @@ struct QuantizeRowsArguments {
   Matrix<const Bf16> x;
   // One of these forms of the quantised rows, the others null: codes, or what LaneRows has.
   std::uint8_t* codes = nullptr;  // [rows, cols]
-  Floats4* numbers = nullptr;
-  Vector4* digits = nullptr;
+  FourFloats* numbers = nullptr;
+  FourWords* digits = nullptr;
   Matrix<float> scales;  // [rows, cols / 128]; NaN where a column is NaN
 };
 

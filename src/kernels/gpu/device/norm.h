@@ -25,9 +25,10 @@ struct QueryHeadsArguments {
   RopeRows rope;
 };
 
-// Runs a group of 16 threads per row.
+// Runs a block of kMaxBlockThreads threads per row.
+inline constexpr std::int64_t kMostKeyNumbers = 4096;
 struct WindowKeysArguments {
-  Matrix<Bf16> kv;
+  Matrix<Bf16> kv;  // [t, at most kMostKeyNumbers]
   const Bf16* norm = nullptr;
   float eps = 0.0f;
   RopeRows rope;

@@ -10,108 +10,122 @@ namespace {
 
 GPU_DEVICE float RouterScore(float logit) { return Sqrt(Softplus<GpuOps>(logit)); }
 
-GPU_DEVICE void SortAscending(int32_t* ids, int64_t n) {
-  for (int64_t i = 1; i < n; ++i) {
-    const int32_t id = ids[i];
-    int64_t place = i;
-    for (; place > 0 && ids[place - 1] > id; --place) {
-      ids[place] = ids[place - 1];
+// Writes the experts that a token has chosen in ascending order of their ids, of which one can come
+// twice, and their weights. Thread i < n has an id and its score. All threads of the block call it.
+GPU_DEVICE void WriteChosen(int32_t id, float score, int64_t n, float scale, int32_t* ids,
+                            float* weights) {
+  GPU_SHARED(int32_t, unordered, kMostChosen);
+  GPU_SHARED(float, scores, kMostChosen);
+  const int self = ThreadX();
+  if (self < n) unordered[self] = id;
+  SyncBlock();
+  if (self < n) {
+    int place = 0;
+    for (int i = 0; i < n; ++i) {
+      const int32_t other = unordered[i];
+      place += other < id || (other == id && i < self) ? 1 : 0;
     }
+    scores[place] = score;
     ids[place] = id;
   }
-}
-
-// Computes the weights of the chosen experts of one token, by one thread.
-GPU_DEVICE void WeighExperts(const float* logits, const int32_t* ids, int64_t n, float scale,
-                             float* weights) {
-  float sum = 0.0f;
-  for (int64_t i = 0; i < n; ++i) {
-    sum = sum + RouterScore(logits[ids[i]]);
-  }
-  for (int64_t i = 0; i < n; ++i) {
-    weights[i] = Div(RouterScore(logits[ids[i]]), sum) * scale;
+  SyncBlock();
+  if (self < n) {
+    float sum = 0.0f;
+    for (int i = 0; i < n; ++i) {
+      sum = sum + scores[i];
+    }
+    weights[self] = Div(scores[self], sum) * scale;
   }
 }
 
-// An expert and its score + bias. None: id -1.
+// An expert and its score + bias, which is not NaN.
 struct Choice {
-  float score = 0.0f;
-  int32_t id = -1;
+  float score = kMinusInfinity;
+  int32_t id = 0x7FFFFFFF;  // no expert: any other is better
 };
 
 // The higher score wins, ties the lower id.
 GPU_DEVICE bool IsBetter(const Choice& a, const Choice& b) {
-  if (a.id < 0 || b.id < 0) return b.id < 0 && a.id >= 0;
   return a.score > b.score || (a.score == b.score && a.id < b.id);
+}
+
+// Returns the best choice of the wave to all of its threads.
+GPU_DEVICE Choice BestOfWave(Choice best) {
+  for (int mask = WaveSize() / 2; mask > 0; mask /= 2) {
+    const Choice other = {ShuffleXor(best.score, mask), ShuffleXor(best.id, mask)};
+    if (IsBetter(other, best)) best = other;
+  }
+  return best;
+}
+
+// Stores the ids of the experts with the highest of n `biased` scores in chosen[0 ... n_chosen -
+// 1], by one wave. A thread owns every WaveSize()-th score, and sets it to NaN, which is better
+// than nothing, when the expert has been chosen.
+template <class Scores, class Ids>
+GPU_DEVICE void ChooseByWave(int64_t n, int64_t n_chosen, Scores& biased, Ids& chosen) {
+  const auto best_of_thread = [&] {
+    Choice best;
+    for (int64_t e = WaveLane(); e < n; e += WaveSize()) {
+      const Choice choice = {biased[e], static_cast<int32_t>(e)};
+      if (IsBetter(choice, best)) best = choice;
+    }
+    return best;
+  };
+  Choice own = best_of_thread();
+  for (int64_t i = 0; i < n_chosen; ++i) {
+    const Choice best = BestOfWave(own);
+    if (best.id == own.id) {
+      chosen[i] = best.id;
+      biased[best.id] = __builtin_nanf("");
+      own = best_of_thread();
+    }
+  }
 }
 
 }  // namespace
 
 GPU_KERNEL(Route, RouteArguments a) {
   const int64_t n = a.logits.cols;
-  GPU_DYNAMIC_SHARED(float, scores, 0, n);
-  GPU_DYNAMIC_SHARED(int32_t, taken, TileCount(4 * n, 16) * 16, n);
-  GPU_SHARED(float, best_scores, kMaxBlockThreads);
-  GPU_SHARED(int32_t, best_ids, kMaxBlockThreads);
+  const int64_t n_chosen = a.ids.cols;
+  GPU_DYNAMIC_SHARED(float, biased, 0, n);
+  GPU_DYNAMIC_SHARED(float, scores, TileCount(4 * n, 16) * 16, n);
+  GPU_SHARED(int32_t, chosen, kMostChosen);
   const float* const logits = a.logits.Row(BlockX());
-  int32_t* const ids = a.ids.Row(BlockX());
   for (int64_t e = ThreadX(); e < n; e += BlockThreads()) {
-    const float biased = RouterScore(logits[e]) + a.bias[e];
-    scores[e] = biased == biased ? biased : kMinusInfinity;
-    taken[e] = 0;
+    const float score = RouterScore(logits[e]);
+    const float sum = score + a.bias[e];
+    scores[e] = score;
+    biased[e] = sum == sum ? sum : kMinusInfinity;
   }
-  for (int64_t i = 0; i < a.ids.cols; ++i) {
-    SyncBlock();
-    Choice best;
-    for (int64_t e = ThreadX(); e < n; e += BlockThreads()) {
-      const Choice choice = {scores[e], static_cast<int32_t>(e)};
-      if (taken[e] == 0 && IsBetter(choice, best)) {
-        best = choice;
-      }
-    }
-    best_scores[ThreadX()] = best.score;
-    best_ids[ThreadX()] = best.id;
-    SyncBlock();
-    if (ThreadX() == 0) {
-      for (int thread = 1; thread < BlockThreads(); ++thread) {
-        const Choice choice = {best_scores[thread], best_ids[thread]};
-        if (IsBetter(choice, best)) {
-          best = choice;
-        }
-      }
-      ids[i] = best.id;
-      taken[best.id] = 1;
-    }
-  }
-  if (ThreadX() == 0) {
-    SortAscending(ids, a.ids.cols);
-    WeighExperts(logits, ids, a.ids.cols, a.scale, a.weights.Row(BlockX()));
-  }
+  SyncBlock();
+  if (ThreadX() < WaveSize()) ChooseByWave(n, n_chosen, biased, chosen);
+  SyncBlock();
+  const int32_t id = ThreadX() < n_chosen ? chosen[ThreadX()] : 0;
+  WriteChosen(id, scores[id], n_chosen, a.scale, a.ids.Row(BlockX()), a.weights.Row(BlockX()));
 }
 
 GPU_KERNEL(RouteByToken, RouteByTokenArguments a) {
-  const int64_t row = BlockX() * BlockThreads() + ThreadX();
-  if (row >= a.logits.rows) return;
-  Token token = a.tokens[row];
-  if (token < 0 || token >= a.table.rows) {
-    SetFault(a.fault, Fault::kTokenOutsideVocabulary, row);
-    token = 0;
-  }
-  int32_t* const ids = a.ids.Row(row);
-  for (int64_t i = 0; i < a.table.cols; ++i) {
+  const int64_t row = BlockX();
+  int32_t chosen = 0;
+  if (ThreadX() < a.table.cols) {
+    const Token token = a.tokens[row];
+    const bool has_row = token >= 0 && token < a.table.rows;
+    const auto* const bytes =
+        reinterpret_cast<const uint8_t*>(a.table.Row(has_row ? token : 0) + ThreadX());
     int64_t id = 0;
-    const auto* const bytes = reinterpret_cast<const uint8_t*>(a.table.Row(token) + i);
     for (int byte = 7; byte >= 0; --byte) {
       id = id << 8 | bytes[byte];
     }
-    if (id < 0 || id >= a.logits.cols) {
+    const bool has_expert = id >= 0 && id < a.logits.cols;
+    if (!has_row) {
+      SetFault(a.fault, Fault::kTokenOutsideVocabulary, row);
+    } else if (!has_expert) {
       SetFault(a.fault, Fault::kUnknownExpertInTable, row);
-      id = 0;
     }
-    ids[i] = static_cast<int32_t>(id);
+    chosen = has_expert ? static_cast<int32_t>(id) : 0;
   }
-  SortAscending(ids, a.table.cols);
-  WeighExperts(a.logits.Row(row), ids, a.table.cols, a.scale, a.weights.Row(row));
+  WriteChosen(chosen, RouterScore(a.logits.Row(row)[chosen]), a.table.cols, a.scale, a.ids.Row(row),
+              a.weights.Row(row));
 }
 
 }  // namespace fathom::kernels::gpu

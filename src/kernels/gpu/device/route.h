@@ -7,17 +7,20 @@
 
 namespace fathom::kernels::gpu {
 
-// Runs a block per token. Dynamic shared memory: a float and an int32_t per expert, the latter from
-// a multiple of 16 bytes on.
+// The most experts of a token: each has a thread.
+inline constexpr std::int64_t kMostChosen = 64;
+
+// Runs a block per token. Dynamic shared memory: two floats per expert, the second ones from a
+// multiple of 16 bytes on.
 struct RouteArguments {
   Matrix<const float> logits;  // [t, experts]
   const float* bias = nullptr;
   float scale = 0.0f;
-  Matrix<std::int32_t> ids;  // [t, k]
+  Matrix<std::int32_t> ids;  // [t, k], k at most kMostChosen
   Matrix<float> weights;     // [t, k]
 };
 
-// Runs a thread per token.
+// Runs a block per token.
 struct RouteByTokenArguments {
   const Token* tokens = nullptr;  // [t]
   Matrix<const float> logits;

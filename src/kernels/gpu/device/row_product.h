@@ -23,22 +23,22 @@ inline constexpr int kMostParts = 8;    // of k
 
 // Returns 16 bytes, at an address that is a multiple of 16 or, as in a mapped file, of 8.
 template <bool kAligned>
-GPU_DEVICE Vector4 LoadVector(const uint8_t* bytes) {
+GPU_DEVICE FourWords LoadVector(const uint8_t* bytes) {
   if constexpr (kAligned) {
-    return *reinterpret_cast<const Vector4*>(bytes);
+    return *reinterpret_cast<const FourWords*>(bytes);
   } else {
-    const auto* const pairs = reinterpret_cast<const Vector2*>(bytes);
+    const auto* const pairs = reinterpret_cast<const TwoWords*>(bytes);
     return {{pairs[0].words[0], pairs[0].words[1], pairs[1].words[0], pairs[1].words[1]}};
   }
 }
 
 GPU_DEVICE bool IsAligned(const Weight& w) {
-  return reinterpret_cast<uintptr_t>(w.data) % sizeof(Vector4) == 0;
+  return reinterpret_cast<uintptr_t>(w.data) % sizeof(FourWords) == 0;
 }
 
 // kFp8: lane c has the columns 4 c + 0 ... 3 and 64 + 4 c + 0 ... 3.
 struct Fp8Rows {
-  using Vector = Floats4;
+  using Vector = FourFloats;
   static constexpr int64_t kBlockBytes = kFp8Block;
   static constexpr int kVectors = kNumberVectors * kQuadThreads;  // of a block of columns
   static constexpr bool kOneScale = true;  // for all rows of the weight in a block of threads
@@ -50,7 +50,7 @@ struct Fp8Rows {
   template <bool kAligned, int kTokens>
   GPU_DEVICE static void MakeLanes(const uint8_t* const (&weights)[kQuadRows], const Vector* x,
                                    const int (&row_offsets)[kTokens],
-                                   Floats4 (&lanes)[kQuadRows * kTokens]) {
+                                   FourFloats (&lanes)[kQuadRows * kTokens]) {
     // More rows, or loads, would need too many registers.
     constexpr int kUnrolledHalves = kAligned && kTokens <= 2 ? 2 : 1;
     GPU_UNROLL
@@ -59,7 +59,7 @@ struct Fp8Rows {
     }
     GPU_UNROLL_BY(kUnrolledHalves)
     for (int half = 0; half < 2; ++half) {
-      Vector4 codes[kQuadRows];
+      FourWords codes[kQuadRows];
       GPU_UNROLL
       for (int row = 0; row < kQuadRows; ++row) {
         codes[row] = LoadVector<kAligned>(weights[row] + 64 * half);
@@ -73,7 +73,7 @@ struct Fp8Rows {
         }
         GPU_UNROLL
         for (int t = 0; t < kTokens; ++t) {
-          const Floats4 numbers = x[row_offsets[t] + (kQuadLanes * half + lane) * kQuadThreads];
+          const FourFloats numbers = x[row_offsets[t] + (kQuadLanes * half + lane) * kQuadThreads];
           GPU_UNROLL
           for (int row = 0; row < kQuadRows; ++row) {
             float& chain = lanes[row * kTokens + t].numbers[lane];
@@ -98,7 +98,7 @@ struct Fp8Rows {
 // kFp4: lane c has the columns 8 c + 0 ... 7, whose sum is an integer below 2^25 times 2^-10,
 // rounded once.
 struct Fp4Rows {
-  using Vector = Vector4;
+  using Vector = FourWords;
   static constexpr int64_t kBlockBytes = kFp8Block / 2;
   static constexpr int kVectors = kDigitVectors * kQuadThreads;
   static constexpr bool kOneScale = false;
@@ -113,11 +113,11 @@ struct Fp4Rows {
   template <bool kAligned, int kTokens>
   GPU_DEVICE static void MakeLanes(const uint8_t* const (&weights)[kQuadRows], const Vector* x,
                                    const int (&row_offsets)[kTokens],
-                                   Floats4 (&lanes)[kQuadRows * kTokens]) {
+                                   FourFloats (&lanes)[kQuadRows * kTokens]) {
     uint32_t widened[kQuadRows][2 * kQuadLanes];
     GPU_UNROLL
     for (int row = 0; row < kQuadRows; ++row) {
-      const Vector4 codes = LoadVector<kAligned>(weights[row]);
+      const FourWords codes = LoadVector<kAligned>(weights[row]);
       GPU_UNROLL
       for (int lane = 0; lane < kQuadLanes; ++lane) {
         WidenE2m1(codes.words[lane], widened[row][2 * lane], widened[row][2 * lane + 1]);
@@ -128,7 +128,7 @@ struct Fp4Rows {
       uint32_t words[4 * kDigitVectors];
       GPU_UNROLL
       for (int v = 0; v < kDigitVectors; ++v) {
-        const Vector4 vector = x[row_offsets[t] + v * kQuadThreads];
+        const FourWords vector = x[row_offsets[t] + v * kQuadThreads];
         GPU_UNROLL
         for (int i = 0; i < 4; ++i) {
           words[4 * v + i] = vector.words[i];
@@ -156,7 +156,7 @@ struct Fp4Rows {
 };
 
 // Returns the tree of 16 lanes of a quad to all of its threads. All threads of the wave meet.
-GPU_DEVICE float TreeOfQuad(const Floats4& lanes) {
+GPU_DEVICE float TreeOfQuad(const FourFloats& lanes) {
   float sums[kQuadLanes];
   GPU_UNROLL
   for (int i = 0; i < kQuadLanes; ++i) {
@@ -188,7 +188,7 @@ class RowProduct {
   template <class RowOf, class Store>
   GPU_DEVICE static void Multiply(const LaneRows& x, const RowOf& row_of, const WeightRows& rows,
                                   const Store& store) {
-    GPU_SHARED(Floats4, kept, kKeptLanes * kQuadThreads);
+    GPU_SHARED(FourFloats, kept, kKeptLanes * kQuadThreads);
     GPU_SHARED(float, part_sums, kMostParts* kMostItems);
     GPU_SHARED(float, scales, kMostScales);
     const int64_t part_blocks = rows.Blocks() / rows.w.k_parts;
@@ -234,7 +234,7 @@ class RowProduct {
   // and one of the weight.
   static constexpr int kItems = (kMostItems + kQuads - 1) / kQuads;
   struct Chains {
-    Floats4 sums[kItems];
+    FourFloats sums[kItems];
   };
   static constexpr int kMostScales = kKeptLanes >> kLeastProductShift;  // of a row and a block
 
@@ -258,7 +258,8 @@ class RowProduct {
     const uint8_t* weights[kQuadRows];
     GPU_UNROLL
     for (int i = 0; i < kQuadRows; ++i) {
-      weights[i] = reinterpret_cast<const uint8_t*>(rows.w.data) + sizeof(Vector4) * QuadThread() +
+      weights[i] = reinterpret_cast<const uint8_t*>(rows.w.data) +
+                   sizeof(FourWords) * QuadThread() +
                    (rows.Row(row + i) * rows.Blocks() + first + block) * Format::kBlockBytes;
     }
     const typename Format::Vector* vectors =
@@ -270,7 +271,7 @@ class RowProduct {
       row_offsets[t] = static_cast<int>((row_of(t) - row_of(0)) * rows.Blocks()) * Format::kVectors;
     }
     for (const int step = kQuads >> shift; block < n; block += step) {
-      Floats4 lanes[kQuadRows * kTokens];
+      FourFloats lanes[kQuadRows * kTokens];
       Format::template MakeLanes<kAligned, kTokens>(weights, vectors, row_offsets, lanes);
       GPU_UNROLL
       for (int i = 0; i < kQuadRows * kTokens; ++i) {
@@ -310,11 +311,11 @@ class RowProduct {
           (rows.Row(item & (rows.Count() - 1)) * rows.Blocks() + first) * kQuadThreads +
           QuadThread();
       int place = KeptPlace(rows, 0, item);
-      Floats4& sums = chains.sums[k];
+      FourFloats& sums = chains.sums[k];
       constexpr int kUnrolledBlocks = kExact ? 4 : 1;  // threads meet in the other sums
       GPU_UNROLL_BY(kUnrolledBlocks)
       for (int i = item >> rows.shift; i < n * kTokens; i += kTokens) {
-        const Floats4 lanes = kept[place];
+        const FourFloats lanes = kept[place];
         place += kTokens * kQuadThreads << rows.shift;
         float scale = scales[i];
         if constexpr (!Format::kOneScale) {
