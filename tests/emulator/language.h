@@ -7,6 +7,7 @@
 #include <cmath>
 #include <type_traits>
 
+#include "base/float_types.h"
 #include "tests/emulator/block.h"
 #include "tests/emulator/shared_array.h"
 
@@ -75,6 +76,14 @@ inline double Fma(double a, double b, double c) { return std::fma(a, b, c); }
 inline float Div(float a, float b) { return a / b; }
 inline float Sqrt(float a) { return std::sqrt(a); }
 inline double Floor(double a) { return std::floor(a); }
+
+// Waves of 32 convert E4M3, waves of 64 do not: tests run both ways.
+inline bool ConvertsE4m3() { return WaveSize() == 32; }
+inline void ConvertE4m3(uint32_t codes, float (&four)[4]) {
+  for (int i = 0; i < 4; ++i) {
+    four[i] = E4m3ToFloat(static_cast<uint8_t>(codes >> (8 * i)));
+  }
+}
 
 // Atomic, because threads take turns.
 inline uint64_t CompareExchange(uint64_t* word, uint64_t expected, uint64_t desired) {

@@ -18,11 +18,13 @@
 //                                         all threads of the wave meet
 //   Fma Div Sqrt Floor                    IEEE operations, rounded once, to nearest
 //   CompareExchange(word, expected, desired)  on a word of device memory; returns what was there
+//   ConvertsE4m3() ConvertE4m3(codes, four)  whether the device converts E4M3; then: the four
+//                                         numbers of a word's codes, the lowest byte first
 //
-// Elements of shared arrays are numbers or pointers, read and written by their index. Functions
-// that are constexpr (base/float_types.h, kernels/math.h) can be called from kernels. The sources
-// are compiled without contraction of products and sums, with subnormal numbers, and use no library
-// of a vendor.
+// Elements of shared arrays are numbers, pointers or small structs of numbers, read and written as
+// a whole by their index. Functions that are constexpr (base/float_types.h, kernels/math.h) can be
+// called from kernels. The sources are compiled without contraction of products and sums, with
+// subnormal numbers, and use no library of a vendor.
 #pragma once
 
 #include <stdint.h>
@@ -73,6 +75,29 @@ GPU_DEVICE float Sqrt(float a) { return __fsqrt_rn(a); }
 GPU_DEVICE uint64_t CompareExchange(uint64_t* word, uint64_t expected, uint64_t desired) {
   return atomicCAS(reinterpret_cast<unsigned long long*>(word), expected, desired);
 }
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+GPU_DEVICE constexpr bool ConvertsE4m3() { return true; }
+GPU_DEVICE void ConvertE4m3(uint32_t codes, float (&four)[4]) {
+  asm("{\n"
+      ".reg .b16 low, high, n0, n1, n2, n3;\n"
+      ".reg .b32 n10, n32;\n"
+      "mov.b32 {low, high}, %4;\n"
+      "cvt.rn.f16x2.e4m3x2 n10, low;\n"
+      "cvt.rn.f16x2.e4m3x2 n32, high;\n"
+      "mov.b32 {n0, n1}, n10;\n"
+      "mov.b32 {n2, n3}, n32;\n"
+      "cvt.f32.f16 %0, n0;\n"
+      "cvt.f32.f16 %1, n1;\n"
+      "cvt.f32.f16 %2, n2;\n"
+      "cvt.f32.f16 %3, n3;\n"
+      "}"
+      : "=f"(four[0]), "=f"(four[1]), "=f"(four[2]), "=f"(four[3])
+      : "r"(codes));
+}
+#else
+GPU_DEVICE constexpr bool ConvertsE4m3() { return false; }
+GPU_DEVICE void ConvertE4m3(uint32_t, float (&)[4]) {}
+#endif
 
 }  // namespace fathom::kernels
 
@@ -126,6 +151,8 @@ GPU_DEVICE uint64_t CompareExchange(uint64_t* word, uint64_t expected, uint64_t 
                                        __HIP_MEMORY_SCOPE_AGENT);
   return expected;
 }
+GPU_DEVICE constexpr bool ConvertsE4m3() { return false; }
+GPU_DEVICE void ConvertE4m3(uint32_t, float (&)[4]) {}
 
 }  // namespace fathom::kernels
 

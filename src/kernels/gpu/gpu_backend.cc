@@ -111,11 +111,9 @@ Result<std::vector<const std::byte*>> GpuBackend::Import(
 Status GpuBackend::Reserve(const StepLimits& limits) {
   if (Status s = batch_.Reserve(*driver_, limits.max_tokens); !s) return s;
   const GpuScratchSizes sizes = GpuScratchFor(limits);
-  const std::pair<std::unique_ptr<Buffer>*, std::int64_t> buffers[] = {{&codes_, sizes.codes},
-                                                                       {&scales_, sizes.scales},
-                                                                       {&embedded_, sizes.embedded},
-                                                                       {&hidden_, sizes.hidden},
-                                                                       {&scores_, sizes.scores}};
+  const std::pair<std::unique_ptr<Buffer>*, std::int64_t> buffers[] = {
+      {&codes_, sizes.codes},   {&scales_, sizes.scales}, {&embedded_, sizes.embedded},
+      {&hidden_, sizes.hidden}, {&scores_, sizes.scores}, {&attention_, sizes.attention}};
   for (const auto& [buffer, bytes] : buffers) {
     if (Status s = AllocateTo(*buffer, bytes); !s) return s;
   }

@@ -112,10 +112,9 @@ class GpuBackend final : public Backend {
   // Runs a kernel unless there are no blocks.
   template <class Arguments>
   void Launch(GpuKernel kernel, std::int64_t blocks, const Arguments& arguments,
-              std::int64_t shared_bytes = 0) {
+              std::int64_t shared_bytes = 0, int threads = kMaxBlockThreads) {
     if (blocks > 0) {
-      LaunchWith(*driver_, kernel,
-                 {.x = blocks, .threads = kMaxBlockThreads, .shared_bytes = shared_bytes},
+      LaunchWith(*driver_, kernel, {.x = blocks, .threads = threads, .shared_bytes = shared_bytes},
                  arguments);
     }
   }
@@ -160,14 +159,15 @@ class GpuBackend final : public Backend {
   StepBatch batch_;
   DeviceSampler sampler_;
   PinnedResults results_;
-  std::unique_ptr<Buffer> fault_;     // the fault word
-  std::unique_ptr<Buffer> faults_;    // pinned: the fault word of each of marks_
-  std::unique_ptr<Buffer> staged_;    // lists from the host, for the next kernel
-  std::unique_ptr<Buffer> codes_;     // codes of quantised activations
-  std::unique_ptr<Buffer> scales_;    // scales of the codes
-  std::unique_ptr<Buffer> embedded_;  // rows of an embedding in host memory: [max_tokens, hidden]
-  std::unique_ptr<Buffer> hidden_;    // [rows, moe_intermediate] of experts
-  std::unique_ptr<Buffer> scores_;    // scores of compressed rows, for some tokens
+  std::unique_ptr<Buffer> fault_;      // the fault word
+  std::unique_ptr<Buffer> faults_;     // pinned: the fault word of each of marks_
+  std::unique_ptr<Buffer> staged_;     // lists from the host, for the next kernel
+  std::unique_ptr<Buffer> codes_;      // codes of quantised activations
+  std::unique_ptr<Buffer> scales_;     // scales of the codes
+  std::unique_ptr<Buffer> embedded_;   // rows of an embedding in host memory: [max_tokens, hidden]
+  std::unique_ptr<Buffer> hidden_;     // [rows, moe_intermediate] of experts
+  std::unique_ptr<Buffer> scores_;     // scores of compressed rows, for some tokens
+  std::unique_ptr<Buffer> attention_;  // lists of attention, for some tokens
   std::vector<std::unique_ptr<Buffer>> imported_;
   ExpertPlaces places_;
   std::optional<HostExperts> host_experts_;  // set if the host computes some

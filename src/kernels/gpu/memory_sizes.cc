@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/gpu/attention_lists.h"
 #include "kernels/gpu/device_sampler.h"
 #include "kernels/gpu/step_batch.h"
 
@@ -9,6 +10,19 @@ namespace fathom::kernels {
 namespace {
 
 constexpr std::int64_t kScoreBytes = std::int64_t{64} << 20;  // the most for scores of rows
+constexpr std::int64_t kListBytes = std::int64_t{64} << 20;   // the most for lists of attention
+
+// Returns the bytes of the lists of as many rows of a call as there may be at a time.
+std::int64_t ListBytes(const StepLimits& limits) {
+  const std::int64_t rows = std::max(RoundUp(limits.max_attended_rows, kRowStep), limits.max_block);
+  const gpu::AttentionListShape shape = {
+      .heads = limits.attention_heads,
+      .head_dim = limits.head_dim,
+      .n_blocks = gpu::AttentionBlocks(limits.sliding_window + rows)};
+  return gpu::AttentionListBytes(
+      shape, std::clamp<std::int64_t>(kListBytes / gpu::AttentionRowBytes(shape), 1,
+                                      std::max<std::int64_t>(1, limits.max_tokens)));
+}
 
 }  // namespace
 
@@ -31,7 +45,8 @@ std::int64_t GpuPieceBytes(std::span<const std::span<const std::byte>> pieces) {
 
 std::int64_t GpuScratchSizes::Total() const {
   std::int64_t total = 0;
-  for (const std::int64_t bytes : {codes, scales, embedded, hidden, scores, batch, sampler}) {
+  for (const std::int64_t bytes :
+       {codes, scales, embedded, hidden, scores, attention, batch, sampler}) {
     total += GpuAllocationBytes(bytes);
   }
   return total;
@@ -51,6 +66,7 @@ GpuScratchSizes GpuScratchFor(const StepLimits& limits) {
           .embedded = limits.max_tokens * limits.hidden * kBf16,
           .hidden = hidden * kBf16,
           .scores = scored_tokens * row_bytes,
+          .attention = ListBytes(limits),
           .batch = StepBatch::BytesFor(limits.max_tokens),
           .sampler = DeviceSampler::BytesFor(limits.max_logit_rows, limits.vocabulary)};
 }

@@ -13,6 +13,10 @@ namespace fathom::kernels {
 // Alignment of the pieces that share an allocation.
 inline constexpr std::int64_t kGpuPieceAlignment = 256;
 
+// Compressed rows of a call are counted in multiples of this number: a launch stays the same while
+// a sequence grows by 2,048 tokens, so that a driver recognises it.
+inline constexpr std::int64_t kRowStep = 512;
+
 // The most bytes of host lists that are uploaded together for a kernel.
 inline constexpr std::int64_t kGpuStagedBytes = std::int64_t{256} << 10;
 
@@ -35,13 +39,14 @@ std::int64_t GpuExpertBytes(const ExpertWeights& expert);
 
 // The buffers of Reserve, in bytes.
 struct GpuScratchSizes {
-  std::int64_t codes = 0;     // codes of quantised activations
-  std::int64_t scales = 0;    // scales of the codes
-  std::int64_t embedded = 0;  // rows of an embedding in host memory
-  std::int64_t hidden = 0;    // hidden activations of experts
-  std::int64_t scores = 0;    // scores of compressed rows
-  std::int64_t batch = 0;     // the batch of a step
-  std::int64_t sampler = 0;   // sampler for rows of logits
+  std::int64_t codes = 0;      // codes of quantised activations
+  std::int64_t scales = 0;     // scales of the codes
+  std::int64_t embedded = 0;   // rows of an embedding in host memory
+  std::int64_t hidden = 0;     // hidden activations of experts
+  std::int64_t scores = 0;     // scores of compressed rows
+  std::int64_t attention = 0;  // lists of attention
+  std::int64_t batch = 0;      // the batch of a step
+  std::int64_t sampler = 0;    // sampler for rows of logits
 
   std::int64_t Total() const;
 };
