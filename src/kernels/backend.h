@@ -42,8 +42,10 @@ struct StepLimits {
   std::int64_t moe_intermediate = 0;
   std::int64_t sliding_window = 0;
   std::int64_t max_compressed_rows = 0;  // most rows any compressor of one sequence will hold
-  std::int64_t max_block = 0;            // rows of a segment with sees_whole_segment
-  std::int64_t max_logit_rows = 0;       // rows of one call of ChooseTokens
+  std::int64_t attention_heads = 0;
+  std::int64_t max_attended_rows = 0;  // most compressed rows that a query attends to
+  std::int64_t max_block = 0;          // rows of a segment with sees_whole_segment
+  std::int64_t max_logit_rows = 0;     // rows of one call of ChooseTokens
   std::int64_t vocabulary = 0;
 };
 

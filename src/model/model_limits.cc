@@ -20,6 +20,8 @@ StepLimits MakeStepLimits(const ModelConfig& config, const ModelOptions& options
           .moe_intermediate = config.moe_intermediate_size,
           .sliding_window = config.sliding_window,
           .max_compressed_rows = options.max_context / 4,
+          .attention_heads = config.num_attention_heads,
+          .max_attended_rows = std::max<std::int64_t>(config.index_topk, options.max_context / 128),
           .max_block = draft.max_block,
           .max_logit_rows = options.max_logit_rows,
           .vocabulary = config.vocab_size};

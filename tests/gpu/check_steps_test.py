@@ -471,7 +471,8 @@ class VendorToolsTest(GpuCheckTest):
         code, results = self.run_steps("--step", "ncu")
         self.assertEqual(code, 0)
         kernels = results["steps"]["ncu"]["kernels"]
-        self.assertEqual(list(kernels), ["LinearFp8Row", "ExpertHidden", "SparseAttention", "HcPre"])
+        self.assertEqual(list(kernels), ["LinearFp8Row", "ExpertHidden", "AttentionScores",
+                                         "AttentionValues", "HcPre"])
         self.assertEqual(kernels["LinearFp8Row"]["figures"],
                          {"grid": "(128, 1, 1)", "GPU Speed Of Light": {"Duration": "12.5 us"}})
         self.assertTrue((self.out.parent / kernels["LinearFp8Row"]["report"]).exists())

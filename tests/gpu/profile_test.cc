@@ -40,7 +40,9 @@ TEST(GpuProfile, HasEveryByteThatAStepNeeds) {
     if (row.name.front() != '(') bytes += *row.cost.bytes;
   }
   const std::int64_t n_layers = model->config().num_hidden_layers;
-  EXPECT_EQ(n["SparseAttention"], n_layers);
+  EXPECT_EQ(n["AttentionScores"], n_layers);
+  EXPECT_EQ(n["AttentionWeights"], n_layers);
+  EXPECT_EQ(n["AttentionValues"], n_layers);
   EXPECT_EQ(n["ExpertHidden"], n_layers);
   EXPECT_EQ(n["HcPre"], 2 * n_layers + 1);  // and the head's
   EXPECT_EQ(n["ReadMemory"], 0);            // the limits are not profiled

@@ -152,6 +152,8 @@ void Conformance::Add(std::unique_ptr<Backend> backend) {
                                             .moe_intermediate = 512,
                                             .sliding_window = 128,
                                             .max_compressed_rows = 2048,
+                                            .attention_heads = 130,
+                                            .max_attended_rows = 2048,
                                             .max_logit_rows = 8,
                                             .vocabulary = 1003});
   ASSERT_TRUE(reserved) << reserved.error().message;

@@ -319,6 +319,24 @@ Array<std::uint8_t> PackedKeys(Data& data, const Blocks& blocks, const KeyLayout
   return packed;
 }
 
+// Copies elements to an address that is a multiple of 8 bytes, or to one element after it: kernels
+// of GPUs read the former by words.
+template <class T>
+class Placed {
+ public:
+  Placed(const Array<T>& from, bool at_words)
+      : memory_(static_cast<std::int64_t>(from.all().size_bytes() / sizeof(std::uint64_t)) + 2, 0),
+        data_(reinterpret_cast<T*>(memory_.data()) + (at_words ? 0 : 1)) {
+    std::ranges::copy(from.all(), data_);
+  }
+  T* data() { return data_; }
+  Matrix<const T> As(std::int64_t rows, std::int64_t cols) const { return {data_, rows, cols}; }
+
+ private:
+  Array<std::uint64_t> memory_;
+  T* data_;
+};
+
 struct AttentionCase {
   int ratio = 0;
   std::int64_t heads = 4;
@@ -329,6 +347,8 @@ struct AttentionCase {
   std::int64_t row_of_position_0 = 0;
   bool gathered = false;  // the rows are not in the cache
   bool sees_whole_segment = false;
+  bool at_words = false;  // arrays begin at multiples of 8 bytes
+  bool few_rows = false;  // Reserve has announced fewer rows than there are
 };
 
 class ConformanceAttention : public ConformanceCache {
@@ -340,12 +360,12 @@ class ConformanceAttention : public ConformanceCache {
     // Positions to 2,020, with the compressed rows that these positions can have.
     const Blocks window_blocks(data, 2021, 128);
     const Blocks row_blocks(data, 600, c.ratio == 128 ? 1 : 32);
-    const Array<Bf16> q = data.Bf16s(t * c.heads * c.head_dim, kind);
-    const Array<Bf16> keys = data.Bf16s(t * c.head_dim, kind);
+    const Placed q(data.Bf16s(t * c.heads * c.head_dim, kind), c.at_words);
+    const Placed keys(data.Bf16s(t * c.head_dim, kind), c.at_words);
     const Array<float> sinks = data.Floats(c.heads);
     const KeyLayout layout = {c.head_dim, 2 * c.pairs};
-    Array<std::uint8_t> window = PackedKeys(data, window_blocks, layout, kind);
-    Array<std::uint8_t> compressed = PackedKeys(data, row_blocks, layout, kind);
+    Placed window(PackedKeys(data, window_blocks, layout, kind), c.at_words);
+    Placed compressed(PackedKeys(data, row_blocks, layout, kind), c.at_words);
     const Angles angles(data, t, c.pairs);
     Array<std::int32_t> selected(t * c.top);
     for (std::int64_t row = 0; row < t && c.top > 0; ++row) {
@@ -381,6 +401,12 @@ class ConformanceAttention : public ConformanceCache {
                            c.heads, c.head_dim, c.window, c.top, t, static_cast<int>(kind)),
                [&](Backend& backend) {
                  Array<Bf16> out(t * c.heads * c.head_dim);
+                 if (c.few_rows) {
+                   EXPECT_TRUE(backend.Reserve({.max_tokens = t,
+                                                .head_dim = c.head_dim,
+                                                .sliding_window = c.window,
+                                                .attention_heads = 1}));
+                 }
                  BeginStep(backend, batch);
                  backend.SparseAttention(input, batch.View(), cache,
                                          out.As(t, c.heads * c.head_dim));
@@ -391,15 +417,17 @@ class ConformanceAttention : public ConformanceCache {
 
 TEST_P(ConformanceAttention, AllLayerKinds) {
   Data data(3);
+  bool at_words = false;
   for (const Kind kind : {Kind::kNormal, Kind::kTiny}) {
     for (const Batch& batch :
          {MixedBatch(9, 5, 14, 127), MixedBatch(1, 255, 1, 3), MixedBatch(70, 400, 20, 2000)}) {
-      Compare(data, {.ratio = 0}, batch, kind);
-      Compare(data, {.ratio = 0, .row_of_position_0 = 1}, batch, kind);
-      Compare(data, {.ratio = 4, .top = 32}, batch, kind);
-      Compare(data, {.ratio = 4, .top = 32, .gathered = true}, batch, kind);
-      Compare(data, {.ratio = 4}, batch, kind);
-      Compare(data, {.ratio = 128}, batch, kind);
+      Compare(data, {.ratio = 0, .at_words = at_words}, batch, kind);
+      Compare(data, {.ratio = 0, .row_of_position_0 = 1, .at_words = at_words}, batch, kind);
+      Compare(data, {.ratio = 4, .top = 32, .at_words = at_words}, batch, kind);
+      Compare(data, {.ratio = 4, .top = 32, .gathered = true, .at_words = at_words}, batch, kind);
+      Compare(data, {.ratio = 4, .at_words = at_words}, batch, kind);
+      Compare(data, {.ratio = 128, .at_words = at_words}, batch, kind);
+      at_words = !at_words;
     }
   }
   Compare(data, {}, Batch(), Kind::kNormal);
@@ -413,6 +441,7 @@ TEST_P(ConformanceAttention, BlocksOfDrafts) {
     for (const Batch& batch :
          {MixedBatch(5, 14, 7, 127), MixedBatch(1, 64, 1, 3), MixedBatch(6, 400, 20, 2000)}) {
       Compare(data, {.sees_whole_segment = true}, batch, kind);
+      Compare(data, {.sees_whole_segment = true, .at_words = true}, batch, kind);
       Compare(data,
               {.heads = 3, .head_dim = 96, .pairs = 16, .window = 37, .sees_whole_segment = true},
               batch, kind);
@@ -432,6 +461,18 @@ TEST_P(ConformanceAttention, OddShapes) {
             batch, Kind::kNormal);
   }
   Compare(data, {.heads = 2, .head_dim = 512, .pairs = 32, .window = 128}, batch, Kind::kNormal);
+  for (const std::int64_t heads : {1, 7, 16, 17, 64}) {
+    for (const std::int64_t head_dim : {64, 112, 128, 160, 512, 656}) {
+      Compare(data,
+              {.ratio = 4,
+               .heads = heads,
+               .head_dim = head_dim,
+               .window = 37,
+               .top = 29,
+               .at_words = true},
+              MixedBatch(2, 300, 5, 600), Kind::kNormal);
+    }
+  }
   Compare(data, {.heads = 2, .head_dim = 64, .pairs = 0, .window = 1}, batch, Kind::kNormal);
   Compare(data, {.heads = 5, .head_dim = 160, .pairs = 16, .window = 70}, batch, Kind::kNormal);
   Compare(data, {.heads = 3, .head_dim = 64, .pairs = 32, .window = 70}, batch, Kind::kNormal);
@@ -440,12 +481,44 @@ TEST_P(ConformanceAttention, OddShapes) {
   Compare(data, {.heads = 2, .head_dim = 36, .pairs = 2, .window = 8}, batch, Kind::kNormal);
 }
 
+// Lists that end with a block of 64 slots or beside one, blocks of slots without a key at the end
+// and between others, long lists.
+TEST_P(ConformanceAttention, ListLengths) {
+  Data data(7);
+  const Batch batch = MixedBatch(3, 300, 2, 2015);
+  for (const std::int64_t top : {1, 26, 27, 28, 91, 603}) {
+    for (const bool at_words : {false, true}) {
+      Compare(
+          data,
+          {.ratio = 4, .heads = 3, .head_dim = 64, .window = 37, .top = top, .at_words = at_words},
+          batch, Kind::kNormal);
+    }
+  }
+  Compare(data,
+          {.ratio = 4, .heads = 3, .head_dim = 64, .window = 200, .top = 40, .at_words = true},
+          batch, Kind::kNormal);
+  Compare(data, {.heads = 17, .head_dim = 64, .window = 2000, .at_words = true}, batch,
+          Kind::kNormal);
+}
+
+// More rows than a GPU has memory for at a time.
+TEST_P(ConformanceAttention, FewRowsAtATime) {
+  if (GetParam().isa) GTEST_SKIP() << "for GPUs";
+  Data data(8);
+  for (const std::int64_t heads : {3, 20}) {
+    Compare(data, {.ratio = 4, .heads = heads, .top = 40, .few_rows = true},
+            MixedBatch(40, 9, 20, 9), Kind::kNormal);
+  }
+}
+
 // Scores far apart: probabilities that vanish, blocks that rescale what came before.
 TEST_P(ConformanceAttention, LargeScores) {
   Data data(5);
   for (const Kind kind : {Kind::kLarge, Kind::kMixed}) {
-    Compare(data, {.ratio = 4, .head_dim = 64, .pairs = 16, .top = 200}, MixedBatch(9, 900, 5, 999),
-            kind);
+    for (const bool at_words : {false, true}) {
+      Compare(data, {.ratio = 4, .head_dim = 64, .pairs = 16, .top = 200, .at_words = at_words},
+              MixedBatch(9, 900, 5, 999), kind);
+    }
   }
 }
 

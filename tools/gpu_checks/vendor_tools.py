@@ -15,7 +15,8 @@ MIB = 1 << 20
 MOST_OF_REPORT = 16 * MIB
 SECTIONS = ["SpeedOfLight", "MemoryWorkloadAnalysis", "WarpStateStats", "Occupancy"]
 # Kernels, and how many of their launches come before: the second LinearFp8Row of a layer is wq_b's.
-KERNELS = {"LinearFp8Row": 1, "ExpertHidden": 0, "SparseAttention": 0, "HcPre": 0}
+KERNELS = {"LinearFp8Row": 1, "ExpertHidden": 0, "AttentionScores": 0, "AttentionValues": 0,
+           "HcPre": 0}
 NCU_ROW = "tg2@4096"
 LEAST_OF_KERNEL = 5  # seconds
 SANITIZED_LAYERS = "OnDevice/GpuLayers*flash_mini*"

@@ -47,6 +47,15 @@ def few_rows(kernel, name):
                  lambda n: n["fma"] > 0 and n["shared load"] > 0 and n["shuffle"] == 0)]
 
 
+def attention(kernel, name, products):
+    """A step of the tile of a thread: its share of the keys is widened, too.
+
+    Keys that are read by words: number by number they have a loop of their own, or more loads.
+    """
+    return Loop(kernel, name, "head and dimension of a key", lambda n: n["fma"],
+                lambda n: n["fma"] == products and n["shared load"] > 0 and n["load"] < 40)
+
+
 LOOPS = [
     *few_rows("LinearFp8Row", "1 row"),
     *few_rows("LinearFp8Rows2", "2 rows"),
@@ -70,12 +79,11 @@ LOOPS = [
     fp8("ExpertHidden", "FP8"),
     fp4("ExpertOutput", "FP4"),
     fp8("ExpertOutput", "FP8"),
-    # A number of a key is loaded as BF16 of the batch, as BF16 of the cache (its bytes), or as a
-    # code and a scale.
-    Loop("SparseAttention", "scores", "dimension of a key", lambda n: n["fma"],
-         lambda n: n["load"] == 6 * n["fma"] > 0 and n["shared load"] == 0),
-    Loop("SparseAttention", "values", "dimension of a key", lambda n: n["fma"],
-         lambda n: n["load"] == 5 * n["fma"] > 0 and n["shared load"] > 0),
+    attention("AttentionScores", "scores", 128),
+    attention("WideAttentionScores", "scores", 256),
+    attention("BlockAttentionScores", "scores", 128),
+    attention("AttentionValues", "values", 256),
+    attention("WideAttentionValues", "values", 512),
     Loop("IndexScores", "scores", "dimension of a key", lambda n: n["integer multiply"],
          lambda n: n["integer multiply"] > 0 and n["load"] > 0),
     # Four weights are a vector of shared memory, and so are four numbers of a row.

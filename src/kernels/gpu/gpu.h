@@ -4,9 +4,8 @@
 // and uses:
 //
 //   GPU_KERNEL(Name, Arguments a) {...}   a kernel of kernel_list.h; Arguments is a plain struct
-//   GPU_RESIDENT_KERNEL(Name, n, Arguments a) {...}  one whose registers let n blocks of
-//   kMaxBlockThreads
-//                                         run on a multiprocessor with 65,536 of them
+//   GPU_RESIDENT_KERNEL(Name, n, Arguments a) {...}   one with so few registers that a device with
+//                                         65,536 of them in a multiprocessor runs n blocks there
 //   GPU_DEVICE                            before a function that kernels call; GPU_ANYWHERE before
 //                                         one that constexpr functions call too
 //   GPU_SHARED(T, name, count)            an array of the block; its content begins undefined
@@ -22,13 +21,11 @@
 //                                         all threads of the wave meet
 //   Fma Div Sqrt Floor                    IEEE operations, rounded once, to nearest
 //   CompareExchange(word, expected, desired)  on a word of device memory; returns what was there
-//   ConvertsE4m3() ConvertE4m3(codes, four)  whether the device converts E4M3; then: the four
-//   numbers
-//                                         of a word's codes, the lowest byte first
+//   ConvertsE4m3()                        whether the device converts E4M3
+//   ConvertE4m3(codes, four)              then: the numbers of a word's codes, the lowest first
 //   DotBytes(a, b, sum)                   sum + the products of four signed bytes of a and b
 //   WidenE2m1(codes, low, high)           the eight E2M1 codes of a word, the lowest first, as
-//   bytes of
-//                                         two words: 64 + 2 * number
+//                                         bytes of two words: 64 + 2 * number
 //
 // Elements of shared arrays are numbers, pointers or small structs of numbers, read and written as
 // a whole by their index. Functions that are constexpr (base/float_types.h, kernels/math.h) can be

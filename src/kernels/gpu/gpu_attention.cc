@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/integer_math.h"
+#include "kernels/gpu/attention_lists.h"
 #include "kernels/gpu/device/attention.h"
 #include "kernels/gpu/device/compressor.h"
 #include "kernels/gpu/device/indexer.h"
@@ -14,10 +15,29 @@
 namespace fathom::kernels {
 namespace {
 
-constexpr std::int64_t kSharedAlignment = 16;
-// Rows are scored in multiples of this number: a launch stays the same while a sequence grows by
-// 2,048 tokens, so that a driver recognises it.
-constexpr std::int64_t kScoredRows = 512;
+// From so many rows times heads on, attention has more than enough blocks of the wide shapes.
+constexpr std::int64_t kWideRowHeads = 512;
+
+// Returns whether kernels can read the rows by words.
+template <class T>
+bool AreWords(Matrix<const T> rows) {
+  constexpr std::uintptr_t kWord = sizeof(std::uint64_t);
+  return rows.rows == 0 || (reinterpret_cast<std::uintptr_t>(rows.data) % kWord == 0 &&
+                            rows.cols * static_cast<std::int64_t>(sizeof(T)) % kWord == 0);
+}
+bool AreWords(const BlockRows& rows) {
+  return AreWords(Matrix<const std::uint8_t>{rows.data, 1, rows.row_bytes}) &&
+         AreWords(Matrix<const std::uint8_t>{rows.data, 1, rows.block_stride});
+}
+
+// Returns whether the operation is of a kind that gpu::WordReader reads.
+bool AreWords(const SparseAttentionOp& op) {
+  const KeyLayout& layout = op.cache.window.rows.layout;
+  return layout.head_dim % 16 == 0 && PlainDims(layout) % 8 == 0 && AreWords(op.input.q) &&
+         AreWords(op.input.keys) && AreWords(op.input.gathered) &&
+         AreWords(op.cache.window.rows.blocks) &&
+         (op.cache.ratio == 0 || AreWords(op.cache.compressor.rows.blocks));
+}
 
 }  // namespace
 
@@ -80,7 +100,7 @@ struct GpuBackend::AttentionOperations {
     const std::int64_t room = self.scores_ == nullptr ? 0 : self.scores_->bytes() / kScoreSize;
     const auto most_of = [&](std::span<const std::int64_t> counts) {
       const std::int64_t most = counts.empty() ? 0 : *std::ranges::max_element(counts);
-      return std::max(most, std::min(RoundUp(most, kScoredRows), room));
+      return std::max(most, std::min(RoundUp(most, kRowStep), room));
     };
     const std::int64_t stride = std::max<std::int64_t>(most_of(row_counts), 1);
     Check(stride <= room, "more compressed rows than Reserve announced, or Reserve was not called");
@@ -156,29 +176,72 @@ struct GpuBackend::AttentionOperations {
             "SparseAttention: more rows than the cache holds");
     }
     const std::int64_t head_dim = op.input.keys.cols;
-    const std::int64_t heads = std::ssize(op.input.sinks);
-    const std::int64_t chains = gpu::kAttentionBlock * DivideUp(head_dim, gpu::kScoreChain) *
-                                static_cast<std::int64_t>(sizeof(float));
+    Check(head_dim % 2 == 0, "SparseAttention: expected an even number of dimensions");
+    gpu::AttentionArguments call = {
+        .q = op.input.q,
+        .keys = op.input.keys,
+        .selected = op.input.selected,
+        .gathered = op.input.gathered,
+        .sinks = op.input.sinks.data(),
+        .heads = std::ssize(op.input.sinks),
+        .sliding_window = op.input.sliding_window,
+        .rope = op.input.rope,
+        .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_dim))),
+        .batch = self.batch_.View(op.batch),
+        .window = op.cache.window,
+        .compressed = op.cache.compressor.rows,
+        .ratio = op.cache.ratio,
+        .out = op.out,
+        .fault = self.fault(),
+        .reads_words = AreWords(op)};
+    const std::int64_t room = self.attention_ == nullptr ? 0 : self.attention_->bytes();
+    gpu::AttentionListShape shape = {.heads = call.heads, .head_dim = head_dim};
+    const auto rows_with = [&](std::int64_t step) {
+      shape.n_blocks = gpu::AttentionBlocks(MostSlots(op, step));
+      return gpu::AttentionRowsIn(room, shape);
+    };
+    const std::int64_t fitting = std::max(rows_with(kRowStep), std::int64_t{0});
+    const std::int64_t tile = fitting > 0 ? fitting : rows_with(1);
+    Check(tile > 0, "SparseAttention: more keys than Reserve announced, or Reserve was not called");
+    for (call.first_row = 0; call.first_row < op.out.rows; call.first_row += tile) {
+      call.n_rows = std::min(tile, op.out.rows - call.first_row);
+      call.lists = gpu::LayOutAttentionLists(self.attention_->address(), shape, call.n_rows);
+      Attend(call, op.input.sees_whole_segment);
+    }
+  }
+
+  // Returns the most slots of a row, as if the compressed rows were a multiple of `step`.
+  static std::int64_t MostSlots(const SparseAttentionOp& op, std::int64_t step) {
+    std::int64_t most = op.input.selected.cols;
+    if (op.input.sees_whole_segment) {
+      for (const Segment& segment : op.batch.segments) {
+        most = std::max<std::int64_t>(most, segment.n_tokens);
+      }
+    } else if (most == 0) {
+      for (const std::int32_t position : op.batch.positions) {
+        most = std::max(most, VisibleRows(position, op.cache.ratio));
+      }
+      most = RoundUp(most, step);
+    }
+    return op.input.sliding_window + most;
+  }
+
+  // Computes the rows of a call. Few rows are spread over many small blocks.
+  void Attend(const gpu::AttentionArguments& call, bool of_drafts) {
+    const bool is_wide = call.n_rows * call.heads >= kWideRowHeads;
+    const gpu::AttentionShape& scores =
+        is_wide && !of_drafts ? gpu::kWideScoreShape : gpu::kScoreShape;
+    const gpu::AttentionShape& values = is_wide ? gpu::kWideValueShape : gpu::kValueShape;
+    self.Launch(of_drafts ? GpuKernel::kBlockAttentionScores
+                : is_wide ? GpuKernel::kWideAttentionScores
+                          : GpuKernel::kAttentionScores,
+                call.n_rows * call.lists.n_blocks * DivideUp(call.heads, scores.heads), call, 0,
+                scores.threads);
+    self.Launch(GpuKernel::kAttentionWeights, call.n_rows * call.heads, call);
     self.Launch(
-        op.input.sees_whole_segment ? GpuKernel::kBlockAttention : GpuKernel::kSparseAttention,
-        op.out.rows * heads,
-        gpu::AttentionArguments{
-            .q = op.input.q,
-            .keys = op.input.keys,
-            .selected = op.input.selected,
-            .gathered = op.input.gathered,
-            .sinks = op.input.sinks.data(),
-            .heads = heads,
-            .sliding_window = op.input.sliding_window,
-            .rope = op.input.rope,
-            .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_dim))),
-            .batch = self.batch_.View(op.batch),
-            .window = op.cache.window,
-            .compressed = op.cache.compressor.rows,
-            .ratio = op.cache.ratio,
-            .out = op.out,
-            .fault = self.fault()},
-        RoundUp(chains, kSharedAlignment) + head_dim * static_cast<std::int64_t>(sizeof(float)));
+        is_wide ? GpuKernel::kWideAttentionValues : GpuKernel::kAttentionValues,
+        call.n_rows * DivideUp(call.keys.cols, values.dims) * DivideUp(call.heads, values.heads),
+        call, 0, values.threads);
   }
 
   void Compute(const AppendWindowOp& op) {

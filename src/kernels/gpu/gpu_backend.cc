@@ -112,9 +112,9 @@ Status GpuBackend::Reserve(const StepLimits& limits) {
   if (Status s = batch_.Reserve(*driver_, limits.max_tokens); !s) return s;
   const GpuScratchSizes sizes = GpuScratchFor(limits);
   const std::pair<std::unique_ptr<Buffer>*, std::int64_t> buffers[] = {
-      {&codes_, sizes.codes},       {&scales_, sizes.scales}, {&lane_rows_, sizes.lane_rows},
-      {&embedded_, sizes.embedded}, {&hidden_, sizes.hidden}, {&scores_, sizes.scores},
-      {&chains_, sizes.chains}};
+      {&codes_, sizes.codes},       {&scales_, sizes.scales},      {&lane_rows_, sizes.lane_rows},
+      {&embedded_, sizes.embedded}, {&hidden_, sizes.hidden},      {&scores_, sizes.scores},
+      {&chains_, sizes.chains},     {&attention_, sizes.attention}};
   for (const auto& [buffer, bytes] : buffers) {
     if (Status s = AllocateTo(*buffer, bytes); !s) return s;
   }

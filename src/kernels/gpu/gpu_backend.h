@@ -113,10 +113,9 @@ class GpuBackend final : public Backend {
   // Runs a kernel unless there are no blocks.
   template <class Arguments>
   void Launch(GpuKernel kernel, std::int64_t blocks, const Arguments& arguments,
-              std::int64_t shared_bytes = 0) {
+              std::int64_t shared_bytes = 0, int threads = kMaxBlockThreads) {
     if (blocks > 0) {
-      LaunchWith(*driver_, kernel,
-                 {.x = blocks, .threads = kMaxBlockThreads, .shared_bytes = shared_bytes},
+      LaunchWith(*driver_, kernel, {.x = blocks, .threads = threads, .shared_bytes = shared_bytes},
                  arguments);
     }
   }
@@ -176,6 +175,7 @@ class GpuBackend final : public Backend {
   std::unique_ptr<Buffer> hidden_;     // [rows, moe_intermediate] of experts
   std::unique_ptr<Buffer> scores_;     // scores of compressed rows, for some tokens
   std::unique_ptr<Buffer> chains_;     // chains of the gates of hyper-connections, for some rows
+  std::unique_ptr<Buffer> attention_;  // lists of attention, for some tokens
   std::vector<std::unique_ptr<Buffer>> imported_;
   ExpertPlaces places_;
   std::optional<HostExperts> host_experts_;  // set if the host computes some

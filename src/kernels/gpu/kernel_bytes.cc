@@ -157,14 +157,35 @@ std::int64_t ChooseRowBytes(Call call, const ChooseRowsArguments& a) {
   return ScoredRows(call, a) * kScoreBytes + chosen;
 }
 
-std::int64_t Bytes(Call call, const AttentionArguments& a) {
+// Returns the number of keys of a call's rows, all rows together.
+std::int64_t AttendedKeys(Call call, const AttentionArguments& a) {
   std::int64_t keys = 0;
-  for (const std::int32_t position : call.device.Read(a.batch.positions, a.out.rows)) {
+  const std::int32_t* const first = a.batch.positions + a.first_row;
+  for (const std::int32_t position : call.device.Read(first, a.n_rows)) {
     // With blocks of drafts, the few own keys of a row's block are ignored.
     const ReadRows read = CountReadRows(position, a.sliding_window, a.ratio, a.selected.cols);
     keys += read.window + read.compressed;
   }
-  return keys * KeyBytes(a.window.rows.layout) + SumOfSizes(a.q, a.rope, a.selected, a.out);
+  return keys;
+}
+// Counts keys, and a score or a probability for each head of a key.
+std::int64_t AttentionBytes(Call call, const AttentionArguments& a, std::int64_t key_bytes,
+                            std::int64_t numbers) {
+  return AttendedKeys(call, a) *
+         (key_bytes + numbers * a.heads * static_cast<std::int64_t>(sizeof(float)));
+}
+std::int64_t ScoreBytes(Call call, const AttentionArguments& a) {
+  return AttentionBytes(call, a, KeyBytes(a.window.rows.layout), 1) +
+         SumOfSizes(a.q.Rows(0, a.n_rows)) +
+         a.n_rows * a.selected.cols * static_cast<std::int64_t>(sizeof(std::int32_t));
+}
+std::int64_t WeightBytes(Call call, const AttentionArguments& a) {
+  return AttentionBytes(call, a, 0, 2);
+}
+std::int64_t ValueBytes(Call call, const AttentionArguments& a) {
+  return AttentionBytes(call, a, KeyBytes(a.window.rows.layout), 1) +
+         SumOfSizes(a.rope.cos.Rows(0, a.n_rows), a.rope.sin.Rows(0, a.n_rows),
+                    a.out.Rows(0, a.n_rows));
 }
 std::int64_t Bytes(Call, const AppendWindowArguments& a) {
   return SumOfSizes(a.keys) + a.keys.rows * KeyBytes(a.cache.rows.layout);
@@ -253,8 +274,12 @@ constexpr struct {
     {GpuKernel::kIndexQueries, Count<IndexQueriesArguments>},
     {GpuKernel::kIndexScores, Count<ChooseRowsArguments, IndexScoreBytes>},
     {GpuKernel::kChooseRows, Count<ChooseRowsArguments, ChooseRowBytes>},
-    {GpuKernel::kSparseAttention, Count<AttentionArguments>},
-    {GpuKernel::kBlockAttention, Count<AttentionArguments>},
+    {GpuKernel::kAttentionScores, Count<AttentionArguments, ScoreBytes>},
+    {GpuKernel::kWideAttentionScores, Count<AttentionArguments, ScoreBytes>},
+    {GpuKernel::kBlockAttentionScores, Count<AttentionArguments, ScoreBytes>},
+    {GpuKernel::kAttentionWeights, Count<AttentionArguments, WeightBytes>},
+    {GpuKernel::kAttentionValues, Count<AttentionArguments, ValueBytes>},
+    {GpuKernel::kWideAttentionValues, Count<AttentionArguments, ValueBytes>},
     {GpuKernel::kAppendWindow, Count<AppendWindowArguments>},
     {GpuKernel::kCopyRows, Count<CopyRowsArguments>},
     {GpuKernel::kRoute, Count<RouteArguments>},

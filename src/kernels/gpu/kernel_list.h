@@ -18,7 +18,8 @@ namespace fathom::kernels {
   X(HcChains) X(HcPre) X(HcPost) X(AddToStreams) X(MeanOfStreams) X(Add) \
   X(AddPositionScores) X(CompressRows) X(KeepInputs) \
   X(IndexQueries) X(IndexScores) X(ChooseRows) \
-  X(SparseAttention) X(BlockAttention) X(AppendWindow) X(CopyRows) \
+  X(AttentionScores) X(WideAttentionScores) X(BlockAttentionScores) X(AttentionWeights) \
+  X(AttentionValues) X(WideAttentionValues) X(AppendWindow) X(CopyRows) \
   X(Route) X(RouteByToken) X(ExpertHidden) X(ExpertOutput) X(CombineExperts) \
   X(ScanLogits) X(ChangeLogits) X(OrderTokens) X(KeepTopK) X(WeighTokens) X(KeepTopP) \
   X(DrawTokens) X(TakeTokens) \

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/gpu/attention_lists.h"
 #include "kernels/gpu/device/hyper_connection.h"
 #include "kernels/gpu/device/lane_rows.h"
 #include "kernels/gpu/device_sampler.h"
@@ -12,6 +13,19 @@ namespace {
 
 constexpr std::int64_t kScoreBytes = std::int64_t{64} << 20;  // the most for scores of rows
 constexpr std::int64_t kMostChainRows = 512;  // enough for all multiprocessors, even of the head
+constexpr std::int64_t kListBytes = std::int64_t{64} << 20;  // the most for lists of attention
+
+// Returns the bytes of the lists of as many rows of a call as there may be at a time.
+std::int64_t ListBytes(const StepLimits& limits) {
+  const std::int64_t rows = std::max(RoundUp(limits.max_attended_rows, kRowStep), limits.max_block);
+  const gpu::AttentionListShape shape = {
+      .heads = limits.attention_heads,
+      .head_dim = limits.head_dim,
+      .n_blocks = gpu::AttentionBlocks(limits.sliding_window + rows)};
+  return gpu::AttentionListBytes(
+      shape, std::clamp<std::int64_t>(kListBytes / gpu::AttentionRowBytes(shape), 1,
+                                      std::max<std::int64_t>(1, limits.max_tokens)));
+}
 
 }  // namespace
 
@@ -40,7 +54,7 @@ std::int64_t GpuPieceBytes(std::span<const std::span<const std::byte>> pieces) {
 std::int64_t GpuScratchSizes::Total() const {
   std::int64_t total = 0;
   for (const std::int64_t bytes :
-       {codes, scales, lane_rows, embedded, hidden, scores, chains, batch, sampler}) {
+       {codes, scales, lane_rows, embedded, hidden, scores, chains, attention, batch, sampler}) {
     total += GpuAllocationBytes(bytes);
   }
   return total;
@@ -64,6 +78,7 @@ GpuScratchSizes GpuScratchFor(const StepLimits& limits) {
           .scores = scored_tokens * row_bytes,
           .chains = std::min(limits.max_tokens, kMostChainRows) *
                     gpu::RowOfChainsBytes(kStreams * limits.hidden),
+          .attention = ListBytes(limits),
           .batch = StepBatch::BytesFor(limits.max_tokens),
           .sampler = DeviceSampler::BytesFor(limits.max_logit_rows, limits.vocabulary)};
 }

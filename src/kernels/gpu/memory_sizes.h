@@ -13,6 +13,10 @@ namespace fathom::kernels {
 // Alignment of the pieces that share an allocation.
 inline constexpr std::int64_t kGpuPieceAlignment = 256;
 
+// Compressed rows of a call are counted in multiples of this number: a launch stays the same while
+// a sequence grows by 2,048 tokens, so that a driver recognises it.
+inline constexpr std::int64_t kRowStep = 512;
+
 // The most bytes of host lists that are uploaded together for a kernel.
 inline constexpr std::int64_t kGpuStagedBytes = std::int64_t{256} << 10;
 
@@ -45,6 +49,7 @@ struct GpuScratchSizes {
   std::int64_t hidden = 0;     // hidden activations of experts
   std::int64_t scores = 0;     // scores of compressed rows
   std::int64_t chains = 0;     // chains of the gates of hyper-connections
+  std::int64_t attention = 0;  // lists of attention
   std::int64_t batch = 0;      // the batch of a step
   std::int64_t sampler = 0;    // sampler for rows of logits
 
