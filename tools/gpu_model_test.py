@@ -253,14 +253,14 @@ class ProgramTest(unittest.TestCase):
     def test_loops_that_are_missing_are_all_named_and_nothing_is_guessed(self):
         with tempfile.TemporaryDirectory() as folder:
             planned = json.loads(PLANNED.read_text())
-            for title in ("HcChains, chains", "LinearFp8, tile"):
+            for title in ("HcChains, 1 row", "LinearFp8, tile"):
                 del planned["loops"]["sm_90a"][title]
             path = Path(folder) / "gauge.json"
             path.write_text(json.dumps(planned))
             code, text, error = self.run_main("--after", str(path), "--rows", "tg64")
             self.assertEqual(code, 2)
             self.assertNotIn("tg64", text)
-            self.assertIn('expected loops that it does not have: "HcChains, chains", '
+            self.assertIn('expected loops that it does not have: "HcChains, 1 row", '
                           '"LinearFp8, tile". It has: ', error)
             del planned["loops"]["sm_80"]
             path.write_text(json.dumps(planned))

@@ -45,6 +45,7 @@ class Launch:
     shared_bytes: int = 0
     bytes: float = 0.0
     times: int = 1  # launches that are all alike
+    threads: int = 256  # of a block
     beside: tuple = ()  # launches whose blocks run in this one; then only the first two and `times`
 
     def titles(self):
@@ -94,7 +95,7 @@ def resident_of(launch, device, gauge):
     registers = launch.registers
     if isinstance(registers, str):
         registers = gauge.loop(registers).registers
-    return device.units * device.resident_blocks(registers, launch.shared_bytes)
+    return device.units * device.resident_blocks(launch.threads, registers, launch.shared_bytes)
 
 
 def estimate_part(launch, device, gauge):

@@ -26,6 +26,7 @@ RANGES = {"pipe_share": (0.70, 0.95), "memory_share": (0.70, 0.93), "loaded_memo
           "start_us": (0.5, 3.0), "gap": (0.6, 2.0), "interval": (0.75, 1.5),
           "host_us": (10.0, 100.0)}
 
+MOST_BLOCKS = 32  # of a unit
 BARRIER = 30  # cycles until all warps of a block have met
 ROOT_UNIT = 23  # cycles of the unit for reciprocals and roots
 DIVISION_SLOTS = 16  # issue slots of a division: 1,047 for 64 in the Sinkhorn loop of HcPre
@@ -72,10 +73,10 @@ class Device:
                 "slot": self.slot_cycles}
         return sum(each[name] * count for name, count in wait.items())
 
-    def resident_blocks(self, registers, shared_bytes):
-        """Blocks of 256 threads that a unit holds at a time."""
+    def resident_blocks(self, threads, registers, shared_bytes):
+        """Blocks that a unit holds at a time."""
         per_thread = -(-max(registers, 16) // 8) * 8
-        most = [self.threads // 256, self.registers // (per_thread * 256)]
+        most = [MOST_BLOCKS, self.threads // threads, self.registers // (per_thread * threads)]
         if shared_bytes:
             most.append(self.shared_bytes // (shared_bytes + 1024))
         return max(1, min(most))

@@ -102,11 +102,21 @@ def demands(builds, device, models):
 
 
 def variations(builds, device, models):
-    """The demanded ratios with one assumption at a time at each end of its range."""
+    """The demanded ratios with one assumption at a time at each end of its range, and with all of
+    them at the end that is worse for a demand."""
     lines = []
+    worst = [{} for _ in DEMANDS]  # for each demand the worse end of every range
+
+    def ratios(changes):
+        varied = replace(device, assumptions=replace(device.assumptions, **changes))
+        return demanded_ratios(builds, varied, models)
+
     for name, ends in RANGES.items():
-        for value in ends:
-            varied = replace(device, assumptions=replace(device.assumptions, **{name: value}))
-            lines.append([f"`{name}`", f"{value:g}",
-                          *(f"{ratio:.2f}" for ratio in demanded_ratios(builds, varied, models))])
+        found = [ratios({name: value}) for value in ends]
+        for i, changes in enumerate(worst):
+            changes[name] = min(zip(found, ends), key=lambda each: each[0][i])[1]
+        lines += [[f"`{name}`", f"{value:g}", *(f"{ratio:.2f}" for ratio in some)]
+                  for value, some in zip(ends, found)]
+    lines.append(["all at once", "the worse end",
+                  *(f"{ratios(changes)[i]:.2f}" for i, changes in enumerate(worst))])
     return table(["assumption", "is", *(words for words, *_ in DEMANDS)], lines)
