@@ -67,13 +67,18 @@ class Estimate:
 
 def phase_pipes(phase, device, gauge):
     """Cycles of the pipes of one unit, if it did the launch's whole phase: {pipe: cycles}."""
+    pipes = {}
     if isinstance(phase, Steps):
         slots, integer = phase.slots, phase.slots / 2
     else:
         loop = gauge.loop(phase.title)
         slots = phase.numbers * loop.slots
         integer = phase.numbers * loop.integer
-    pipes = {"issue": slots / device.issue}
+        # A load instruction takes a cycle for 32 threads, wider ones as long as their bytes.
+        pipes["loads"] = phase.numbers * sum(
+            count * max(1 / 32, width / device.assumptions.load_bytes)
+            for width, count in loop.loads)
+    pipes["issue"] = slots / device.issue
     if device.integer:
         pipes["integer pipe"] = integer / device.integer
     if device.other:

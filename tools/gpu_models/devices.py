@@ -14,6 +14,7 @@ class Assumptions:
     pipe_share: float = 0.85  # of its rate that a busy pipe reaches: stalls, uneven schedulers
     memory_share: float = 0.85  # of the data sheet's bandwidth; copies reach 0.90 to 0.93
     loaded_memory: float = 1.25  # latency of memory in a running kernel, by that of a lone load
+    load_bytes: float = 128  # per cycle, that loads hand to the threads of a unit
     start_us: float = 1.5  # of a launch: arguments and code from memory, first blocks, last writes
     gap: float = 1.0  # factor of Device.gap_us
     interval: float = 1.0  # factor of Device.interval
@@ -23,7 +24,7 @@ class Assumptions:
 
 # How far off each may be: `tools/gpu_model --vary`.
 RANGES = {"pipe_share": (0.70, 0.95), "memory_share": (0.70, 0.93), "loaded_memory": (1.0, 1.6),
-          "start_us": (0.5, 3.0), "gap": (0.6, 2.0), "interval": (0.75, 1.5),
+          "load_bytes": (64, 256), "start_us": (0.5, 3.0), "gap": (0.6, 2.0), "interval": (0.75, 1.5),
           "host_us": (10.0, 100.0)}
 
 MOST_BLOCKS = 32  # of a unit

@@ -9,6 +9,7 @@ class LoopMeasures:
     numbers: int  # numbers that an iteration processes
     slots: float  # per number
     integer: float  # per number; 0 where the architecture has no such pipe
+    loads: tuple  # (bytes, how many per number)
     registers: int
 
 
@@ -30,8 +31,12 @@ class Gauge:
                              f"none")
         found = self.found[title]
         slots = found["vector" if "vector" in found else "slots"]
-        return LoopMeasures(found["numbers"], slots / found["numbers"],
-                            found.get("integer", 0) / found["numbers"], found["registers"])
+        numbers = found["numbers"]
+        loads = [(int(width), count / numbers)
+                 for kind in ("load bytes", "shared load bytes")
+                 for width, count in found.get(kind, {}).items()]
+        return LoopMeasures(numbers, slots / numbers, found.get("integer", 0) / numbers,
+                            tuple(loads), found["registers"])
 
     def check(self, titles):
         """Names all loops that are missing, not only the first."""

@@ -17,7 +17,8 @@ from .shapes import GATES, MIX_CHAIN, STREAMS
 NAME = "after"
 OPERATIONS = old_kernels.OPERATIONS
 
-TILE_ROWS, TILE_WEIGHTS = 16, 64  # of a block with more than eight rows of activations
+TILE_ROWS, TILE_WEIGHTS = 16, 64  # of a block with many rows of activations
+MOST_PASSES = 4  # over a weight by eight rows of activations, before tiles are used
 COLUMNS_AHEAD = 512  # columns of a tile that are loaded ahead
 
 
@@ -37,8 +38,11 @@ VALUES = {False: "AttentionValues, values", True: "WideAttentionValues, values"}
 
 
 def rows_of_pass(loops, rows):
-    """More rows than eight are computed in tiles; fewer by the kernel of the next power of two."""
-    return min(n for n in loops if n >= min(rows, TILE_ROWS))
+    """Many rows are computed in tiles; fewer by the kernel of the next power of two, or eight by
+    eight."""
+    if rows > 8 * MOST_PASSES:
+        return TILE_ROWS
+    return min(n for n in loops if n >= min(rows, 8))
 
 
 def rows_of_block(n):
