@@ -44,12 +44,13 @@ def speed_of(device, model, row, build=old_kernels):
                          parse_row(row)).tokens_per_second
 
 
-def make_gauge(slots, integer=0):
+def make_gauge(slots, integer=0, **more):
     """A gauge with a single loop, "loop"."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "gauge.json"
         path.write_text(json.dumps({"loops": {"sm_90a": {"loop": {
-            "numbers": 10, "slots": 10 * slots, "integer": 10 * integer, "registers": 32}}}}))
+            "numbers": 10, "slots": 10 * slots, "integer": 10 * integer, "registers": 32,
+            **more}}}}))
         return Gauge(path, "sm_90a")
 
 
@@ -192,6 +193,19 @@ class CostTest(unittest.TestCase):
         self.assertEqual(bound(phases=(work,), bytes=1e9), "memory")
         self.assertEqual(bound(phases=(Steps(1000, {"memory": 1}),)), "latency")
         self.assertEqual(bound(phases=(Steps(1, {"memory": 1}),)), "launch")
+
+    def test_loads_take_as_long_as_their_bytes_and_at_least_a_cycle(self):
+        device = replace(H200, assumptions=replace(H200.assumptions, pipe_share=1.0))
+        launch = Launch("x", "X", 1320, (Loop("loop", 1e9, 10, {"l1": 0}),), "loop")
+
+        def us(**loads):
+            return estimate(launch, device, make_gauge(1, **loads)).us
+
+        # Ten numbers with a load of 16 bytes and two of one byte: 4 + 2 cycles for 32 threads.
+        self.assertAlmostEqual(us(**{"load bytes": {"16": 1, "1": 2}}),
+                               1e8 / 32 * 6 / 132 / 1980 + 2.5, places=3)
+        self.assertEqual(us(**{"load bytes": {"16": 1}, "shared load bytes": {"1": 2}}),
+                         us(**{"load bytes": {"16": 1, "1": 2}}))
 
     def test_a_launch_takes_the_time_of_its_parts_by_hand(self):
         device = replace(H200, assumptions=replace(H200.assumptions, pipe_share=1.0))

@@ -18,8 +18,9 @@ class Assumptions:
     start_us: float = 1.5  # of a launch: arguments and code from memory, first blocks, last writes
     gap: float = 1.0  # factor of Device.gap_us
     interval: float = 1.0  # factor of Device.interval
-    host_us: float = 25.0  # per step: the host learns the tokens and enqueues the next step
+    host_us: float = 25.0  # per step: the host learns that it has ended and enqueues the next one
     copy_us: float = 2.5  # a small copy between host and device, in the stream
+    copy_gb_s: float = 25.0  # of a large one
 
 
 # How far off each may be: `tools/gpu_model --vary`.

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from .cost import add, estimate
 from .shapes import published_ratios, read_flash
 
-COPIES = 5  # batch, rows of the embedding, rules of sampling; fault word, tokens
+COPIES = 5  # batch, rows of the embedding, list of rows with logits; logits, fault word
 KINDS = {4: "CSA", 128: "HCA", 0: "SWA"}
 
 
@@ -82,14 +82,17 @@ class RowTime:
 
 def time_row(build, gauge, device, model, row):
     us = 0.0
+    assumed = device.assumptions
     for batch, needs_logits in row.batches():
         outside = build.begin(model.shape, batch)
-        head = build.head(model.shape, batch.rows if not batch.is_prompt else 1)
+        rows = 1 if batch.is_prompt else batch.rows  # with logits
+        head = build.head(model.shape, rows)
         launches = sum(launch.times for launch in outside)
         us += time_outside(outside, device, gauge)
         head_us = time_outside(head, device, gauge)
         if needs_logits:
-            us += head_us + device.assumptions.host_us + COPIES * device.assumptions.copy_us
+            us += head_us + assumed.host_us + COPIES * assumed.copy_us
+            us += 4 * rows * model.shape.vocab_size / assumed.copy_gb_s * 1e-3
             launches += sum(launch.times for launch in head)
         layer_us = {}
         for (ratio, is_hash), count in model.layers():
