@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from .cost import add, estimate
 from .shapes import published_ratios, read_flash
@@ -36,9 +37,15 @@ def make_models():
     return {model.name: model for model in models}
 
 
+@lru_cache(maxsize=None)
+def launches_of(build, shape, batch, ratio, is_hash):
+    """The launches of a layer, which do not depend on the device."""
+    return tuple(build.layer(shape, batch, ratio, is_hash))
+
+
 def time_layer(build, gauge, device, model, batch, ratio, is_hash=False):
     """{operation: (launches, Estimate)} in the order of build.OPERATIONS."""
-    launches = build.layer(model.shape, batch, ratio, is_hash)
+    launches = launches_of(build, model.shape, batch, ratio, is_hash)
     found = {}
     for operation in build.OPERATIONS:
         some = [launch for launch in launches if launch.operation == operation]
@@ -58,7 +65,7 @@ def titles_of(build, model, rows):
             launches = build.begin(model.shape, batch) + build.head(model.shape, 1)
             launches += build.head(model.shape, batch.rows) if not batch.is_prompt else []
             for (ratio, is_hash), _ in model.layers():
-                launches += build.layer(model.shape, batch, ratio, is_hash)
+                launches += launches_of(build, model.shape, batch, ratio, is_hash)
             titles.update(*(launch.titles() for launch in launches))
     return titles
 
