@@ -115,8 +115,14 @@ class CudaTest(unittest.TestCase):
         loop, = inner_loops(self.kernel)
         measures, operations = cuda.count(loop)
         self.assertEqual(measures, {"slots": 9, "integer": 2, "loads": 2,
-                                    "load bytes": {16: 1, 1: 1}})
+                                    "load bytes": {16: 1, 1: 1}, "shared load bytes": {}})
         self.assertEqual((operations["fma"], operations["load"]), (1, 2))
+
+    def test_loads_of_shared_memory_count_apart(self):
+        measures, _ = cuda.count([instruction("LDS.128"), instruction("LDS"), instruction("LDG.E"),
+                                  instruction("LDS.U16")])
+        self.assertEqual(measures["load bytes"], {4: 1})
+        self.assertEqual(measures["shared load bytes"], {16: 1, 4: 1, 2: 1})
 
     def test_functions_of_the_compiler_are_left_out(self):
         self.assertNotIn("FMUL.FTZ", [each.opcode for each in self.kernel])

@@ -74,13 +74,14 @@ def load_bytes(opcode):
 def count(loop):
     """The measures of a loop, and how often it has each of the operations by which it is known."""
     names = [instruction.opcode.split(".")[0] for instruction in loop]
-    loads = Counter(load_bytes(instruction.opcode) for instruction, name in zip(loop, names)
-                    if name in GLOBAL_LOADS)
+    loads, shared = (Counter(load_bytes(instruction.opcode)
+                             for instruction, name in zip(loop, names) if name in kind)
+                     for kind in (GLOBAL_LOADS, {"LDS"}))
     operations = Counter(OPERATIONS[name] for name in names if name in OPERATIONS)
     operations["integer multiply"] = sum(instruction.opcode == "IMAD" for instruction in loop)
     operations["load"] = loads.total()
     return {"slots": len(loop), "integer": sum(name in INTEGER for name in names),
-            "loads": loads.total(), "load bytes": loads}, operations
+            "loads": loads.total(), "load bytes": loads, "shared load bytes": shared}, operations
 
 
 def resources(cubin):

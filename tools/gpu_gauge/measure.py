@@ -62,7 +62,7 @@ def measure_loop(loop, counted, resources):
     longest = max(copies, key=lambda measures: next(iter(measures.values())))  # the length is first
     found = {"numbers": numbers}
     for name, value in longest.items():
-        if name == "load bytes":
+        if name.endswith("load bytes"):
             found[name] = {str(width): value[width] for width in sorted(value)}
         else:
             found[name] = max(measures[name] for measures in copies)
