@@ -38,13 +38,17 @@ def fp4(kernel, name, rows=1):
 
 
 def few_rows(kernel, name):
-    """The lanes of a block of columns, then their sums: an fma for eight weights."""
+    """The lanes of a block of columns, then their sums: an fma for eight weights.
+
+    The sums of eight rows are not always a loop: they have four blocks at a time.
+    """
     format = "convert" if "Fp4" in kernel else "fma"
     each = 8 if format == "convert" else 1
-    return [Loop(kernel, f"{name}, lanes", "weight and row", lambda n: each * n[format],
-                 lambda n: n[format] >= 32 // each and n["load"] > 0 and n["shared load"] == 0),
-            Loop(kernel, f"{name}, sums", "weight and row", lambda n: 8 * n["fma"],
-                 lambda n: n["fma"] > 0 and n["shared load"] > 0 and n["shuffle"] == 0)]
+    lanes = Loop(kernel, f"{name}, lanes", "weight and row", lambda n: each * n[format],
+                 lambda n: n[format] >= 32 // each and n["load"] > 0 and n["shared load"] == 0)
+    sums = Loop(kernel, f"{name}, sums", "weight and row", lambda n: 8 * n["fma"],
+                lambda n: n["fma"] > 0 and n["shared load"] > 0 and n["shuffle"] == 0)
+    return [lanes] if name == "8 rows" else [lanes, sums]
 
 
 def attention(kernel, name, products):

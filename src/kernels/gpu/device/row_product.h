@@ -48,7 +48,7 @@ struct Fp8Rows {
   // the block of each row of the weight; x: the same of the activations, whose rows are at offsets.
   // lanes: those of a row of the weight with each row of activations, then of the next.
   template <bool kAligned, int kTokens>
-  GPU_DEVICE static void MakeLanes(const uint8_t* const (&weights)[kQuadRows], const Vector* x,
+  GPU_DEVICE static void MakeLanes(const uint8_t* weights, int row_bytes, const Vector* x,
                                    const int (&row_offsets)[kTokens],
                                    FourFloats (&lanes)[kQuadRows * kTokens]) {
     // More rows, or loads, would need too many registers.
@@ -62,7 +62,7 @@ struct Fp8Rows {
       FourWords codes[kQuadRows];
       GPU_UNROLL
       for (int row = 0; row < kQuadRows; ++row) {
-        codes[row] = LoadVector<kAligned>(weights[row] + 64 * half);
+        codes[row] = LoadVector<kAligned>(weights + row * row_bytes + 64 * half);
       }
       GPU_UNROLL
       for (int lane = 0; lane < kQuadLanes; ++lane) {
@@ -111,13 +111,13 @@ struct Fp4Rows {
   }
 
   template <bool kAligned, int kTokens>
-  GPU_DEVICE static void MakeLanes(const uint8_t* const (&weights)[kQuadRows], const Vector* x,
+  GPU_DEVICE static void MakeLanes(const uint8_t* weights, int row_bytes, const Vector* x,
                                    const int (&row_offsets)[kTokens],
                                    FourFloats (&lanes)[kQuadRows * kTokens]) {
     uint32_t widened[kQuadRows][2 * kQuadLanes];
     GPU_UNROLL
     for (int row = 0; row < kQuadRows; ++row) {
-      const FourWords codes = LoadVector<kAligned>(weights[row]);
+      const FourWords codes = LoadVector<kAligned>(weights + row * row_bytes);
       GPU_UNROLL
       for (int lane = 0; lane < kQuadLanes; ++lane) {
         WidenE2m1(codes.words[lane], widened[row][2 * lane], widened[row][2 * lane + 1]);
@@ -173,7 +173,7 @@ struct WeightRows {
   int shift = 0;  // 2^shift rows, the last of them possibly beyond the weight
 
   GPU_DEVICE int Count() const { return 1 << shift; }
-  GPU_DEVICE int64_t Blocks() const { return w.k / kFp8Block; }
+  GPU_DEVICE int Blocks() const { return static_cast<int>(w.k / kFp8Block); }
   // Returns the index of row i in the weight.
   GPU_DEVICE int64_t Row(int i) const { return first + i < w.n ? first + i : w.n - 1; }
   GPU_DEVICE bool HasExactScales() const { return w.scale_format == ScaleFormat::kE8m0; }
@@ -191,19 +191,21 @@ class RowProduct {
     GPU_SHARED(FourFloats, kept, kKeptLanes * kQuadThreads);
     GPU_SHARED(float, part_sums, kMostParts* kMostItems);
     GPU_SHARED(float, scales, kMostScales);
-    const int64_t part_blocks = rows.Blocks() / rows.w.k_parts;
+    const int part_blocks = rows.Blocks() / rows.w.k_parts;
     const int most_blocks = (kKeptLanes >> rows.shift) / kTokens;
     for (int part = 0; part < rows.w.k_parts; ++part) {
       Chains chains = {};
-      const int64_t end = (part + 1) * part_blocks;
-      for (int64_t first = part * part_blocks; first < end; first += most_blocks) {
-        const int64_t rest = end - first;
-        const int n = static_cast<int>(rest < most_blocks ? rest : most_blocks);
+      const int end = (part + 1) * part_blocks;
+      for (int first = part * part_blocks; first < end; first += most_blocks) {
+        const int n = end - first < most_blocks ? end - first : most_blocks;
         SyncBlock();
-        if (IsAligned(rows.w)) {
-          KeepLanes<true>(x, row_of, rows, first, n, kept);
-        } else {
-          KeepLanes<false>(x, row_of, rows, first, n, kept);
+        GPU_NO_UNROLL
+        for (int t = 0; t < kTokens; t += kTogether) {
+          if (IsAligned(rows.w)) {
+            KeepLanes<true>(x, row_of, t, rows, first, n, kept);
+          } else {
+            KeepLanes<false>(x, row_of, t, rows, first, n, kept);
+          }
         }
         KeepScales(x, row_of, rows, first, n, scales);
         SyncBlock();
@@ -228,6 +230,8 @@ class RowProduct {
   }
 
  private:
+  // Rows of activations for which weights are widened once: more would need too many registers.
+  static constexpr int kTogether = kTokens < 4 ? kTokens : 4;
   static constexpr int kMostItems = kTokens << MostProductShift(kTokens);
   static constexpr int kQuads = kMaxBlockThreads / kQuadThreads;
   // The sums of a quad: of the items quad + k * kQuads, where an item is a row of the activations
@@ -249,38 +253,37 @@ class RowProduct {
     return (Quad() + k * kQuads) & ((kTokens << rows.shift) - 1);
   }
 
+  // Keeps the lanes of n blocks of columns for the rows of activations t, t + 1, ...,
+  // t + kTogether - 1.
   template <bool kAligned, class RowOf, class Kept>
-  GPU_DEVICE static void KeepLanes(const LaneRows& x, const RowOf& row_of, const WeightRows& rows,
-                                   int64_t first, int n, Kept kept) {
+  GPU_DEVICE static void KeepLanes(const LaneRows& x, const RowOf& row_of, int t,
+                                   const WeightRows& rows, int first, int n, Kept kept) {
     const int shift = rows.shift - 1;  // of the pairs of rows
     const int row = kQuadRows * (Quad() & ((1 << shift) - 1));
     int block = Quad() >> shift;
-    const uint8_t* weights[kQuadRows];
-    GPU_UNROLL
-    for (int i = 0; i < kQuadRows; ++i) {
-      weights[i] = reinterpret_cast<const uint8_t*>(rows.w.data) +
-                   sizeof(FourWords) * QuadThread() +
-                   (rows.Row(row + i) * rows.Blocks() + first + block) * Format::kBlockBytes;
-    }
+    const uint8_t* weights = reinterpret_cast<const uint8_t*>(rows.w.data) +
+                             sizeof(FourWords) * QuadThread() +
+                             (rows.Row(row) * rows.Blocks() + first + block) * Format::kBlockBytes;
+    const int row_bytes = static_cast<int>((rows.Row(row + 1) - rows.Row(row)) * rows.w.RowBytes());
     const typename Format::Vector* vectors =
-        Format::Vectors(x) + (row_of(0) * rows.Blocks() + first + block) * Format::kVectors +
+        Format::Vectors(x) + (row_of(t) * rows.Blocks() + first + block) * Format::kVectors +
         QuadThread();
-    int row_offsets[kTokens] = {};
+    int row_offsets[kTogether] = {};
     GPU_UNROLL
-    for (int t = 1; t < kTokens; ++t) {
-      row_offsets[t] = static_cast<int>((row_of(t) - row_of(0)) * rows.Blocks()) * Format::kVectors;
+    for (int i = 1; i < kTogether; ++i) {
+      row_offsets[i] =
+          static_cast<int>((row_of(t + i) - row_of(t)) * rows.Blocks()) * Format::kVectors;
     }
     for (const int step = kQuads >> shift; block < n; block += step) {
-      FourFloats lanes[kQuadRows * kTokens];
-      Format::template MakeLanes<kAligned, kTokens>(weights, vectors, row_offsets, lanes);
+      FourFloats lanes[kQuadRows * kTogether];
+      Format::template MakeLanes<kAligned, kTogether>(weights, row_bytes, vectors, row_offsets,
+                                                      lanes);
       GPU_UNROLL
-      for (int i = 0; i < kQuadRows * kTokens; ++i) {
-        kept[KeptPlace(rows, block, (i % kTokens << rows.shift) + row + i / kTokens)] = lanes[i];
+      for (int i = 0; i < kQuadRows * kTogether; ++i) {
+        const int item = (t + i % kTogether) << rows.shift;
+        kept[KeptPlace(rows, block, item + row + i / kTogether)] = lanes[i];
       }
-      GPU_UNROLL
-      for (int i = 0; i < kQuadRows; ++i) {
-        weights[i] += step * Format::kBlockBytes;
-      }
+      weights += step * Format::kBlockBytes;
       vectors += step * Format::kVectors;
     }
   }
@@ -289,7 +292,7 @@ class RowProduct {
   // have the same, the products of both.
   template <class RowOf, class Scales>
   GPU_DEVICE static void KeepScales(const LaneRows& x, const RowOf& row_of, const WeightRows& rows,
-                                    int64_t first, int n, Scales scales) {
+                                    int first, int n, Scales scales) {
     const int i = ThreadX();
     if (i >= n * kTokens) return;
     const int64_t block = first + i / kTokens;
@@ -301,7 +304,7 @@ class RowProduct {
   // two (kExact) rounds nothing; by another scale, of FP8 weights, the tree of a block's lanes is
   // rounded.
   template <bool kExact, class Kept, class Scales>
-  GPU_DEVICE static void AddLanes(const WeightRows& rows, int64_t first, int n, Kept kept,
+  GPU_DEVICE static void AddLanes(const WeightRows& rows, int first, int n, Kept kept,
                                   Scales scales, Chains& chains) {
     GPU_UNROLL
     for (int k = 0; k < kItems; ++k) {
